@@ -1,0 +1,82 @@
+// Identifiers: what they carry and how they are read.
+//
+//   batch_<PP><TTTTTTT><RRRRRRRRR>     PP partition, T creation ms, R 53 random bits; all base 62
+//   task_<batch part>_<index>          index: decimal place in the batch, from 0
+//
+// The alphabet is in ASCII order and the parts have fixed widths, so ids of one partition sort by creation.
+// Every id carries its partition: any process finds the resource without a look-up.
+import { createHash, randomBytes } from 'node:crypto';
+
+const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+const PARTITION_WIDTH = 2;
+const TIME_WIDTH = 7; // 62^7 ms reach the year 2081
+const RANDOM_WIDTH = 9;
+const CORE_WIDTH = PARTITION_WIDTH + TIME_WIDTH + RANDOM_WIDTH;
+const ACCOUNT_WIDTH = 10;
+const CORE = new RegExp(`^[0-9A-Za-z]{${CORE_WIDTH}}$`);
+const TASK_INDEX_MAX = 99_999_999;
+
+/** The kinds of resource and the prefix of their ids. */
+export const ID_PREFIX = { batch: 'batch_', task: 'task_', schedule: 'sched_', limiter: 'rl_' } as const;
+
+/** Non-negative integer below 2^53 in base 62, padded to `width` digits. */
+export function base62(value: number, width: number): string {
+  let rest = value;
+  let out = '';
+  for (let i = 0; i < width; i++) {
+    out = ALPHABET[rest % 62] + out;
+    rest = Math.floor(rest / 62);
+  }
+  return out;
+}
+
+/** The partition-carrying part of an id, without its prefix: 18 characters. */
+export function newCore(partition: number, now_ms: number): string {
+  const random = Number(randomBytes(8).readBigUInt64BE() >> 11n);
+  return base62(partition, PARTITION_WIDTH) + base62(now_ms, TIME_WIDTH) + base62(random, RANDOM_WIDTH);
+}
+
+/** The partition in a core made by `newCore`. */
+export function partitionOf(core: string): number {
+  return ALPHABET.indexOf(core[0] ?? '') * 62 + ALPHABET.indexOf(core[1] ?? '');
+}
+
+/** The core of an id with this prefix, or null where `id` is not one. */
+export function parseId(prefix: string, id: string): string | null {
+  if (!id.startsWith(prefix)) return null;
+  const core = id.slice(prefix.length);
+  return CORE.test(core) ? core : null;
+}
+
+/** `task_<core>_<index>`. */
+export function taskId(core: string, index: number): string {
+  return `${ID_PREFIX.task}${core}_${index}`;
+}
+
+/** Batch core and index in a task id, or null where `id` is not one. */
+export function parseTaskId(id: string): { core: string; index: number } | null {
+  const at = ID_PREFIX.task.length + CORE_WIDTH;
+  if (!id.startsWith(ID_PREFIX.task) || id[at] !== '_') return null;
+  const core = id.slice(ID_PREFIX.task.length, at);
+  const digits = id.slice(at + 1);
+  if (!CORE.test(core) || !/^(0|[1-9]\d{0,7})$/.test(digits)) return null;
+  const index = Number(digits);
+  return index <= TASK_INDEX_MAX ? { core, index } : null;
+}
+
+/** The key-safe name of an account: ten base-62 characters of SHA-256. A name that people chose is never part of a key. */
+export function accountId(name: string): string {
+  return shortHash(`account:${name}`);
+}
+
+/** Ten base-62 characters (59 bits) of SHA-256; for key parts, not for secrets. */
+export function shortHash(text: string): string {
+  const digest = createHash('sha256').update(text).digest();
+  let value = digest.readBigUInt64BE() % 62n ** BigInt(ACCOUNT_WIDTH);
+  let out = '';
+  for (let i = 0; i < ACCOUNT_WIDTH; i++) {
+    out = ALPHABET[Number(value % 62n)] + out;
+    value /= 62n;
+  }
+  return out;
+}
