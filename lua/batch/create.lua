@@ -1,0 +1,68 @@
+-- Makes a batch real: its segments were written before with an expiry; from here on they stay, and its work is queued.
+--
+-- Why a script: all tasks of a batch exist or none does, and counters, lists, states and queue begin as one.
+-- A repeated call (the reply was lost) changes nothing and answers as the first.
+--
+-- @key   meta            hash    {pN}:m
+-- @arg   core            string  the new batch
+-- @arg   account         string  account id
+-- @arg   doc             bytes   what the caller gave besides tasks, opaque JSON
+-- @arg   total           int     tasks
+-- @arg   last_bytes      int     bytes in the last segment, for later appends
+-- @arg   expiration_ms   int     life time
+-- @arg   expires_from_ms int     the latest execute_after, 0 where none or where the caller gave an expiration
+-- @arg   movable         int     1 where the expiry moves with the latest execute_after of added tasks
+-- @arg   hold            int     1 where it is held open until it is released
+-- @arg   now_ms          now     this shard's clock
+-- @rest  parts           segments: count, then each one's first index; runs: count, then (from, to, origin, timeout_s, due_ms) of each; idempotency keys of tasks: count, then each, hashed
+-- @reply [number, number]        1 made or made before, 0 segments expired; created_at ms
+-- @cost  O(segments + runs); both are bounded by the caller
+-- @include lib/batch
+-- @include lib/delayed
+
+local key = root .. 'b:' .. core
+local before = call('HGET', key, 't')
+if before then return { 1, tonumber(before) } end
+
+local segments, bases = {}, {}
+local at = 1
+for _ = 1, tonumber(parts[1]) do
+  at = at + 1
+  segments[#segments + 1] = key .. ':' .. parts[at]
+  bases[#bases + 1] = struct.pack('>I4', tonumber(parts[at]))
+end
+local staged = 0
+for i = 1, #segments, 1000 do staged = staged + call('EXISTS', unpack(segments, i, math.min(i + 999, #segments))) end
+if staged < #segments then return { 0, now_ms } end
+
+at = at + 1
+local runs = tonumber(parts[at])
+for i = 0, runs - 1 do
+  local p = at + i * 5
+  local due_ms = tonumber(parts[p + 5])
+  enqueue(now_ms, due_ms, 'f:' .. account .. ':' .. parts[p + 3],
+    entry_of(core, tonumber(parts[p + 1]), tonumber(parts[p + 2]), 0, 0, tonumber(parts[p + 4]), math.max(now_ms, due_ms)))
+end
+
+at = at + runs * 5 + 1
+local keyed = tonumber(parts[at])
+
+local list = root .. 'a:' .. account .. ':b'
+touch({ key .. ':s', key .. ':k', list, list .. ':pending', root .. 'deadlines' })
+queue_touch()
+
+local expires_ms = math.max(now_ms, expires_from_ms) + expiration_ms
+call('HSET', key, 'a', account, 's', 'pending', 'n', total, 'c', 0, 'f', 0, 'x', 0, 'r', 0, 'v', 1, 't', now_ms, 'u', now_ms,
+  'e', expires_ms, 'q', last_bytes, 'd', doc)
+if movable == 1 then call('HSET', key, 'w', '1') end
+if hold == 1 then call('HSET', key, 'h', '1') end
+for i = 1, keyed, 1000 do call('SADD', key .. ':k', unpack(parts, at + i, at + math.min(i + 999, keyed))) end
+if #bases > 1 then call('HSET', key, 'g', table.concat(bases)) end
+call('SET', key .. ':s', string.rep('q', total))
+for i = 1, #segments do call('PERSIST', segments[i]) end
+call('ZADD', list, now_ms, core)
+call('ZADD', list .. ':pending', now_ms, core)
+call('ZADD', root .. 'deadlines', expires_ms, core)
+queue_write()
+ring_bell()
+return { 1, now_ms }

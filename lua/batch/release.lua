@@ -1,0 +1,22 @@
+-- Lets a held batch end: at once where nothing is left to finish. On a batch that is not held it changes nothing.
+--
+-- @flags allow-oom
+-- @key   meta      hash    {pN}:m
+-- @arg   core      string  the batch
+-- @arg   account   string  account id
+-- @arg   keep_ms   int     how long a finished batch stays
+-- @arg   now_ms    now     this shard's clock
+-- @reply number            1, or 0 where the account has no such batch
+-- @cost  O(1)
+-- @include lib/batch
+
+local b = batch_visible(core, account)
+if not b then return 0 end
+if b.h then
+  b.h = nil
+  batch_end(b, now_ms, keep_ms)
+  batch_touch()
+  call('HDEL', b.key, 'h')
+  batch_save(now_ms)
+end
+return 1

@@ -1,0 +1,82 @@
+-- @include lib/batch
+-- @include lib/delayed
+-- Tasks put behind those that a batch has. A segment takes up to 1,000 tasks and 1 MiB; a page is one field of it and
+-- holds 16 tasks, each as `length (4 bytes) record`. Records are opaque here.
+local SEGMENT_TASKS, SEGMENT_BYTES, PAGE_TASKS = 1000, 1048576, 16
+local page_writes = {}
+
+local function segment_open(b, first)
+  if first == 0 then return end
+  b.g = (b.g or struct.pack('>I4', 0)) .. struct.pack('>I4', first)
+  b.g_new = true
+  b.q = 0
+end
+
+-- Plans the pages for `count` records that begin at `parts[at]`; reads the page that is begun. Writes nothing.
+local function append_records(b, parts, at, count)
+  local base = segment_last(b)
+  local page, text, field = nil, nil, nil
+  local writes = nil
+  for k = 0, count - 1 do
+    local i = b.n + k
+    local record = parts[at + k]
+    if i > base and (i - base >= SEGMENT_TASKS or b.q + #record > SEGMENT_BYTES) then
+      if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
+      page, writes = nil, nil
+      segment_open(b, i)
+      base = i
+    end
+    if not writes then
+      writes = { b.key .. ':' .. base }
+      page_writes[#page_writes + 1] = writes
+    end
+    local wanted = math.floor((i - base) / PAGE_TASKS)
+    if wanted ~= page then
+      if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
+      page, field = wanted, string.format('%.0f', wanted)
+      text = { (i - base) % PAGE_TASKS > 0 and call('HGET', writes[1], field) or '' }
+    end
+    text[#text + 1] = struct.pack('>I4', #record)
+    text[#text + 1] = record
+    b.q = b.q + #record
+  end
+  if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
+end
+
+-- Queues the runs that begin at `parts[at]`, (from, to, origin, timeout_s, due_ms) each, counted from task `first`.
+local function append_runs(b, parts, at, runs, first, now)
+  for k = 0, runs - 1 do
+    local p = at + k * 5
+    local due_ms = tonumber(parts[p + 4])
+    enqueue(now, due_ms, 'f:' .. b.a .. ':' .. parts[p + 2],
+      entry_of(b.core, first + tonumber(parts[p]), first + tonumber(parts[p + 1]), 0, 0, tonumber(parts[p + 3]), math.max(now, due_ms)))
+  end
+end
+
+local function append_touch(b)
+  local list = { b.key .. ':s' }
+  for _, writes in ipairs(page_writes) do list[#list + 1] = writes[1] end
+  touch(list)
+end
+
+local function append_write(b, count)
+  for _, writes in ipairs(page_writes) do
+    for i = 2, #writes, 1000 do call('HSET', writes[1], unpack(writes, i, math.min(i + 999, #writes))) end
+  end
+  call('APPEND', b.key .. ':s', string.rep('q', count))
+  call('HSET', b.key, 'q', b.q)
+  if b.g_new then call('HSET', b.key, 'g', b.g) end
+end
+
+-- The first index that operation `op` got, where it was done before; the last eight are remembered.
+local function operation_before(b, op)
+  local first, count = string.match(b.o, ';' .. op .. ':(%d+):(%d+)')
+  return first and { tonumber(first), tonumber(count) } or nil
+end
+
+local function operation_write(b, op, first, count)
+  local o = b.o .. ';' .. op .. ':' .. string.format('%.0f:%.0f', first, count)
+  local _, kept = string.gsub(o, ';', ';')
+  if kept > 8 then o = string.sub(o, string.find(o, ';', 2, true), -1) end
+  call('HSET', b.key, 'o', o)
+end

@@ -1,0 +1,117 @@
+-- @include lib/root
+-- A batch in memory: loaded once a script, changed, saved once. Fields of the hash `b:<core>`:
+--   a account   s status, or `tray`   n total  c completed  f failed  x cancelled  r running (counts of tasks)
+--   v change number   t created   u updated   e expires ('' = never)   z finished   (ms)
+--   g first index of each segment, 4 bytes each (absent: one segment at 0)   q bytes in the last segment
+--   h '1' while it is held open   w '1' where the expiry moves with the latest execute_after   o last operations   d document, opaque JSON
+-- total = pending + c + f + x holds by construction: pending is never stored.
+local batches, batches_loaded = {}, {}
+
+local function batch_load(core)
+  local b = batches[core]
+  if b ~= nil then return b end
+  local key = root .. 'b:' .. core
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'o', 'h')
+  if not v[1] then
+    batches[core] = false
+    return false
+  end
+  b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
+    x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], o = v[15] or '', h = v[16], dirty = false }
+  batches[core] = b
+  batches_loaded[#batches_loaded + 1] = b
+  return b
+end
+
+-- The batch where callers may see it: the account's own, no tray, not on its way out.
+local function batch_visible(core, account)
+  local b = batch_load(core)
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'deleted' then return nil end
+  return b
+end
+
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' end
+
+local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+
+-- First and last index of the segment that holds task `i`.
+local function segment_bounds(b, i)
+  local g = b.g
+  if not g then return 0, b.n - 1 end
+  local lo, last = 0, #g / 4 - 1
+  local hi = last
+  while lo < hi do
+    local mid = math.ceil((lo + hi) / 2)
+    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
+  end
+  local base = struct.unpack('>I4', g, lo * 4 + 1)
+  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
+end
+
+local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+
+local function segment_last(b)
+  if not b.g then return 0 end
+  return struct.unpack('>I4', b.g, #b.g - 3)
+end
+
+-- After counters changed: ends the batch where nothing is left to finish. `keep_ms` is how long a finished one stays.
+local function batch_end(b, now, keep_ms)
+  b.dirty = true
+  if b.n > b.c + b.f + b.x then return false end
+  if b.s == 'tray' then
+    b.deadline = math.max(now, b.t + 1000) + keep_ms
+    return true
+  end
+  if b.z or (b.h and batch_live(b)) then return false end
+  if b.s == 'pending' or b.s == 'processing' then
+    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
+  end
+  b.z = now
+  b.deadline = now + keep_ms
+  return true
+end
+
+-- Everything not running is over at once, whatever its number: the state bytes of what waits are read by the batch's status.
+local function batch_stop(b, status, now, keep_ms)
+  local waiting = batch_waiting(b)
+  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
+  b.s = status
+  b.deadline = '' -- leaves the deadlines until its last running task has finished
+  batch_end(b, now, keep_ms)
+end
+
+local function list_key(b, status)
+  return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
+end
+
+-- The keys that batch_save will write, looked at before the first write of the script.
+local function batch_touch()
+  local list = { root .. 'deadlines' }
+  for _, b in ipairs(batches_loaded) do
+    if b.s ~= b.s_was then
+      list[#list + 1] = list_key(b, b.s_was)
+      list[#list + 1] = list_key(b, b.s)
+    end
+  end
+  touch(list)
+end
+
+local function batch_save(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.dirty then
+      call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
+      if b.z then call('HSET', b.key, 'z', b.z) end
+      if b.s ~= b.s_was then
+        call('ZREM', list_key(b, b.s_was), b.core)
+        call('ZADD', list_key(b, b.s), b.t, b.core)
+      end
+      if b.deadline == '' then
+        call('ZREM', root .. 'deadlines', b.core)
+      elseif b.deadline then
+        call('ZADD', root .. 'deadlines', b.deadline, b.core)
+      end
+    end
+  end
+end

@@ -1,0 +1,41 @@
+-- @include lib/ready
+-- Work with a time: `delayed` holds `<flow>|<entry>` by due time and gives it to its flow then.
+local delays = {}
+
+local function delayed_push(due_ms, flow, entry)
+  delays[#delays + 1] = due_ms
+  delays[#delays + 1] = flow .. '|' .. entry
+end
+
+-- Ready at once where its time has come.
+local function enqueue(now, due_ms, flow, entry)
+  if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
+end
+
+local function queue_touch()
+  ready_touch()
+  touch({ root .. 'delayed' })
+end
+
+local function queue_write()
+  ready_write()
+  for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
+end
+
+-- The earliest time among what this script delays, or nil.
+local function delays_first()
+  local first = nil
+  for i = 1, #delays, 2 do
+    if not first or delays[i] < first then first = delays[i] end
+  end
+  return first
+end
+
+-- A hint to whoever works on this partition: `0` work is ready, else the time at which some will be.
+local function ring_bell()
+  if #plans_made > 0 then
+    call('SPUBLISH', root .. 'bell', '0')
+  elseif #delays > 0 then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
+  end
+end

@@ -1,0 +1,60 @@
+-- @include lib/ring
+-- Ready work. A flow is one account's work for one origin in one class (f fresh, r retry, n notification):
+--   ready:<class>                    ring of accounts that have flows in their ring
+--   ready:<class>:<account>          ring of that account's flows that have entries and are not parked
+--   f:<class>:<account>:<origin>     entries, first in first out
+-- An entry is a range of tasks of one batch: `core,from,to,attempts,recoveries,timeout_s,due_ms`.
+-- Membership follows from lengths alone: what becomes non-empty is put at the end of the ring above it.
+local plans, plans_made = {}, {}
+
+-- `flow` is `<class>:<account>:<origin>`.
+local function ready_push(flow, entry)
+  local plan = plans[flow]
+  if not plan then
+    local cls, account, origin = string.match(flow, '^(%a):(%w+):([%w*]+)$')
+    plan = { key = root .. 'f:' .. flow, flows = root .. 'ready:' .. cls .. ':' .. account, accounts = root .. 'ready:' .. cls,
+      account = account, origin = origin, entries = {} }
+    plans[flow] = plan
+    plans_made[#plans_made + 1] = plan
+  end
+  plan.entries[#plan.entries + 1] = entry
+end
+
+local function ready_touch()
+  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts }) end
+end
+
+local function ready_write()
+  for _, plan in ipairs(plans_made) do
+    local length = 0
+    for i = 1, #plan.entries, 1000 do
+      length = call('RPUSH', plan.key, unpack(plan.entries, i, math.min(i + 999, #plan.entries)))
+    end
+    if length == #plan.entries + ring_taken(plan.key) and call('RPUSH', plan.flows, plan.origin) == 1 + ring_taken(plan.flows) then
+      call('RPUSH', plan.accounts, plan.account)
+    end
+  end
+end
+
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
+end
+
+local function entry_read(entry)
+  local core, from, to, attempts, recoveries, timeout_s, due_ms =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
+  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
+end
+
+-- What an attempt in flight is called in `active:<holder>`; everything that is needed to queue it again.
+local function member_read(member)
+  local core, i, attempt, recoveries, timeout_s, flow =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  if not core then return nil end
+  return { core = core, i = tonumber(i), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
+    timeout_s = tonumber(timeout_s), flow = flow }
+end
+
+-- The same account and origin in another class.
+local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end

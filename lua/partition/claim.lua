@@ -1,0 +1,210 @@
+-- Takes up to `budget` tasks that may run now and puts them in flight for `holder`.
+--
+-- Why a script: a task is in the queue, in flight or finished, never in two of them and never in none.
+-- Fair by construction: classes share 6:1:1, in each class accounts take turns, in an account its flows, in a flow its
+-- batches; what is left of a range goes back to the end. Ranges of batches that are over are dropped when met.
+-- A repeated call number (the reply was lost) returns the same references and takes nothing.
+--
+-- @flags allow-oom
+-- @key   meta      hash    {pN}:m
+-- @arg   holder    string  who holds what is taken
+-- @arg   call_no   int     number of this call of this holder, growing
+-- @arg   budget    int     tasks at most
+-- @arg   grace_ms  int     lease beyond a task's own total deadline
+-- @arg   now_ms    now     this shard's clock
+-- @reply [number, number, unknown[]]   this shard's time; 1 where more may be ready; of each run: core, account, from, to, attempt, recoveries, timeout_s, due_ms, flow, segment base, first page, 1 of a tray, pages
+-- @cost  O(budget + visits), visits at most 96
+-- @include lib/batch
+-- @include lib/delayed
+
+local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND = 48, 96, 16, 250
+local visits = 0
+local runs, active, starts = {}, {}, {}
+
+-- The pages that hold tasks from..to of one segment.
+local function pages_of(b, base, from, to)
+  local fields = {}
+  for page = math.floor((from - base) / PAGE_TASKS), math.floor((to - base) / PAGE_TASKS) do
+    fields[#fields + 1] = string.format('%.0f', page)
+  end
+  return call('HMGET', segment_key(b, base), unpack(fields, 1, #fields))
+end
+
+local function add_run(b, base, from, to, attempt, recoveries, timeout_s, due_ms, flow)
+  runs[#runs + 1] = { b.core, b.a, from, to, attempt, recoveries, timeout_s, due_ms, flow, base,
+    math.floor((from - base) / PAGE_TASKS), b.s == 'tray' and 1 or 0, pages_of(b, base, from, to) }
+end
+
+local function replay()
+  local saved = call('HGET', root .. 'claims', holder)
+  if not saved or string.match(saved, '^(%d+);') ~= string.format('%.0f', call_no) then return false end
+  for core, base, from, to, attempt, recoveries, timeout_s, due_ms, flow in
+    string.gmatch(saved, '(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+);') do
+    local b = batch_load(core)
+    if b then
+      for i = tonumber(from), tonumber(to) do
+        local member = string.format('%s,%.0f,%s,%s,%s,%s', core, i, attempt, recoveries, timeout_s, flow)
+        if call('ZSCORE', root .. 'active:' .. holder, member) then
+          add_run(b, tonumber(base), i, i, tonumber(attempt), tonumber(recoveries), tonumber(timeout_s), tonumber(due_ms), flow)
+        end
+      end
+    end
+  end
+  return true
+end
+
+if replay() then return { now_ms, 1, runs } end
+
+-- Puts tasks from..to of a live batch in flight.
+local function start(b, base, from, to, entry, flow)
+  local attempt = entry.attempts + 1
+  local deadline_ms = now_ms + entry.timeout_s * 1000 + grace_ms
+  local head, tail = b.core .. ',', string.format(',%.0f,%.0f,%.0f,%s', attempt, entry.recoveries, entry.timeout_s, flow)
+  for i = from, to do
+    active[#active + 1] = deadline_ms
+    active[#active + 1] = head .. string.format('%.0f', i) .. tail
+  end
+  starts[#starts + 1] = { b.key .. ':s', from, to - from + 1 }
+  b.r = b.r + to - from + 1
+  b.dirty = true
+  if b.s == 'pending' then b.s = 'processing' end
+  add_run(b, base, from, to, attempt, entry.recoveries, entry.timeout_s, entry.due_ms, flow)
+  return to - from + 1
+end
+
+-- Takes at most `chunk` tasks from the front of a range; returns how many started and what is left of the range.
+local function take_range(b, entry, chunk, flow)
+  local base, segment_end = segment_bounds(b, entry.from)
+  local to = math.min(entry.to, entry.from + chunk - 1)
+  -- Whole pages, so that no page is read twice; never beyond this segment.
+  to = math.min(entry.to, segment_end, base + math.ceil((to - base + 1) / PAGE_TASKS) * PAGE_TASKS - 1)
+  local states = call('GETRANGE', b.key .. ':s', entry.from, to)
+  if #states < to - entry.from + 1 then return redis.error_reply('TRYAGAIN a part of this batch is not here') end
+  local started = 0
+  if not string.find(states, '[^qr]') then
+    started = start(b, base, entry.from, to, entry, flow)
+  else
+    for first, waiting, after in string.gmatch(states, '()([qr]+)()') do
+      started = started + start(b, base, entry.from + first - 1, entry.from + after - 2, entry, flow)
+    end
+  end
+  return started, to + 1
+end
+
+-- A range whose tasks go to many origins: its segment's map of runs, written at creation, gives them to their flows.
+local function expand(b, entry)
+  local base, segment_end = segment_bounds(b, entry.from)
+  local map = call('HGET', segment_key(b, base), 'm') or ''
+  local done, next_from = 0, nil
+  for from, to, origin, timeout_s, due_ms in string.gmatch(map, '(%d+),(%d+),(%w+),(%d+),(%d+);') do
+    from, to, due_ms = tonumber(from) + base, tonumber(to) + base, tonumber(due_ms)
+    if from >= entry.from then
+      if done == EXPAND then next_from = from break end
+      done = done + 1
+      enqueue(now_ms, due_ms, 'f:' .. b.a .. ':' .. origin,
+        entry_of(b.core, from, to, 0, 0, tonumber(timeout_s), math.max(entry.due_ms, due_ms)))
+    end
+  end
+  if not next_from and entry.to > segment_end then next_from = segment_end + 1 end
+  return next_from
+end
+
+local function visit_flow(cls, account, origin, chunk)
+  local flow = cls .. ':' .. account .. ':' .. origin
+  local ring = ring_read(root .. 'f:' .. flow, WINDOW)
+  local started = 0
+  while started == 0 and visits < VISITS_MAX do
+    local text = ring_take(ring)
+    if not text then break end
+    visits = visits + 1
+    local entry = entry_read(text)
+    local b = batch_load(entry.core)
+    if b and batch_live(b) then
+      local left_from
+      if origin == '*' then
+        left_from = expand(b, entry)
+      else
+        started, left_from = take_range(b, entry, chunk, flow)
+        if type(started) == 'table' then return started end
+        if left_from > entry.to then left_from = nil end
+      end
+      if left_from then
+        ring_put(ring, entry_of(entry.core, left_from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms))
+      end
+      if origin == '*' then break end
+    end
+  end
+  return started, ring
+end
+
+local function visit_account(cls, account, chunk)
+  local flows = ring_read(root .. 'ready:' .. cls .. ':' .. account, WINDOW)
+  local origin = ring_take(flows)
+  if not origin then return 0, flows end
+  local share = math.max(8, math.ceil(chunk / math.min(8, ring_left(flows) + 1)))
+  local started, ring = visit_flow(cls, account, origin, share)
+  if type(started) == 'table' then return started end
+  if ring_left(ring) > 0 or not ring.whole then ring_put(flows, origin) end
+  return started, flows
+end
+
+local function serve(cls, quota)
+  local accounts = ring_read(root .. 'ready:' .. cls, WINDOW)
+  local left = quota
+  while left > 0 and visits < VISITS_MAX do
+    local account = ring_take(accounts)
+    if not account then break end
+    visits = visits + 1
+    local chunk = math.min(left, math.max(8, math.ceil(quota / (ring_left(accounts) + 1))))
+    local started, flows = visit_account(cls, account, chunk)
+    if type(started) == 'table' then return started end
+    left = left - started
+    if ring_left(flows) > 0 or not flows.whole then ring_put(accounts, account) end
+  end
+  return quota - left
+end
+
+-- Weights by turns: of eight calls six begin with fresh work, one with retries, one with notifications, and each
+-- class has its share of the budget before another may take what it leaves.
+local turn = call_no % 8
+local order = turn == 6 and { 'r', 'f', 'n' } or turn == 7 and { 'n', 'f', 'r' } or { 'f', 'r', 'n' }
+local weight = { f = 6, r = 1, n = 1 }
+local left = budget
+for round = 1, 2 do
+  for _, cls in ipairs(order) do
+    if left > 0 then
+      local quota = round == 1 and math.min(left, math.max(1, math.floor(budget * weight[cls] / 8))) or left
+      local started = serve(cls, quota)
+      if type(started) == 'table' then return started end
+      left = left - started
+    end
+  end
+end
+
+batch_touch()
+queue_touch()
+local written = { root .. 'active:' .. holder, root .. 'claims', root .. 'holders' }
+for _, s in ipairs(starts) do written[#written + 1] = s[1] end
+touch(written)
+
+rings_put()
+queue_write()
+rings_trim()
+for i = 1, #active, 1000 do call('ZADD', written[1], unpack(active, i, math.min(i + 999, #active))) end
+for _, s in ipairs(starts) do call('SETRANGE', s[1], s[2], string.rep('p', s[3])) end
+for _, b in ipairs(batches_loaded) do
+  if b.dirty and b.s == b.s_was then
+    call('HSET', b.key, 'r', b.r, 'v', b.v + 1)
+    b.dirty = false
+  end
+end
+batch_save(now_ms)
+if #runs > 0 then
+  local saved = { string.format('%.0f;', call_no) }
+  for _, run in ipairs(runs) do
+    saved[#saved + 1] = string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f,%s;', run[1], run[10], run[3], run[4], run[5], run[6], run[7], run[8], run[9])
+  end
+  call('HSET', written[2], holder, table.concat(saved))
+  call('HSETNX', written[3], holder, now_ms)
+end
+return { now_ms, (left <= 0 or visits >= VISITS_MAX or #plans_made > 0) and 1 or 0, runs }

@@ -1,0 +1,175 @@
+-- What time brings to a partition: work becomes due, batches expire or are deleted, silent holders lose their work.
+--
+-- Liveness is judged here, by this shard's clock alone. A holder with work calls at least every 2.5 s; one silent for
+-- `silence_ms` is reaped. If nobody called for a while (Redis frozen, failover, clock step) all marks move forward by
+-- the gap first, so a thaw is not a massacre.
+--
+-- @flags allow-oom
+-- @key   meta       hash    {pN}:m
+-- @arg   holder     string  who calls
+-- @arg   silence_ms int     a holder silent for longer is taken for dead
+-- @arg   gap_ms     int     longer than this without any call is nobody's fault
+-- @arg   keep_ms    int     how long a finished batch stays
+-- @arg   tray_keep_ms int   how long a finished tray stays
+-- @arg   recoveries_max int a task whose holders died this often fails
+-- @arg   now_ms     now     this shard's clock
+-- @reply [number, number, number, number, number, number, number, number]   this shard's time; next time something is due here, 0 unknown; 1 where more is due now; promoted; expired batches; recovered; deleted batches; 1 where work is ready
+-- @cost  O(200) due references, 50 batches, 200 recovered, 500 segments deleted
+-- @include lib/batch
+-- @include lib/delayed
+
+local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX = 200, 50, 200, 500
+local more = 0
+local written = { meta, root .. 'holders', root .. 'claims', root .. 'delayed', root .. 'deadlines' }
+
+-- Holders.
+local last_ms = tonumber(call('HGET', meta, 'last') or now_ms)
+local shift_ms = 0
+if now_ms - last_ms > gap_ms then shift_ms = now_ms - last_ms end
+if now_ms < last_ms then shift_ms = now_ms - last_ms end
+local marks = call('HGETALL', root .. 'holders')
+local silent, marks_new, others = {}, {}, 0
+local mine = call('ZCARD', root .. 'active:' .. holder)
+for i = 1, #marks, 2 do
+  local name, seen_ms = marks[i], tonumber(marks[i + 1]) + shift_ms
+  if name ~= holder then
+    others = others + 1
+    if now_ms - seen_ms > silence_ms then
+      silent[#silent + 1] = name
+    elseif shift_ms ~= 0 then
+      marks_new[#marks_new + 1] = name
+      marks_new[#marks_new + 1] = seen_ms
+    end
+  end
+end
+
+-- References that lost their holder, and those whose lease ran out.
+local reaped, gone, recovered = {}, {}, 0
+local marks_state, results = {}, {}
+
+local function recover(name, member)
+  local ref = member_read(member)
+  reaped[#reaped + 1] = { root .. 'active:' .. name, member }
+  written[#written + 1] = root .. 'active:' .. name
+  local b = ref and batch_load(ref.core)
+  if not b then return end
+  recovered = recovered + 1
+  b.r = b.r - 1
+  b.dirty = true
+  local recoveries = ref.recoveries + 1
+  if not batch_live(b) or recoveries >= recoveries_max then
+    b.f = b.f + 1
+    marks_state[#marks_state + 1] = { b.key .. ':s', ref.i, 'f' }
+    local base = segment_bounds(b, ref.i)
+    results[#results + 1] = { segment_key(b, base), 'r' .. string.format('%.0f', ref.i - base),
+      string.format('%.0f [%.0f,%.0f,null,null,"worker_lost","The process that ran this task was lost %.0f times."]', now_ms, ref.attempt, recoveries, recoveries) }
+    written[#written + 1] = segment_key(b, base)
+  else
+    marks_state[#marks_state + 1] = { b.key .. ':s', ref.i, 'r' }
+    ready_push(flow_as('r', ref.flow), entry_of(ref.core, ref.i, ref.i, ref.attempt, recoveries, ref.timeout_s, now_ms))
+  end
+  written[#written + 1] = b.key .. ':s'
+  batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms)
+end
+
+local reap_left = REAP_MAX
+for _, name in ipairs(silent) do
+  local members = reap_left > 0 and call('ZRANGE', root .. 'active:' .. name, 0, reap_left - 1) or {}
+  for _, member in ipairs(members) do recover(name, member) end
+  reap_left = reap_left - #members
+  if reap_left > 0 then gone[#gone + 1] = name else more = 1 end
+end
+for i = 1, #marks, 2 do
+  if reap_left > 0 then
+    local late = call('ZRANGEBYSCORE', root .. 'active:' .. marks[i], '-inf', now_ms, 'LIMIT', 0, reap_left)
+    local is_silent = false
+    for _, name in ipairs(silent) do is_silent = is_silent or name == marks[i] end
+    if not is_silent then
+      for _, member in ipairs(late) do recover(marks[i], member) end
+      reap_left = reap_left - #late
+    end
+  end
+end
+
+-- What became due.
+local due = call('ZRANGEBYSCORE', root .. 'delayed', '-inf', now_ms, 'LIMIT', 0, DUE_MAX)
+for _, text in ipairs(due) do
+  local flow, entry = string.match(text, '^([^|]+)|(.*)$')
+  ready_push(flow, entry)
+end
+if #due == DUE_MAX then more = 1 end
+
+-- Batches whose expiry or retention has come.
+local expired, purged, segments_left = 0, {}, SEGMENTS_MAX
+local function purge(b)
+  local list = {}
+  local bases = b.g and #b.g / 4 or 1
+  local keep = math.max(0, bases - segments_left)
+  for k = keep, bases - 1 do
+    list[#list + 1] = segment_key(b, b.g and struct.unpack('>I4', b.g, k * 4 + 1) or 0)
+  end
+  segments_left = segments_left - #list
+  purged[#purged + 1] = { b = b, list = list, whole = keep == 0, g = b.g and string.sub(b.g, 1, keep * 4) }
+  written[#written + 1] = list_key(b)
+  written[#written + 1] = list_key(b, b.s)
+end
+
+local ended = call('ZRANGEBYSCORE', root .. 'deadlines', '-inf', now_ms, 'LIMIT', 0, BATCHES_MAX)
+local orphans = {}
+for _, core in ipairs(ended) do
+  local b = batch_load(core)
+  if not b then
+    orphans[#orphans + 1] = core
+  elseif b.s == 'pending' or b.s == 'processing' then
+    batch_stop(b, 'expired', now_ms, keep_ms)
+    expired = expired + 1
+  elseif segments_left > 0 and b.r == 0 then
+    purge(b)
+  end
+end
+if #ended == BATCHES_MAX or segments_left <= 0 then more = 1 end
+
+-- When to come again, read before the first write as everything is.
+local next_ms = 0
+local function sooner(key, after)
+  local at_ms = tonumber(call('ZRANGE', key, after, after, 'WITHSCORES')[2])
+  if at_ms and (next_ms == 0 or at_ms < next_ms) then next_ms = at_ms end
+end
+sooner(written[4], #due)
+sooner(written[5], #ended)
+-- A partition where somebody has work is looked at often enough to notice his death.
+if (others > 0 or mine > 0) and (next_ms == 0 or now_ms + 2000 < next_ms) then next_ms = now_ms + 2000 end
+local ready = (#plans_made > 0 or call('EXISTS', root .. 'ready:f', root .. 'ready:r', root .. 'ready:n') > 0) and 1 or 0
+
+batch_touch()
+queue_touch()
+touch(written)
+
+call('HSET', meta, 'last', now_ms)
+if mine > 0 then call('HSET', written[2], holder, now_ms) else call('HDEL', written[2], holder) end
+if #marks_new > 0 then call('HSET', written[2], unpack(marks_new, 1, #marks_new)) end
+for _, pair in ipairs(reaped) do call('ZREM', pair[1], pair[2]) end
+for i = 1, #gone do
+  call('HDEL', written[2], gone[i])
+  call('HDEL', written[3], gone[i])
+end
+for _, m in ipairs(marks_state) do call('SETRANGE', m[1], m[2], m[3]) end
+for _, r in ipairs(results) do call('HSET', r[1], r[2], r[3]) end
+if #due > 0 then call('ZREM', written[4], unpack(due, 1, #due)) end
+if #orphans > 0 then call('ZREM', written[5], unpack(orphans, 1, #orphans)) end
+batch_save(now_ms)
+for _, p in ipairs(purged) do
+  for i = 1, #p.list do call('UNLINK', p.list[i]) end
+  if p.b.s ~= 'tray' then
+    call('ZREM', list_key(p.b), p.b.core)
+    call('ZREM', list_key(p.b, p.b.s), p.b.core)
+  end
+  if p.whole then
+    call('UNLINK', p.b.key, p.b.key .. ':s', p.b.key .. ':k')
+    call('ZREM', written[5], p.b.core)
+  else
+    call('HSET', p.b.key, 'g', p.g, 's', 'deleted')
+  end
+end
+queue_write()
+return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready }

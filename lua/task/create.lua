@@ -1,0 +1,54 @@
+-- Accepts single tasks: puts them into the account's open tray, or opens a new one.
+--
+-- A tray is a hidden batch that takes up to 1,000 tasks or one second: without status, list entry or expiry. A batch
+-- of one each would cost 1.4 KB and 25 µs of Redis; in a tray a single task costs what a batch's task costs.
+-- A repeated call with the same operation answers as the first.
+--
+-- @key   meta            hash    {pN}:m
+-- @arg   core            string  name of the tray, should one be opened
+-- @arg   account         string  account id
+-- @arg   op              string  operation id (base 62)
+-- @arg   total           int     tasks
+-- @arg   now_ms          now     this shard's clock
+-- @rest  parts           records: count, then each; runs: count, then (from, to, origin, timeout_s, due_ms) of each, from 0
+-- @reply [string, number, number]   tray, first index, created ms
+-- @cost  O(records + runs); both are bounded by the caller
+-- @include lib/append
+
+local tray = root .. 'a:' .. account .. ':tray'
+local open = call('GET', tray)
+local b = open and batch_load(open)
+if b then
+  local before = operation_before(b, op)
+  if before then return { b.core, before[1], now_ms } end
+end
+if not b or b.n + total > SEGMENT_TASKS or b.q >= SEGMENT_BYTES or now_ms >= b.t + 1000 or now_ms < b.t then
+  b = { core = core, key = root .. 'b:' .. core, a = account, s = 'tray', s_was = 'tray', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
+    t = now_ms, q = 0, o = '', opened = true }
+  batches[core] = b
+  batches_loaded[#batches_loaded + 1] = b
+  touch({ b.key })
+end
+
+local first = b.n
+local records = tonumber(parts[1])
+append_records(b, parts, 2, records)
+append_runs(b, parts, 3 + records, tonumber(parts[2 + records]), first, now_ms)
+
+append_touch(b)
+batch_touch()
+queue_touch()
+
+if b.opened then
+  call('HSET', b.key, 'a', account, 't', now_ms)
+  call('SET', tray, core, 'PX', 5000)
+end
+b.n = first + total
+b.deadline = ''
+b.dirty = true
+append_write(b, total)
+operation_write(b, op, first, total)
+batch_save(now_ms)
+queue_write()
+ring_bell()
+return { b.core, first, now_ms }

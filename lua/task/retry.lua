@@ -1,0 +1,33 @@
+-- Runs a failed task of a tray or of an unfinished batch again, its attempts at zero.
+--
+-- @key   meta      hash    {pN}:m
+-- @arg   core      string  its batch or tray
+-- @arg   index     int     its place in it
+-- @arg   account   string  account id
+-- @arg   origin    string  its target's origin, hashed
+-- @arg   timeout_s int     its attempts' total deadline
+-- @arg   now_ms    now     this shard's clock
+-- @reply string            queued, missing, state
+-- @cost  O(1)
+-- @include lib/batch
+-- @include lib/delayed
+
+local b = batch_load(core)
+if not b or b.a ~= account or b.s == 'deleted' or index >= b.n then return 'missing' end
+if call('GETRANGE', b.key .. ':s', index, index) ~= 'f' or not batch_live(b) then return 'state' end
+
+b.f = b.f - 1
+b.deadline = b.s == 'tray' and '' or nil
+b.dirty = true
+ready_push('f:' .. account .. ':' .. origin, entry_of(core, index, index, 0, 0, timeout_s, now_ms))
+local base = segment_bounds(b, index)
+local segment = segment_key(b, base)
+touch({ segment })
+batch_touch()
+queue_touch()
+call('SETRANGE', b.key .. ':s', index, 'q')
+call('HDEL', segment, 'r' .. string.format('%.0f', index - base))
+batch_save(now_ms)
+queue_write()
+ring_bell()
+return 'queued'

@@ -1,0 +1,54 @@
+// All endpoints' functions, bound to what they work with.
+import { isUnavailable } from '../store/errors.ts';
+import { ApiError } from '../base/errors.ts';
+import * as batches from './batches.ts';
+import type { Answer, Api, Call, Handler } from './call.ts';
+import type { ApiContext } from './context.ts';
+import * as secrets from './secrets.ts';
+import * as tasks from './tasks.ts';
+
+type Bound = (context: ApiContext, call: Call) => Promise<Answer>;
+
+/** A Redis that cannot be reached, or cannot take this now, is 503: the same request will be right later. */
+export function makeApi(context: ApiContext): Api {
+  const bind =
+    (run: Bound): Handler =>
+    async (call) => {
+      try {
+        return await run(context, call);
+      } catch (error) {
+        if (error instanceof ApiError) throw error;
+        if (isUnavailable(error)) throw unavailable(error);
+        throw error;
+      }
+    };
+  return {
+    createBatch: bind(batches.createBatch),
+    listBatches: bind(batches.list),
+    getBatch: bind(batches.getBatch),
+    addTasks: bind(batches.addTasks),
+    cancelBatch: bind(batches.cancelBatch),
+    releaseBatch: bind(batches.releaseBatch),
+    listBatchTasks: bind(batches.listBatchTasks),
+    createTask: bind(tasks.createTask),
+    getTask: bind(tasks.getTask),
+    cancelTask: bind(tasks.cancelTask),
+    retryTask: bind(tasks.retryTask),
+    getSigningSecret: bind(secrets.getSigningSecret),
+    rotateSigningSecret: bind(secrets.rotateSigningSecret),
+    precheck: {
+      addTasks: async (call) => {
+        await bind(async (_, inner) => {
+          await batches.batchExists(context, inner);
+          return { body: null };
+        })(call);
+      },
+    },
+  };
+}
+
+function unavailable(cause: unknown): ApiError {
+  const error = new ApiError('unavailable', {}, { retry_after_s: 1 });
+  error.cause = cause;
+  return error;
+}

@@ -1,0 +1,185 @@
+// Batches: create, list, read, add tasks, cancel, release.
+import { ApiError } from '../base/errors.ts';
+import { ID_PREFIX, newCore, parseId } from '../base/id.ts';
+import { DEFAULT_EXPIRATION_H } from '../base/limits.ts';
+import { type BodyCheck, checkBatchCreate, checkTasksAdd, rejectedTasks } from '../schema/batch-check.ts';
+import type { BatchListQuery, TaskListQuery } from '../schema/types.gen.ts';
+import * as batches from '../store/batches.ts';
+import { listBatches, listTasks } from '../store/listing.ts';
+import type { Answer, Call } from './call.ts';
+import type { ApiContext } from './context.ts';
+import { type Intake, takeIn, targetFault, taskKeysOf } from './intake.ts';
+import { type BatchDoc, batchItem, batchView, changeView, taskBytes } from './present.ts';
+
+const HOUR_MS = 3_600_000;
+/** An add whose keys or segments were overtaken is tried again this often before the caller is asked to. */
+const TRIES_MAX = 5;
+
+export async function createBatch(context: ApiContext, call: Call): Promise<Answer> {
+  const { value: body, rejected } = accepted(checkBatchCreate(call.body, call.now_ms));
+  const notifications = body.notifications ?? {};
+  for (const [event, webhook] of Object.entries(notifications)) {
+    const fault = targetFault(webhook.url, `/notifications/${event}/url`, context.policy);
+    if (fault !== null) throw new ApiError('target_not_allowed', { path: fault.path });
+  }
+  const { atomic = true, expiration, hold = false } = body.options ?? {};
+  const intake = takeIn(body.tasks, { policy: context.policy, partial: !atomic, rejected, known_keys: new Set(), at_ms: null });
+  const doc: BatchDoc = {
+    ...(body.description === undefined ? {} : { description: body.description }),
+    notifications,
+    options: { atomic, expiration: expiration ?? DEFAULT_EXPIRATION_H, hold },
+    ...(body.labels === undefined ? {} : { labels: body.labels }),
+  };
+  const partition = context.nextPartition();
+  const core = newCore(partition, call.now_ms);
+  const created_ms = await batches.createBatch(context.client, {
+    partition,
+    core,
+    account_id: call.account_id,
+    doc: Buffer.from(JSON.stringify(doc)),
+    tasks: intake.tasks,
+    task_keys: intake.task_keys,
+    expiration_ms: Math.round(doc.options.expiration * HOUR_MS),
+    expires_from_ms: expiration === undefined ? intake.latest_ms : 0,
+    movable: expiration === undefined,
+    hold,
+  });
+  context.meter.created(1, intake.tasks.length);
+  const row: batches.BatchRow = {
+    core,
+    account_id: call.account_id,
+    status: 'pending',
+    total: intake.tasks.length,
+    completed: 0,
+    failed: 0,
+    cancelled: 0,
+    running: 0,
+    created_ms,
+    updated_ms: created_ms,
+    finished_ms: null,
+    doc: '',
+    bases: [0],
+  };
+  return { body: { ...batchView(row, doc), ...leftOut(intake, !atomic) } };
+}
+
+/** `errors` of an `atomic: false` request, and `duplicates` where there were any. */
+function leftOut(intake: Intake, partial: boolean): Record<string, unknown> {
+  return {
+    ...(partial ? { errors: rejectedTasks(intake.rejected) } : {}),
+    ...(intake.duplicates > 0 ? { duplicates: intake.duplicates } : {}),
+  };
+}
+
+function accepted<Body>(checked: BodyCheck<Body>): Extract<BodyCheck<Body>, { kind: 'ok' }> {
+  if (checked.kind === 'refused') throw new ApiError('validation_error', { errors: checked.faults });
+  return checked;
+}
+
+export async function getBatch(context: ApiContext, call: Call): Promise<Answer> {
+  const row = await visible(context, call);
+  return { body: batchView(row, JSON.parse(row.doc) as BatchDoc) };
+}
+
+async function visible(context: ApiContext, call: Call): Promise<batches.BatchRow> {
+  const row = await batches.readBatch(context.client, call.account_id, coreOf(call));
+  if (row === null || row.status === null) throw missing(call);
+  return row;
+}
+
+/** 404 of the batch in the path; runs before anything is said of a body. */
+export async function batchExists(context: ApiContext, call: Call): Promise<void> {
+  await visible(context, call);
+}
+
+function coreOf(call: Call): string {
+  const core = parseId(ID_PREFIX.batch, call.params['batch_id'] ?? '');
+  if (core === null) throw missing(call);
+  return core;
+}
+
+function missing(call: Call): ApiError {
+  return new ApiError('batch_not_found', { batch_id: call.params['batch_id'] });
+}
+
+export async function list(context: ApiContext, call: Call): Promise<Answer> {
+  const { status = null, limit, offset } = call.query as unknown as BatchListQuery;
+  const { total, rows } = await listBatches(context.client, context.partitions, call.account_id, { status, limit, offset });
+  return { body: { total, batches: rows.map((row) => batchItem(row, JSON.parse(row.doc) as BatchDoc)) } };
+}
+
+export async function listBatchTasks(context: ApiContext, call: Call): Promise<Answer> {
+  const { status = null, limit, offset } = call.query as unknown as TaskListQuery;
+  const page = await listTasks(context.client, call.account_id, coreOf(call), { status, limit, offset });
+  if (page === null) throw missing(call);
+  const parts: Buffer[] = [Buffer.from(`{"total":${page.total},"tasks":[`)];
+  for (const [i, row] of page.rows.entries()) {
+    if (i > 0) parts.push(COMMA);
+    parts.push(taskBytes(row, page.batch));
+  }
+  parts.push(END);
+  return { body: Buffer.concat(parts) };
+}
+
+const COMMA = Buffer.from(',');
+const END = Buffer.from(']}');
+
+export async function addTasks(context: ApiContext, call: Call): Promise<Answer> {
+  const { value: body, rejected } = accepted(checkTasksAdd(call.body, call.now_ms));
+  const core = coreOf(call);
+  const partial = body.atomic === false;
+  const hashes = taskKeysOf(body.tasks);
+  for (let tries = 1; ; tries++) {
+    const known_keys = await batches.knownTaskKeys(context.client, core, hashes);
+    const intake = takeIn(body.tasks, { policy: context.policy, partial, rejected, known_keys, at_ms: call.now_ms });
+    const outcome = await batches.addTasks(context.client, {
+      account_id: call.account_id,
+      core,
+      operation: batches.newOperation(),
+      tasks: intake.tasks,
+      task_keys: intake.task_keys,
+      expires_from_ms: intake.latest_ms,
+      expiration_ms: DEFAULT_EXPIRATION_H * HOUR_MS,
+    });
+    switch (outcome.kind) {
+      case 'added':
+        context.meter.created(0, intake.tasks.length);
+        return { body: { ...changeView(core, outcome.change.status, outcome.change), ...leftOut(intake, partial) } };
+      case 'missing':
+        throw missing(call);
+      case 'state':
+        throw stateError(call, outcome.status);
+      case 'repeat':
+      case 'lost':
+        if (tries === TRIES_MAX) throw new ApiError('unavailable', {}, { retry_after_s: 1 });
+    }
+  }
+}
+
+function stateError(call: Call, status: batches.BatchStatus): ApiError {
+  const details = { batch_id: call.params['batch_id'], status };
+  if (status === 'completed') return new ApiError('batch_completed', details);
+  return new ApiError('batch_state_invalid', details, { message: `Tasks cannot be added to a batch that is ${status}.` });
+}
+
+export async function cancelBatch(context: ApiContext, call: Call): Promise<Answer> {
+  const core = coreOf(call);
+  const outcome = await batches.cancelBatch(context.client, call.account_id, core, context.keep);
+  switch (outcome.kind) {
+    case 'cancelled':
+      return { body: changeView(core, outcome.change.status, outcome.change) };
+    case 'missing':
+      throw missing(call);
+    case 'state':
+      throw new ApiError(
+        'batch_state_invalid',
+        { batch_id: call.params['batch_id'], status: outcome.status },
+        { message: `A batch that is ${outcome.status} cannot be cancelled.` },
+      );
+  }
+}
+
+export async function releaseBatch(context: ApiContext, call: Call): Promise<Answer> {
+  if (!(await batches.releaseBatch(context.client, call.account_id, coreOf(call), context.keep))) throw missing(call);
+  return getBatch(context, call);
+}

@@ -1,0 +1,73 @@
+// What an endpoint is: plain data in, plain data out. No request, no response, no socket reaches this room.
+
+/** One authenticated request whose headers, path, query and body were checked. */
+export interface Call {
+  /** Name of the account, as people chose it; never part of a key. */
+  account: string;
+  /** Key-safe name of the account. */
+  account_id: string;
+  /** Path parameters, decoded; resource ids among them are well-formed. */
+  params: Record<string, string>;
+  /** Query parameters by the route's schema, with its defaults; `{}` where it has none. */
+  query: Record<string, unknown>;
+  /** The body as parsed by schema/json (payloads are RawJson); null where the route takes none, and before it was read. */
+  body: unknown;
+  /** The bytes that `body` was read from. */
+  raw_body: Buffer | null;
+  request_id: string;
+  /** Only on POST. */
+  idempotency_key: string | null;
+  /** When the request arrived, by this process's clock. */
+  now_ms: number;
+}
+
+/** One row of an API limit as it stood after this request: becomes `RateLimit-Policy` and `RateLimit`. */
+export interface QuotaVerdict {
+  granted: boolean;
+  /** Name of the policy: `batch-create`. */
+  policy: string;
+  limit: number;
+  window_s: number;
+  /** Requests left in the window. */
+  remaining: number;
+  /** Whole seconds until more are left (refused: until one is). */
+  reset_s: number;
+}
+
+export interface Answer {
+  /** Default: the status of the route. */
+  status?: number;
+  /** A Buffer is ready JSON, sent as it is. */
+  body: unknown | Buffer;
+  headers?: Record<string, string>;
+  /** For endpoints that decide their limit in the same step as their work; not granted = the answer is 429. */
+  quota?: QuotaVerdict;
+}
+
+/** Refuses by throwing an ApiError; anything else thrown is a bug or a dead dependency. */
+export type Handler = (call: Call) => Promise<Answer>;
+
+export const HANDLERS = [
+  'createBatch',
+  'listBatches',
+  'getBatch',
+  'addTasks',
+  'cancelBatch',
+  'listBatchTasks',
+  'createTask',
+  'getTask',
+  'cancelTask',
+  'retryTask',
+  'getSigningSecret',
+  'rotateSigningSecret',
+] as const;
+
+export type HandlerName = (typeof HANDLERS)[number];
+
+export type Api = Record<HandlerName, Handler> & {
+  /**
+   * Runs after authentication and before anything is said about the body (`call.body` is null): throws the 404 of a
+   * resource that the path names, so that it comes before 429, 413 and 400.
+   */
+  precheck?: Partial<Record<HandlerName, (call: Call) => Promise<void>>>;
+};

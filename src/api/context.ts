@@ -1,0 +1,16 @@
+// What every endpoint works with; made once by main.
+import type { EgressPolicy } from '../outbound/addresses.ts';
+import type { Keep } from '../store/batches.ts';
+import type { RedisClient } from '../store/script.ts';
+
+export interface ApiContext {
+  client: RedisClient;
+  partitions: number;
+  keep: Keep;
+  policy: EgressPolicy;
+  /** Where the next batch goes: each in turn, so that load spreads. */
+  nextPartition(): number;
+  /** Where an account's single tasks go for now: the same for a while, so that they share trays. */
+  trayPartition(account_id: string): number;
+  meter: { created(batches: number, tasks: number): void };
+}

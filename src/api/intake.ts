@@ -1,0 +1,160 @@
+// From the tasks of a body to what is stored of them: heads, flows and due times; what must not be called is refused here.
+import { createHash } from 'node:crypto';
+import { ApiError, type Fault } from '../base/errors.ts';
+import { shortHash } from '../base/id.ts';
+import { DEFAULT_TIMEOUT_S } from '../base/limits.ts';
+import { checkTarget, type EgressPolicy } from '../outbound/addresses.ts';
+import type { Rejected } from '../schema/batch-check.ts';
+import { timestampMs } from '../schema/formats.ts';
+import { RawJson } from '../schema/json.ts';
+import type { Target, TaskInput } from '../schema/types.gen.ts';
+import type { NewTask } from '../store/records.ts';
+
+/** Tasks ready to be stored. */
+export interface Intake {
+  tasks: NewTask[];
+  rejected: Rejected[];
+  /** Idempotency keys of `tasks`, hashed. */
+  task_keys: string[];
+  /** Tasks left out for a key that another of the batch has. */
+  duplicates: number;
+  /** The latest execute_after, 0 where none. */
+  latest_ms: number;
+}
+
+export interface IntakeOptions {
+  policy: EgressPolicy;
+  /** Bad tasks are left out instead of refusing the request. */
+  partial: boolean;
+  rejected: readonly Rejected[];
+  /** Hashes of keys that the batch has already. */
+  known_keys: ReadonlySet<string>;
+  /** Stored as the tasks' creation time, where that is not their batch's. */
+  at_ms: number | null;
+}
+
+/** Throws an ApiError for the first task that must not be called; with `partial`, where none is left. */
+export function takeIn(inputs: readonly TaskInput[], options: IntakeOptions): Intake {
+  const out: Intake = { tasks: [], rejected: [...options.rejected], task_keys: [], duplicates: 0, latest_ms: 0 };
+  const left_out = new Set(options.rejected.map(({ index }) => index));
+  const heads = new HeadWriter(options.at_ms);
+  const keys = new Set<string>();
+  for (const [index, input] of inputs.entries()) {
+    if (left_out.has(index)) continue;
+    const refusal = refusalOf(input, index, options.policy);
+    if (refusal !== null) {
+      if (!options.partial) throw refusal.error;
+      out.rejected.push({ index, faults: [refusal.fault] });
+      continue;
+    }
+    if (input.idempotency_key !== undefined) {
+      const hash = keyHash(input.idempotency_key);
+      if (keys.has(hash) || options.known_keys.has(hash)) {
+        out.duplicates += 1;
+        continue;
+      }
+      keys.add(hash);
+    }
+    const task = heads.write(input);
+    if (task.due_ms > out.latest_ms) out.latest_ms = task.due_ms;
+    out.tasks.push(task);
+  }
+  out.task_keys = [...keys];
+  out.rejected.sort((a, b) => a.index - b.index);
+  if (out.tasks.length === 0 && out.duplicates === 0) {
+    throw new ApiError('validation_error', { errors: out.rejected.flatMap((one) => one.faults).slice(0, 100) });
+  }
+  return out;
+}
+
+/** The idempotency keys that tasks carry, hashed. */
+export function taskKeysOf(inputs: readonly TaskInput[]): string[] {
+  return inputs.flatMap(({ idempotency_key }) => (idempotency_key === undefined ? [] : [keyHash(idempotency_key)]));
+}
+
+function keyHash(key: string): string {
+  return createHash('sha256').update(key).digest('base64url').slice(0, 16);
+}
+
+function refusalOf(input: TaskInput, index: number, policy: EgressPolicy): { error: ApiError; fault: Fault } | null {
+  if (input.rate_limiter !== undefined) {
+    const path = `/tasks/${index}/rate_limiter`;
+    return {
+      error: new ApiError('rate_limiter_not_found', { rate_limiter: input.rate_limiter, path }),
+      fault: { path, message: 'no rate limiter has this name' },
+    };
+  }
+  const fault = targetFault(input.target, `/tasks/${index}/target`, policy);
+  return fault === null ? null : { error: new ApiError('target_not_allowed', { path: fault.path }), fault };
+}
+
+/** Whether a target may be called, as far as its URL tells; names are judged again by every address they resolve to. */
+export function targetFault(target: Target, path: string, policy: EgressPolicy): Fault | null {
+  const url = typeof target === 'string' ? target : target.url;
+  const origin = originOf(url);
+  let verdict = verdicts.get(origin.text);
+  if (verdict === undefined || verdict.policy !== policy) {
+    verdict = { policy, ok: checkTarget(url, policy) === 'ok' };
+    if (verdicts.size >= REMEMBERED_MAX) verdicts.clear();
+    verdicts.set(origin.text, verdict);
+  }
+  if (verdict.ok) return null;
+  return { path: typeof target === 'string' ? path : `${path}/url`, message: 'points to a private or reserved address' };
+}
+
+const REMEMBERED_MAX = 10_000;
+const verdicts = new Map<string, { policy: EgressPolicy; ok: boolean }>();
+const origins = new Map<string, Origin>();
+
+interface Origin {
+  text: string;
+  hash: string;
+}
+
+/** The normalized origin of a valid URL. Remembered by scheme and authority as written: few of these serve many URLs. */
+export function originOf(url: string): Origin {
+  const end = url.slice(url.indexOf('://') + 3).search(/[/?#\\]/);
+  const authority = end < 0 ? url : url.slice(0, url.indexOf('://') + 3 + end);
+  let origin = origins.get(authority);
+  if (origin === undefined) {
+    const text = new URL(url).origin;
+    origin = { text, hash: shortHash(`origin:${text}`) };
+    if (origins.size >= REMEMBERED_MAX) origins.clear();
+    origins.set(authority, origin);
+  }
+  return origin;
+}
+
+/** Writes heads; neighbours that differ in nothing but their payload get the same bytes. */
+class HeadWriter {
+  readonly #at_ms: number | null;
+  #last: { target: Target; task: NewTask } | null = null;
+
+  constructor(at_ms: number | null) {
+    this.#at_ms = at_ms;
+  }
+
+  write(input: TaskInput): NewTask {
+    const payload = input.payload instanceof RawJson ? input.payload.bytes() : null;
+    const plain = isPlain(input);
+    if (plain && this.#last !== null && sameTarget(this.#last.target, input.target)) return { ...this.#last.task, payload };
+    const { payload: _, ...rest } = input;
+    const head = Buffer.from(JSON.stringify(this.#at_ms === null ? rest : { ...rest, at: this.#at_ms }));
+    const url = typeof input.target === 'string' ? input.target : input.target.url;
+    const due_ms = input.execute_after === undefined ? 0 : (timestampMs(input.execute_after) ?? 0);
+    const task = { head, payload, origin: originOf(url).hash, timeout_s: input.timeout ?? DEFAULT_TIMEOUT_S, due_ms };
+    this.#last = plain ? { target: input.target, task } : null;
+    return task;
+  }
+}
+
+/** Nothing but a target and a payload. */
+function isPlain(input: TaskInput): boolean {
+  for (const field in input) if (field !== 'target' && field !== 'payload') return false;
+  return typeof input.target === 'string' || input.target.headers === undefined;
+}
+
+function sameTarget(a: Target, b: Target): boolean {
+  if (typeof a === 'string' || typeof b === 'string') return a === b;
+  return a.url === b.url && a.method === b.method && Object.keys(a).length === Object.keys(b).length;
+}

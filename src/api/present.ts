@@ -1,0 +1,135 @@
+// From what is stored to what a caller sees.
+import { ID_PREFIX, taskId } from '../base/id.ts';
+import type { Batch, BatchListItem, BatchOptions, BatchStats, Labels, Notifications, Target, TaskListItem, TaskResult } from '../schema/types.gen.ts';
+import type { BatchRow, BatchStatus } from '../store/batches.ts';
+import type { TaskRow } from '../store/listing.ts';
+
+/** What a caller gave of a batch besides its tasks; stored as JSON. */
+export interface BatchDoc {
+  description?: string;
+  notifications: Notifications;
+  options: BatchOptions;
+  labels?: Labels;
+}
+
+export interface Counts {
+  total: number;
+  completed: number;
+  failed: number;
+  cancelled: number;
+}
+
+/** The stats of a batch; `pending` is what is left, so they always add up. */
+export function stats({ total, completed, failed, cancelled }: Counts): BatchStats {
+  return { total, pending: total - completed - failed - cancelled, completed, failed, cancelled };
+}
+
+/** Completed of all tasks in percent, with two decimals. */
+export function completionRate({ total, completed }: Counts): number {
+  return total === 0 ? 0 : Math.round((completed / total) * 10_000) / 100;
+}
+
+/** `2026-01-31T09:00:00.000Z`. */
+export function timestamp(ms: number): string {
+  return new Date(ms).toISOString();
+}
+
+/** The answer to a change of a batch. */
+export function changeView(core: string, status: BatchStatus, change: Counts & { updated_ms: number }): BatchChangeView {
+  return {
+    id: ID_PREFIX.batch + core,
+    status,
+    stats: stats(change),
+    updated_at: timestamp(change.updated_ms),
+    completion_rate: completionRate(change),
+  };
+}
+
+export interface BatchChangeView {
+  id: string;
+  status: BatchStatus;
+  stats: BatchStats;
+  updated_at: string;
+  completion_rate: number;
+}
+
+export function batchView(row: BatchRow, doc: BatchDoc): Batch {
+  return {
+    id: ID_PREFIX.batch + row.core,
+    status: row.status ?? 'pending',
+    ...(doc.description === undefined ? {} : { description: doc.description }),
+    notifications: masked(doc.notifications),
+    stats: stats(row),
+    options: doc.options,
+    ...(doc.labels === undefined ? {} : { labels: doc.labels }),
+    created_at: timestamp(row.created_ms),
+    updated_at: timestamp(row.updated_ms),
+    completion_rate: completionRate(row),
+  };
+}
+
+export function batchItem(row: BatchRow, doc: BatchDoc): BatchListItem {
+  const { notifications: _notifications, options: _options, ...item } = batchView(row, doc);
+  return item;
+}
+
+/** Header values are write-only. */
+function masked(notifications: Notifications): Notifications {
+  const out: Record<string, unknown> = {};
+  for (const [event, webhook] of Object.entries(notifications)) out[event] = maskTarget(webhook as { headers?: Record<string, string> });
+  return out as Notifications;
+}
+
+function maskTarget<T>(target: T): T {
+  if (typeof target !== 'object' || target === null || !('headers' in target) || typeof target.headers !== 'object') return target;
+  return { ...target, headers: Object.fromEntries(Object.keys(target.headers ?? {}).map((name) => [name, '***'])) };
+}
+
+/** What is stored of a task besides its payload; see delivery/spec.ts. */
+interface Head {
+  target: Target;
+  rate_limiter?: string;
+  at?: number;
+}
+
+const BATCH_EXPIRED = { code: 'batch_expired', message: 'The batch expired before this task could run.' };
+
+/** A task as JSON bytes: its payload goes out as it came in. `batch_id` is null for a single task. */
+export function taskBytes(row: TaskRow, batch: BatchRow): Buffer {
+  const head = JSON.parse(row.head.toString()) as Head;
+  const { attempts, result } = resultOf(row);
+  const item: Omit<TaskListItem, 'batch_id'> & { batch_id: string | null } = {
+    id: taskId(row.core, row.index),
+    batch_id: batch.status === null ? null : ID_PREFIX.batch + row.core,
+    status: row.status,
+    target: maskTarget(head.target),
+    created_at: timestamp(head.at ?? batch.created_ms),
+    ...(row.status === 'completed' && row.result !== null ? { completed_at: timestamp(row.result.at_ms) } : {}),
+    attempts,
+    ...(head.rate_limiter === undefined ? {} : { rate_limiter: head.rate_limiter }),
+    ...(result === null ? {} : { result }),
+  };
+  const json = JSON.stringify(item);
+  if (row.payload === null) return Buffer.from(json);
+  return Buffer.concat([Buffer.from(`${json.slice(0, -1)},"payload":`), row.payload, Buffer.from('}')]);
+}
+
+type Stored = [number, number, number | null, number | null, string?, string?, string?];
+
+function resultOf(row: TaskRow): { attempts: number; result: TaskResult | null } {
+  const running = row.status === 'processing' ? 1 : 0;
+  if (row.result === null) {
+    return { attempts: running, result: row.expired ? { status_code: null, duration_ms: 0, error: BATCH_EXPIRED } : null };
+  }
+  const [attempts, , status_code, duration_ms, code, message, excerpt] = JSON.parse(row.result.json) as Stored;
+  const error = code ? { code, message: message ?? '' } : null;
+  return {
+    attempts: attempts + running,
+    result: {
+      status_code,
+      duration_ms: duration_ms ?? 0,
+      error: row.expired ? BATCH_EXPIRED : error,
+      ...(excerpt ? { response_excerpt: excerpt } : {}),
+    },
+  };
+}

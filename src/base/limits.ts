@@ -1,0 +1,39 @@
+// Every hard limit in one place, with the relations between them. Times that tests change are settings, in config.ts.
+
+/** Tasks in one page (a hash field), as lua/lib/append.lua has it: 16 cost 72 bytes less a task than a field each. */
+export const PAGE_TASKS = 16;
+/** Tasks in one segment (a hash), as lua/lib/append.lua has it. */
+export const SEGMENT_TASKS_MAX = 1000;
+/** Bytes after which a segment takes no more tasks: a script that touches one holds Redis for about a millisecond. */
+export const SEGMENT_BYTES_MAX = 1_048_576;
+/** Bytes staged in one round trip. */
+export const STAGE_BYTES_MAX = 1_048_576;
+/** A create whose process died leaves its segments this long. */
+export const STAGE_TTL_MS = 60_000;
+/** Runs (neighbours of one origin, timeout and due time) that a commit queues itself; more are dealt out by claims. */
+export const BATCH_RUNS_MAX = 64;
+
+/** Tasks in one claim: about half a millisecond of Redis. */
+export const CLAIM_MAX = 128;
+/** Outcomes that are settled at once, without waiting for more. */
+export const SETTLE_FLUSH = 128;
+/** Outcomes in one settle call. */
+export const SETTLE_MAX = 512;
+/** How long an outcome waits for company. */
+export const SETTLE_DELAY_MS = 2;
+
+/** Parsed task heads that a thread remembers. */
+export const SPECS_MAX = 4096;
+/** Accounts whose signing secrets a thread remembers, and for how long. */
+export const ACCOUNTS_MAX = 10_000;
+export const SECRETS_TTL_MS = 5_000;
+
+/** What a task that says nothing about retries gets (spec/api.md, section 3). */
+export const DEFAULT_RETRY = { max_retries: 3, backoff: 'exponential', delay: 1, max_delay: 3600 } as const;
+export const DEFAULT_TIMEOUT_S = 30;
+/** Starts that may die with their process before a task is failed as `worker_lost`. */
+export const RECOVERIES_MAX = 3;
+/** Hours that a batch lives where its creator said nothing. */
+export const DEFAULT_EXPIRATION_H = 24;
+
+if (SEGMENT_TASKS_MAX < PAGE_TASKS || CLAIM_MAX > SETTLE_MAX || SETTLE_FLUSH > SETTLE_MAX) throw new Error('The limits contradict each other.');

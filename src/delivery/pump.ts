@@ -1,0 +1,262 @@
+// One partition's machine, as one thread turns it.
+//
+//        bell, due time, capacity, outcomes
+//                     │
+//                     ▼
+//   idle ──▶ turn: settle + tick + claim in one round trip ──▶ start what was claimed ──▶ idle
+//                     │                                              │
+//                     └── error: the same again after a back-off     └── outcome ──▶ buffered for the next turn
+//
+// There is one turn at a time. It runs when the first buffered outcome is 2 ms old or 128 are there, when something is
+// due by the partition's clock, when the bell rings, and every few seconds in any case, which repairs a lost bell.
+// An error leaves everything as it was: outcomes stay buffered, and a claim is repeated under its number, since a lost
+// reply means that it may have happened.
+import { backoff_ms } from '../base/backoff.ts';
+import { CLAIM_MAX, SETTLE_DELAY_MS, SETTLE_FLUSH, SETTLE_MAX } from '../base/limits.ts';
+import { monotonicMs } from '../base/clock.ts';
+import type { RedisClient } from '../store/script.ts';
+import { type Claimed, readActive, type Settlement, type TickReply, turn, type TurnSettings } from '../store/partition.ts';
+
+/** What a pump needs from the thread that runs it. */
+export interface PumpHost {
+  /** Takes up to `wanted` places for tasks in flight; at least `floor` are given, so that no partition starves. */
+  reserve(wanted: number, floor: number): number;
+  /** Gives back places that no task took. */
+  release(places: number): void;
+  /** Starts tasks; each takes one reserved place until `pump.settle` names it. */
+  run(pump: Pump, tasks: readonly Claimed[], now_ms: number): void;
+  ticked(reply: TickReply): void;
+  failed(partition: number, error: Error): void;
+}
+
+export interface PumpSettings extends TurnSettings {
+  sweep_ms: number;
+  /** Without an answer for this long, nothing more that was claimed here is started. */
+  fence_ms: number;
+}
+
+/** A partition that never starves has this many places in flight whatever the others do. */
+const PLACES_MIN = 16;
+const ACTIVE_MAX = 20_000;
+const BACKOFF = { min_ms: 20, max_ms: 1_000 };
+
+export class Pump {
+  readonly partition: number;
+  readonly #client: RedisClient;
+  readonly #settings: PumpSettings;
+  readonly #host: PumpHost;
+  /** Members in flight here, from their claim until their settlement was answered. */
+  readonly in_flight = new Set<string>();
+  #outcomes: Settlement[] = [];
+  #first_outcome_ms = 0;
+  #claiming = false;
+  #ready = true;
+  #call_no: number;
+  #next_tick_ms = 0;
+  #offset_ms = 0;
+  #answered_ms: number;
+  #failures = 0;
+  #pause_until_ms = 0;
+  #running = false;
+  #again = false;
+  #timer: NodeJS.Timeout | null = null;
+  #strangers = new Set<string>();
+  #claimed_since_audit = false;
+  #idle: (() => void)[] = [];
+
+  constructor(partition: number, client: RedisClient, settings: PumpSettings, host: PumpHost) {
+    this.partition = partition;
+    this.#client = client;
+    this.#settings = settings;
+    this.#host = host;
+    this.#call_no = 1;
+    this.#answered_ms = monotonicMs();
+  }
+
+  /** From now on claims work here; the first turn begins at once. */
+  own(): void {
+    if (this.#claiming) return;
+    this.#claiming = true;
+    this.#ready = true;
+    this.#next_tick_ms = 0;
+    this.wake();
+  }
+
+  /** Claims nothing more; what is in flight is still settled. */
+  disown(): void {
+    this.#claiming = false;
+  }
+
+  get owned(): boolean {
+    return this.#claiming;
+  }
+
+  /** Whether nothing is in flight and nothing waits to be settled. */
+  get empty(): boolean {
+    return this.in_flight.size === 0 && this.#outcomes.length === 0 && !this.#running;
+  }
+
+  /** Resolves when nothing is in flight and every outcome was answered. */
+  async drained(): Promise<void> {
+    if (!this.empty) await new Promise<void>((done) => this.#idle.push(done));
+  }
+
+  /** Ends the timer; only for a pump that is empty or abandoned. */
+  close(): void {
+    this.disown();
+    this.#pause_until_ms = Number.POSITIVE_INFINITY;
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#timer = null;
+  }
+
+  /** A hint from the partition: `0`, work is ready; else the time (its clock, ms) at which some will be. */
+  bell(message: string): void {
+    const due_ms = Number(message);
+    if (due_ms === 0) this.#ready = true;
+    else this.#next_tick_ms = Math.min(this.#next_tick_ms, due_ms - this.#offset_ms);
+    this.wake();
+  }
+
+  /** Places have become free: goes on where work was left for want of them. */
+  hungry(): boolean {
+    return this.#claiming && this.#ready && !this.#running;
+  }
+
+  /** What became of a task that was started. It counts as in flight until Redis has answered. */
+  settle(settlement: Settlement): void {
+    if (this.#outcomes.length === 0) this.#first_outcome_ms = monotonicMs();
+    this.#outcomes.push(settlement);
+    if (this.#outcomes.length >= SETTLE_FLUSH) this.wake();
+    else if (this.#outcomes.length === 1) this.#arm();
+  }
+
+  /** Whether the partition has not answered for so long that others may have taken over. */
+  get fenced(): boolean {
+    return monotonicMs() - this.#answered_ms > this.#settings.fence_ms;
+  }
+
+  /** The partition's clock, as near as the last answer told. */
+  now_ms(): number {
+    return monotonicMs() + this.#offset_ms;
+  }
+
+  /** Begins a turn now, or right after the one that runs. */
+  wake(): void {
+    if (this.#running) {
+      this.#again = true;
+      return;
+    }
+    void this.#turns();
+  }
+
+  /** Whether an audit could find nothing: no claim was tried since the last one. */
+  get quiet(): boolean {
+    return this.in_flight.size === 0 && this.#strangers.size === 0 && !this.#claimed_since_audit;
+  }
+
+  /** Holds what Redis thinks is in flight here against what is, and hands back what nobody runs. Twice seen is sure. */
+  async audit(): Promise<number> {
+    this.#claimed_since_audit = false;
+    const members = await readActive(this.#client, this.partition, this.#settings.holder, ACTIVE_MAX);
+    const strangers = new Set(members.filter((member) => !this.in_flight.has(member)));
+    const sure = [...strangers].filter((member) => this.#strangers.has(member));
+    this.#strangers = strangers;
+    for (const member of sure) this.settle({ member, verdict: 'b', delay_ms: 0, result: '' });
+    return sure.length;
+  }
+
+  async #turns(): Promise<void> {
+    this.#running = true;
+    do {
+      this.#again = false;
+    } while ((await this.#turn()) || this.#again);
+    this.#running = false;
+    if (this.empty) for (const done of this.#idle.splice(0)) done();
+    this.#arm();
+  }
+
+  /** One round trip; true where the next one should follow at once. */
+  async #turn(): Promise<boolean> {
+    const began_ms = monotonicMs();
+    if (began_ms < this.#pause_until_ms) return false;
+    const settlements = this.#outcomes.splice(0, SETTLE_MAX);
+    const tick = began_ms >= this.#next_tick_ms;
+    const places = this.#claiming && this.#ready ? this.#host.reserve(CLAIM_MAX, PLACES_MIN - this.in_flight.size) : 0;
+    if (settlements.length === 0 && !tick && places === 0) return false;
+    if (places > 0) this.#claimed_since_audit = true;
+    const reply = await turn(this.#client, this.partition, this.#settings, {
+      settlements,
+      tick,
+      claim: places > 0 ? { call_no: this.#call_no, budget: places } : null,
+    });
+    let error: Error | null = null;
+    const answer = <T extends object>(part: T | Error | null): T | null => {
+      if (!(part instanceof Error)) return part;
+      error = part;
+      return null;
+    };
+    const settled = answer(reply.settled);
+    const ticked = answer(reply.tick);
+    const claimed = answer(reply.claimed);
+    if (settled !== null) this.#settled(settlements, settled);
+    else this.#outcomes.unshift(...settlements);
+    if (ticked !== null) this.#ticked(ticked);
+    if (claimed !== null) this.#claimed(claimed, places);
+    else this.#host.release(places);
+    if (error !== null) {
+      this.#failed(error);
+      return false;
+    }
+    this.#failures = 0;
+    this.#answered_ms = monotonicMs();
+    return this.#outcomes.length >= SETTLE_FLUSH || ticked?.more === true || (claimed !== null && this.#ready);
+  }
+
+  #settled(settlements: readonly Settlement[], reply: { first_due_ms: number; now_ms: number }): void {
+    for (const { member } of settlements) this.in_flight.delete(member);
+    this.#clock(reply.now_ms);
+    if (settlements.some((s) => (s.verdict === 'b' || s.verdict === 'r') && s.delay_ms === 0)) this.#ready = true;
+    if (reply.first_due_ms > 0) this.#next_tick_ms = Math.min(this.#next_tick_ms, reply.first_due_ms - this.#offset_ms);
+  }
+
+  #ticked(reply: TickReply): void {
+    this.#clock(reply.now_ms);
+    const wait_ms = reply.next_ms === 0 ? this.#settings.sweep_ms : reply.next_ms - reply.now_ms;
+    this.#next_tick_ms = reply.more ? 0 : monotonicMs() + Math.min(Math.max(wait_ms, 0), this.#settings.sweep_ms);
+    if (reply.ready) this.#ready = true;
+    this.#host.ticked(reply);
+  }
+
+  #claimed(reply: { now_ms: number; more: boolean; tasks: readonly Claimed[] }, places: number): void {
+    this.#clock(reply.now_ms);
+    this.#call_no += 1;
+    const { tasks } = reply;
+    this.#ready = reply.more || tasks.length >= places;
+    for (const task of tasks) this.in_flight.add(task.member);
+    // A claim rounds up to whole pages, so it may bring a few more than were reserved.
+    this.#host.release(places - tasks.length);
+    this.#host.run(this, tasks, reply.now_ms);
+  }
+
+  #clock(now_ms: number): void {
+    this.#offset_ms = now_ms - monotonicMs();
+  }
+
+  #failed(error: Error): void {
+    this.#failures += 1;
+    this.#pause_until_ms = monotonicMs() + backoff_ms(this.#failures, BACKOFF, Math.random);
+    this.#host.failed(this.partition, error);
+  }
+
+  /** Sets the timer to the earliest time at which a turn has something to do. */
+  #arm(): void {
+    if (this.#running || this.#pause_until_ms === Number.POSITIVE_INFINITY) return;
+    let at_ms = this.#next_tick_ms;
+    if (this.#outcomes.length > 0) at_ms = Math.min(at_ms, this.#first_outcome_ms + SETTLE_DELAY_MS);
+    if (this.#claiming && this.#ready && this.#failures > 0) at_ms = Math.min(at_ms, this.#pause_until_ms);
+    at_ms = Math.max(at_ms, this.#pause_until_ms);
+    if (!this.#claiming && this.empty) return;
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.wake(), Math.max(0, at_ms - monotonicMs()));
+  }
+}

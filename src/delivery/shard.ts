@@ -1,0 +1,234 @@
+// A callback thread's work: the pumps of the partitions it owns, one budget of calls in flight, one outbound client.
+import { monotonicMs } from '../base/clock.ts';
+import { ID_PREFIX, taskId } from '../base/id.ts';
+import { type LimitedLog, limitedLog, type Log } from '../base/log.ts';
+import type { Service } from '../base/service.ts';
+import type { Outcome, RunningCall } from '../outbound/call.ts';
+import type { Outbound } from '../outbound/outbound.ts';
+import type { Hints } from '../store/hints.ts';
+import { keys } from '../store/keys.ts';
+import type { Claimed, Settlement, TickReply } from '../store/partition.ts';
+import type { RedisClient } from '../store/script.ts';
+import { Pump, type PumpHost, type PumpSettings } from './pump.ts';
+import { SigningKeys } from './signing-keys.ts';
+import { specOf } from './spec.ts';
+import { settlementOf, settlementOfExpired } from './verdict.ts';
+
+export type AttemptEnd = 'completed' | 'retried' | 'failed' | 'returned';
+
+/** Where a shard's numbers go; called for every attempt, so plain functions. */
+export interface DeliveryMeter {
+  ended(end: AttemptEnd, duration_ms: number): void;
+  /** From due to sent, by the partition's clock. */
+  lag(ms: number): void;
+  in_flight(count: number): void;
+  ticked(reply: TickReply): void;
+  /** References that Redis had in flight here and nobody ran. */
+  handed_back(count: number): void;
+}
+
+export interface ShardDeps {
+  client: RedisClient;
+  hints: Hints;
+  outbound: Outbound;
+  settings: PumpSettings;
+  in_flight_max: number;
+  audit_ms: number;
+  meter: DeliveryMeter;
+  log: Log;
+}
+
+const END_NAMES: Record<Settlement['verdict'], AttemptEnd> = { c: 'completed', r: 'retried', f: 'failed', b: 'returned' };
+/** Tasks whose account's signing keys could not be read come back after this long. */
+const KEYS_RETRY_MS = 1_000;
+/** What is left of a drain after running calls were aborted, for their settlements. */
+const SETTLE_AFTER_ABORT_MS = 3_000;
+
+export class CallbackShard implements Service, PumpHost {
+  readonly name = 'callbacks';
+  readonly #deps: ShardDeps;
+  readonly #log: LimitedLog;
+  readonly #pumps = new Map<number, Pump>();
+  readonly #calls = new Set<RunningCall>();
+  readonly #keys: SigningKeys;
+  #places: number;
+  #feeding = false;
+  #audit: NodeJS.Timeout | null = null;
+  #draining = false;
+
+  constructor(deps: ShardDeps) {
+    this.#deps = deps;
+    this.#log = limitedLog(deps.log);
+    this.#keys = new SigningKeys(deps.client);
+    this.#places = deps.in_flight_max;
+  }
+
+  async start(): Promise<void> {
+    this.#audit = setTimeout(() => void this.#auditAll(), this.#deps.audit_ms);
+  }
+
+  /** Takes over these partitions and lets go of all others; what is in flight of those is still settled. */
+  assign(partitions: readonly number[]): void {
+    if (this.#draining) return;
+    const wanted = new Set(partitions);
+    for (const partition of wanted) this.#own(partition);
+    for (const [partition, pump] of this.#pumps) {
+      if (wanted.has(partition) || !pump.owned) continue;
+      pump.disown();
+      this.#deps.hints.unsubscribe(keys.bell(partition));
+      void pump.drained().then(() => this.#forget(partition, pump));
+    }
+  }
+
+  #own(partition: number): void {
+    const pump = this.#pumps.get(partition) ?? new Pump(partition, this.#deps.client, this.#deps.settings, this);
+    this.#pumps.set(partition, pump);
+    if (pump.owned) return;
+    this.#deps.hints.subscribe(keys.bell(partition), (message) => pump.bell(message));
+    pump.own();
+  }
+
+  #forget(partition: number, pump: Pump): void {
+    if (pump.owned || !pump.empty || this.#pumps.get(partition) !== pump) return;
+    pump.close();
+    this.#pumps.delete(partition);
+  }
+
+  /** Claims nothing more, lets running calls end until the deadline, hands the rest back uncounted. */
+  async stop(deadline_ms: number): Promise<void> {
+    if (this.#draining) return;
+    this.#draining = true;
+    if (this.#audit !== null) clearTimeout(this.#audit);
+    for (const pump of this.#pumps.values()) pump.disown();
+    const drained = Promise.all([...this.#pumps.values()].map((pump) => pump.drained()));
+    if (!(await endsWithin(drained, deadline_ms))) {
+      for (const call of this.#calls) call.abort('shutdown');
+      for (const pump of this.#pumps.values()) pump.wake();
+      await endsWithin(drained, SETTLE_AFTER_ABORT_MS);
+    }
+    for (const pump of this.#pumps.values()) pump.close();
+  }
+
+  reserve(wanted: number, floor: number): number {
+    const places = Math.max(Math.min(wanted, this.#places), Math.min(wanted, floor), 0);
+    this.#places -= places;
+    return places;
+  }
+
+  release(places: number): void {
+    this.#places += places;
+    if (this.#places > 0) this.#feed();
+  }
+
+  /** Wakes the pumps that left work for want of places, once for all places that become free in a turn of the event loop. */
+  #feed(): void {
+    if (this.#feeding || this.#draining) return;
+    this.#feeding = true;
+    setImmediate(() => {
+      this.#feeding = false;
+      for (const pump of this.#pumps.values()) if (this.#places > 0 && pump.hungry()) pump.wake();
+    });
+  }
+
+  run(pump: Pump, tasks: readonly Claimed[], now_ms: number): void {
+    const unsigned = new Map<string, Claimed[]>();
+    for (const task of tasks) {
+      const secrets = this.#keys.get(task.account_id);
+      if (secrets !== null) this.#begin(pump, task, secrets, now_ms);
+      else unsigned.set(task.account_id, [...(unsigned.get(task.account_id) ?? []), task]);
+    }
+    for (const [account_id, waiting] of unsigned) void this.#runSigned(pump, account_id, waiting);
+    this.#deps.meter.in_flight(this.#calls.size);
+  }
+
+  async #runSigned(pump: Pump, account_id: string, tasks: readonly Claimed[]): Promise<void> {
+    let secrets: readonly Buffer[];
+    try {
+      secrets = await this.#keys.read(account_id);
+    } catch (error) {
+      this.failed(pump.partition, error as Error);
+      for (const task of tasks) this.#handBack(pump, task, KEYS_RETRY_MS);
+      return;
+    }
+    for (const task of tasks) this.#begin(pump, task, secrets, pump.now_ms());
+  }
+
+  #begin(pump: Pump, task: Claimed, secrets: readonly Buffer[], now_ms: number): void {
+    if (this.#draining || pump.fenced) return this.#handBack(pump, task, 0);
+    const spec = specOf(task.head);
+    if (spec.valid_until_ms !== null && now_ms >= spec.valid_until_ms) return this.#end(pump, settlementOfExpired(task), 0);
+    this.#deps.meter.lag(Math.max(0, now_ms - task.due_ms));
+    // `call` may end before it returns: an address that is refused at once.
+    let running: RunningCall | null = null;
+    let ended = false;
+    const done = (outcome: Outcome): void => {
+      ended = true;
+      if (running !== null) this.#calls.delete(running);
+      const settlement = settlementOf(task, spec, outcome, { now_ms: pump.now_ms(), dice: Math.random() });
+      this.#end(pump, settlement, outcome.duration_ms);
+    };
+    running = this.#deps.outbound.call(
+      {
+        url: spec.url,
+        origin: spec.origin,
+        path: spec.path,
+        method: spec.method,
+        headers: spec.headers,
+        body: task.payload,
+        webhook_id: taskId(task.core, task.index),
+        attempt: task.attempt,
+        batch_id: task.single ? null : ID_PREFIX.batch + task.core,
+        timeout_ms: task.timeout_s * 1000,
+        secrets,
+      },
+      done,
+    );
+    if (!ended) this.#calls.add(running);
+  }
+
+  #handBack(pump: Pump, task: Claimed, delay_ms: number): void {
+    this.#end(pump, { member: task.member, verdict: 'b', delay_ms, result: '' }, 0);
+  }
+
+  #end(pump: Pump, settlement: Settlement, duration_ms: number): void {
+    pump.settle(settlement);
+    this.#deps.meter.ended(END_NAMES[settlement.verdict], duration_ms);
+    this.release(1);
+  }
+
+  ticked(reply: TickReply): void {
+    this.#deps.meter.ticked(reply);
+  }
+
+  failed(partition: number, error: Error): void {
+    this.#log.warn({ err: error, partition }, 'a turn failed and will be repeated');
+  }
+
+  /** Every few seconds, what Redis has in flight here is held against what is. */
+  async #auditAll(): Promise<void> {
+    const began_ms = monotonicMs();
+    for (const pump of this.#pumps.values()) {
+      if (this.#draining) return;
+      if (pump.quiet) continue;
+      try {
+        const count = await pump.audit();
+        if (count > 0) this.#deps.meter.handed_back(count);
+      } catch (error) {
+        this.failed(pump.partition, error as Error);
+      }
+    }
+    if (this.#draining) return;
+    this.#audit = setTimeout(() => void this.#auditAll(), Math.max(0, this.#deps.audit_ms - (monotonicMs() - began_ms)));
+  }
+}
+
+/** Whether `work` ended within so many milliseconds. */
+async function endsWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<false>((done) => {
+    timer = setTimeout(() => done(false), ms);
+  });
+  const ended = await Promise.race([work.then(() => true as const), late]);
+  clearTimeout(timer);
+  return ended;
+}

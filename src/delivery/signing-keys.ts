@@ -1,0 +1,48 @@
+// The signing keys of accounts, as a thread knows them: read once, then again when they are a few seconds old.
+import { ACCOUNTS_MAX, SECRETS_TTL_MS } from '../base/limits.ts';
+import { monotonicMs } from '../base/clock.ts';
+import type { RedisClient } from '../store/script.ts';
+import { secretKey, signingSecrets } from '../store/secrets.ts';
+
+interface Known {
+  keys: readonly Buffer[];
+  read_ms: number;
+}
+
+export class SigningKeys {
+  readonly #client: RedisClient;
+  readonly #known = new Map<string, Known>();
+  readonly #reading = new Map<string, Promise<readonly Buffer[]>>();
+
+  constructor(client: RedisClient) {
+    this.#client = client;
+  }
+
+  /** The live keys of an account, newest first, or null where they must be read first. Old ones are used while new ones are read. */
+  get(account_id: string): readonly Buffer[] | null {
+    const known = this.#known.get(account_id);
+    if (known === undefined) return null;
+    if (monotonicMs() - known.read_ms > SECRETS_TTL_MS) this.read(account_id).catch(() => {}); // the next call tries again
+    return known.keys;
+  }
+
+  /** Reads them; joins a read that is under way. */
+  read(account_id: string): Promise<readonly Buffer[]> {
+    const reading = this.#reading.get(account_id);
+    if (reading !== undefined) return reading;
+    const read = this.#read(account_id).finally(() => this.#reading.delete(account_id));
+    this.#reading.set(account_id, read);
+    return read;
+  }
+
+  async #read(account_id: string): Promise<readonly Buffer[]> {
+    const fresh = (await signingSecrets(this.#client, account_id)).map(secretKey);
+    const before = this.#known.get(account_id)?.keys;
+    // The same Buffer objects while nothing changed: the outbound client remembers prepared keys by identity.
+    const same = before !== undefined && before.length === fresh.length && before.every((key, i) => key.equals(fresh[i] as Buffer));
+    const kept = same ? before : fresh;
+    if (this.#known.size >= ACCOUNTS_MAX) this.#known.clear();
+    this.#known.set(account_id, { keys: kept, read_ms: monotonicMs() });
+    return kept;
+  }
+}

@@ -1,0 +1,62 @@
+// What a stored task says about its call, read once for all tasks that share a head.
+import { DEFAULT_RETRY, SPECS_MAX } from '../base/limits.ts';
+import type { Method } from '../outbound/call.ts';
+import { timestampMs } from '../schema/formats.ts';
+import type { RetryPolicy, Target } from '../schema/types.gen.ts';
+
+/** The head of a stored task: the task as given, without its payload. */
+export interface TaskHead {
+  target: Target;
+  rate_limiter?: string;
+  points_cost?: number;
+  execute_after?: string;
+  valid_until?: string;
+  timeout?: number;
+  retry?: RetryPolicy;
+  idempotency_key?: string;
+  /** When it was accepted (ms), where that differs from its batch's creation. */
+  at?: number;
+}
+
+export interface CallSpec {
+  url: string;
+  origin: string;
+  path: string;
+  method: Method;
+  /** Flat name, value pairs. */
+  headers: readonly string[];
+  retry: Required<RetryPolicy>;
+  valid_until_ms: number | null;
+}
+
+const by_head = new WeakMap<Buffer, CallSpec>();
+const by_text = new Map<string, CallSpec>();
+
+/** The call of a stored head. Heads are written by us, so one that cannot be read is a bug and throws. */
+export function specOf(head: Buffer): CallSpec {
+  const known = by_head.get(head);
+  if (known !== undefined) return known;
+  const text = head.toString('latin1');
+  let spec = by_text.get(text);
+  if (spec === undefined) {
+    spec = readSpec(JSON.parse(head.toString()) as TaskHead);
+    if (by_text.size >= SPECS_MAX) by_text.clear();
+    by_text.set(text, spec);
+  }
+  by_head.set(head, spec);
+  return spec;
+}
+
+function readSpec(head: TaskHead): CallSpec {
+  const target = typeof head.target === 'string' ? { url: head.target } : head.target;
+  const url = new URL(target.url);
+  return {
+    url: url.href,
+    origin: url.origin,
+    path: url.pathname + url.search,
+    method: target.method ?? 'POST',
+    headers: Object.entries(target.headers ?? {}).flat(),
+    retry: { ...DEFAULT_RETRY, ...head.retry },
+    valid_until_ms: head.valid_until === undefined ? null : timestampMs(head.valid_until),
+  };
+}

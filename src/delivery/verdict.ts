@@ -1,0 +1,77 @@
+// From the outcome of a call to what becomes of its task. Pure: time and chance are arguments.
+//
+//   success                          completed
+//   final                            failed
+//   stopped by the shutdown          handed back, uncounted
+//   retry, none left                 failed
+//   retry, next start too late       failed, `expired`
+//   retry                            again after the back-off, or after Retry-After where that is later
+import type { Outcome } from '../outbound/call.ts';
+import type { Claimed, Settlement } from '../store/partition.ts';
+import type { CallSpec } from './spec.ts';
+
+export interface Now {
+  /** The partition's clock. */
+  now_ms: number;
+  /** In [0, 1). */
+  dice: number;
+}
+
+/** What is kept of an attempt; trailing nulls are left out. Read by api/present.ts. */
+export type StoredResult = [
+  attempts: number,
+  recoveries: number,
+  status_code: number | null,
+  duration_ms: number | null,
+  error_code?: string | null,
+  error_message?: string | null,
+  excerpt?: string | null,
+];
+
+const EXPIRED = { code: 'expired', message: 'valid_until passed before the task could start.' };
+
+/** The settlement of an attempt that was made. */
+export function settlementOf(task: Claimed, spec: CallSpec, outcome: Outcome, now: Now): Settlement {
+  const { member } = task;
+  if (outcome.error?.code === 'shutdown') return { member, verdict: 'b', delay_ms: 0, result: '' };
+  const settle = (verdict: Settlement['verdict'], delay_ms: number, error: { code: string; message: string } | null): Settlement => ({
+    member,
+    verdict,
+    delay_ms,
+    result: encodeResult([
+      task.attempt,
+      task.recoveries,
+      outcome.status_code,
+      outcome.duration_ms,
+      error?.code ?? null,
+      error?.message ?? null,
+      outcome.excerpt,
+    ]),
+  });
+  if (outcome.verdict === 'success') return settle('c', 0, null);
+  const failures = task.attempt - task.recoveries;
+  if (outcome.verdict === 'final' || failures > spec.retry.max_retries) return settle('f', 0, outcome.error);
+  const delay_ms = Math.max(backoffMs(spec, failures, now.dice), outcome.retry_after_ms ?? 0);
+  if (spec.valid_until_ms !== null && now.now_ms + delay_ms > spec.valid_until_ms) return settle('f', 0, EXPIRED);
+  return settle('r', delay_ms, outcome.error);
+}
+
+/** The settlement of a task that came too late to start. */
+export function settlementOfExpired(task: Claimed): Settlement {
+  const result = encodeResult([task.attempt - 1, task.recoveries, null, null, EXPIRED.code, EXPIRED.message]);
+  return { member: task.member, verdict: 'f', delay_ms: 0, result };
+}
+
+/** Milliseconds before retry number `failures` (1 = the first), within [d/2, d] of the policy's delay d. */
+export function backoffMs(spec: CallSpec, failures: number, dice: number): number {
+  const { backoff, delay, max_delay } = spec.retry;
+  const factor = backoff === 'exponential' ? 2 ** (failures - 1) : backoff === 'linear' ? failures : 1;
+  const delay_ms = Math.min(delay * factor, max_delay) * 1000;
+  return Math.round(delay_ms * (0.5 + dice / 2));
+}
+
+function encodeResult(result: StoredResult): string {
+  let length = result.length;
+  while (length > 4 && (result[length - 1] ?? null) === null) length -= 1;
+  return JSON.stringify(result.slice(0, length));
+}

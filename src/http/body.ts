@@ -1,0 +1,111 @@
+// Reads a body: bounded by itself (`bytes_max`) and together with all others (`BodyBudget`).
+import type { HttpResponse } from './uws.ts';
+
+/** `over`: longer than allowed. `no_room`: all bodies together are. */
+export type BodyOutcome = { ok: true; body: Buffer } | { ok: false; reason: 'over' | 'no_room' | 'aborted' };
+
+/** Bytes held for bodies, over all requests of this process. */
+export class BodyBudget {
+  readonly bytes_max: number;
+  bytes = 0;
+
+  constructor(bytes_max: number) {
+    this.bytes_max = bytes_max;
+  }
+
+  take(bytes: number): boolean {
+    if (this.bytes + bytes > this.bytes_max) return false;
+    this.bytes += bytes;
+    return true;
+  }
+
+  give(bytes: number): void {
+    this.bytes -= bytes;
+  }
+}
+
+/** Room made before anything has come: what a client merely announces is not believed. */
+const FIRST_BYTES_MAX = 64 * 1024;
+const EMPTY = Buffer.alloc(0);
+
+export class BodyReader {
+  /** Settles once; never rejects. */
+  readonly outcome: Promise<BodyOutcome>;
+  /** Bytes that came, kept or not. */
+  bytes_in = 0;
+
+  readonly #budget: BodyBudget;
+  readonly #bytes_max: number;
+  readonly #announced: number | null;
+  #buffer: Buffer = EMPTY;
+  #length = 0;
+  #ended = false;
+  #settled = false;
+  #settle: (outcome: BodyOutcome) => void = () => {};
+
+  /** `announced`: Content-Length; null for a chunked body. */
+  constructor(budget: BodyBudget, bytes_max: number, announced: number | null) {
+    this.#budget = budget;
+    this.#bytes_max = bytes_max;
+    this.#announced = announced;
+    this.outcome = new Promise((resolve) => {
+      this.#settle = resolve;
+    });
+  }
+
+  /** Must be called before the request handler returns, or the first bytes are lost. */
+  attach(res: HttpResponse): void {
+    res.onData((chunk, last) => this.take(chunk, last));
+  }
+
+  /** Copies the chunk: its memory is gone when this returns. */
+  take(chunk: ArrayBuffer, last: boolean): void {
+    this.bytes_in += chunk.byteLength;
+    this.#ended = last;
+    if (this.#settled) return;
+    const length = this.#length + chunk.byteLength;
+    if (length > this.#bytes_max) return this.#fail('over');
+    if (!this.#reserve(length, last)) return this.#fail('no_room');
+    if (chunk.byteLength > 0) this.#buffer.set(new Uint8Array(chunk), this.#length);
+    this.#length = length;
+    if (!last) return;
+    this.#settled = true;
+    this.#settle({ ok: true, body: this.#buffer.subarray(0, length) });
+  }
+
+  /** Bytes that may still come: Infinity in a chunked body that has not ended. */
+  bytesLeft(): number {
+    if (this.#ended) return 0;
+    return this.#announced === null ? Number.POSITIVE_INFINITY : this.#announced - this.bytes_in;
+  }
+
+  /** The client went away. */
+  abort(): void {
+    if (!this.#settled) this.#fail('aborted');
+  }
+
+  /** Gives the room back: the body is not needed any more. Twice is safe. */
+  release(): void {
+    this.#settled = true;
+    this.#budget.give(this.#buffer.length);
+    this.#buffer = EMPTY;
+  }
+
+  #fail(reason: 'over' | 'no_room' | 'aborted'): void {
+    this.release();
+    this.#settle({ ok: false, reason });
+  }
+
+  /** Doubles, up to what was announced, so that the bytes copied again are never more than those that came. */
+  #reserve(length: number, last: boolean): boolean {
+    const now = this.#buffer.length;
+    if (length <= now) return true;
+    const announced = this.#announced ?? this.#bytes_max;
+    const wanted = last ? length : Math.max(length, Math.min(announced, Math.max(now * 2, FIRST_BYTES_MAX)));
+    if (!this.#budget.take(wanted - now)) return false;
+    const grown = Buffer.allocUnsafe(wanted);
+    if (this.#length > 0) this.#buffer.copy(grown, 0, 0, this.#length);
+    this.#buffer = grown;
+    return true;
+  }
+}

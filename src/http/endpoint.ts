@@ -1,0 +1,189 @@
+// One request to an endpoint of the API, through the checks of the contract in their order:
+//
+//   (404 path, 405: serve.ts)  401  403  404 of the resource  429  415  413  400 JSON  400 fields  409, 422
+//
+// Everything that the headers tell is read before the first wait. The body comes in while the earlier checks run, but
+// nothing is said about it before they are done.
+import type { Answer, Api, Call, QuotaVerdict } from '../api/call.ts';
+import { ApiError, type ErrorName, type Fault } from '../base/errors.ts';
+import { ID_PREFIX, parseId, parseTaskId } from '../base/id.ts';
+import { check } from '../schema/check.ts';
+import { BODY_JSON, parseJson } from '../schema/json.ts';
+import { parseQuery } from '../schema/query.ts';
+import { JSON_TYPE, quotaHeaders, type Reply } from './answer.ts';
+import { allows, type Authenticator } from './auth.ts';
+import type { BodyReader } from './body.ts';
+import type { Exchange } from './exchange.ts';
+import type { Resource, Route } from './routes.ts';
+import type { HttpRequest } from './uws.ts';
+
+/** Decides an API limit on the headers of a request; null where it has none. `call.body` is null. */
+export type Quota = (route: Route, call: Call) => Promise<QuotaVerdict | null>;
+
+export interface EndpointHost {
+  readonly auth: Authenticator;
+  readonly precheck: NonNullable<Api['precheck']>;
+  readonly quota: Quota | null;
+  readonly max_body_bytes: number;
+}
+
+interface Head {
+  authorization: string;
+  content_type: string;
+  content_encoding: string;
+  idempotency_key: string;
+  query: string;
+}
+
+/** A body that may only be `{}` needs no more. */
+const IGNORED_BODY_BYTES_MAX = 1024;
+const IDEMPOTENCY_KEY = /^[\x21-\x7e]{1,255}$/;
+const FAULTS_MAX = 100;
+const PARAMETER: Record<Resource, { name: string; error: ErrorName; isId(text: string): boolean }> = {
+  batch: { name: 'batch_id', error: 'batch_not_found', isId: (text) => parseId(ID_PREFIX.batch, text) !== null },
+  task: { name: 'task_id', error: 'task_not_found', isId: (text) => parseTaskId(text) !== null },
+};
+
+/** The answer; null where the client is gone or was answered already. `req` is read before the first wait only. */
+export async function serveRoute(
+  host: EndpointHost,
+  x: Exchange,
+  req: HttpRequest,
+  route: Route,
+  params: Record<string, string>,
+): Promise<Reply | null> {
+  const head = readHead(req);
+  const reader = startReading(host, x, route, head);
+  const call = await admit(host, x, route, params, head);
+  refuseByHeaders(host, x, route, head);
+  const body = reader === null ? null : await wholeBody(host, x, reader, route);
+  if (x.done) return null;
+  readInput(call, route, head, body);
+  return toReply(x, route, await route.run(call));
+}
+
+function readHead(req: HttpRequest): Head {
+  return {
+    authorization: req.getHeader('authorization'),
+    content_type: req.getHeader('content-type'),
+    content_encoding: req.getHeader('content-encoding'),
+    idempotency_key: req.getHeader('idempotency-key'),
+    query: req.getQuery() ?? '',
+  };
+}
+
+/** null where there is no body, or where the headers tell that it will not be needed: then it is swallowed unseen. */
+function startReading(host: EndpointHost, x: Exchange, route: Route, head: Head): BodyReader | null {
+  if (x.announced_bytes === 0 || route.method === 'GET') return null;
+  if ((x.announced_bytes ?? 0) > host.max_body_bytes) return null;
+  if (route.body === null) return x.read(Math.min(IGNORED_BODY_BYTES_MAX, host.max_body_bytes));
+  return isJson(head) ? x.read(host.max_body_bytes) : null;
+}
+
+/** 401, 403, 404 and 429. */
+async function admit(host: EndpointHost, x: Exchange, route: Route, params: Record<string, string>, head: Head): Promise<Call> {
+  let principal = host.auth.check(head.authorization, () => x.address());
+  if (principal instanceof Promise) {
+    // Nobody unknown fills our memory: the body waits in the socket.
+    x.pause();
+    principal = await principal.finally(() => x.resume());
+  }
+  x.account_id = principal.account_id;
+  if (!allows(principal.scope, route.scope)) throw new ApiError('forbidden', { scope: principal.scope, required: route.scope });
+  if (route.resource !== null) {
+    const { name, error, isId } = PARAMETER[route.resource];
+    if (!isId(params[name] ?? '')) throw new ApiError(error, { [name]: params[name] });
+  }
+  const call: Call = {
+    account: principal.account,
+    account_id: principal.account_id,
+    params,
+    query: {},
+    body: null,
+    raw_body: null,
+    request_id: x.request_id,
+    idempotency_key: null,
+    now_ms: x.now_ms,
+  };
+  await host.precheck[route.name]?.(call);
+  if (route.quota !== null && host.quota !== null) applyQuota(x, await host.quota(route, call));
+  return call;
+}
+
+function applyQuota(x: Exchange, verdict: QuotaVerdict | null): void {
+  if (verdict === null) return;
+  Object.assign(x.headers, quotaHeaders(verdict));
+  if (verdict.granted) return;
+  const details = { policy: verdict.policy, limit: verdict.limit, window_seconds: verdict.window_s };
+  throw new ApiError('rate_limited', details, { retry_after_s: verdict.reset_s });
+}
+
+/** 415, and 413 where Content-Length tells. */
+function refuseByHeaders(host: EndpointHost, x: Exchange, route: Route, head: Head): void {
+  if (route.method === 'GET') return;
+  if (route.body !== null && !isJson(head)) throw new ApiError('unsupported_media_type');
+  if ((x.announced_bytes ?? 0) > host.max_body_bytes) throw tooLarge(host);
+}
+
+/** `application/json`, as UTF-8 where a charset is named, and not compressed. */
+function isJson({ content_type, content_encoding }: Head): boolean {
+  if (content_encoding !== '' && content_encoding.toLowerCase() !== 'identity') return false;
+  if (content_type === JSON_TYPE) return true;
+  const [type = '', ...parameters] = content_type.toLowerCase().split(';');
+  if (type.trim() !== JSON_TYPE) return false;
+  return parameters.every((parameter) => !/^\s*charset\s*=/.test(parameter) || /^\s*charset\s*=\s*"?utf-?8"?\s*$/.test(parameter));
+}
+
+function tooLarge(host: EndpointHost): ApiError {
+  return new ApiError('payload_too_large', { max_body_bytes: host.max_body_bytes });
+}
+
+/** The time for an answer starts again when the body is there. null: the client went away. */
+async function wholeBody(host: EndpointHost, x: Exchange, reader: BodyReader, route: Route): Promise<Buffer | null> {
+  x.holdDeadline();
+  const outcome = await reader.outcome;
+  x.restartDeadline();
+  if (outcome.ok) return outcome.body;
+  if (outcome.reason === 'aborted') return null;
+  if (outcome.reason === 'no_room') throw new ApiError('unavailable', {}, { message: 'Too many request bodies are being read.', retry_after_s: 1 });
+  throw route.body === null ? invalid([NO_BODY]) : tooLarge(host);
+}
+
+const NO_BODY: Fault = { path: '', message: 'this endpoint takes no body' };
+
+/** 400: puts body, query and Idempotency-Key into the call, or reports all that is wrong with them. */
+function readInput(call: Call, route: Route, head: Head, body: Buffer | null): void {
+  const faults: Fault[] = [];
+  if (route.body !== null) {
+    const parsed = parseJson(body ?? Buffer.alloc(0), BODY_JSON);
+    if (!parsed.ok) throw new ApiError('invalid_json', {}, { message: parsed.message });
+    call.body = parsed.value;
+    call.raw_body = body;
+    if (route.checked_by_handler !== true) faults.push(...check(route.body, parsed.value));
+  } else if (body !== null && !/^\s*(\{\s*\})?\s*$/.test(body.toString('latin1'))) {
+    faults.push(NO_BODY);
+  }
+  if (route.query !== null || head.query !== '') {
+    const parsed = parseQuery(route.query, head.query);
+    if (parsed.ok) call.query = { ...parsed.value };
+    else faults.push(...parsed.faults);
+  }
+  if (route.method === 'POST' && head.idempotency_key !== '') {
+    if (IDEMPOTENCY_KEY.test(head.idempotency_key)) call.idempotency_key = head.idempotency_key;
+    else faults.push({ path: 'Idempotency-Key', message: 'must be 1 to 255 visible ASCII characters' });
+  }
+  if (faults.length > 0) throw invalid(faults);
+}
+
+function invalid(faults: readonly Fault[]): ApiError {
+  return new ApiError('validation_error', { errors: faults.slice(0, FAULTS_MAX) });
+}
+
+function toReply(x: Exchange, route: Route, answer: Answer): Reply {
+  if (answer.quota !== undefined) applyQuota(x, answer.quota);
+  return {
+    status: answer.status ?? route.status,
+    body: Buffer.isBuffer(answer.body) ? answer.body : JSON.stringify(answer.body),
+    ...(answer.headers === undefined ? {} : { headers: answer.headers }),
+  };
+}

@@ -1,0 +1,159 @@
+// One request and its answer: owns the uWS response, which may be touched only until it was answered or aborted.
+import { randomBytes } from 'node:crypto';
+import { type Clock, monotonicMs } from '../base/clock.ts';
+import { base62 } from '../base/id.ts';
+import { type Reply, write } from './answer.ts';
+import { type BodyBudget, BodyReader } from './body.ts';
+import type { HttpRequest, HttpResponse } from './uws.ts';
+
+/** What is told about every request, once: no token, no path, nothing that a caller wrote but the method. */
+export interface RequestRecord {
+  /** Name of the route; `unmatched` where the path has none. */
+  route: string;
+  method: string;
+  /** 499 where the client went away before the answer. */
+  status: number;
+  duration_ms: number;
+  bytes_in: number;
+  bytes_out: number;
+  account_id: string | null;
+}
+
+/** What an exchange needs of its server. */
+export interface ExchangeHost {
+  readonly clock: Clock;
+  readonly budget: BodyBudget;
+  readonly request_ms: number;
+  readonly draining: boolean;
+  onRequest(record: RequestRecord): void;
+}
+
+const SANE_REQUEST_ID = /^[A-Za-z0-9._~-]{1,128}$/;
+/** Metric labels: what is not one of these is `OTHER`. */
+const METHODS = new Set(['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE', 'OPTIONS']);
+/** Rest of a body that is quietly swallowed after an early answer; a client that has more to send is told to close. */
+const SWALLOWED_BYTES_MAX = 64 * 1024;
+const CLIENT_GONE = 499;
+
+export class Exchange {
+  readonly method: string;
+  readonly request_id: string;
+  readonly now_ms: number;
+  readonly head: boolean;
+  /** Content-Length; null where the body is chunked or the header is nonsense (the parser then closes); 0 without a body. */
+  readonly announced_bytes: number | null;
+  /** Headers of the answer, whatever it will be. */
+  readonly headers: Record<string, string> = {};
+  route = 'unmatched';
+  account_id: string | null = null;
+  /** Answered or aborted: `res` must not be touched any more. */
+  done = false;
+  /** On the monotonic clock: then the answer is 503. */
+  deadline_ms: number;
+
+  readonly #res: HttpResponse;
+  readonly #host: ExchangeHost;
+  readonly #started_ms = monotonicMs();
+  #reader: BodyReader | null = null;
+  #paused = false;
+
+  constructor(host: ExchangeHost, res: HttpResponse, req: HttpRequest) {
+    this.#host = host;
+    this.#res = res;
+    const method = req.getCaseSensitiveMethod();
+    this.method = METHODS.has(method) ? method : 'OTHER';
+    this.head = method === 'HEAD';
+    const given_id = req.getHeader('x-request-id');
+    this.request_id = SANE_REQUEST_ID.test(given_id) ? given_id : newRequestId();
+    this.announced_bytes = announcedBytes(req);
+    this.now_ms = host.clock();
+    this.deadline_ms = this.#started_ms + host.request_ms;
+    res.onAborted(() => this.#aborted());
+  }
+
+  /** Starts to read the body; only before the request handler has returned. */
+  read(bytes_max: number): BodyReader {
+    this.#reader = new BodyReader(this.#host.budget, bytes_max, this.announced_bytes);
+    this.#reader.attach(this.#res);
+    return this.#reader;
+  }
+
+  /** Takes no more of the body for now: at most what has come already (one read of the socket) is held. */
+  pause(): void {
+    this.#res.pause();
+    this.#paused = true;
+  }
+
+  resume(): void {
+    if (this.#paused && !this.done) this.#res.resume();
+    this.#paused = false;
+  }
+
+  /** The time for the answer stands still, as while a body comes in (the parser bounds that: 16 KB/s). */
+  holdDeadline(): void {
+    this.deadline_ms = Number.POSITIVE_INFINITY;
+  }
+
+  restartDeadline(): void {
+    this.deadline_ms = monotonicMs() + this.#host.request_ms;
+  }
+
+  /** Of the other end of the connection; empty where that is gone. */
+  address(): string {
+    return this.done ? '' : Buffer.from(this.#res.getRemoteAddressAsText()).toString('latin1');
+  }
+
+  /** Answers; the first answer counts. */
+  answer(reply: Reply): void {
+    if (this.done) return;
+    this.resume();
+    this.done = true;
+    const unread = this.#reader === null ? (this.announced_bytes ?? Number.POSITIVE_INFINITY) : this.#reader.bytesLeft();
+    const bytes_out = write(this.#res, { ...reply, headers: { ...this.headers, ...reply.headers } }, {
+      request_id: this.request_id,
+      head: this.head,
+      close: this.#host.draining,
+      linger: unread > SWALLOWED_BYTES_MAX,
+    });
+    this.#report(reply.status, bytes_out);
+  }
+
+  /** Nothing of this request is in use any more. */
+  release(): void {
+    this.#reader?.release();
+  }
+
+  #aborted(): void {
+    if (this.done) return;
+    this.done = true;
+    this.#reader?.abort();
+    this.#report(CLIENT_GONE, 0);
+  }
+
+  #report(status: number, bytes_out: number): void {
+    this.#host.onRequest({
+      route: this.route,
+      method: this.method,
+      status,
+      duration_ms: monotonicMs() - this.#started_ms,
+      bytes_in: this.#reader?.bytes_in ?? 0,
+      bytes_out,
+      account_id: this.account_id,
+    });
+  }
+}
+
+function announcedBytes(req: HttpRequest): number | null {
+  const length = req.getHeader('content-length');
+  if (length !== '') return /^\d{1,15}$/.test(length) ? Number(length) : null;
+  return req.getHeader('transfer-encoding') === '' ? 0 : null;
+}
+
+/** Unique over processes by the random part, within one by the count. */
+const PROCESS_PART = base62(Number(randomBytes(6).readUIntBE(0, 6)), 8);
+let count = 0;
+
+function newRequestId(): string {
+  count = (count + 1) % 62 ** 6;
+  return `req_${PROCESS_PART}${base62(count, 6)}`;
+}

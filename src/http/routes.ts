@@ -1,0 +1,211 @@
+// The whole API, one row per endpoint. Routing, checks, quotas, metrics and the OpenAPI document are read from here.
+import type { Api, Handler, HandlerName } from '../api/call.ts';
+import type { ErrorName } from '../base/errors.ts';
+import type { QueryName, SchemaName } from '../schema/check.ts';
+import type { Scope } from '../store/tokens.ts';
+
+export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
+/** Limits of the API itself; see Quota in endpoint.ts. */
+export type QuotaName = 'batch_create' | 'batch_add' | 'batch_status';
+/** What the path names; its id is checked before anything is asked of Redis. */
+export type Resource = 'batch' | 'task';
+
+interface Row {
+  name: HandlerName;
+  summary: string;
+  description?: string;
+  tags: readonly string[];
+  /** The least scope that may call it. */
+  scope: Scope;
+  query: QueryName | null;
+  /** null: takes no body (an empty one or `{}` is let pass). */
+  body: SchemaName | null;
+  reply: SchemaName;
+  status: 200 | 201;
+  /** Besides those that follow from the rest of the row. */
+  errors: readonly ErrorName[];
+  quota: QuotaName | null;
+  resource: Resource | null;
+  /** The endpoint checks its body against the schema itself: with `atomic: false` a bad task is no bad request. */
+  checked_by_handler?: true;
+}
+
+export interface Route extends Row {
+  method: Method;
+  /** Parameters in braces: `/v1/batches/{batch_id}`. */
+  path: string;
+  run: Handler;
+}
+
+const BATCHES = ['Batches'];
+const TASKS = ['Tasks'];
+const ACCOUNT = ['Account'];
+
+export function makeRoutes(api: Api): Route[] {
+  const route = (method: Method, path: string, row: Row): Route => ({ method, path, ...row, run: api[row.name] });
+  return [
+    route('POST', '/v1/batches', {
+      name: 'createBatch',
+      summary: 'Create a batch with its first tasks',
+      description: 'Atomic by default: either all tasks are created or none.',
+      tags: BATCHES,
+      scope: 'write',
+      query: null,
+      body: 'BatchCreate',
+      reply: 'BatchCreated',
+      status: 201,
+      errors: ['target_not_allowed', 'rate_limiter_not_found'],
+      quota: 'batch_create',
+      resource: null,
+      checked_by_handler: true,
+    }),
+    route('GET', '/v1/batches', {
+      name: 'listBatches',
+      summary: 'List batches, newest first',
+      tags: BATCHES,
+      scope: 'read',
+      query: 'BatchListQuery',
+      body: null,
+      reply: 'BatchList',
+      status: 200,
+      errors: [],
+      quota: null,
+      resource: null,
+    }),
+    route('GET', '/v1/batches/{batch_id}', {
+      name: 'getBatch',
+      summary: 'Retrieve a batch',
+      tags: BATCHES,
+      scope: 'read',
+      query: null,
+      body: null,
+      reply: 'Batch',
+      status: 200,
+      errors: ['batch_not_found'],
+      quota: 'batch_status',
+      resource: 'batch',
+    }),
+    route('POST', '/v1/batches/{batch_id}/tasks', {
+      name: 'addTasks',
+      summary: 'Add tasks to a batch',
+      description: 'Only while the batch is pending or processing.',
+      tags: BATCHES,
+      scope: 'write',
+      query: null,
+      body: 'TasksAdd',
+      reply: 'BatchChange',
+      status: 200,
+      errors: ['target_not_allowed', 'rate_limiter_not_found', 'batch_not_found', 'batch_completed', 'batch_state_invalid'],
+      quota: 'batch_add',
+      resource: 'batch',
+      checked_by_handler: true,
+    }),
+    route('GET', '/v1/batches/{batch_id}/tasks', {
+      name: 'listBatchTasks',
+      summary: 'List the tasks of a batch, in the order of their creation',
+      tags: BATCHES,
+      scope: 'read',
+      query: 'TaskListQuery',
+      body: null,
+      reply: 'TaskList',
+      status: 200,
+      errors: ['batch_not_found'],
+      quota: 'batch_status',
+      resource: 'batch',
+    }),
+    route('POST', '/v1/batches/{batch_id}/cancel', {
+      name: 'cancelBatch',
+      summary: 'Cancel the pending tasks of a batch',
+      description: 'Tasks that are running or finished are not affected.',
+      tags: BATCHES,
+      scope: 'write',
+      query: null,
+      body: null,
+      reply: 'BatchChange',
+      status: 200,
+      errors: ['batch_not_found', 'batch_state_invalid'],
+      quota: null,
+      resource: 'batch',
+    }),
+    route('POST', '/v1/tasks', {
+      name: 'createTask',
+      summary: 'Create a single task',
+      tags: TASKS,
+      scope: 'write',
+      query: null,
+      body: 'TaskInput',
+      reply: 'Task',
+      status: 201,
+      errors: ['target_not_allowed', 'rate_limiter_not_found'],
+      quota: null,
+      resource: null,
+    }),
+    route('GET', '/v1/tasks/{task_id}', {
+      name: 'getTask',
+      summary: 'Retrieve a task',
+      tags: TASKS,
+      scope: 'read',
+      query: null,
+      body: null,
+      reply: 'Task',
+      status: 200,
+      errors: ['task_not_found'],
+      quota: null,
+      resource: 'task',
+    }),
+    route('POST', '/v1/tasks/{task_id}/cancel', {
+      name: 'cancelTask',
+      summary: 'Cancel a task that is not running yet',
+      tags: TASKS,
+      scope: 'write',
+      query: null,
+      body: null,
+      reply: 'Task',
+      status: 200,
+      errors: ['task_not_found', 'task_state_invalid'],
+      quota: null,
+      resource: 'task',
+    }),
+    route('POST', '/v1/tasks/{task_id}/retry', {
+      name: 'retryTask',
+      summary: 'Run a failed task again',
+      description: 'Its attempts are counted from zero again.',
+      tags: TASKS,
+      scope: 'write',
+      query: null,
+      body: null,
+      reply: 'Task',
+      status: 200,
+      errors: ['task_not_found', 'task_state_invalid'],
+      quota: null,
+      resource: 'task',
+    }),
+    route('GET', '/v1/signing-secret', {
+      name: 'getSigningSecret',
+      summary: 'Show the secrets that sign callbacks and notifications',
+      tags: ACCOUNT,
+      scope: 'admin',
+      query: null,
+      body: null,
+      reply: 'SigningSecrets',
+      status: 200,
+      errors: [],
+      quota: null,
+      resource: null,
+    }),
+    route('POST', '/v1/signing-secret/rotate', {
+      name: 'rotateSigningSecret',
+      summary: 'Make a new signing secret',
+      description: 'The old one stays valid for 24 hours.',
+      tags: ACCOUNT,
+      scope: 'admin',
+      query: null,
+      body: null,
+      reply: 'SigningSecrets',
+      status: 200,
+      errors: [],
+      quota: null,
+      resource: null,
+    }),
+  ];
+}

@@ -1,0 +1,212 @@
+// The metric table: one row a metric. What /metrics serves, docs/metrics.md and the dashboards come from it.
+//
+// Names in Prometheus are `sluice_` and the row's. No metric carries an account, an id or a URL: callers would see each
+// other, and series would grow without end. `merge` says how a gauge of several threads becomes one.
+
+export type MetricRow =
+  | { kind: 'counter'; help: string; labels: readonly string[]; question: string }
+  | { kind: 'gauge'; help: string; labels: readonly string[]; question: string; merge: 'sum' | 'max' }
+  | { kind: 'histogram'; help: string; labels: readonly string[]; question: string; buckets: readonly number[] };
+
+/** Seconds; from a fast answer on the same machine to the longest timeout of a task (900 s). */
+const CALL_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900] as const;
+/** Seconds; from "at once" to an outage of an hour. */
+const LAG_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 600, 3600] as const;
+/** Seconds; up to the command timeout of the store. */
+const STORE_BUCKETS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2] as const;
+/** Seconds; up to what a caller waits for. */
+const API_BUCKETS = [0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const;
+
+export const METRICS = {
+  callbacks_total: {
+    kind: 'counter',
+    help: 'Callback attempts that ended, by outcome: completed, retry (failed, will be tried again), failed (for good), returned (handed back unsent).',
+    labels: ['outcome'],
+    question: 'Do the targets take the work? A rising share of retry and failed means that they do not.',
+  },
+  callbacks_in_flight: {
+    kind: 'gauge',
+    help: 'Callbacks sent and not answered yet.',
+    labels: [],
+    merge: 'sum',
+    question: 'Is the sending capacity used up? Compare with CALLBACK_THREADS × CALLBACKS_PER_THREAD.',
+  },
+  delivery_lag_seconds: {
+    kind: 'histogram',
+    help: 'Time from when a task was due to when its request was written. Waiting for a rate limiter counts.',
+    labels: [],
+    buckets: LAG_BUCKETS,
+    question: 'Is work sent on time?',
+  },
+  callback_duration_seconds: {
+    kind: 'histogram',
+    help: 'Time from writing a callback request to its outcome.',
+    labels: [],
+    buckets: CALL_BUCKETS,
+    question: 'How fast do the targets answer?',
+  },
+  notifications_total: {
+    kind: 'counter',
+    help: 'Notification attempts that ended, by outcome: delivered, retry, failed.',
+    labels: ['outcome'],
+    question: 'Do callers hear of the end of their batches?',
+  },
+  queue_depth: {
+    kind: 'gauge',
+    help: 'Waiting deliveries by class: fresh, retry, notification (all ready), delayed (not due yet), limited (waiting for a rate limiter).',
+    labels: ['class'],
+    merge: 'max',
+    question: 'How much work waits, and for what?',
+  },
+  oldest_waiting_seconds: {
+    kind: 'gauge',
+    help: 'Age of the oldest delivery that is due and not sent.',
+    labels: [],
+    merge: 'max',
+    question: 'Is anything stuck?',
+  },
+  batches_created_total: {
+    kind: 'counter',
+    help: 'Batches created.',
+    labels: [],
+    question: 'How much is asked of the service?',
+  },
+  tasks_created_total: {
+    kind: 'counter',
+    help: 'Tasks created, by where they came from: batch, single, schedule.',
+    labels: ['source'],
+    question: 'How much is asked of the service, and from where?',
+  },
+  recovered_leases_total: {
+    kind: 'counter',
+    help: 'Tasks taken back from a thread that died or went silent.',
+    labels: [],
+    question: 'Do threads or processes die with work in hand? Each may be called twice.',
+  },
+  thread_restarts_total: {
+    kind: 'counter',
+    help: 'Worker threads that ended by themselves and were started again.',
+    labels: ['pool'],
+    question: 'Is there a crash loop?',
+  },
+  threads: {
+    kind: 'gauge',
+    help: 'Worker threads that run.',
+    labels: ['pool'],
+    merge: 'sum',
+    question: 'Does this process run what it should?',
+  },
+  event_loop_lag_seconds: {
+    kind: 'gauge',
+    help: 'Delay of the event loop of a thread since the last look, by quantile: 0.5, 0.99, 1.',
+    labels: ['thread', 'quantile'],
+    merge: 'max',
+    question: 'Is a thread out of processor time?',
+  },
+  redis_command_seconds: {
+    kind: 'histogram',
+    help: 'Time of a call to Redis as its caller saw it, by script.',
+    labels: ['script'],
+    buckets: STORE_BUCKETS,
+    question: 'Is Redis, or the way to it, slow?',
+  },
+  redis_errors_total: {
+    kind: 'counter',
+    help: 'Calls to Redis that failed, by kind: unavailable, other.',
+    labels: ['kind'],
+    question: 'Is Redis out of reach?',
+  },
+  redis_up: {
+    kind: 'gauge',
+    help: '1 while Redis answers this process.',
+    labels: [],
+    merge: 'max',
+    question: 'Can the service work at all?',
+  },
+  redis_memory_bytes: {
+    kind: 'gauge',
+    help: 'Memory that Redis uses, by node (its number, in the order of the slots).',
+    labels: ['node'],
+    merge: 'max',
+    question: 'When will Redis be full? New work is refused at 80 % of redis_memory_max_bytes.',
+  },
+  redis_memory_max_bytes: {
+    kind: 'gauge',
+    help: 'maxmemory of Redis, by node; 0 = no limit.',
+    labels: ['node'],
+    merge: 'max',
+    question: 'When will Redis be full?',
+  },
+  durability_degraded_total: {
+    kind: 'counter',
+    help: 'Requests answered without a replica although DURABILITY is replicated.',
+    labels: [],
+    question: 'Would a failover lose accepted work?',
+  },
+  retention_early_total: {
+    kind: 'counter',
+    help: 'Finished batches removed before their retention ended, to make room in Redis.',
+    labels: [],
+    question: 'Is RETENTION too long for the memory?',
+  },
+  limiter_grants_total: {
+    kind: 'counter',
+    help: 'Starts granted by rate limiters, by type.',
+    labels: ['type'],
+    question: 'How much work is rate limited?',
+  },
+  limiter_timeouts_total: {
+    kind: 'counter',
+    help: 'Tasks that failed while they waited for a rate limiter: queue_timeout, validity_timeout.',
+    labels: ['reason'],
+    question: 'Are limits too tight for the load?',
+  },
+  schedule_runs_total: {
+    kind: 'counter',
+    help: 'Scheduled runs created.',
+    labels: [],
+    question: 'Do schedules fire?',
+  },
+  schedule_skipped_total: {
+    kind: 'counter',
+    help: 'Ticks of schedules that made no run, by reason: overlap (the run before is unfinished), missed (too old to catch up), limiter (it was deleted).',
+    labels: ['reason'],
+    question: 'Which schedules do not keep up?',
+  },
+  api_request_seconds: {
+    kind: 'histogram',
+    help: 'Time from the head of a request to its answer, by route and status.',
+    labels: ['route', 'status'],
+    buckets: API_BUCKETS,
+    question: 'Is the API fast, and does it answer with errors?',
+  },
+  http_connections: {
+    kind: 'gauge',
+    help: 'Open connections to the API.',
+    labels: [],
+    merge: 'sum',
+    question: 'Is the number of open files a limit?',
+  },
+  streams_open: {
+    kind: 'gauge',
+    help: 'Open progress streams.',
+    labels: [],
+    merge: 'sum',
+    question: 'How many watch?',
+  },
+  build_info: {
+    kind: 'gauge',
+    help: 'Always 1; the labels say what runs.',
+    labels: ['version', 'node'],
+    merge: 'max',
+    question: 'Which version runs where?',
+  },
+} as const satisfies Record<string, MetricRow>;
+
+type Table = typeof METRICS;
+export type MetricName = keyof Table;
+export type CounterName = { [K in MetricName]: Table[K]['kind'] extends 'counter' ? K : never }[MetricName];
+export type GaugeName = { [K in MetricName]: Table[K]['kind'] extends 'gauge' ? K : never }[MetricName];
+export type HistogramName = { [K in MetricName]: Table[K]['kind'] extends 'histogram' ? K : never }[MetricName];
+/** The labels of a metric with their values; `{}` where it has none. */
+export type Labels<K extends MetricName> = { readonly [L in Table[K]['labels'][number]]: string };

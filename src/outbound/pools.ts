@@ -1,0 +1,270 @@
+// Connections: for each origin a few, each carrying one request at a time, and all of them within one budget.
+//
+// An undici `Client` is one connection. We pin calls to clients ourselves instead of using undici's Pool: the free ones
+// are a stack (Pool walks all of them for each request), a call that waits is in our own queue, where its deadline and
+// `abort` reach it, and the number of connections over all origins has a bound.
+//
+// Most recently used first keeps a few connections warm and lets the others time out.
+import type { Socket } from 'node:net';
+import { Client } from 'undici';
+import type { Clock } from '../base/clock.ts';
+import { addressVerdict, BAD_PORTS, type EgressPolicy, parseAddress } from './addresses.ts';
+import type { Attempt, Carrier, Lane } from './attempt.ts';
+import type { Connector, Opening } from './connector.ts';
+import { WaitingLine } from './waiting.ts';
+
+/** Below the 5 s after which a Node server drops an idle connection, so that a request seldom meets a closing one. */
+const KEEP_ALIVE_MS = 4_000;
+/** Taken off a server's own `Keep-Alive: timeout=…`. */
+const KEEP_ALIVE_MARGIN_MS = 1_000;
+/** A busy connection is opened anew after this time, so that a change of DNS or of a load balancer reaches us. */
+const CONNECTION_AGE_MS_MAX = 120_000;
+const ANSWER_HEAD_BYTES_MAX = 16 * 1024;
+const ORIGINS_MAX = 4_096;
+
+export interface PoolsOptions {
+  connections_per_origin_max: number;
+  connections_max: number;
+  policy: EgressPolicy;
+  monotonic: Clock;
+  connectorFor: (slot: Opening) => Connector;
+}
+
+/** One connection, open or not: undici opens it with the first request, and again whenever it was closed. */
+class Slot implements Carrier, Opening {
+  readonly client: Client;
+  readonly born_ms: number;
+  opening: Socket | null = null;
+
+  constructor(origin: string, born_ms: number, connectorFor: (slot: Opening) => Connector) {
+    this.born_ms = born_ms;
+    this.client = new Client(origin, {
+      connect: connectorFor(this),
+      pipelining: 1,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      keepAliveMaxTimeout: KEEP_ALIVE_MS,
+      keepAliveTimeoutThreshold: KEEP_ALIVE_MARGIN_MS,
+      maxHeaderSize: ANSWER_HEAD_BYTES_MAX,
+      // Our own deadlines cover both, and the body as a whole.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+    });
+  }
+
+  /** Closes it once undici has finished with the request that has just been answered. */
+  retire(): void {
+    this.client.close(noop);
+  }
+
+  /** Closes it at once, also halfway through connecting. */
+  destroy(): void {
+    this.opening?.destroy();
+    this.client.destroy(noop);
+  }
+}
+
+/** All connections to one origin, and the calls that wait for one. */
+export class Origin implements Lane {
+  readonly url: string;
+  readonly secure: boolean;
+  /** No connection is ever opened: not http(s), a closed port, or a blocked address. */
+  readonly refused: boolean;
+  readonly waiting = new WaitingLine<Attempt>();
+  readonly free: Slot[] = [];
+  /** Connections, free or not. */
+  connections = 0;
+  #in_flight = 0;
+  readonly #pools: Pools;
+
+  constructor(url: string, pools: Pools) {
+    this.url = url;
+    this.#pools = pools;
+    this.secure = url.startsWith('https:');
+    this.refused = isRefused(url, pools.options.policy);
+  }
+
+  enter(attempt: Attempt): void {
+    if (++this.#in_flight === 1) this.#pools.resting.delete(this);
+    if (this.refused) return attempt.refuse();
+    if (this.#pools.closed) return attempt.abort('shutdown');
+    const slot = this.free.pop();
+    if (slot !== undefined) {
+      this.#pools.free--;
+      attempt.send(slot);
+    } else if (this.waiting.size === 0 && this.connections < this.#pools.options.connections_per_origin_max && this.#pools.hasRoom()) {
+      attempt.send(this.#open());
+    } else {
+      this.waiting.push(attempt);
+      this.#claim();
+    }
+  }
+
+  leave(attempt: Attempt): void {
+    const slot = attempt.slot;
+    attempt.slot = null;
+    if (!(slot instanceof Slot)) this.waiting.remove(attempt);
+    else if (!attempt.connected) {
+      // Never opened, or given up while opening: undici's client may not be used again after some of those errors.
+      this.#forget();
+      slot.destroy();
+      this.#pools.feed(this);
+    } else if (this.#pools.closed || attempt.finished_ms - slot.born_ms > CONNECTION_AGE_MS_MAX || this.#pools.owes(this)) {
+      this.#forget();
+      slot.retire();
+      this.#pools.feed(this);
+    } else {
+      const next = this.waiting.shift();
+      if (next !== null) next.send(slot);
+      else {
+        this.free.push(slot);
+        this.#pools.free++;
+      }
+    }
+    if (--this.#in_flight === 0) this.#pools.resting.add(this);
+  }
+
+  /** Gives the connection that has become possible to the first that waits here. */
+  serve(): void {
+    const next = this.waiting.shift();
+    if (next !== null) next.send(this.#open());
+    this.#claim();
+  }
+
+  /** Closes the free connection that was used least recently. */
+  closeOne(): void {
+    const slot = this.free.shift();
+    if (slot === undefined) return;
+    this.#pools.free--;
+    this.#forget();
+    slot.retire();
+  }
+
+  /** Waits for a share of the budget while its own bound leaves room. */
+  #claim(): void {
+    if (this.waiting.size > 0 && this.connections < this.#pools.options.connections_per_origin_max) this.#pools.starved.add(this);
+  }
+
+  #open(): Slot {
+    this.connections++;
+    this.#pools.connections++;
+    return new Slot(this.url, this.#pools.options.monotonic(), this.#pools.options.connectorFor);
+  }
+
+  #forget(): void {
+    this.connections--;
+    this.#pools.connections--;
+  }
+}
+
+/** All origins, and the budget of connections that they share. */
+export class Pools {
+  readonly options: PoolsOptions;
+  readonly #origins = new Map<string, Origin>();
+  /** Origins with nothing in flight, the longest at rest first. */
+  readonly resting = new Set<Origin>();
+  /** Origins where calls wait although the origin's own bound leaves room, in turn. */
+  readonly starved = new Set<Origin>();
+  connections = 0;
+  free = 0;
+  closed = false;
+
+  constructor(options: PoolsOptions) {
+    this.options = options;
+  }
+
+  get origins(): number {
+    return this.#origins.size;
+  }
+
+  /** Origins with calls in flight may be more than the bound: the caller bounds those. */
+  origin(url: string): Origin {
+    const known = this.#origins.get(url);
+    if (known !== undefined) return known;
+    while (this.#origins.size >= ORIGINS_MAX) {
+      const oldest = first(this.resting);
+      if (oldest === null) break;
+      while (oldest.free.length > 0) oldest.closeOne();
+      this.resting.delete(oldest);
+      this.#origins.delete(oldest.url);
+    }
+    const origin = new Origin(url, this);
+    this.#origins.set(url, origin);
+    return origin;
+  }
+
+  /** May one more connection be opened? Closes a free one elsewhere for it where the budget is used up. */
+  hasRoom(): boolean {
+    if (this.connections < this.options.connections_max) return true;
+    if (this.free === 0) return false;
+    const donor = firstWithFree(this.resting) ?? firstWithFree(this.#origins.values());
+    donor?.closeOne();
+    return donor !== null;
+  }
+
+  /** Should this origin, which has just finished a call, leave the connection to one that waits for a share? */
+  owes(origin: Origin): boolean {
+    if (this.starved.size === 0) return false;
+    const next = this.#nextStarved();
+    if (next === null || next === origin) return false;
+    // Shares even out; where origins outnumber connections, they take turns.
+    return origin.waiting.size === 0 || next.connections === 0 || origin.connections > next.connections + 1;
+  }
+
+  /** A connection was given up: another may be opened, by a starved origin, or else by `origin` for those that wait there. */
+  feed(origin: Origin): void {
+    if (this.closed || this.connections >= this.options.connections_max) return;
+    const next = this.#nextStarved();
+    if (next !== null) {
+      this.starved.delete(next);
+      next.serve();
+    } else if (origin.waiting.size > 0) origin.serve();
+  }
+
+  /** Every call has ended by now. */
+  async close(): Promise<void> {
+    this.closed = true;
+    const clients: Promise<void>[] = [];
+    for (const origin of this.#origins.values()) {
+      this.connections -= origin.free.length;
+      for (const slot of origin.free.splice(0)) clients.push(slot.client.destroy());
+    }
+    this.free = 0;
+    this.#origins.clear();
+    this.resting.clear();
+    this.starved.clear();
+    await Promise.all(clients);
+  }
+
+  #nextStarved(): Origin | null {
+    for (const origin of this.starved) {
+      if (origin.waiting.size > 0 && origin.connections < this.options.connections_per_origin_max) return origin;
+      this.starved.delete(origin);
+    }
+    return null;
+  }
+}
+
+/** An origin is refused before any connection where its text alone tells; names are judged by their addresses when dialed. */
+function isRefused(url: string, policy: EgressPolicy): boolean {
+  let parsed: URL;
+  try {
+    parsed = new URL(url);
+  } catch {
+    return true;
+  }
+  if (parsed.origin !== url || (parsed.protocol !== 'http:' && parsed.protocol !== 'https:') || BAD_PORTS.has(parsed.port)) return true;
+  const literal = parseAddress(parsed.hostname);
+  return literal !== null && addressVerdict(literal, policy) === 'blocked';
+}
+
+function first<T>(items: Iterable<T>): T | null {
+  for (const item of items) return item;
+  return null;
+}
+
+function firstWithFree(origins: Iterable<Origin>): Origin | null {
+  for (const origin of origins) if (origin.free.length > 0) return origin;
+  return null;
+}
+
+function noop(): void {}

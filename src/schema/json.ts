@@ -1,0 +1,339 @@
+// Our own JSON reader (RFC 8259, strict), for two things that JSON.parse cannot do: a payload keeps the very bytes it
+// came with, and what JSON.parse silently mends (repeated keys, `__proto__`, bad UTF-8, 1e400) is refused.
+//
+// One pass over the bytes. A value under a raw key is checked for syntax and left where it is (`RawJson`); everything
+// else, "our own levels", becomes plain objects. Bounded by: nesting 64, keys of an object 1,024, and a number of
+// values that no valid body of the size can reach, so a body cannot cost many times its size in memory.
+import { isUtf8 } from 'node:buffer';
+import {
+  CLOSE_ARRAY,
+  CLOSE_OBJECT,
+  COLON,
+  COMMA,
+  ENDS,
+  ESCAPES,
+  IN_STRING,
+  MINUS,
+  OPEN_ARRAY,
+  OPEN_OBJECT,
+  QUOTE,
+  Refusal,
+  refusal,
+  STOPS,
+  skipKey,
+  skipNumber,
+  skipString,
+  skipWord,
+  spaceEnd,
+  unexpected,
+} from './json-scan.ts';
+
+/** Containers open at once, raw values included. */
+export const DEPTH_MAX = 64;
+const KEYS_MAX = 1024;
+/** The densest valid body has 13 bytes for each object in it and 22 for each item of an array; `[{},{},…` has 3, and takes 20 times its size in memory. */
+const CONTAINER_BYTES_MIN = 12;
+const ITEM_BYTES_MIN = 16;
+const FREE = 1024;
+const TOO_DENSE = 'More values than a valid body of this size has';
+
+export interface JsonOptions {
+  /** Keys whose values stay raw. */
+  raw_keys: ReadonlySet<string>;
+  /** Keys whose value is an object with keys of the caller's choosing (`headers`): `raw_keys` says nothing in there. */
+  open_keys?: ReadonlySet<string>;
+}
+
+/** How every body of the API is read. */
+export const BODY_JSON: JsonOptions = { raw_keys: new Set(['payload']), open_keys: new Set(['headers', 'labels']) };
+
+export type JsonResult = { ok: true; value: unknown } | { ok: false; message: string };
+
+/** A value that was checked but not decoded: bytes `start` (inclusive) to `end` (exclusive) of the body it came in. */
+export class RawJson {
+  readonly start: number;
+  readonly end: number;
+  readonly #body: Buffer;
+
+  constructor(body: Buffer, start: number, end: number) {
+    this.#body = body;
+    this.start = start;
+    this.end = end;
+  }
+
+  get length(): number {
+    return this.end - this.start;
+  }
+
+  /** A view, not a copy: it keeps the whole body in memory for as long as it lives. */
+  bytes(): Buffer {
+    return this.#body.subarray(this.start, this.end);
+  }
+
+  toString(): string {
+    return this.#body.toString('utf8', this.start, this.end);
+  }
+}
+
+/** Reads a whole body. Never throws; `message` says what is wrong and at which byte. */
+export function parseJson(body: Buffer, options: JsonOptions = BODY_JSON): JsonResult {
+  if (body.length === 0) return { ok: false, message: 'The body is empty.' };
+  if (!isUtf8(body)) return { ok: false, message: 'The body is not valid UTF-8.' };
+  if (body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf) return { ok: false, message: 'The body begins with a byte order mark.' };
+  try {
+    return { ok: true, value: new Reader(body, options).document() };
+  } catch (error) {
+    if (error instanceof Refusal) return { ok: false, message: error.message };
+    throw error;
+  }
+}
+
+/** Keys that reach into an object's prototype when somebody copies what was read. */
+const REFUSED_KEYS = new Set(['__proto__', 'constructor', 'prototype']);
+const NO_KEYS: ReadonlySet<string> = new Set();
+const LONE_SURROGATE = /\p{Surrogate}/u;
+const hasOwn = Object.prototype.hasOwnProperty;
+
+/** The last strings seen, by a weak hash: keys, methods, limiter names and targets repeat, and a compare is cheaper than a new string. */
+const SEEN_SIZE = 4096;
+const SEEN_LENGTH_MAX = 96;
+const seen: string[] = new Array<string>(SEEN_SIZE).fill('');
+
+/** The two decoders of Buffer, called directly: `toString` takes twice as long on short strings. */
+interface Slices {
+  latin1Slice(start: number, end: number): string;
+  utf8Slice(start: number, end: number): string;
+}
+
+// Bytes are read as `body[at] as number`: every such read stands behind a check of `at < end`.
+class Reader {
+  private readonly body: Buffer;
+  private readonly slices: Slices;
+  private readonly end: number;
+  private readonly raw_keys: ReadonlySet<string>;
+  private readonly open_keys: ReadonlySet<string>;
+  private readonly kinds = new Uint8Array(DEPTH_MAX + 1);
+  private readonly items_max: number;
+  private containers_left: number;
+  private at = 0;
+
+  constructor(body: Buffer, options: JsonOptions) {
+    this.body = body;
+    this.slices = body as unknown as Slices;
+    this.end = body.length;
+    this.raw_keys = options.raw_keys;
+    this.open_keys = options.open_keys ?? NO_KEYS;
+    this.containers_left = FREE + Math.floor(body.length / CONTAINER_BYTES_MIN);
+    this.items_max = FREE + Math.floor(body.length / ITEM_BYTES_MIN);
+  }
+
+  document(): unknown {
+    const value = this.value(0, false);
+    this.skipSpace();
+    if (this.at < this.end) throw unexpected(this.body, this.at);
+    return value;
+  }
+
+  /** `depth` containers are open around this value; `open`: its keys are the caller's. */
+  private value(depth: number, open: boolean): unknown {
+    const byte = this.peek();
+    if (byte === QUOTE) return this.string();
+    if (byte === OPEN_OBJECT) return this.object(depth + 1, open);
+    if (byte === OPEN_ARRAY) return this.array(depth + 1);
+    if (byte === MINUS || (byte >= 0x30 && byte <= 0x39)) return this.number();
+    if (byte === 0x74) return this.word('true', true);
+    if (byte === 0x66) return this.word('false', false);
+    if (byte === 0x6e) return this.word('null', null);
+    throw unexpected(this.body, this.at);
+  }
+
+  private object(depth: number, open: boolean): Record<string, unknown> {
+    this.enter(depth);
+    const out: Record<string, unknown> = {};
+    if (this.peek() === CLOSE_OBJECT) {
+      this.at++;
+      return out;
+    }
+    for (let count = 1; ; count++) {
+      if (count > KEYS_MAX) throw refusal(`An object has more than ${KEYS_MAX} keys`);
+      if (this.peek() !== QUOTE) throw unexpected(this.body, this.at);
+      const key = this.string();
+      // A name of Object.prototype looks set before it is; only the slow second test tells.
+      if (out[key] !== undefined && (REFUSED_KEYS.has(key) || hasOwn.call(out, key))) {
+        throw refusal(`The key ${quote(key)} is ${REFUSED_KEYS.has(key) ? 'not allowed' : 'repeated'}`);
+      }
+      if (key === 'prototype') throw refusal('The key "prototype" is not allowed');
+      if (this.peek() !== COLON) throw unexpected(this.body, this.at);
+      this.at++;
+      out[key] = !open && this.raw_keys.has(key) ? this.raw(depth) : this.value(depth, this.open_keys.has(key));
+      const byte = this.peek();
+      this.at++;
+      if (byte === CLOSE_OBJECT) return out;
+      if (byte !== COMMA) throw this.unexpectedBefore();
+    }
+  }
+
+  private array(depth: number): unknown[] {
+    this.enter(depth);
+    const out: unknown[] = [];
+    if (this.peek() === CLOSE_ARRAY) {
+      this.at++;
+      return out;
+    }
+    for (;;) {
+      if (out.push(this.value(depth, false)) > this.items_max) throw refusal(TOO_DENSE);
+      const byte = this.peek();
+      this.at++;
+      if (byte === CLOSE_ARRAY) return out;
+      if (byte !== COMMA) throw this.unexpectedBefore();
+    }
+  }
+
+  private enter(depth: number): void {
+    if (depth > DEPTH_MAX) throw refusal(`Nested deeper than ${DEPTH_MAX}`);
+    if (--this.containers_left < 0) throw refusal(TOO_DENSE);
+    this.at++;
+  }
+
+  private string(): string {
+    const body = this.body;
+    const end = this.end;
+    const start = this.at + 1;
+    let at = start;
+    let classes = 0;
+    while (at < end) {
+      const kind = IN_STRING[body[at] as number] as number;
+      if (kind !== 0) {
+        classes |= kind;
+        if ((kind & STOPS) !== 0) break;
+      }
+      at++;
+    }
+    if (classes === ENDS) {
+      this.at = at + 1;
+      return at - start <= SEEN_LENGTH_MAX ? this.seenString(start, at) : this.slices.latin1Slice(start, at);
+    }
+    const after = skipString(this.body, this.at);
+    const text: unknown =
+      (classes & ESCAPES) !== 0 ? JSON.parse(this.slices.utf8Slice(this.at, after)) : this.slices.utf8Slice(start, after - 1);
+    if (typeof text !== 'string' || ((classes & ESCAPES) !== 0 && LONE_SURROGATE.test(text))) throw refusal('A lone surrogate in a string');
+    this.at = after;
+    return text;
+  }
+
+  /** The ASCII string in these bytes, from the table where it holds it. */
+  private seenString(start: number, end: number): string {
+    const body = this.body;
+    const length = end - start;
+    if (length === 0) return '';
+    const first = body[start] as number;
+    const middle = body[start + (length >> 1)] as number;
+    const last = body[end - 1] as number;
+    const third = body[start + ((length * 3) >> 2)] as number;
+    const slot = (first * 3 + middle * 31 + third * 127 + last * 521 + length * 2053) & (SEEN_SIZE - 1);
+    const known = seen[slot] as string;
+    if (known.length === length) {
+      // Backwards: strings of one kind begin alike.
+      let i = length - 1;
+      while (i >= 0 && known.charCodeAt(i) === body[start + i]) i--;
+      if (i < 0) return known;
+    }
+    const text = this.slices.latin1Slice(start, end);
+    seen[slot] = text;
+    return text;
+  }
+
+  private number(): number {
+    const start = this.at;
+    const body = this.body;
+    const after = skipNumber(this.body, start);
+    this.at = after;
+    if (after - start <= 15 && body[start] !== MINUS) {
+      let value = 0;
+      let at = start;
+      while (at < after) {
+        const digit = (body[at] as number) - 0x30;
+        if (digit < 0 || digit > 9) break;
+        value = value * 10 + digit;
+        at++;
+      }
+      if (at === after) return value;
+    }
+    const value = Number(this.slices.latin1Slice(start, after));
+    if (!Number.isFinite(value)) throw refusal('A number is too large');
+    return value;
+  }
+
+  private word<T>(word: string, value: T): T {
+    this.at = skipWord(this.body, this.at, word);
+    return value;
+  }
+
+  /** Checks a value without decoding it. `depth` containers are open around it. No recursion: `kinds` says what is open. */
+  private raw(depth: number): RawJson {
+    const kinds = this.kinds;
+    let open = 0;
+    this.peek();
+    const start = this.at;
+    let at = start;
+    for (;;) {
+      at = spaceEnd(this.body, at);
+      const byte = at < this.end ? (this.body[at] as number) : -1;
+      let opened = false;
+      if (byte === QUOTE) at = skipString(this.body, at);
+      else if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) {
+        open++;
+        if (depth + open > DEPTH_MAX) throw refusal(`Nested deeper than ${DEPTH_MAX}`, at);
+        kinds[open] = byte;
+        at = spaceEnd(this.body, at + 1);
+        opened = !(at < this.end && this.body[at] === byte + 2);
+        if (opened && byte === OPEN_OBJECT) at = skipKey(this.body, at);
+      } else if (byte === MINUS || (byte >= 0x30 && byte <= 0x39)) at = skipNumber(this.body, at);
+      else if (byte === 0x74) at = skipWord(this.body, at, 'true');
+      else if (byte === 0x66) at = skipWord(this.body, at, 'false');
+      else if (byte === 0x6e) at = skipWord(this.body, at, 'null');
+      else throw unexpected(this.body, at);
+      // A value has ended (or an empty container is about to): close what closes, up to the comma before the next value.
+      while (!opened) {
+        if (open === 0) {
+          this.at = at;
+          return new RawJson(this.body, start, at);
+        }
+        at = spaceEnd(this.body, at);
+        const next = at < this.end ? this.body[at] : -1;
+        const kind = kinds[open] as number;
+        if (next === COMMA) {
+          at = kind === OPEN_OBJECT ? skipKey(this.body, spaceEnd(this.body, at + 1)) : at + 1;
+          opened = true;
+        } else if (next === kind + 2) {
+          at++;
+          open--;
+        } else throw unexpected(this.body, at);
+      }
+    }
+  }
+
+  /** The next byte that is not space, not consumed; -1 at the end. */
+  private peek(): number {
+    if (this.at < this.end) {
+      const byte = this.body[this.at] as number;
+      if (byte > 0x20) return byte;
+    }
+    this.skipSpace();
+    return this.at < this.end ? (this.body[this.at] as number) : -1;
+  }
+
+  private skipSpace(): void {
+    this.at = spaceEnd(this.body, this.at);
+  }
+
+  private unexpectedBefore(): Refusal {
+    return unexpected(this.body, this.at - 1);
+  }
+
+}
+
+/** A key in a message: escaped, and no longer than a line. */
+function quote(key: string): string {
+  return JSON.stringify(key.length > 64 ? `${key.slice(0, 64)}…` : key);
+}

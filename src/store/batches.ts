@@ -1,0 +1,306 @@
+// Batches and their tasks: made, read, listed, changed. Every change is one script; many tasks are staged before it.
+import { randomBytes } from 'node:crypto';
+import { BATCH_RUNS_MAX, STAGE_BYTES_MAX, STAGE_TTL_MS } from '../base/limits.ts';
+import { base62, partitionOf } from '../base/id.ts';
+import { keys } from './keys.ts';
+import { encodeRecord, encodeRunMap, encodeSegments, type NewSegment, type NewTask, type Run, runsOf } from './records.ts';
+import { execPipeline, type RedisClient } from './script.ts';
+import { batchAdd, batchCancel, batchCreate, batchRelease, taskCancel, taskCreate, taskRetry } from './scripts.gen.ts';
+
+export type BatchStatus = 'pending' | 'processing' | 'completed' | 'failed' | 'expired' | 'cancelled';
+
+/** A batch as stored; times in ms. `status` is null for a tray. */
+export interface BatchRow {
+  core: string;
+  account_id: string;
+  status: BatchStatus | null;
+  total: number;
+  completed: number;
+  failed: number;
+  cancelled: number;
+  running: number;
+  created_ms: number;
+  updated_ms: number;
+  finished_ms: number | null;
+  /** What the caller gave besides tasks, as JSON. */
+  doc: string;
+  /** First index of each segment. */
+  bases: readonly number[];
+}
+
+/** Counters of a batch right after a change. */
+export interface BatchChange {
+  status: BatchStatus;
+  total: number;
+  completed: number;
+  failed: number;
+  cancelled: number;
+  updated_ms: number;
+}
+
+export interface NewBatch {
+  partition: number;
+  core: string;
+  account_id: string;
+  doc: Buffer;
+  tasks: readonly NewTask[];
+  expiration_ms: number;
+  /** The latest execute_after, 0 where none or where the caller gave an expiration. */
+  expires_from_ms: number;
+  /** Whether the expiry moves with tasks that are added. */
+  movable: boolean;
+  /** Held open until it is released. */
+  hold: boolean;
+  /** Idempotency keys of its tasks, hashed. */
+  task_keys: readonly string[];
+}
+
+/** Times that scripts need; from the configuration. */
+export interface Keep {
+  keep_ms: number;
+  tray_keep_ms: number;
+}
+
+/** A create whose segments ran out before its commit: Redis stood still for a minute. Nothing was made. */
+export class StageLost extends Error {}
+
+/** Fields of a batch's hash, in the order that `toRow` takes. */
+export const BATCH_FIELDS = ['a', 's', 'n', 'c', 'f', 'x', 'r', 't', 'u', 'z', 'd', 'g'] as const;
+const UNEXPANDED = '*';
+const INLINE_TASKS_MAX = 200;
+const INLINE_BYTES_MAX = 262_144;
+
+/** An operation id: makes a repeated call of one change recognisable. */
+export function newOperation(): string {
+  return base62(randomBytes(6).readUIntBE(0, 6), 9);
+}
+
+/** Makes a batch with its tasks, all or none. Returns its creation time (ms, Redis's clock). Throws StageLost. */
+export async function createBatch(client: RedisClient, batch: NewBatch): Promise<number> {
+  const { partition, core, tasks } = batch;
+  const segments = encodeSegments(tasks);
+  const runs = planRuns(tasks, segments);
+  const parts = [segments.length, ...segments.map((s) => s.base), ...flatRuns(runs), batch.task_keys.length, ...batch.task_keys];
+  let pipeline = client.pipeline();
+  let bytes = 0;
+  for (const segment of segments) {
+    if (bytes > STAGE_BYTES_MAX) {
+      throwFirst(await execPipeline(client, pipeline));
+      pipeline = client.pipeline();
+      bytes = 0;
+    }
+    const key = keys.segment(partition, core, segment.base);
+    pipeline.hset(key, ...segment.fields);
+    pipeline.pexpire(key, STAGE_TTL_MS);
+    bytes += segment.bytes;
+  }
+  batchCreate.queue(pipeline, { meta: keys.partition(partition) }, {
+    core,
+    account: batch.account_id,
+    doc: batch.doc,
+    total: tasks.length,
+    last_bytes: segments.at(-1)?.bytes ?? 0,
+    expiration_ms: batch.expiration_ms,
+    expires_from_ms: batch.expires_from_ms,
+    movable: batch.movable ? 1 : 0,
+    hold: batch.hold ? 1 : 0,
+    parts,
+  });
+  const replies = await execPipeline(client, pipeline);
+  throwFirst(replies);
+  const [made, created_ms] = replies.at(-1)?.[1] as [number, number];
+  if (made === 0) throw new StageLost();
+  return created_ms;
+}
+
+/** Few runs are queued by the commit; many lie as maps in their segments, to be dealt out when the account's turn comes. */
+function planRuns(tasks: readonly NewTask[], segments: readonly NewSegment[]): Run[] {
+  const runs = runsOf(tasks, 0, tasks.length, BATCH_RUNS_MAX);
+  if (runs.length <= BATCH_RUNS_MAX) return runs;
+  for (const segment of segments) {
+    const own = runsOf(tasks, segment.base, segment.tasks, Number.POSITIVE_INFINITY);
+    segment.fields.push('m', encodeRunMap(own, segment.base));
+  }
+  return [{ from: 0, to: tasks.length - 1, origin: UNEXPANDED, timeout_s: 0, due_ms: 0 }];
+}
+
+function flatRuns(runs: readonly Run[]): (string | number)[] {
+  const flat: (string | number)[] = [runs.length];
+  for (const run of runs) flat.push(run.from, run.to, run.origin, run.timeout_s, run.due_ms);
+  return flat;
+}
+
+export interface AddTasks {
+  account_id: string;
+  core: string;
+  operation: string;
+  tasks: readonly NewTask[];
+  /** The latest execute_after among them, 0 where none. */
+  expires_from_ms: number;
+  /** The default life time, for a batch whose expiry moves. */
+  expiration_ms: number;
+  /** Idempotency keys of the tasks, hashed; none of them in the batch. */
+  task_keys: readonly string[];
+}
+
+export type AddOutcome =
+  | { kind: 'added'; change: BatchChange; first: number }
+  | { kind: 'missing' }
+  | { kind: 'state'; status: BatchStatus }
+  | { kind: 'lost' }
+  | { kind: 'repeat' };
+
+/** Adds tasks to a pending or processing batch, all or none. */
+export async function addTasks(client: RedisClient, add: AddTasks): Promise<AddOutcome> {
+  const partition = partitionOf(add.core);
+  const { tasks } = add;
+  const size = tasks.reduce((sum, task) => sum + task.head.length + (task.payload?.length ?? 0), 0);
+  const inline = tasks.length <= INLINE_TASKS_MAX && size <= INLINE_BYTES_MAX;
+  const parts: (string | number | Buffer)[] = [];
+  let runs: Run[];
+  let pipeline = client.pipeline();
+  if (inline) {
+    runs = runsOf(tasks, 0, tasks.length, Number.POSITIVE_INFINITY);
+    parts.push(0, tasks.length, ...tasks.map((task) => encodeRecord(task, false)));
+  } else {
+    const segments = encodeSegments(tasks);
+    runs = planRuns(tasks, segments);
+    parts.push(segments.length);
+    let bytes = 0;
+    for (const [k, segment] of segments.entries()) {
+      if (bytes > STAGE_BYTES_MAX) {
+        throwFirst(await execPipeline(client, pipeline));
+        pipeline = client.pipeline();
+        bytes = 0;
+      }
+      const key = keys.staged(partition, add.core, add.operation, k);
+      pipeline.hset(key, ...segment.fields);
+      pipeline.pexpire(key, STAGE_TTL_MS);
+      bytes += segment.bytes;
+      parts.push(key.slice(keys.partition(partition).length - 1), segment.tasks, segment.bytes);
+    }
+    parts.push(0);
+  }
+  parts.push(...flatRuns(runs), add.task_keys.length, ...add.task_keys);
+  batchAdd.queue(pipeline, { meta: keys.partition(partition) }, {
+    core: add.core,
+    account: add.account_id,
+    op: add.operation,
+    total: tasks.length,
+    expires_from_ms: add.expires_from_ms,
+    expiration_ms: add.expiration_ms,
+    parts,
+  });
+  const replies = await execPipeline(client, pipeline);
+  throwFirst(replies);
+  const [outcome, status, total, completed, failed, cancelled, updated_ms, first] = replies.at(-1)?.[1] as [
+    string, BatchStatus, number, number, number, number, number, number,
+  ];
+  switch (outcome) {
+    case 'added':
+      return { kind: 'added', first, change: { status, total, completed, failed, cancelled, updated_ms } };
+    case 'state':
+      return { kind: 'state', status };
+    case 'lost':
+    case 'repeat':
+      return { kind: outcome };
+    default:
+      return { kind: 'missing' };
+  }
+}
+
+export type CancelOutcome = { kind: 'cancelled'; change: BatchChange } | { kind: 'missing' } | { kind: 'state'; status: BatchStatus };
+
+/** Cancels every task of a batch that is not running; again on a cancelled batch it changes nothing. */
+export async function cancelBatch(client: RedisClient, account_id: string, core: string, keep: Keep): Promise<CancelOutcome> {
+  const [outcome, status, total, completed, failed, cancelled, updated_ms] = await batchCancel.call(
+    client,
+    { meta: keys.partition(partitionOf(core)) },
+    { core, account: account_id, keep_ms: keep.keep_ms },
+  );
+  if (outcome === 'missing') return { kind: 'missing' };
+  if (outcome === 'state') return { kind: 'state', status: status as BatchStatus };
+  return { kind: 'cancelled', change: { status: status as BatchStatus, total, completed, failed, cancelled, updated_ms } };
+}
+
+/** Lets a held batch end; also where it was not held. False where the account has no such batch. */
+export async function releaseBatch(client: RedisClient, account_id: string, core: string, keep: Keep): Promise<boolean> {
+  return (await batchRelease.call(client, { meta: keys.partition(partitionOf(core)) }, { core, account: account_id, keep_ms: keep.keep_ms })) === 1;
+}
+
+/** Which of these task idempotency keys (hashed) the batch has. */
+export async function knownTaskKeys(client: RedisClient, core: string, hashes: readonly string[]): Promise<Set<string>> {
+  if (hashes.length === 0) return new Set();
+  const known = await client.smismember(keys.taskKeys(partitionOf(core), core), ...hashes);
+  return new Set(hashes.filter((_, i) => known[i] === 1));
+}
+
+/** Puts single tasks into the account's tray of a partition. */
+export async function createTasks(
+  client: RedisClient,
+  task: { partition: number; core: string; account_id: string; operation: string; tasks: readonly NewTask[] },
+): Promise<{ core: string; first: number; created_ms: number }> {
+  const runs = runsOf(task.tasks, 0, task.tasks.length, Number.POSITIVE_INFINITY);
+  const [core, first, created_ms] = await taskCreate.call(client, { meta: keys.partition(task.partition) }, {
+    core: task.core,
+    account: task.account_id,
+    op: task.operation,
+    total: task.tasks.length,
+    parts: [task.tasks.length, ...task.tasks.map((t) => encodeRecord(t, false)), ...flatRuns(runs)],
+  });
+  return { core, first, created_ms };
+}
+
+/** `cancelled` (also when it was before), `missing`, or `state`: running or finished. */
+export async function cancelTask(client: RedisClient, account_id: string, core: string, index: number, keep: Keep): Promise<string> {
+  return taskCancel.call(client, { meta: keys.partition(partitionOf(core)) }, { core, index, account: account_id, ...keep });
+}
+
+/** `queued`, `missing`, or `state`: not failed, or its batch is over. */
+export async function retryTask(
+  client: RedisClient,
+  account_id: string,
+  core: string,
+  index: number,
+  task: { origin: string; timeout_s: number },
+): Promise<string> {
+  return taskRetry.call(client, { meta: keys.partition(partitionOf(core)) }, { core, index, account: account_id, ...task });
+}
+
+/** The batch or tray, or null where there is none of this account. */
+export async function readBatch(client: RedisClient, account_id: string, core: string): Promise<BatchRow | null> {
+  const values = await client.hmgetBuffer(keys.batch(partitionOf(core), core), ...BATCH_FIELDS);
+  const row = toRow(core, values);
+  return row !== null && row.account_id === account_id ? row : null;
+}
+
+/** A row from the values of BATCH_FIELDS; null where the batch is gone or going. */
+export function toRow(core: string, values: readonly (Buffer | null)[]): BatchRow | null {
+  const [account, status, total, completed, failed, cancelled, running, created, updated, finished, doc, bases] = values;
+  if (!account || !status || status.toString() === 'deleted') return null;
+  const state = status.toString();
+  return {
+    core,
+    account_id: account.toString(),
+    status: state === 'tray' ? null : (state as BatchStatus),
+    total: Number(total),
+    completed: Number(completed),
+    failed: Number(failed),
+    cancelled: Number(cancelled),
+    running: Number(running),
+    created_ms: Number(created),
+    updated_ms: Number(updated),
+    finished_ms: finished ? Number(finished) : null,
+    doc: doc ? doc.toString() : '{}',
+    bases: bases ? readBases(bases) : [0],
+  };
+}
+
+function readBases(packed: Buffer): number[] {
+  return Array.from({ length: packed.length / 4 }, (_, k) => packed.readUInt32BE(k * 4));
+}
+
+/** The first error among replies becomes the caller's: nothing after it counts. */
+export function throwFirst(replies: readonly (readonly [Error | null, unknown])[]): void {
+  for (const [error] of replies) if (error !== null) throw error;
+}

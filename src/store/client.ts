@@ -1,0 +1,196 @@
+// How Sluice talks to Redis: clients whose calls end within two seconds, whatever the server or the network does.
+//
+//   command_timeout   2 s, from the first send to the answer, over all re-sends and redirections
+//   link down         calls wait for it, for up to 1 s; from then on they fail at once, until it is back
+//   link cut          calls in flight are sent once more if the next connect succeeds, else they fail
+//   link silent       a socket that owes answers and says nothing for 4 s is closed and replaced
+//
+// So a call that failed may have run, also a little later. Scripts are written to be harmless twice.
+import { Cluster, type ClusterOptions, Redis, type RedisOptions as AnyRedisOptions } from 'ioredis';
+import { limitedLog, type Log } from '../base/log.ts';
+import { type ConnectionSpec, describe, type Host } from './address.ts';
+import { StoreRefused } from './errors.ts';
+import type { RedisClient } from './script.ts';
+
+/** ioredis types its replies by `replyMapping`; its default is what the typed callers of scripts expect. */
+type RedisOptions = Omit<AnyRedisOptions, 'replyMapping'>;
+
+/** The API answers 503 after this, so it is below what a caller's own timeout is likely to be. */
+const COMMAND_TIMEOUT_MS = 2_000;
+const CONNECT_TIMEOUT_MS = 2_000;
+/** Above COMMAND_TIMEOUT_MS: a stall of the disk (2 s with appendfsync everysec) must not cost the connection. */
+const SILENCE_MS = 4_000;
+const OFFLINE_QUEUE_MS = 1_000;
+const RETRY_MIN_MS = 25;
+const RETRY_MAX_MS = 1_000;
+const KEEP_ALIVE_MS = 5_000;
+const LOADING_POLL_MS = 500;
+const READY_WAIT_MS = 10_000;
+const SLOTS_REFRESH_TIMEOUT_MS = 1_000;
+const SLOTS_REFRESH_INTERVAL_MS = 5_000;
+
+export interface ClientOptions {
+  /** What this connection is for; part of its name in CLIENT LIST. */
+  role: string;
+  log: Log;
+}
+
+/** Opens a connection of its own and waits until it can be used. Throws StoreRefused where that takes over 10 s. */
+export async function openConnection(spec: ConnectionSpec, options: ClientOptions): Promise<RedisClient> {
+  const client = createClient(spec, options);
+  try {
+    await untilReady(client, READY_WAIT_MS);
+  } catch (error) {
+    client.disconnect();
+    throw new StoreRefused(`Cannot use ${describe(spec)}: ${reason(error)}`, { cause: error });
+  }
+  return client;
+}
+
+/** A client that connects by itself and for ever again. */
+export function createClient(spec: ConnectionSpec, options: ClientOptions, overrides: RedisOptions = {}): RedisClient {
+  const client =
+    spec.kind === 'cluster'
+      ? new BoundedCluster(spec.nodes, clusterOptions(spec, options.role))
+      : new BoundedRedis({ ...redisOptions(spec, options.role), ...overrides });
+  const log = limitedLog(options.log);
+  client.on('error', (error: Error) => log.warn({ err: error, role: options.role }, 'redis connection failed'));
+  client.on('node error', (error: Error, node: string) =>
+    log.warn({ err: error, role: options.role, node }, 'redis connection to a node failed'),
+  );
+  failFastWhenDown(client);
+  return client;
+}
+
+/** A connection to one server that tries once, is not waited for and answers also while it is loading: for checks and probes. */
+export function createProbe(spec: ConnectionSpec, host: Host | null = null): Redis {
+  const once: RedisOptions = { lazyConnect: true, retryStrategy: null, enableReadyCheck: false, maxRetriesPerRequest: 0 };
+  const options =
+    spec.kind === 'cluster' ? { ...nodeOptions(spec, 'probe'), ...(host ?? spec.nodes[0]) } : redisOptions(spec, 'probe');
+  const sentinel: RedisOptions = spec.kind === 'sentinel' ? { sentinelRetryStrategy: () => null } : {};
+  const probe = new Redis({ ...options, ...sentinel, ...once });
+  probe.on('error', () => {}); // The command that finds the link dead says so.
+  return probe;
+}
+
+/** Options for one node of a Cluster, and the part that all kinds share. */
+export function nodeOptions(spec: ConnectionSpec, role: string): RedisOptions {
+  return {
+    connectionName: `sluice-${role}`,
+    clientInfoTag: 'sluice',
+    commandTimeout: COMMAND_TIMEOUT_MS,
+    connectTimeout: CONNECT_TIMEOUT_MS,
+    socketTimeout: SILENCE_MS,
+    maxLoadingRetryTime: LOADING_POLL_MS,
+    keepAlive: KEEP_ALIVE_MS,
+    noDelay: true,
+    ...(spec.username === null ? {} : { username: spec.username }),
+    ...(spec.password === null ? {} : { password: spec.password }),
+    ...(spec.tls ? { tls: {} } : {}),
+  };
+}
+
+function redisOptions(spec: Exclude<ConnectionSpec, { kind: 'cluster' }>, role: string): RedisOptions {
+  const shared: RedisOptions = {
+    ...nodeOptions(spec, role),
+    db: spec.db,
+    maxRetriesPerRequest: 1,
+    retryStrategy: (times) => Math.min(RETRY_MAX_MS, RETRY_MIN_MS * 2 ** Math.min(times, 10)),
+    // The master was demoted under this connection: another one leads to its successor.
+    reconnectOnError: (error) => error.message.startsWith('READONLY'),
+  };
+  if (spec.kind === 'sentinel') {
+    return {
+      ...shared,
+      sentinels: spec.sentinels,
+      name: spec.master,
+      sentinelRetryStrategy: (times) => Math.min(RETRY_MAX_MS, RETRY_MIN_MS * 2 ** Math.min(times, 10)),
+      sentinelCommandTimeout: COMMAND_TIMEOUT_MS,
+      ...(spec.sentinel_username === null ? {} : { sentinelUsername: spec.sentinel_username }),
+      ...(spec.sentinel_password === null ? {} : { sentinelPassword: spec.sentinel_password }),
+      ...(spec.tls ? { enableTLSForSentinelMode: true, sentinelTLS: {} } : {}),
+    };
+  }
+  return { ...shared, ...(spec.path === null ? { host: spec.host, port: spec.port } : { path: spec.path }) };
+}
+
+function clusterOptions(spec: Extract<ConnectionSpec, { kind: 'cluster' }>, role: string): Omit<ClusterOptions, 'redisOptions'> & { redisOptions: RedisOptions } {
+  return {
+    redisOptions: nodeOptions(spec, role),
+    scaleReads: 'master',
+    clusterRetryStrategy: (times) => Math.min(RETRY_MAX_MS, 100 * times),
+    slotsRefreshTimeout: SLOTS_REFRESH_TIMEOUT_MS,
+    slotsRefreshInterval: SLOTS_REFRESH_INTERVAL_MS,
+    // At most 16 of these delays a call, and never beyond the command timeout.
+    maxRedirections: 16,
+    retryDelayOnMoved: 20,
+    retryDelayOnTryAgain: 50,
+    retryDelayOnFailover: 100,
+    retryDelayOnClusterDown: 100,
+    // Host names are kept as they are, so that TLS can check them; the socket resolves them at each connect.
+    dnsLookup: (host, done) => done(null, host),
+  };
+}
+
+class BoundedRedis extends Redis {
+  /** After a reconnect ioredis sends again what was in flight, also calls that timed out and were given up. Those end here. */
+  override sendCommand(...[command, stream]: Parameters<Redis['sendCommand']>): unknown {
+    if (command.isSettled && stream === undefined) return command.promise;
+    return super.sendCommand(command, stream);
+  }
+}
+
+class BoundedCluster extends Cluster {
+  /** ioredis starts the clock when a node gets the command; while no node is known it would wait without end. */
+  override sendCommand(...[command, stream, node]: Parameters<Cluster['sendCommand']>): unknown {
+    command.setTimeout(COMMAND_TIMEOUT_MS);
+    return super.sendCommand(command, stream, node);
+  }
+}
+
+/** ioredis reads `enableOfflineQueue` at each call, so it can be switched: a short outage is waited out, a long one is not. */
+function failFastWhenDown(client: RedisClient): void {
+  let timer: NodeJS.Timeout | null = null;
+  const down = (): void => {
+    timer ??= setTimeout(() => {
+      client.options.enableOfflineQueue = false;
+    }, OFFLINE_QUEUE_MS).unref();
+  };
+  client.on('close', down);
+  client.on('ready', () => {
+    if (timer !== null) clearTimeout(timer);
+    timer = null;
+    client.options.enableOfflineQueue = true;
+  });
+  down();
+}
+
+function untilReady(client: RedisClient, wait_ms: number): Promise<void> {
+  if (client.status === 'ready') return Promise.resolve();
+  return new Promise((resolve, reject) => {
+    let last: Error | null = null;
+    const settle = (act: () => void): void => {
+      clearTimeout(timer);
+      client.off('ready', onReady);
+      client.off('end', onEnd);
+      client.off('error', onError);
+      act();
+    };
+    const onReady = (): void => settle(resolve);
+    const onEnd = (): void => settle(() => reject(last ?? new Error('Connection is closed')));
+    const onError = (error: Error): void => {
+      last = error;
+    };
+    const timer = setTimeout(() => settle(() => reject(last ?? new Error('no answer'))), wait_ms);
+    client.on('ready', onReady);
+    client.on('end', onEnd);
+    client.on('error', onError);
+  });
+}
+
+/** One line about `error`, for a message. */
+export function reason(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const inner = 'lastNodeError' in error && error.lastNodeError instanceof Error ? ` (${error.lastNodeError.message})` : '';
+  return error.message + inner;
+}

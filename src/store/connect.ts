@@ -1,0 +1,144 @@
+// Opens the store: finds or starts its Redis, checks that it is fit, and settles the number of partitions.
+import { Cluster } from 'ioredis';
+import type { Log } from '../base/log.ts';
+import { type ConnectionSpec, parseRedisUrl, type StoreKind, socketSpec } from './address.ts';
+import { awaitServer, checkMasters } from './checks.ts';
+import { openConnection } from './client.ts';
+import { startEmbedded } from './embedded.ts';
+import { StoreRefused } from './errors.ts';
+import { type HintOptions, type Hints, openHints } from './hints.ts';
+import { keys } from './keys.ts';
+import type { RedisClient } from './script.ts';
+import { PARTITIONS_MAX } from './tags.ts';
+
+export type { ConnectionSpec, StoreKind } from './address.ts';
+export { openConnection } from './client.ts';
+export { isUnavailable, StoreRefused } from './errors.ts';
+export type { Hints } from './hints.ts';
+export type { RedisClient } from './script.ts';
+
+export interface Store {
+  readonly client: RedisClient;
+  readonly kind: StoreKind;
+  /** As stored in Redis; ids and keys depend on it. */
+  readonly partitions: number;
+  /** Plain data with which a thread opens connections of its own (`joinStore`, `openConnection`). */
+  readonly connection: ConnectionSpec;
+  /** A new hint subscriber with its own connections; closed with the store at the latest. */
+  subscriber(options?: HintOptions): Hints;
+  /** Ends the connections, and the embedded Redis where this process owns it. */
+  close(): Promise<void>;
+}
+
+export interface StoreOptions {
+  /** null: an embedded redis-server in `data_dir`. */
+  redis_url: string | null;
+  data_dir: string;
+  /** For the first start on an empty store; later the stored number holds. */
+  partitions: number;
+  log: Log;
+  /** What the connection is for; part of its name in CLIENT LIST. */
+  role?: string;
+}
+
+/** Version of what is in Redis; raised when a running older Sluice would misread it. */
+const FORMAT = 1;
+const QUIT_MS = 500;
+
+/** Throws StoreRefused, with a message for the operator, where Sluice cannot run on this Redis. */
+export async function openStore(options: StoreOptions): Promise<Store> {
+  const { log, role = 'main' } = options;
+  const embedded = options.redis_url === null ? await startEmbedded({ data_dir: options.data_dir, log }) : null;
+  let client: RedisClient | null = null;
+  try {
+    const connection = embedded === null ? readUrl(options.redis_url ?? '') : socketSpec(embedded.socket);
+    await awaitServer(connection, log);
+    client = await openConnection(connection, { role, log });
+    if (client instanceof Cluster) await checkMasters(client);
+    const partitions = await settlePartitions(client, options.partitions, log);
+    return makeStore(client, connection, partitions, log, role, async () => embedded?.stop());
+  } catch (error) {
+    client?.disconnect();
+    await embedded?.stop();
+    throw error;
+  }
+}
+
+/** A thread's own store on what the main thread opened and checked. */
+export async function joinStore(options: {
+  connection: ConnectionSpec;
+  partitions: number;
+  log: Log;
+  role: string;
+}): Promise<Store> {
+  const { connection, partitions, log, role } = options;
+  const client = await openConnection(connection, { role, log });
+  return makeStore(client, connection, partitions, log, role, async () => {});
+}
+
+function makeStore(
+  client: RedisClient,
+  connection: ConnectionSpec,
+  partitions: number,
+  log: Log,
+  role: string,
+  stop: () => Promise<void>,
+): Store {
+  const hints = new Set<Hints>();
+  let closed: Promise<void> | null = null;
+  return {
+    client,
+    kind: connection.kind,
+    partitions,
+    connection,
+    subscriber: (options = {}) => {
+      const made = openHints(client, connection, { role, log }, options);
+      hints.add(made);
+      return made;
+    },
+    close: () => {
+      closed ??= (async () => {
+        for (const each of hints) each.close();
+        await endClient(client);
+        await stop();
+      })();
+      return closed;
+    },
+  };
+}
+
+function readUrl(url: string): ConnectionSpec {
+  try {
+    return parseRedisUrl(url);
+  } catch (error) {
+    throw new StoreRefused(`SLUICE_REDIS_URL ${error instanceof Error ? error.message : String(error)}.`);
+  }
+}
+
+/** The stored number of partitions; on an empty store `configured` becomes it, whoever of several starters is first. */
+async function settlePartitions(client: RedisClient, configured: number, log: Log): Promise<number> {
+  const meta = keys.meta();
+  await client.hsetnx(meta, 'format', FORMAT);
+  await client.hsetnx(meta, 'partitions', configured);
+  const [format, stored] = await client.hmget(meta, 'format', 'partitions');
+  if (Number(format) > FORMAT) {
+    throw new StoreRefused(`The data in Redis was written by a newer Sluice (format ${format}, this one knows ${FORMAT}).`);
+  }
+  const partitions = Number(stored);
+  if (!Number.isInteger(partitions) || partitions < 1 || partitions > PARTITIONS_MAX) {
+    throw new StoreRefused(`Redis holds "${stored}" as the number of partitions (${meta}): it must be 1 to ${PARTITIONS_MAX}.`);
+  }
+  if (partitions !== configured) log.info({ configured, stored: partitions }, 'SLUICE_PARTITIONS differs from the stored number, which holds');
+  return partitions;
+}
+
+/** Lets what was sent be answered, but not for long. */
+async function endClient(client: RedisClient): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, QUIT_MS);
+  });
+  await Promise.race([client.quit().catch(() => {}), late]);
+  clearTimeout(timer);
+  client.disconnect();
+}

@@ -1,0 +1,94 @@
+// Which failures mean "Redis cannot serve this now": the caller gets 503 and may try again, a loop pauses its partition.
+// Everything else that a call throws is a bug, here or in a script.
+
+/** Sluice will not start on this store, and says why. */
+export class StoreRefused extends Error {
+  override readonly name = 'StoreRefused';
+}
+
+/**
+ * First words of error replies. Of these, only BUSY and the cluster's redirections come from a server that is well;
+ * ioredis follows redirections itself and gives up after a bounded number, so one that arrives here is a loop.
+ */
+const REPLY_CODES = new Set([
+  'LOADING', // reading its append-only file
+  'BUSY', // a script runs too long
+  'CLUSTERDOWN',
+  'TRYAGAIN', // keys of one call lie on both sides of a slot migration
+  'ASK',
+  'MOVED',
+  'READONLY', // demoted in a failover
+  'MASTERDOWN',
+  'MISCONF', // cannot write its append-only file, such as on a full disk
+  'OOM', // over maxmemory
+  'NOREPLICAS',
+  'NOAUTH',
+  'WRONGPASS',
+  'NOPERM',
+  'UNBLOCKED',
+]);
+
+/** Beginnings of messages that have no code: from ioredis 6 and from Redis's scripting engine. */
+const BEGINNINGS = [
+  'Command timed out',
+  'Connection is closed',
+  'Connection is aborted',
+  'Connection is discarded',
+  'Command aborted due to connection close',
+  'Reached the max retries per request limit',
+  "Stream isn't writeable",
+  "Cluster isn't ready",
+  'Cluster is ended',
+  'Cluster is disconnect',
+  'None of startup nodes is available',
+  'Failed to refresh slots cache',
+  'Too many Cluster redirections',
+  'All sentinels are unreachable',
+  'Socket timeout',
+  'Socket closed unexpectedly',
+  'timeout', // ioredis's refresh of the slot map
+  // In a slot that is being moved away, a script meets a key that has gone already.
+  'ERR Script attempted to access a non local key in a cluster node',
+  'ERR max number of clients reached',
+];
+
+/** Of `errno` codes those that a connection meets; ENOENT is a unix socket that is not there. */
+const SYSTEM_CODES = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'ECONNABORTED',
+  'EPIPE',
+  'ETIMEDOUT',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'EHOSTDOWN',
+  'ENETDOWN',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EADDRNOTAVAIL',
+  'EMFILE',
+]);
+
+const CAUSES_MAX = 4;
+
+/** Whether `error`, thrown by a call to the store, means that the store is out of reach, overloaded or failing over. */
+export function isUnavailable(error: unknown): boolean {
+  let current = error;
+  for (let depth = 0; depth < CAUSES_MAX; depth++) {
+    if (!(current instanceof Error)) return false;
+    if (matches(current)) return true;
+    if (current instanceof AggregateError && current.errors.length > 0) return current.errors.every(isUnavailable);
+    current = current.cause;
+  }
+  return false;
+}
+
+function matches(error: Error): boolean {
+  if ('code' in error && typeof error.code === 'string') {
+    if (SYSTEM_CODES.has(error.code)) return true;
+    if (error.code === 'ENOENT' && 'syscall' in error && error.syscall === 'connect') return true;
+  }
+  const space = error.message.indexOf(' ');
+  if (REPLY_CODES.has(space < 0 ? error.message : error.message.slice(0, space))) return true;
+  return BEGINNINGS.some((beginning) => error.message.startsWith(beginning));
+}

@@ -1,0 +1,80 @@
+// The key table: every key in Redis, its type and what it holds. No other file spells a key.
+//
+// Keys of a partition all begin with its root `sluice:{p<n>.<x>}:` and so live in one slot; scripts get the root's
+// `m` key as their declared key and build the others from the same table in lua/lib/keys.lua. What a caller chose
+// (account names, idempotency keys, origins) appears in a key only as a hash.
+import { createHash } from 'node:crypto';
+import { HOMES, homeTag, partitionTag } from './tags.ts';
+
+const roots: string[] = [];
+
+/** `sluice:{p<n>.<x>}:`, the beginning of all keys of partition `n`. */
+function root(partition: number): string {
+  roots[partition] ??= `sluice:{${partitionTag(partition)}}:`;
+  return roots[partition];
+}
+
+/** Keys of a partition. `core`: a batch id without its prefix. */
+export const keys = {
+  /** hash: `last` time of the last tick by anyone (ms). Written at start, never deleted: the declared key of every script. */
+  partition: (p: number): string => `${root(p)}m`,
+  /** hash: a batch; fields in lua/lib/batch.lua. */
+  batch: (p: number, core: string): string => `${root(p)}b:${core}`,
+  /** string: one byte of state a task. */
+  states: (p: number, core: string): string => `${root(p)}b:${core}:s`,
+  /** set: hashes of the idempotency keys of its tasks. */
+  taskKeys: (p: number, core: string): string => `${root(p)}b:${core}:k`,
+  /** hash: a segment, named by the index of its first task; fields `<page>` (16 tasks as given), `r<index>` (results), `m` (runs). */
+  segment: (p: number, core: string, base: number): string => `${root(p)}b:${core}:${base}`,
+  /** hash: a segment on its way in (60 s), before an add-tasks commit gives it its place. */
+  staged: (p: number, core: string, operation: string, k: number): string => `${root(p)}b:${core}:+${operation}:${k}`,
+  /** list: accounts with ready work of a class (`f` fresh, `r` retry, `n` notification). */
+  ready: (p: number, cls: string): string => `${root(p)}ready:${cls}`,
+  /** zset: an account's batches by creation time; with a status: those in it. */
+  accountBatches: (p: number, account: string, status?: string): string =>
+    status === undefined ? `${root(p)}a:${account}:b` : `${root(p)}a:${account}:b:${status}`,
+  /** string: the account's open tray (core), 1 s. */
+  tray: (p: number, account: string): string => `${root(p)}a:${account}:tray`,
+  /** zset: `<class>:<account>:<origin>|<entry>` by due time (ms). */
+  delayed: (p: number): string => `${root(p)}delayed`,
+  /** zset: batches by the time something must happen to them: expiry first, then retention end (ms). */
+  deadlines: (p: number): string => `${root(p)}deadlines`,
+  /** hash: holder → the shard's time of its last tick (ms). */
+  holders: (p: number): string => `${root(p)}holders`,
+  /** zset: what a holder has in flight, by lease deadline (ms). */
+  active: (p: number, holder: string): string => `${root(p)}active:${holder}`,
+  /** hash: holder → number and references of its last claim, for a replay. */
+  claims: (p: number): string => `${root(p)}claims`,
+  /** hash: an idempotency record, 24 h. */
+  idempotency: (p: number, account: string, key: string): string => `${root(p)}idem:${account}:${digest(key)}`,
+  /** sharded channel: "work arrived"; a hint. */
+  bell: (p: number): string => `${root(p)}bell`,
+
+  /** hash: what the whole installation shares: `partitions`. */
+  meta: (): string => `${home('sluice')}meta`,
+  /** hash: process id → `{threads, seen}`; live members. */
+  members: (): string => `${home('sluice')}members`,
+  /** hash: one access token, found by the SHA-256 of its text (hex). */
+  token: (hash: string): string => `${home(hash)}token:${hash}`,
+  /** set: token hashes of an account. */
+  accountTokens: (account: string): string => `${home(account)}a:${account}:tokens`,
+  /** hash: signing secrets of an account. */
+  secrets: (account: string): string => `${home(account)}a:${account}:secrets`,
+  /** set: names of all accounts that ever had a token or a secret, for the operator's lists. */
+  accounts: (): string => `${home('sluice')}accounts`,
+} as const;
+
+/** The home slot of what `subject` names (an account id, a token hash). */
+function home(subject: string): string {
+  const n = createHash('sha256').update(`home:${subject}`).digest().readUInt32BE() % HOMES;
+  return `sluice:{${homeTag(n)}}:`;
+}
+
+function digest(text: string): string {
+  return createHash('sha256').update(text).digest('base64url').slice(0, 22);
+}
+
+/** Partition of an idempotent create: the record and what it makes must share a slot. */
+export function idempotencyPartition(account: string, key: string, partitions: number): number {
+  return createHash('sha256').update(`${account}:${key}`).digest().readUInt32BE() % partitions;
+}

@@ -1,0 +1,220 @@
+// Lists of an account's batches over all partitions, and of a batch's tasks.
+import { BATCH_FIELDS, type BatchRow, readBatch, throwFirst, toRow } from './batches.ts';
+import { partitionOf } from '../base/id.ts';
+import { PAGE_TASKS } from '../base/limits.ts';
+import { keys } from './keys.ts';
+import { decodePage, type StoredTask } from './records.ts';
+import type { RedisClient } from './script.ts';
+
+interface Place {
+  core: string;
+  created_ms: number;
+}
+
+/** Above this offset, the first page is found by counting instead of by reading all that comes before it. */
+const READ_OFFSET_MAX = 500;
+
+/** A page of an account's batches, newest first, ties by id; `total` counts all that match. */
+export async function listBatches(
+  client: RedisClient,
+  partitions: number,
+  account_id: string,
+  page: { status: string | null; limit: number; offset: number },
+): Promise<{ total: number; rows: BatchRow[] }> {
+  const lists = Array.from({ length: partitions }, (_, p) => keys.accountBatches(p, account_id, page.status ?? undefined));
+  const counts = await Promise.all(lists.map((key) => client.zcard(key)));
+  const total = counts.reduce((sum, n) => sum + n, 0);
+  if (page.offset >= total) return { total, rows: [] };
+  const filled = lists.filter((_, p) => (counts[p] ?? 0) > 0);
+  const from = page.offset > READ_OFFSET_MAX ? await findOffset(client, filled, page.offset) : { max_ms: Infinity, skip: page.offset };
+  const need = from.skip + page.limit;
+  const parts = await Promise.all(
+    filled.map((key) => client.zrange(key, from.max_ms === Infinity ? '+inf' : from.max_ms, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, need, 'WITHSCORES')),
+  );
+  const places = parts.flatMap(toPlaces).sort(newestFirst).slice(from.skip, need);
+  return { total, rows: await readRows(client, account_id, places) };
+}
+
+/** The largest time such that no more than `offset` batches are newer than it, and how many of those from it on to skip. */
+async function findOffset(client: RedisClient, lists: readonly string[], offset: number): Promise<{ max_ms: number; skip: number }> {
+  const newer = async (ms: number): Promise<number> => {
+    const counts = await Promise.all(lists.map((key) => client.zcount(key, `(${ms}`, '+inf')));
+    return counts.reduce((sum, n) => sum + n, 0);
+  };
+  let low = 0;
+  let high = 2 ** 42;
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2);
+    if ((await newer(middle)) <= offset) high = middle;
+    else low = middle + 1;
+  }
+  return { max_ms: low, skip: offset - (await newer(low)) };
+}
+
+function toPlaces(flat: string[]): Place[] {
+  const places: Place[] = [];
+  for (let i = 0; i < flat.length; i += 2) places.push({ core: flat[i] ?? '', created_ms: Number(flat[i + 1]) });
+  return places;
+}
+
+function newestFirst(a: Place, b: Place): number {
+  if (a.created_ms !== b.created_ms) return b.created_ms - a.created_ms;
+  return a.core < b.core ? 1 : a.core > b.core ? -1 : 0;
+}
+
+async function readRows(client: RedisClient, account_id: string, places: readonly Place[]): Promise<BatchRow[]> {
+  const rows = await Promise.all(
+    places.map(async ({ core }) => toRow(core, await client.hmgetBuffer(keys.batch(partitionOf(core), core), ...BATCH_FIELDS))),
+  );
+  return rows.filter((row): row is BatchRow => row !== null && row.account_id === account_id);
+}
+
+/** The states of a task as stored, one byte each. */
+export const STATE = { queued: 'q', processing: 'p', retrying: 'r', completed: 'c', failed: 'f', cancelled: 'x' } as const;
+
+export type TaskStatus = 'queued' | 'processing' | 'completed' | 'failed' | 'cancelled';
+
+/** A task with what is known of its last attempt; `result` as the callback thread wrote it, null before one ended. */
+export interface TaskRow extends StoredTask {
+  core: string;
+  index: number;
+  status: TaskStatus;
+  /** The batch ended before this task could run. */
+  expired: boolean;
+  result: { at_ms: number; json: string } | null;
+}
+
+/** What a state byte means in a batch of this status: what waits when a batch ends is over at once. */
+export function statusOf(byte: string, batch: BatchRow): TaskStatus {
+  switch (byte) {
+    case STATE.processing:
+      return 'processing';
+    case STATE.completed:
+      return 'completed';
+    case STATE.failed:
+      return 'failed';
+    case STATE.cancelled:
+      return 'cancelled';
+    default:
+      return batch.status === 'cancelled' ? 'cancelled' : batch.status === 'expired' ? 'failed' : 'queued';
+  }
+}
+
+/** A page of a batch's tasks in the order of creation. Null where the account has no such batch. */
+export async function listTasks(
+  client: RedisClient,
+  account_id: string,
+  core: string,
+  page: { status: string | null; limit: number; offset: number },
+): Promise<{ batch: BatchRow; total: number; rows: TaskRow[] } | null> {
+  const partition = partitionOf(core);
+  const pipeline = client.pipeline();
+  pipeline.hmgetBuffer(keys.batch(partition, core), ...BATCH_FIELDS);
+  pipeline.getBuffer(keys.states(partition, core));
+  const replies = (await pipeline.exec()) ?? [];
+  throwFirst(replies);
+  const batch = toRow(core, replies[0]?.[1] as (Buffer | null)[]);
+  if (batch === null || batch.account_id !== account_id || batch.status === null) return null;
+  const states = ((replies[1]?.[1] as Buffer | null) ?? Buffer.alloc(0)).toString('latin1');
+  const { total, indexes } = choose(states, batch, page);
+  return { batch, total, rows: await readTasks(client, batch, states, indexes) };
+}
+
+function choose(
+  states: string,
+  batch: BatchRow,
+  page: { status: string | null; limit: number; offset: number },
+): { total: number; indexes: number[] } {
+  const indexes: number[] = [];
+  if (page.status === null) {
+    for (let i = page.offset; i < Math.min(states.length, page.offset + page.limit); i++) indexes.push(i);
+    return { total: states.length, indexes };
+  }
+  const wanted = new Set(Object.values(STATE).filter((byte) => statusOf(byte, batch) === page.status));
+  let total = 0;
+  for (let i = 0; i < states.length; i++) {
+    if (!wanted.has(states[i] as (typeof STATE)[keyof typeof STATE])) continue;
+    if (total >= page.offset && indexes.length < page.limit) indexes.push(i);
+    total += 1;
+  }
+  return { total, indexes };
+}
+
+/** One task of a batch or tray. Null where the account has none. */
+export async function readTask(
+  client: RedisClient,
+  account_id: string,
+  core: string,
+  index: number,
+): Promise<{ batch: BatchRow; row: TaskRow } | null> {
+  const batch = await readBatch(client, account_id, core);
+  if (batch === null || index >= batch.total) return null;
+  const states = (await client.getrangeBuffer(keys.states(partitionOf(core), core), index, index)).toString('latin1');
+  const [row] = await readTasks(client, batch, states, [index], index);
+  return row === undefined ? null : { batch, row };
+}
+
+/** Pages and results of the tasks at `indexes`; `states` begins at task `states_from`. */
+async function readTasks(
+  client: RedisClient,
+  batch: BatchRow,
+  states: string,
+  indexes: readonly number[],
+  states_from = 0,
+): Promise<TaskRow[]> {
+  const partition = partitionOf(batch.core);
+  const reads = new Map<number, { fields: string[]; seen: Map<string, number> }>();
+  const field = (base: number, name: string): void => {
+    const read = reads.get(base) ?? { fields: [], seen: new Map<string, number>() };
+    reads.set(base, read);
+    if (read.seen.has(name)) return;
+    read.seen.set(name, read.fields.length);
+    read.fields.push(name);
+  };
+  for (const index of indexes) {
+    const base = baseOf(batch.bases, index);
+    field(base, String(Math.floor((index - base) / PAGE_TASKS)));
+    field(base, `r${index - base}`);
+  }
+  const values = new Map<number, (Buffer | null)[]>();
+  await Promise.all(
+    [...reads].map(async ([base, read]) => {
+      values.set(base, await client.hmgetBuffer(keys.segment(partition, batch.core, base), ...read.fields));
+    }),
+  );
+  const pages = new Map<string, StoredTask[]>();
+  const rows: TaskRow[] = [];
+  for (const index of indexes) {
+    const base = baseOf(batch.bases, index);
+    const value = (name: string): Buffer | null => values.get(base)?.[reads.get(base)?.seen.get(name) ?? -1] ?? null;
+    const page = String(Math.floor((index - base) / PAGE_TASKS));
+    const bytes = value(page);
+    const tasks = pages.get(`${base}:${page}`) ?? (bytes === null ? [] : decodePage(bytes));
+    pages.set(`${base}:${page}`, tasks);
+    const stored = tasks[(index - base) % PAGE_TASKS];
+    if (stored === undefined) continue; // deleted between the two reads
+    const byte = states[index - states_from] ?? STATE.queued;
+    const status = statusOf(byte, batch);
+    const waiting = byte === STATE.queued || byte === STATE.retrying;
+    rows.push({ ...stored, core: batch.core, index, status, expired: waiting && status === 'failed', result: readResult(value(`r${index - base}`)) });
+  }
+  return rows;
+}
+
+function readResult(value: Buffer | null): TaskRow['result'] {
+  if (value === null) return null;
+  const text = value.toString();
+  const space = text.indexOf(' ');
+  return { at_ms: Number(text.slice(0, space)), json: text.slice(space + 1) };
+}
+
+function baseOf(bases: readonly number[], index: number): number {
+  let low = 0;
+  let high = bases.length - 1;
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    if ((bases[middle] ?? 0) <= index) low = middle;
+    else high = middle - 1;
+  }
+  return bases[low] ?? 0;
+}

@@ -1,0 +1,186 @@
+// Calls the Lua scripts: by content hash, with the text sent only where a server does not have it yet.
+//
+// Two versions of a script can run side by side during a deploy, since each is known by its hash. A server forgets its
+// scripts when it restarts and a replica never had them, so every way of calling answers NOSCRIPT by sending the text.
+// A script that answered NOSCRIPT did nothing, so calling it again is always right.
+import { createHash } from 'node:crypto';
+import type { ChainableCommander, Cluster, Redis } from 'ioredis';
+
+/** One server, or a Redis Cluster; every script works on both. */
+export type RedisClient = Redis | Cluster;
+
+export type ArgType = 'string' | 'int' | 'number' | 'bytes' | 'json' | 'now';
+export type RestValue = string | number | Buffer;
+
+/** What the generator knows of a script. `map` says where its lines come from: [first line of the text, file, line in the file]. */
+export interface ScriptSource {
+  readonly name: string;
+  readonly keys: readonly string[];
+  readonly args: readonly (readonly [name: string, type: ArgType])[];
+  /** Name of the argument that takes the rest of ARGV, or null. */
+  readonly rest: string | null;
+  readonly lua: string;
+  readonly map: readonly (readonly [at: number, file: string, line: number])[];
+}
+
+/** The reply as it comes from the `…Buffer` calls: every string is a Buffer. */
+export type Buffers<T> = T extends string
+  ? Buffer
+  : T extends number | null
+    ? T
+    : T extends readonly unknown[]
+      ? { [I in keyof T]: Buffers<T[I]> }
+      : T;
+
+export interface Script<K, A, R> extends ScriptSource {
+  readonly sha: string;
+  call(redis: RedisClient, keys: K, args: A): Promise<R>;
+  /** Like `call`, with strings of the reply as Buffers: for scripts that hand back what a caller stored. */
+  callBuffer(redis: RedisClient, keys: K, args: A): Promise<Buffers<R>>;
+  /** Adds the call to a pipeline, which must then be run by `execPipeline`. */
+  queue(pipeline: ChainableCommander, keys: K, args: A): void;
+  queueBuffer(pipeline: ChainableCommander, keys: K, args: A): void;
+}
+
+/** Of one pipeline item: its error, or null and its reply. */
+export type PipelineReply = readonly [error: Error | null, reply: unknown];
+
+type Wire = (string | Buffer)[];
+
+interface Queued {
+  script: { sha: string } & ScriptSource;
+  wire: Wire;
+  buffer: boolean;
+}
+
+/** The script calls in each pipeline by their place in it, for the rerun of those that answered NOSCRIPT. */
+const queued = new WeakMap<ChainableCommander, Map<number, Queued>>();
+
+/** Makes the typed caller of one script. */
+export function script<K extends object, A extends object, R>(source: ScriptSource): Script<K, A, R> {
+  const sha = createHash('sha1').update(source.lua).digest('hex');
+  const self = { ...source, sha };
+  const run = async (redis: RedisClient, keys: K, args: A, buffer: boolean): Promise<unknown> => {
+    const wire = toWire(source, keys as Record<string, unknown>, args as Record<string, unknown>);
+    const count = source.keys.length;
+    try {
+      return await (buffer ? redis.callBuffer('evalsha', [sha, count, ...wire]) : redis.evalsha(sha, count, wire));
+    } catch (error) {
+      if (!isNoScript(error)) throw located(error, self);
+    }
+    try {
+      return await (buffer ? redis.callBuffer('eval', [source.lua, count, ...wire]) : redis.eval(source.lua, count, wire));
+    } catch (error) {
+      throw located(error, self);
+    }
+  };
+  const add = (pipeline: ChainableCommander, keys: K, args: A, buffer: boolean): void => {
+    const wire = toWire(source, keys as Record<string, unknown>, args as Record<string, unknown>);
+    const items = queued.get(pipeline) ?? new Map<number, Queued>();
+    queued.set(pipeline, items);
+    items.set(pipeline.length, { script: self, wire, buffer });
+    if (buffer) pipeline.callBuffer('evalsha', [sha, source.keys.length, ...wire]);
+    else pipeline.evalsha(sha, source.keys.length, wire);
+  };
+  return {
+    ...self,
+    call: (redis, keys, args) => run(redis, keys, args, false) as Promise<R>,
+    callBuffer: (redis, keys, args) => run(redis, keys, args, true) as Promise<Buffers<R>>,
+    queue: (pipeline, keys, args) => add(pipeline, keys, args, false),
+    queueBuffer: (pipeline, keys, args) => add(pipeline, keys, args, true),
+  };
+}
+
+/**
+ * Runs a pipeline of script calls (and plain commands, if any): one reply for each item, in the order of adding.
+ * Items that answered NOSCRIPT run again, in order, after the others. On Cluster all keys share a slot.
+ * Rejects only where the pipeline as a whole could not be sent.
+ */
+export async function execPipeline(redis: RedisClient, pipeline: ChainableCommander): Promise<PipelineReply[]> {
+  const items = queued.get(pipeline);
+  const replies: PipelineReply[] = ((await pipeline.exec()) ?? []).map(([error, reply]) => [error, reply] as const);
+  if (items === undefined) return replies;
+  // First with each missing text sent once. A server that lost it again in between (a failover) gets the text with every call.
+  for (const whole of [false, true]) {
+    const missing = [...items].filter(([at]) => isNoScript(replies[at]?.[0]));
+    if (missing.length === 0) break;
+    const again = await resend(redis, missing, whole);
+    missing.forEach(([at], i) => {
+      const reply = again[i];
+      if (reply !== undefined) replies[at] = reply;
+    });
+  }
+  return replies.map(([error, reply], at) => {
+    const item = items.get(at);
+    return error !== null && item !== undefined ? [located(error, item.script), undefined] : [error, reply];
+  });
+}
+
+/** Sends the texts ahead, so that the first calls need not. Not needed for anything else. */
+export async function preload(redis: RedisClient, scripts: readonly { lua: string }[]): Promise<void> {
+  const nodes = 'nodes' in redis ? redis.nodes('master') : [redis];
+  await Promise.all(nodes.flatMap((node) => scripts.map(({ lua }) => node.script('LOAD', lua))));
+}
+
+async function resend(redis: RedisClient, missing: readonly [number, Queued][], whole: boolean): Promise<PipelineReply[]> {
+  const pipeline = redis.pipeline();
+  const sent = new Set<string>();
+  for (const [, { script: source, wire, buffer }] of missing) {
+    const known = !whole && sent.has(source.sha);
+    sent.add(source.sha);
+    const count = source.keys.length;
+    if (buffer) pipeline.callBuffer(known ? 'evalsha' : 'eval', [known ? source.sha : source.lua, count, ...wire]);
+    else if (known) pipeline.evalsha(source.sha, count, wire);
+    else pipeline.eval(source.lua, count, wire);
+  }
+  return ((await pipeline.exec()) ?? []).map(([error, reply]) => [error, reply] as const);
+}
+
+/** KEYS, then the open-ended list, then the named arguments: the script takes these off the end of ARGV. */
+function toWire(source: ScriptSource, keys: Record<string, unknown>, args: Record<string, unknown>): Wire {
+  const wire: Wire = [];
+  for (const name of source.keys) wire.push(asText(source, name, keys[name]));
+  if (source.rest !== null) {
+    const rest = args[source.rest] as readonly RestValue[];
+    for (const value of rest) wire.push(typeof value === 'number' ? String(value) : value);
+  }
+  for (const [name, type] of source.args) {
+    const value = args[name];
+    if (type === 'now') wire.push(value === undefined ? '' : String(value));
+    else if (type === 'json') wire.push(JSON.stringify(value));
+    else if (Buffer.isBuffer(value)) wire.push(value);
+    else wire.push(asText(source, name, value));
+  }
+  return wire;
+}
+
+/** A missing value would otherwise reach Redis as the empty string. */
+function asText(source: ScriptSource, name: string, value: unknown): string {
+  if (typeof value === 'string') return value;
+  if (typeof value === 'number' && !Number.isNaN(value)) return String(value);
+  throw new TypeError(`${source.name}: ${name} is ${String(value)}`);
+}
+
+function isNoScript(error: unknown): error is Error {
+  return error instanceof Error && error.message.startsWith('NOSCRIPT');
+}
+
+/** Turns `user_script:12` in an error into the file and line a person can open. */
+function located<E>(error: E, source: ScriptSource & { sha: string }): E {
+  if (!(error instanceof Error)) return error;
+  const at = (text: string): string =>
+    text
+      .replaceAll(source.sha, source.name)
+      .replaceAll(/@?user_script:(\d+)/g, (whole, line: string) => lineOf(source, Number(line)) ?? whole);
+  // The stack begins with the message, and is what gets logged.
+  const stack = error.stack === undefined ? undefined : at(error.stack);
+  error.message = at(error.message);
+  if (stack !== undefined) error.stack = stack;
+  return error;
+}
+
+/** Where line `at` (from 1) of a script's text comes from, as `lua/batch/create.lua:12`. */
+export function lineOf(source: Pick<ScriptSource, 'map'>, at: number): string | null {
+  const run = source.map.findLast(([first]) => first <= at);
+  return run === undefined ? null : `${run[1]}:${run[2] + at - run[0]}`;
+}
