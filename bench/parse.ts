@@ -51,15 +51,33 @@ function best(run: () => unknown): number {
 }
 
 function line(what: string, ms: number, bytes: number): void {
-  console.log(`  ${what.padEnd(24)} ${(bytes / 1e3 / ms).toFixed(0).padStart(6)} MB/s  ${((ms * 1e3) / TASKS).toFixed(3).padStart(7)} us/task`);
+  console.log(
+    `  ${what.padEnd(24)} ${(bytes / 1e3 / ms).toFixed(0).padStart(6)} MB/s  ${((ms * 1e3) / TASKS).toFixed(3).padStart(7)} us/task`,
+  );
 }
 
 for (const [name, bytes] of Object.entries(BODIES)) {
   console.log(`${name} (${(bytes.length / TASKS).toFixed(0)} bytes each)`);
-  line('JSON.parse', best(() => JSON.parse(bytes.toString('utf8'))), bytes.length);
-  line('parseJson', best(() => parseJson(bytes, BODY_JSON)), bytes.length);
+  line(
+    'JSON.parse',
+    best(() => JSON.parse(bytes.toString('utf8'))),
+    bytes.length,
+  );
+  line(
+    'parseJson',
+    best(() => parseJson(bytes, BODY_JSON)),
+    bytes.length,
+  );
   const read = parseJson(bytes, BODY_JSON);
   const value = read.ok ? read.value : null;
-  line('validator alone', best(() => isValid('BatchCreate', value)), bytes.length);
-  line('schema and rules', best(() => checkBatchCreate(value, NOW_MS)), bytes.length);
+  line(
+    'validator alone',
+    best(() => isValid('BatchCreate', value)),
+    bytes.length,
+  );
+  line(
+    'schema and rules',
+    best(() => checkBatchCreate(value, NOW_MS)),
+    bytes.length,
+  );
 }

@@ -51,7 +51,9 @@ function validators(names: readonly string[], all: boolean): string {
 
 /** What is for people only; Ajv would copy it into its code. */
 function withoutProse(schemas: SchemaTable): unknown {
-  return JSON.parse(JSON.stringify(schemas, (key, value: unknown) => (typeof value === 'string' && key === 'description' ? undefined : value)));
+  return JSON.parse(
+    JSON.stringify(schemas, (key, value: unknown) => (typeof value === 'string' && key === 'description' ? undefined : value)),
+  );
 }
 
 /**
@@ -81,11 +83,13 @@ function bounded(code: string): string {
 }
 
 function types(): string {
-  const declare = (filled: boolean) => ([name, schema]: [string, JsonSchema]): string => {
-    const comment = schema.description ? `/** ${schema.description} */\n` : '';
-    const type = typeOf(schema, '', filled);
-    return `${comment}${type.startsWith('{') && type.endsWith('}') ? `export interface ${name} ${type}` : `export type ${name} = ${type};`}\n`;
-  };
+  const declare =
+    (filled: boolean) =>
+    ([name, schema]: [string, JsonSchema]): string => {
+      const comment = schema.description ? `/** ${schema.description} */\n` : '';
+      const type = typeOf(schema, '', filled);
+      return `${comment}${type.startsWith('{') && type.endsWith('}') ? `export interface ${name} ${type}` : `export type ${name} = ${type};`}\n`;
+    };
   return [
     HEADER,
     ...Object.entries(SCHEMAS).map(declare(false)),

@@ -74,7 +74,8 @@ function parse(script: Compiled): luaparse.Chunk | string {
     return luaparse.parse(script.lua.replace(/^#!.*/, ''), { luaVersion: '5.1', scope: true, locations: true });
   } catch (error) {
     const line = (error as { line?: number }).line ?? 1;
-    return `${lineOf(script, line) ?? script.name}: ${error instanceof Error ? error.message : String(error)}`;
+    const what = error instanceof Error ? error.message.replace(/^\[\d+:\d+\] /, '') : String(error);
+    return `${lineOf(script, line) ?? script.name}: ${what}`;
   }
 }
 
@@ -95,7 +96,9 @@ function lintSources(root: string): string[] {
   const texts = files.map((file) => ({ file, lines: readFileSync(join(root, 'lua', file), 'utf8').split('\n') }));
   const positions = texts.flatMap(({ file, lines }) =>
     lines.flatMap((line, i) =>
-      /\b(KEYS|ARGV)\b/.test(line.replace(/--.*$/, '')) ? [`lua/${file}:${i + 1}: KEYS and ARGV have names: declare @key, @arg or @rest`] : [],
+      /\b(KEYS|ARGV)\b/.test(line.replace(/--.*$/, ''))
+        ? [`lua/${file}:${i + 1}: KEYS and ARGV have names: declare @key, @arg or @rest`]
+        : [],
     ),
   );
   const included = new Set(texts.flatMap(({ lines }) => lines.flatMap((line) => /^\s*-- @include\s+(\S+)/.exec(line)?.[1] ?? [])));

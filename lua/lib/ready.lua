@@ -6,6 +6,8 @@
 -- An entry is a range of tasks of one batch: `core,from,to,attempts,recoveries,timeout_s,due_ms`.
 -- Membership follows from lengths alone: what becomes non-empty is put at the end of the ring above it.
 local plans, plans_made = {}, {}
+-- Tasks in the queues by class, changed in this script; kept in `m` as `ready:<class>`, for the operator's gauges.
+local depth = { f = 0, r = 0, n = 0 }
 
 -- `flow` is `<class>:<account>:<origin>`.
 local function ready_push(flow, entry)
@@ -18,10 +20,19 @@ local function ready_push(flow, entry)
     plans_made[#plans_made + 1] = plan
   end
   plan.entries[#plan.entries + 1] = entry
+  local from, to = string.match(entry, '^%w+,(%d+),(%d+)')
+  local cls = string.sub(flow, 1, 1)
+  depth[cls] = depth[cls] + to - from + 1
+end
+
+local function depth_write()
+  for cls, change in pairs(depth) do
+    if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
+  end
 end
 
 local function ready_touch()
-  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts }) end
+  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
 end
 
 local function ready_write()
@@ -34,6 +45,7 @@ local function ready_write()
       call('RPUSH', plan.accounts, plan.account)
     end
   end
+  depth_write()
 end
 
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)

@@ -118,6 +118,7 @@ local function visit_flow(cls, account, origin, chunk)
     if not text then break end
     visits = visits + 1
     local entry = entry_read(text)
+    depth[cls] = depth[cls] - (entry.to - entry.from + 1)
     local b = batch_load(entry.core)
     if b and batch_live(b) then
       local left_from
@@ -129,6 +130,7 @@ local function visit_flow(cls, account, origin, chunk)
         if left_from > entry.to then left_from = nil end
       end
       if left_from then
+        depth[cls] = depth[cls] + entry.to - left_from + 1
         ring_put(ring, entry_of(entry.core, left_from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms))
       end
       if origin == '*' then break end
@@ -183,7 +185,7 @@ end
 
 batch_touch()
 queue_touch()
-local written = { root .. 'active:' .. holder, root .. 'claims', root .. 'holders' }
+local written = { root .. 'active:' .. holder, root .. 'claims', root .. 'holders', meta }
 for _, s in ipairs(starts) do written[#written + 1] = s[1] end
 touch(written)
 

@@ -44,7 +44,7 @@ export async function createBatch(context: ApiContext, call: Call): Promise<Answ
     movable: expiration === undefined,
     hold,
   });
-  context.meter.created(1, intake.tasks.length);
+  context.meter.batch(intake.tasks.length);
   const row: batches.BatchRow = {
     core,
     account_id: call.account_id,
@@ -143,7 +143,7 @@ export async function addTasks(context: ApiContext, call: Call): Promise<Answer>
     });
     switch (outcome.kind) {
       case 'added':
-        context.meter.created(0, intake.tasks.length);
+        context.meter.added(intake.tasks.length);
         return { body: { ...changeView(core, outcome.change.status, outcome.change), ...leftOut(intake, partial) } };
       case 'missing':
         throw missing(call);

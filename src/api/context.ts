@@ -12,5 +12,10 @@ export interface ApiContext {
   nextPartition(): number;
   /** Where an account's single tasks go for now: the same for a while, so that they share trays. */
   trayPartition(account_id: string): number;
-  meter: { created(batches: number, tasks: number): void };
+  meter: {
+    /** A batch with so many tasks was created. */
+    batch(tasks: number): void;
+    added(tasks: number): void;
+    single(): void;
+  };
 }

@@ -24,7 +24,7 @@ export async function createTask(context: ApiContext, call: Call): Promise<Answe
     operation: batches.newOperation(),
     tasks,
   });
-  context.meter.created(0, 1);
+  context.meter.single();
   const [stored] = tasks;
   if (stored === undefined) throw new Error('a task was taken in and is not there');
   const row = { core, index: first, head: stored.head, payload: stored.payload, status: 'queued' as const, expired: false, result: null };

@@ -25,7 +25,11 @@ export type AddressVerdict = 'ok' | 'blocked';
 export type TargetVerdict = 'ok' | 'blocked' | 'bad_host';
 
 /** Reads the two lists; throws on text that is no CIDR block, naming it. */
-export function egressPolicy(options: { allow_private: boolean; allow_cidrs: readonly string[]; deny_cidrs: readonly string[] }): EgressPolicy {
+export function egressPolicy(options: {
+  allow_private: boolean;
+  allow_cidrs: readonly string[];
+  deny_cidrs: readonly string[];
+}): EgressPolicy {
   return { allow_private: options.allow_private, allow: options.allow_cidrs.map(blockOrThrow), deny: options.deny_cidrs.map(blockOrThrow) };
 }
 
@@ -50,7 +54,8 @@ export function hostVerdict(hostname: string, policy: EgressPolicy): TargetVerdi
   const name = hostname.toLowerCase().replace(/\.$/, '');
   if (!isHostName(name)) return 'bad_host';
   if (policy.allow_private) return 'ok';
-  if (name === 'localhost' || name.endsWith('.localhost')) return LOOPBACK.some((a) => addressVerdict(a, policy) === 'ok') ? 'ok' : 'blocked';
+  if (name === 'localhost' || name.endsWith('.localhost'))
+    return LOOPBACK.some((a) => addressVerdict(a, policy) === 'ok') ? 'ok' : 'blocked';
   const internal = !name.includes('.') || name.endsWith('.local') || name.endsWith('.internal');
   // With exceptions configured an internal name may be one of them: only its addresses can tell, when they are dialed.
   return internal && policy.allow.length === 0 ? 'blocked' : 'ok';

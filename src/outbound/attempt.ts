@@ -83,6 +83,8 @@ export class Attempt implements RunningCall, Timed, AnswerHead, Dispatcher.Dispa
   /** The beginning of a body that comes in several. A copy: what undici hands out is a window on a 64 KiB buffer. */
   #kept: Buffer | null = null;
   #kept_bytes = 0;
+  /** The body goes on behind what was kept, as far as we know. */
+  #cut = true;
 
   constructor(machine: Machine, lane: Lane, call: OutboundCall, done: (outcome: Outcome) => void) {
     this.#machine = machine;
@@ -146,6 +148,7 @@ export class Attempt implements RunningCall, Timed, AnswerHead, Dispatcher.Dispa
   }
 
   onComplete(): void {
+    this.#cut = this.#body_bytes > this.#kept_bytes;
     this.#finishByStatus();
   }
 
@@ -189,7 +192,7 @@ export class Attempt implements RunningCall, Timed, AnswerHead, Dispatcher.Dispa
       status_code: this.#status > 0 ? this.#status : null,
       duration_ms: Math.round(this.finished_ms - this.#begun_ms),
       error: code === null ? null : { code, message },
-      excerpt: this.#kept === null ? this.#text : excerptOf(this.#kept.subarray(0, this.#kept_bytes), true, this.textual),
+      excerpt: this.#kept === null ? this.#text : excerptOf(this.#kept.subarray(0, this.#kept_bytes), this.#cut, this.textual),
       retry_after_ms: this.retry_after === null || verdict === 'success' ? null : retryAfterMs(this.retry_after, machine.now()),
       points_used: this.points_used,
     };

@@ -64,7 +64,7 @@ export function failureOf(error: Error, stage: Stage, secure: boolean): { code: 
   if (raw === EBLOCKED) return { code: 'target_blocked', message: FAILURES.target_blocked };
   if (raw === EDNS) return describe('dns', error instanceof ConnectError ? error.reason : null);
   if (TLS_CODE.test(raw)) return describe('tls', raw);
-  if (PROTOCOL_CODE.test(raw) || PROTOCOL_MESSAGE.test(error.message)) return describe('protocol', raw);
+  if (PROTOCOL_CODE.test(raw) || error.name === 'HTTPParserError' || PROTOCOL_MESSAGE.test(error.message)) return describe('protocol', raw);
   if (stage === 'sent') return describe('reset', raw);
   if (secure && !CONNECT_CODES.has(raw)) return describe('tls', raw);
   return describe('connect', raw);

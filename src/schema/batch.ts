@@ -62,23 +62,24 @@ export const BATCH_SCHEMAS = {
     ['tasks'],
   ),
   TasksAdd: closed('Tasks to add to a batch.', { tasks: TASKS, atomic: OPTION_FIELDS.atomic }, ['tasks']),
-  BatchStats: closed('Tasks by state; total is the sum of the others.', { total: COUNT, pending: COUNT, completed: COUNT, failed: COUNT, cancelled: COUNT }, [
-    'total',
-    'pending',
-    'completed',
-    'failed',
-    'cancelled',
-  ]),
+  BatchStats: closed(
+    'Tasks by state; total is the sum of the others.',
+    { total: COUNT, pending: COUNT, completed: COUNT, failed: COUNT, cancelled: COUNT },
+    ['total', 'pending', 'completed', 'failed', 'cancelled'],
+  ),
   BatchOptions: closed('The options in effect.', OPTION_FIELDS, ['atomic', 'expiration', 'hold']),
-  RejectedTask: closed('One fault of a task that was not created.', { index: COUNT, message: { type: 'string' }, path: { type: 'string' } }, [
-    'index',
-    'message',
-    'path',
-  ]),
+  RejectedTask: closed(
+    'One fault of a task that was not created.',
+    { index: COUNT, message: { type: 'string' }, path: { type: 'string' } },
+    ['index', 'message', 'path'],
+  ),
   Batch: closed('A batch.', FULL_FIELDS, FULL_REQUIRED),
   BatchCreated: closed('A batch as answered when it was created.', { ...FULL_FIELDS, ...CREATION_FIELDS }, FULL_REQUIRED),
   BatchListItem: closed('A batch as listed.', SHOWN_FIELDS, ['id', 'status', 'stats', 'created_at', 'updated_at', 'completion_rate']),
-  BatchList: closed('A page of batches, newest first.', { total: COUNT, batches: { type: 'array', items: ref('BatchListItem') } }, ['total', 'batches']),
+  BatchList: closed('A page of batches, newest first.', { total: COUNT, batches: { type: 'array', items: ref('BatchListItem') } }, [
+    'total',
+    'batches',
+  ]),
   BatchChange: closed(
     'A batch after tasks were added or cancelled.',
     {

@@ -52,7 +52,11 @@ export const DESCRIPTION = {
   description: 'For people. At most 1,024 characters.',
 } as const satisfies JsonSchema;
 
-export const LIMITER_NAME = { type: 'string', pattern: PATTERN.limiter_name, description: 'Name of a rate limiter.' } as const satisfies JsonSchema;
+export const LIMITER_NAME = {
+  type: 'string',
+  pattern: PATTERN.limiter_name,
+  description: 'Name of a rate limiter.',
+} as const satisfies JsonSchema;
 
 export const COUNT = { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER } as const satisfies JsonSchema;
 

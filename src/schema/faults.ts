@@ -39,25 +39,25 @@ function shorten(path: string): string {
 
 /** A missing or unknown property is named by its own pointer, not its parent's. */
 function lastStep(error: SchemaError): string {
-  const name = error.params['missingProperty'] ?? error.params['additionalProperty'] ?? error.propertyName;
+  const name = error.params.missingProperty ?? error.params.additionalProperty ?? error.propertyName;
   return typeof name === 'string' ? step(name) : '';
 }
 
 function message({ keyword, instancePath, params }: SchemaError): string {
-  const limit = String(params['limit']);
+  const limit = String(params.limit);
   switch (keyword) {
     case 'required':
       return 'is required';
     case 'additionalProperties':
       return 'is not a known field';
     case 'type':
-      return instancePath.endsWith('/target') ? 'must be a URL string or an object' : `must be ${kinds(params['type'])}`;
+      return instancePath.endsWith('/target') ? 'must be a URL string or an object' : `must be ${kinds(params.type)}`;
     case 'enum':
-      return `must be one of ${(params['allowedValues'] as readonly unknown[]).join(', ')}`;
+      return `must be one of ${(params.allowedValues as readonly unknown[]).join(', ')}`;
     case 'pattern':
-      return patternMessage(String(params['pattern']));
+      return patternMessage(String(params.pattern));
     case 'format':
-      return FORMAT_MESSAGE[String(params['format'])] ?? 'is not well-formed';
+      return FORMAT_MESSAGE[String(params.format)] ?? 'is not well-formed';
     case 'minLength':
       return limit === '1' ? 'must not be empty' : `must have at least ${limit} characters`;
     case 'maxLength':

@@ -22,7 +22,9 @@ const PATTERN_MESSAGE: Record<keyof typeof PATTERN, string> = {
   label_parameter: 'is not a known parameter',
 };
 
-const MESSAGE_OF = new Map(Object.entries(PATTERN).map(([name, pattern]) => [pattern as string, PATTERN_MESSAGE[name as keyof typeof PATTERN]]));
+const MESSAGE_OF = new Map(
+  Object.entries(PATTERN).map(([name, pattern]) => [pattern as string, PATTERN_MESSAGE[name as keyof typeof PATTERN]]),
+);
 
 /** What to tell a caller whose text does not match `pattern`. */
 export function patternMessage(pattern: string): string {

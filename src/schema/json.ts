@@ -4,34 +4,16 @@
 // One pass over the bytes. A value under a raw key is checked for syntax and left where it is (`RawJson`); everything
 // else, "our own levels", becomes plain objects. Bounded by: nesting 64, keys of an object 1,024, and a number of
 // values that no valid body of the size can reach, so a body cannot cost many times its size in memory.
+// One file, because V8 folds a module's own constants into the loops, and not those that it imports: split, it is a third slower.
 import { isUtf8 } from 'node:buffer';
-import {
-  CLOSE_ARRAY,
-  CLOSE_OBJECT,
-  COLON,
-  COMMA,
-  ENDS,
-  ESCAPES,
-  IN_STRING,
-  MINUS,
-  OPEN_ARRAY,
-  OPEN_OBJECT,
-  QUOTE,
-  Refusal,
-  refusal,
-  STOPS,
-  skipKey,
-  skipNumber,
-  skipString,
-  skipWord,
-  spaceEnd,
-  unexpected,
-} from './json-scan.ts';
+import { RawJson } from './raw-json.ts';
+
+export { RawJson };
 
 /** Containers open at once, raw values included. */
 export const DEPTH_MAX = 64;
 const KEYS_MAX = 1024;
-/** The densest valid body has 13 bytes for each object in it and 22 for each item of an array; `[{},{},…` has 3, and takes 20 times its size in memory. */
+/** The densest valid body has 13 bytes for each object in it and 22 for each item of an array. `[{},{},…` has 3: 20 times its size in memory. */
 const CONTAINER_BYTES_MIN = 12;
 const ITEM_BYTES_MIN = 16;
 const FREE = 1024;
@@ -49,32 +31,6 @@ export const BODY_JSON: JsonOptions = { raw_keys: new Set(['payload']), open_key
 
 export type JsonResult = { ok: true; value: unknown } | { ok: false; message: string };
 
-/** A value that was checked but not decoded: bytes `start` (inclusive) to `end` (exclusive) of the body it came in. */
-export class RawJson {
-  readonly start: number;
-  readonly end: number;
-  readonly #body: Buffer;
-
-  constructor(body: Buffer, start: number, end: number) {
-    this.#body = body;
-    this.start = start;
-    this.end = end;
-  }
-
-  get length(): number {
-    return this.end - this.start;
-  }
-
-  /** A view, not a copy: it keeps the whole body in memory for as long as it lives. */
-  bytes(): Buffer {
-    return this.#body.subarray(this.start, this.end);
-  }
-
-  toString(): string {
-    return this.#body.toString('utf8', this.start, this.end);
-  }
-}
-
 /** Reads a whole body. Never throws; `message` says what is wrong and at which byte. */
 export function parseJson(body: Buffer, options: JsonOptions = BODY_JSON): JsonResult {
   if (body.length === 0) return { ok: false, message: 'The body is empty.' };
@@ -87,6 +43,41 @@ export function parseJson(body: Buffer, options: JsonOptions = BODY_JSON): JsonR
     throw error;
   }
 }
+
+/** Leaves the recursion at the first fault; made without a stack trace and never seen outside this file. */
+class Refusal {
+  readonly message: string;
+  constructor(message: string) {
+    this.message = message;
+  }
+}
+
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const MINUS = 0x2d;
+const COLON = 0x3a;
+const OPEN_ARRAY = 0x5b;
+const BACKSLASH = 0x5c;
+const CLOSE_ARRAY = 0x5d;
+const OPEN_OBJECT = 0x7b;
+const CLOSE_OBJECT = 0x7d;
+
+/** What a byte inside a string is. */
+const ENDS = 1;
+const ESCAPES = 2;
+const FORBIDDEN = 4;
+const NOT_ASCII = 8;
+const IN_STRING = Uint8Array.from({ length: 256 }, (_, byte) => {
+  if (byte === QUOTE) return ENDS;
+  if (byte === BACKSLASH) return ESCAPES;
+  if (byte < 0x20) return FORBIDDEN;
+  return byte >= 0x80 ? NOT_ASCII : 0;
+});
+const STOPS = ENDS | ESCAPES | FORBIDDEN;
+
+/** What may follow a backslash. */
+const ESCAPE = new Set([...'"\\/bfnrtu'].map((char) => char.charCodeAt(0)));
+const HEX = Uint8Array.from({ length: 256 }, (_, byte) => (/[0-9a-fA-F]/.test(String.fromCharCode(byte)) ? 1 : 0));
 
 /** Keys that reach into an object's prototype when somebody copies what was read. */
 const REFUSED_KEYS = new Set(['__proto__', 'constructor', 'prototype']);
@@ -129,8 +120,8 @@ class Reader {
 
   document(): unknown {
     const value = this.value(0, false);
-    this.skipSpace();
-    if (this.at < this.end) throw unexpected(this.body, this.at);
+    this.at = this.spaceEnd(this.at);
+    if (this.at < this.end) throw this.unexpected();
     return value;
   }
 
@@ -144,7 +135,7 @@ class Reader {
     if (byte === 0x74) return this.word('true', true);
     if (byte === 0x66) return this.word('false', false);
     if (byte === 0x6e) return this.word('null', null);
-    throw unexpected(this.body, this.at);
+    throw this.unexpected();
   }
 
   private object(depth: number, open: boolean): Record<string, unknown> {
@@ -155,21 +146,21 @@ class Reader {
       return out;
     }
     for (let count = 1; ; count++) {
-      if (count > KEYS_MAX) throw refusal(`An object has more than ${KEYS_MAX} keys`);
-      if (this.peek() !== QUOTE) throw unexpected(this.body, this.at);
+      if (count > KEYS_MAX) throw this.refusal(`An object has more than ${KEYS_MAX} keys`);
+      if (this.peek() !== QUOTE) throw this.unexpected();
       const key = this.string();
       // A name of Object.prototype looks set before it is; only the slow second test tells.
       if (out[key] !== undefined && (REFUSED_KEYS.has(key) || hasOwn.call(out, key))) {
-        throw refusal(`The key ${quote(key)} is ${REFUSED_KEYS.has(key) ? 'not allowed' : 'repeated'}`);
+        throw this.refusal(`The key ${JSON.stringify(key.slice(0, 64))} is ${REFUSED_KEYS.has(key) ? 'not allowed' : 'repeated'}`);
       }
-      if (key === 'prototype') throw refusal('The key "prototype" is not allowed');
-      if (this.peek() !== COLON) throw unexpected(this.body, this.at);
+      if (key === 'prototype') throw this.refusal('The key "prototype" is not allowed');
+      if (this.peek() !== COLON) throw this.unexpected();
       this.at++;
       out[key] = !open && this.raw_keys.has(key) ? this.raw(depth) : this.value(depth, this.open_keys.has(key));
       const byte = this.peek();
       this.at++;
       if (byte === CLOSE_OBJECT) return out;
-      if (byte !== COMMA) throw this.unexpectedBefore();
+      if (byte !== COMMA) throw this.unexpected(this.at - 1);
     }
   }
 
@@ -181,17 +172,17 @@ class Reader {
       return out;
     }
     for (;;) {
-      if (out.push(this.value(depth, false)) > this.items_max) throw refusal(TOO_DENSE);
+      if (out.push(this.value(depth, false)) > this.items_max) throw this.refusal(TOO_DENSE);
       const byte = this.peek();
       this.at++;
       if (byte === CLOSE_ARRAY) return out;
-      if (byte !== COMMA) throw this.unexpectedBefore();
+      if (byte !== COMMA) throw this.unexpected(this.at - 1);
     }
   }
 
   private enter(depth: number): void {
-    if (depth > DEPTH_MAX) throw refusal(`Nested deeper than ${DEPTH_MAX}`);
-    if (--this.containers_left < 0) throw refusal(TOO_DENSE);
+    if (depth > DEPTH_MAX) throw this.refusal(`Nested deeper than ${DEPTH_MAX}`);
+    if (--this.containers_left < 0) throw this.refusal(TOO_DENSE);
     this.at++;
   }
 
@@ -213,10 +204,11 @@ class Reader {
       this.at = at + 1;
       return at - start <= SEEN_LENGTH_MAX ? this.seenString(start, at) : this.slices.latin1Slice(start, at);
     }
-    const after = skipString(this.body, this.at);
+    const after = this.skipString(this.at);
     const text: unknown =
       (classes & ESCAPES) !== 0 ? JSON.parse(this.slices.utf8Slice(this.at, after)) : this.slices.utf8Slice(start, after - 1);
-    if (typeof text !== 'string' || ((classes & ESCAPES) !== 0 && LONE_SURROGATE.test(text))) throw refusal('A lone surrogate in a string');
+    if (typeof text !== 'string' || ((classes & ESCAPES) !== 0 && LONE_SURROGATE.test(text)))
+      throw this.refusal('A lone surrogate in a string');
     this.at = after;
     return text;
   }
@@ -246,7 +238,7 @@ class Reader {
   private number(): number {
     const start = this.at;
     const body = this.body;
-    const after = skipNumber(this.body, start);
+    const after = this.skipNumber(start);
     this.at = after;
     if (after - start <= 15 && body[start] !== MINUS) {
       let value = 0;
@@ -260,12 +252,12 @@ class Reader {
       if (at === after) return value;
     }
     const value = Number(this.slices.latin1Slice(start, after));
-    if (!Number.isFinite(value)) throw refusal('A number is too large');
+    if (!Number.isFinite(value)) throw this.refusal('A number is too large');
     return value;
   }
 
   private word<T>(word: string, value: T): T {
-    this.at = skipWord(this.body, this.at, word);
+    this.at = this.skipWord(this.at, word);
     return value;
   }
 
@@ -277,40 +269,100 @@ class Reader {
     const start = this.at;
     let at = start;
     for (;;) {
-      at = spaceEnd(this.body, at);
+      at = this.spaceEnd(at);
       const byte = at < this.end ? (this.body[at] as number) : -1;
       let opened = false;
-      if (byte === QUOTE) at = skipString(this.body, at);
+      if (byte === QUOTE) at = this.skipString(at);
       else if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) {
         open++;
-        if (depth + open > DEPTH_MAX) throw refusal(`Nested deeper than ${DEPTH_MAX}`, at);
+        if (depth + open > DEPTH_MAX) throw this.refusal(`Nested deeper than ${DEPTH_MAX}`, at);
         kinds[open] = byte;
-        at = spaceEnd(this.body, at + 1);
+        at = this.spaceEnd(at + 1);
         opened = !(at < this.end && this.body[at] === byte + 2);
-        if (opened && byte === OPEN_OBJECT) at = skipKey(this.body, at);
-      } else if (byte === MINUS || (byte >= 0x30 && byte <= 0x39)) at = skipNumber(this.body, at);
-      else if (byte === 0x74) at = skipWord(this.body, at, 'true');
-      else if (byte === 0x66) at = skipWord(this.body, at, 'false');
-      else if (byte === 0x6e) at = skipWord(this.body, at, 'null');
-      else throw unexpected(this.body, at);
+        if (opened && byte === OPEN_OBJECT) at = this.skipKey(at);
+      } else if (byte === MINUS || (byte >= 0x30 && byte <= 0x39)) at = this.skipNumber(at);
+      else if (byte === 0x74) at = this.skipWord(at, 'true');
+      else if (byte === 0x66) at = this.skipWord(at, 'false');
+      else if (byte === 0x6e) at = this.skipWord(at, 'null');
+      else throw this.unexpected(at);
       // A value has ended (or an empty container is about to): close what closes, up to the comma before the next value.
       while (!opened) {
         if (open === 0) {
           this.at = at;
           return new RawJson(this.body, start, at);
         }
-        at = spaceEnd(this.body, at);
+        at = this.spaceEnd(at);
         const next = at < this.end ? this.body[at] : -1;
         const kind = kinds[open] as number;
         if (next === COMMA) {
-          at = kind === OPEN_OBJECT ? skipKey(this.body, spaceEnd(this.body, at + 1)) : at + 1;
+          at = kind === OPEN_OBJECT ? this.skipKey(this.spaceEnd(at + 1)) : at + 1;
           opened = true;
         } else if (next === kind + 2) {
           at++;
           open--;
-        } else throw unexpected(this.body, at);
+        } else throw this.unexpected(at);
       }
     }
+  }
+
+  /** From the quote of a key to behind its colon. */
+  private skipKey(from: number): number {
+    if (from >= this.end || this.body[from] !== QUOTE) throw this.unexpected(from);
+    const at = this.spaceEnd(this.skipString(from));
+    if (at >= this.end || this.body[at] !== COLON) throw this.unexpected(at);
+    return at + 1;
+  }
+
+  /** From the opening quote to behind the closing one. */
+  private skipString(from: number): number {
+    const body = this.body;
+    const end = this.end;
+    let at = from + 1;
+    for (;;) {
+      while (at < end && ((IN_STRING[body[at] as number] as number) & STOPS) === 0) at++;
+      if (at >= end) throw this.refusal('A string does not end', from);
+      const byte = body[at] as number;
+      if (byte === QUOTE) return at + 1;
+      if (byte !== BACKSLASH) throw this.refusal('A control character in a string', at);
+      const next = at + 1 < end ? (body[at + 1] as number) : -1;
+      if (!ESCAPE.has(next)) throw this.refusal('A bad escape in a string', at);
+      at += 2;
+      if (next !== 0x75) continue;
+      for (let i = 0; i < 4; i++, at++) {
+        if (at >= end || HEX[body[at] as number] === 0) throw this.refusal('A bad escape in a string', at);
+      }
+    }
+  }
+
+  /** From the first character of a number to behind its last: `-? (0 | [1-9][0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?` */
+  private skipNumber(from: number): number {
+    const body = this.body;
+    const end = this.end;
+    let at = body[from] === MINUS ? from + 1 : from;
+    if (at < end && body[at] === 0x30) at++;
+    else at = this.skipDigits(at);
+    if (at < end && body[at] === 0x2e) at = this.skipDigits(at + 1);
+    if (at < end && ((body[at] as number) | 0x20) === 0x65) {
+      at++;
+      if (at < end && (body[at] === 0x2b || body[at] === MINUS)) at++;
+      at = this.skipDigits(at);
+    }
+    return at;
+  }
+
+  private skipDigits(from: number): number {
+    const body = this.body;
+    let at = from;
+    while (at < this.end && (body[at] as number) >= 0x30 && (body[at] as number) <= 0x39) at++;
+    if (at === from) throw this.unexpected(at);
+    return at;
+  }
+
+  private skipWord(from: number, word: string): number {
+    for (let i = 0; i < word.length; i++) {
+      if (from + i >= this.end || this.body[from + i] !== word.charCodeAt(i)) throw this.unexpected(from + i);
+    }
+    return from + word.length;
   }
 
   /** The next byte that is not space, not consumed; -1 at the end. */
@@ -319,21 +371,26 @@ class Reader {
       const byte = this.body[this.at] as number;
       if (byte > 0x20) return byte;
     }
-    this.skipSpace();
+    this.at = this.spaceEnd(this.at);
     return this.at < this.end ? (this.body[this.at] as number) : -1;
   }
 
-  private skipSpace(): void {
-    this.at = spaceEnd(this.body, this.at);
+  private spaceEnd(from: number): number {
+    const body = this.body;
+    let at = from;
+    while (at < this.end) {
+      const byte = body[at] as number;
+      if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) break;
+      at++;
+    }
+    return at;
   }
 
-  private unexpectedBefore(): Refusal {
-    return unexpected(this.body, this.at - 1);
+  private unexpected(at = this.at): Refusal {
+    return this.refusal(at >= this.end ? 'The body ends too early' : 'An unexpected character', at);
   }
 
-}
-
-/** A key in a message: escaped, and no longer than a line. */
-function quote(key: string): string {
-  return JSON.stringify(key.length > 64 ? `${key.slice(0, 64)}…` : key);
+  private refusal(message: string, at = this.at): Refusal {
+    return new Refusal(`${message} (at byte ${Math.min(at, this.end)}).`);
+  }
 }

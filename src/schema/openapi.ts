@@ -30,7 +30,13 @@ export interface RouteDoc {
 
 type Json = Record<string, unknown>;
 
-const STATUS_TEXT: Record<number, string> = { 200: 'OK.', 201: 'Created.', 202: 'Accepted.', 204: 'Nothing to say.', 101: 'Switching protocols.' };
+const STATUS_TEXT: Record<number, string> = {
+  200: 'OK.',
+  201: 'Created.',
+  202: 'Accepted.',
+  204: 'Nothing to say.',
+  101: 'Switching protocols.',
+};
 
 /** The whole document, ready for JSON.stringify. `version` is the version of the service. */
 export function buildOpenApi(routes: readonly RouteDoc[], version: string): Json {
@@ -53,7 +59,13 @@ export function buildOpenApi(routes: readonly RouteDoc[], version: string): Json
     paths,
     components: {
       schemas: SCHEMAS,
-      securitySchemes: { token: { type: 'http', scheme: 'bearer', description: 'An access token. Its scope is read, write or admin, each of which includes the one before.' } },
+      securitySchemes: {
+        token: {
+          type: 'http',
+          scheme: 'bearer',
+          description: 'An access token. Its scope is read, write or admin, each of which includes the one before.',
+        },
+      },
       headers: {
         RequestId: { description: 'Names this request in the logs.', schema: { type: 'string' } },
         RetryAfter: { description: 'Whole seconds to wait, at least 1.', schema: { type: 'integer', minimum: 1 } },
@@ -78,7 +90,12 @@ function operation(route: RouteDoc): Json {
 }
 
 function pathParameters(path: string): Json[] {
-  return [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({ name, in: 'path', required: true, schema: { type: 'string', maxLength: 64 } }));
+  return [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
+    name,
+    in: 'path',
+    required: true,
+    schema: { type: 'string', maxLength: 64 },
+  }));
 }
 
 function queryParameters(name: QueryName | null): Json[] {

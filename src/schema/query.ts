@@ -19,7 +19,10 @@ export function parseQuery(name: QueryName | null, query: string | URLSearchPara
   const schema: JsonSchema = name === null ? {} : (QUERIES[name] ?? {});
   const parameters = typeof query === 'string' ? split(query) : [...query];
   if (parameters === null || parameters.length > PARAMETERS_MAX) {
-    return { ok: false, faults: [{ path: '', message: parameters === null ? 'is not a well-formed query string' : 'has too many parameters' }] };
+    return {
+      ok: false,
+      faults: [{ path: '', message: parameters === null ? 'is not a well-formed query string' : 'has too many parameters' }],
+    };
   }
   const value: Record<string, unknown> = { ...defaultsOf(schema) };
   const faults: Fault[] = [];

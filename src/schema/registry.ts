@@ -35,6 +35,6 @@ export const ENVELOPES: SchemaTable = {
 
 function withoutItems(name: string): JsonSchema {
   const schema: JsonSchema = SCHEMAS[name] ?? {};
-  const { items: _items, ...tasks } = schema.properties?.['tasks'] ?? {};
+  const { items: _items, ...tasks } = schema.properties?.tasks ?? {};
   return { ...schema, properties: { ...schema.properties, tasks } };
 }

@@ -12,5 +12,7 @@ export const SIGNING_SECRET_SCHEMAS = {
     },
     ['id', 'secret', 'created_at', 'expires_at'],
   ),
-  SigningSecrets: closed('The live secrets of the account, newest first.', { secrets: { type: 'array', items: ref('SigningSecret') } }, ['secrets']),
+  SigningSecrets: closed('The live secrets of the account, newest first.', { secrets: { type: 'array', items: ref('SigningSecret') } }, [
+    'secrets',
+  ]),
 } as const satisfies SchemaTable;

@@ -24,7 +24,8 @@ const WEBHOOK_FIELDS = { url: URL_TEXT, method: WEBHOOK_METHOD, headers: ref('Ta
 export const TARGET_SCHEMAS = {
   TargetHeaders: {
     type: 'object',
-    description: 'Headers to send along. Write-only: shown with every value as "***". Those that Sluice or HTTP itself sets cannot be given.',
+    description:
+      'Headers to send along. Write-only: shown with every value as "***". Those that Sluice or HTTP itself sets cannot be given.',
     propertyNames: { type: 'string', pattern: PATTERN.header_name, maxLength: 128 },
     additionalProperties: { type: 'string', pattern: PATTERN.header_value, maxLength: 4096 },
     maxProperties: 64,

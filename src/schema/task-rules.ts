@@ -120,7 +120,7 @@ function headerFaults(headers: Record<string, string>, path: string): readonly F
   return faults ?? NONE;
 }
 
-const FORBIDDEN_IN_URL = /[\s\\\u0000-\u0020\u007f-\u009f]/u;
+const FORBIDDEN_IN_URL = /[\s\\\p{Cc}]/u;
 
 /**
  * What is wrong with a URL, or null. Its length is the schema's matter; whether its host may be called is outbound's.

@@ -6,7 +6,9 @@ import { PATTERN } from './formats.ts';
 export const TASK_FILTERS = ['queued', 'processing', 'completed', 'failed'] as const;
 export const TASK_STATUSES = [...TASK_FILTERS, 'cancelled'] as const;
 
-const PAYLOAD = { description: 'Any JSON value. Stored and sent byte for byte as it came; at most 262,144 bytes.' } as const satisfies JsonSchema;
+const PAYLOAD = {
+  description: 'Any JSON value. Stored and sent byte for byte as it came; at most 262,144 bytes.',
+} as const satisfies JsonSchema;
 
 /** What a task and every template of tasks take. */
 export const TEMPLATE_FIELDS = {
@@ -73,7 +75,10 @@ export const TASK_SCHEMAS = {
     ['status_code', 'duration_ms', 'error'],
   ),
   TaskError: {
-    ...closed('Why an attempt failed; null where it did not.', { code: { type: 'string' }, message: { type: 'string' } }, ['code', 'message']),
+    ...closed('Why an attempt failed; null where it did not.', { code: { type: 'string' }, message: { type: 'string' } }, [
+      'code',
+      'message',
+    ]),
     type: ['object', 'null'],
   },
   Task: closed('A task.', { ...SHOWN_FIELDS, batch_id: { type: ['string', 'null'], description: 'Null for a single task.' } }, [
@@ -92,10 +97,11 @@ export const TASK_SCHEMAS = {
     'created_at',
     'attempts',
   ]),
-  TaskList: closed('A page of the tasks of a batch, in the order of their creation.', { total: COUNT, tasks: { type: 'array', items: ref('TaskListItem') } }, [
-    'total',
-    'tasks',
-  ]),
+  TaskList: closed(
+    'A page of the tasks of a batch, in the order of their creation.',
+    { total: COUNT, tasks: { type: 'array', items: ref('TaskListItem') } },
+    ['total', 'tasks'],
+  ),
 } as const satisfies SchemaTable;
 
 export const TASK_QUERIES = {

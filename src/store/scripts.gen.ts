@@ -150,6 +150,7 @@ local function rings_trim()
   end
 end
 local plans, plans_made = {}, {}
+local depth = { f = 0, r = 0, n = 0 }
 local function ready_push(flow, entry)
   local plan = plans[flow]
   if not plan then
@@ -160,9 +161,17 @@ local function ready_push(flow, entry)
     plans_made[#plans_made + 1] = plan
   end
   plan.entries[#plan.entries + 1] = entry
+  local from, to = string.match(entry, '^%w+,(%d+),(%d+)')
+  local cls = string.sub(flow, 1, 1)
+  depth[cls] = depth[cls] + to - from + 1
+end
+local function depth_write()
+  for cls, change in pairs(depth) do
+    if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
+  end
 end
 local function ready_touch()
-  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts }) end
+  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
 end
 local function ready_write()
   for _, plan in ipairs(plans_made) do
@@ -174,6 +183,7 @@ local function ready_write()
       call('RPUSH', plan.accounts, plan.account)
     end
   end
+  depth_write()
 end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
   return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
@@ -353,7 +363,7 @@ batch_save(now_ms)
 queue_write()
 ring_bell()
 return answer('added', first, now_ms)`,
-  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",14],[4,"lua/batch/add.lua",13],[5,"lua/batch/add.lua",12],[6,"lua/batch/add.lua",11],[7,"lua/batch/add.lua",10],[8,"lua/batch/add.lua",9],[9,"lua/batch/add.lua",8],[10,"lua/batch/add.lua",15],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",6],[16,"lua/lib/batch.lua",8],[17,"lua/lib/batch.lua",10],[33,"lua/lib/batch.lua",28],[38,"lua/lib/batch.lua",34],[39,"lua/lib/batch.lua",36],[40,"lua/lib/batch.lua",39],[52,"lua/lib/batch.lua",52],[53,"lua/lib/batch.lua",54],[57,"lua/lib/batch.lua",60],[72,"lua/lib/batch.lua",77],[79,"lua/lib/batch.lua",85],[82,"lua/lib/batch.lua",90],[92,"lua/lib/batch.lua",101],[109,"lua/lib/ring.lua",4],[110,"lua/lib/ring.lua",6],[118,"lua/lib/ring.lua",16],[124,"lua/lib/ring.lua",23],[125,"lua/lib/ring.lua",25],[126,"lua/lib/ring.lua",28],[130,"lua/lib/ring.lua",34],[137,"lua/lib/ring.lua",42],[143,"lua/lib/ready.lua",8],[144,"lua/lib/ready.lua",11],[155,"lua/lib/ready.lua",23],[158,"lua/lib/ready.lua",27],[169,"lua/lib/ready.lua",39],[172,"lua/lib/ready.lua",43],[178,"lua/lib/ready.lua",51],[185,"lua/lib/ready.lua",60],[186,"lua/lib/delayed.lua",3],[187,"lua/lib/delayed.lua",5],[191,"lua/lib/delayed.lua",11],[194,"lua/lib/delayed.lua",15],[198,"lua/lib/delayed.lua",20],[202,"lua/lib/delayed.lua",26],[209,"lua/lib/delayed.lua",35],[216,"lua/lib/append.lua",5],[218,"lua/lib/append.lua",8],[224,"lua/lib/append.lua",16],[253,"lua/lib/append.lua",47],[261,"lua/lib/append.lua",56],[266,"lua/lib/append.lua",62],[274,"lua/lib/append.lua",72],[278,"lua/lib/append.lua",77],[284,"lua/batch/add.lua",20],[286,"lua/batch/add.lua",23],[289,"lua/batch/add.lua",27],[292,"lua/batch/add.lua",31],[316,"lua/batch/add.lua",56],[325,"lua/batch/add.lua",66],[330,"lua/batch/add.lua",72]],
+  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",14],[4,"lua/batch/add.lua",13],[5,"lua/batch/add.lua",12],[6,"lua/batch/add.lua",11],[7,"lua/batch/add.lua",10],[8,"lua/batch/add.lua",9],[9,"lua/batch/add.lua",8],[10,"lua/batch/add.lua",15],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",6],[16,"lua/lib/batch.lua",8],[17,"lua/lib/batch.lua",10],[33,"lua/lib/batch.lua",28],[38,"lua/lib/batch.lua",34],[39,"lua/lib/batch.lua",36],[40,"lua/lib/batch.lua",39],[52,"lua/lib/batch.lua",52],[53,"lua/lib/batch.lua",54],[57,"lua/lib/batch.lua",60],[72,"lua/lib/batch.lua",77],[79,"lua/lib/batch.lua",85],[82,"lua/lib/batch.lua",90],[92,"lua/lib/batch.lua",101],[109,"lua/lib/ring.lua",4],[110,"lua/lib/ring.lua",6],[118,"lua/lib/ring.lua",16],[124,"lua/lib/ring.lua",23],[125,"lua/lib/ring.lua",25],[126,"lua/lib/ring.lua",28],[130,"lua/lib/ring.lua",34],[137,"lua/lib/ring.lua",42],[143,"lua/lib/ready.lua",8],[144,"lua/lib/ready.lua",10],[145,"lua/lib/ready.lua",13],[159,"lua/lib/ready.lua",28],[164,"lua/lib/ready.lua",34],[167,"lua/lib/ready.lua",38],[179,"lua/lib/ready.lua",51],[182,"lua/lib/ready.lua",55],[188,"lua/lib/ready.lua",63],[195,"lua/lib/ready.lua",72],[196,"lua/lib/delayed.lua",3],[197,"lua/lib/delayed.lua",5],[201,"lua/lib/delayed.lua",11],[204,"lua/lib/delayed.lua",15],[208,"lua/lib/delayed.lua",20],[212,"lua/lib/delayed.lua",26],[219,"lua/lib/delayed.lua",35],[226,"lua/lib/append.lua",5],[228,"lua/lib/append.lua",8],[234,"lua/lib/append.lua",16],[263,"lua/lib/append.lua",47],[271,"lua/lib/append.lua",56],[276,"lua/lib/append.lua",62],[284,"lua/lib/append.lua",72],[288,"lua/lib/append.lua",77],[294,"lua/batch/add.lua",20],[296,"lua/batch/add.lua",23],[299,"lua/batch/add.lua",27],[302,"lua/batch/add.lua",31],[326,"lua/batch/add.lua",56],[335,"lua/batch/add.lua",66],[340,"lua/batch/add.lua",72]],
 });
 
 /** Cancels a batch: every task not running becomes cancelled at once, whatever their number; running ones finish and count. See lua/batch/cancel.lua. */
@@ -634,6 +644,7 @@ local function rings_trim()
   end
 end
 local plans, plans_made = {}, {}
+local depth = { f = 0, r = 0, n = 0 }
 local function ready_push(flow, entry)
   local plan = plans[flow]
   if not plan then
@@ -644,9 +655,17 @@ local function ready_push(flow, entry)
     plans_made[#plans_made + 1] = plan
   end
   plan.entries[#plan.entries + 1] = entry
+  local from, to = string.match(entry, '^%w+,(%d+),(%d+)')
+  local cls = string.sub(flow, 1, 1)
+  depth[cls] = depth[cls] + to - from + 1
+end
+local function depth_write()
+  for cls, change in pairs(depth) do
+    if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
+  end
 end
 local function ready_touch()
-  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts }) end
+  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
 end
 local function ready_write()
   for _, plan in ipairs(plans_made) do
@@ -658,6 +677,7 @@ local function ready_write()
       call('RPUSH', plan.accounts, plan.account)
     end
   end
+  depth_write()
 end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
   return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
@@ -747,7 +767,7 @@ call('ZADD', root .. 'deadlines', expires_ms, core)
 queue_write()
 ring_bell()
 return { 1, now_ms }`,
-  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",6],[3,"lua/batch/create.lua",16],[4,"lua/batch/create.lua",15],[5,"lua/batch/create.lua",14],[6,"lua/batch/create.lua",13],[7,"lua/batch/create.lua",12],[8,"lua/batch/create.lua",11],[9,"lua/batch/create.lua",10],[10,"lua/batch/create.lua",9],[11,"lua/batch/create.lua",8],[12,"lua/batch/create.lua",7],[13,"lua/batch/create.lua",17],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",6],[19,"lua/lib/batch.lua",8],[20,"lua/lib/batch.lua",10],[36,"lua/lib/batch.lua",28],[41,"lua/lib/batch.lua",34],[42,"lua/lib/batch.lua",36],[43,"lua/lib/batch.lua",39],[55,"lua/lib/batch.lua",52],[56,"lua/lib/batch.lua",54],[60,"lua/lib/batch.lua",60],[75,"lua/lib/batch.lua",77],[82,"lua/lib/batch.lua",85],[85,"lua/lib/batch.lua",90],[95,"lua/lib/batch.lua",101],[112,"lua/lib/ring.lua",4],[113,"lua/lib/ring.lua",6],[121,"lua/lib/ring.lua",16],[127,"lua/lib/ring.lua",23],[128,"lua/lib/ring.lua",25],[129,"lua/lib/ring.lua",28],[133,"lua/lib/ring.lua",34],[140,"lua/lib/ring.lua",42],[146,"lua/lib/ready.lua",8],[147,"lua/lib/ready.lua",11],[158,"lua/lib/ready.lua",23],[161,"lua/lib/ready.lua",27],[172,"lua/lib/ready.lua",39],[175,"lua/lib/ready.lua",43],[181,"lua/lib/ready.lua",51],[188,"lua/lib/ready.lua",60],[189,"lua/lib/delayed.lua",3],[190,"lua/lib/delayed.lua",5],[194,"lua/lib/delayed.lua",11],[197,"lua/lib/delayed.lua",15],[201,"lua/lib/delayed.lua",20],[205,"lua/lib/delayed.lua",26],[212,"lua/lib/delayed.lua",35],[219,"lua/batch/create.lua",23],[222,"lua/batch/create.lua",27],[232,"lua/batch/create.lua",38],[240,"lua/batch/create.lua",47],[242,"lua/batch/create.lua",50],[245,"lua/batch/create.lua",54]],
+  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",6],[3,"lua/batch/create.lua",16],[4,"lua/batch/create.lua",15],[5,"lua/batch/create.lua",14],[6,"lua/batch/create.lua",13],[7,"lua/batch/create.lua",12],[8,"lua/batch/create.lua",11],[9,"lua/batch/create.lua",10],[10,"lua/batch/create.lua",9],[11,"lua/batch/create.lua",8],[12,"lua/batch/create.lua",7],[13,"lua/batch/create.lua",17],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",6],[19,"lua/lib/batch.lua",8],[20,"lua/lib/batch.lua",10],[36,"lua/lib/batch.lua",28],[41,"lua/lib/batch.lua",34],[42,"lua/lib/batch.lua",36],[43,"lua/lib/batch.lua",39],[55,"lua/lib/batch.lua",52],[56,"lua/lib/batch.lua",54],[60,"lua/lib/batch.lua",60],[75,"lua/lib/batch.lua",77],[82,"lua/lib/batch.lua",85],[85,"lua/lib/batch.lua",90],[95,"lua/lib/batch.lua",101],[112,"lua/lib/ring.lua",4],[113,"lua/lib/ring.lua",6],[121,"lua/lib/ring.lua",16],[127,"lua/lib/ring.lua",23],[128,"lua/lib/ring.lua",25],[129,"lua/lib/ring.lua",28],[133,"lua/lib/ring.lua",34],[140,"lua/lib/ring.lua",42],[146,"lua/lib/ready.lua",8],[147,"lua/lib/ready.lua",10],[148,"lua/lib/ready.lua",13],[162,"lua/lib/ready.lua",28],[167,"lua/lib/ready.lua",34],[170,"lua/lib/ready.lua",38],[182,"lua/lib/ready.lua",51],[185,"lua/lib/ready.lua",55],[191,"lua/lib/ready.lua",63],[198,"lua/lib/ready.lua",72],[199,"lua/lib/delayed.lua",3],[200,"lua/lib/delayed.lua",5],[204,"lua/lib/delayed.lua",11],[207,"lua/lib/delayed.lua",15],[211,"lua/lib/delayed.lua",20],[215,"lua/lib/delayed.lua",26],[222,"lua/lib/delayed.lua",35],[229,"lua/batch/create.lua",23],[232,"lua/batch/create.lua",27],[242,"lua/batch/create.lua",38],[250,"lua/batch/create.lua",47],[252,"lua/batch/create.lua",50],[255,"lua/batch/create.lua",54]],
 });
 
 /** Lets a held batch end: at once where nothing is left to finish. On a batch that is not held it changes nothing. See lua/batch/release.lua. */
@@ -1056,6 +1076,7 @@ local function rings_trim()
   end
 end
 local plans, plans_made = {}, {}
+local depth = { f = 0, r = 0, n = 0 }
 local function ready_push(flow, entry)
   local plan = plans[flow]
   if not plan then
@@ -1066,9 +1087,17 @@ local function ready_push(flow, entry)
     plans_made[#plans_made + 1] = plan
   end
   plan.entries[#plan.entries + 1] = entry
+  local from, to = string.match(entry, '^%w+,(%d+),(%d+)')
+  local cls = string.sub(flow, 1, 1)
+  depth[cls] = depth[cls] + to - from + 1
+end
+local function depth_write()
+  for cls, change in pairs(depth) do
+    if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
+  end
 end
 local function ready_touch()
-  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts }) end
+  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
 end
 local function ready_write()
   for _, plan in ipairs(plans_made) do
@@ -1080,6 +1109,7 @@ local function ready_write()
       call('RPUSH', plan.accounts, plan.account)
     end
   end
+  depth_write()
 end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
   return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
@@ -1216,6 +1246,7 @@ local function visit_flow(cls, account, origin, chunk)
     if not text then break end
     visits = visits + 1
     local entry = entry_read(text)
+    depth[cls] = depth[cls] - (entry.to - entry.from + 1)
     local b = batch_load(entry.core)
     if b and batch_live(b) then
       local left_from
@@ -1227,6 +1258,7 @@ local function visit_flow(cls, account, origin, chunk)
         if left_from > entry.to then left_from = nil end
       end
       if left_from then
+        depth[cls] = depth[cls] + entry.to - left_from + 1
         ring_put(ring, entry_of(entry.core, left_from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms))
       end
       if origin == '*' then break end
@@ -1275,7 +1307,7 @@ for round = 1, 2 do
 end
 batch_touch()
 queue_touch()
-local written = { root .. 'active:' .. holder, root .. 'claims', root .. 'holders' }
+local written = { root .. 'active:' .. holder, root .. 'claims', root .. 'holders', meta }
 for _, s in ipairs(starts) do written[#written + 1] = s[1] end
 touch(written)
 rings_put()
@@ -1299,7 +1331,39 @@ if #runs > 0 then
   call('HSETNX', written[3], holder, now_ms)
 end
 return { now_ms, (left <= 0 or visits >= VISITS_MAX or #plans_made > 0) and 1 or 0, runs }`,
-  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",6],[13,"lua/lib/batch.lua",8],[14,"lua/lib/batch.lua",10],[30,"lua/lib/batch.lua",28],[35,"lua/lib/batch.lua",34],[36,"lua/lib/batch.lua",36],[37,"lua/lib/batch.lua",39],[49,"lua/lib/batch.lua",52],[50,"lua/lib/batch.lua",54],[54,"lua/lib/batch.lua",60],[69,"lua/lib/batch.lua",77],[76,"lua/lib/batch.lua",85],[79,"lua/lib/batch.lua",90],[89,"lua/lib/batch.lua",101],[106,"lua/lib/ring.lua",4],[107,"lua/lib/ring.lua",6],[115,"lua/lib/ring.lua",16],[121,"lua/lib/ring.lua",23],[122,"lua/lib/ring.lua",25],[123,"lua/lib/ring.lua",28],[127,"lua/lib/ring.lua",34],[134,"lua/lib/ring.lua",42],[140,"lua/lib/ready.lua",8],[141,"lua/lib/ready.lua",11],[152,"lua/lib/ready.lua",23],[155,"lua/lib/ready.lua",27],[166,"lua/lib/ready.lua",39],[169,"lua/lib/ready.lua",43],[175,"lua/lib/ready.lua",51],[182,"lua/lib/ready.lua",60],[183,"lua/lib/delayed.lua",3],[184,"lua/lib/delayed.lua",5],[188,"lua/lib/delayed.lua",11],[191,"lua/lib/delayed.lua",15],[195,"lua/lib/delayed.lua",20],[199,"lua/lib/delayed.lua",26],[206,"lua/lib/delayed.lua",35],[213,"lua/partition/claim.lua",20],[216,"lua/partition/claim.lua",25],[223,"lua/partition/claim.lua",33],[227,"lua/partition/claim.lua",38],[244,"lua/partition/claim.lua",56],[245,"lua/partition/claim.lua",59],[260,"lua/partition/claim.lua",76],[263,"lua/partition/claim.lua",80],[276,"lua/partition/claim.lua",95],[292,"lua/partition/claim.lua",112],[319,"lua/partition/claim.lua",140],[329,"lua/partition/claim.lua",151],[344,"lua/partition/claim.lua",169],[358,"lua/partition/claim.lua",184],[363,"lua/partition/claim.lua",190]],
+  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",6],[13,"lua/lib/batch.lua",8],[14,"lua/lib/batch.lua",10],[30,"lua/lib/batch.lua",28],[35,"lua/lib/batch.lua",34],[36,"lua/lib/batch.lua",36],[37,"lua/lib/batch.lua",39],[49,"lua/lib/batch.lua",52],[50,"lua/lib/batch.lua",54],[54,"lua/lib/batch.lua",60],[69,"lua/lib/batch.lua",77],[76,"lua/lib/batch.lua",85],[79,"lua/lib/batch.lua",90],[89,"lua/lib/batch.lua",101],[106,"lua/lib/ring.lua",4],[107,"lua/lib/ring.lua",6],[115,"lua/lib/ring.lua",16],[121,"lua/lib/ring.lua",23],[122,"lua/lib/ring.lua",25],[123,"lua/lib/ring.lua",28],[127,"lua/lib/ring.lua",34],[134,"lua/lib/ring.lua",42],[140,"lua/lib/ready.lua",8],[141,"lua/lib/ready.lua",10],[142,"lua/lib/ready.lua",13],[156,"lua/lib/ready.lua",28],[161,"lua/lib/ready.lua",34],[164,"lua/lib/ready.lua",38],[176,"lua/lib/ready.lua",51],[179,"lua/lib/ready.lua",55],[185,"lua/lib/ready.lua",63],[192,"lua/lib/ready.lua",72],[193,"lua/lib/delayed.lua",3],[194,"lua/lib/delayed.lua",5],[198,"lua/lib/delayed.lua",11],[201,"lua/lib/delayed.lua",15],[205,"lua/lib/delayed.lua",20],[209,"lua/lib/delayed.lua",26],[216,"lua/lib/delayed.lua",35],[223,"lua/partition/claim.lua",20],[226,"lua/partition/claim.lua",25],[233,"lua/partition/claim.lua",33],[237,"lua/partition/claim.lua",38],[254,"lua/partition/claim.lua",56],[255,"lua/partition/claim.lua",59],[270,"lua/partition/claim.lua",76],[273,"lua/partition/claim.lua",80],[286,"lua/partition/claim.lua",95],[302,"lua/partition/claim.lua",112],[331,"lua/partition/claim.lua",142],[341,"lua/partition/claim.lua",153],[356,"lua/partition/claim.lua",171],[370,"lua/partition/claim.lua",186],[375,"lua/partition/claim.lua",192]],
+});
+
+/** What waits in a partition, for the operator's gauges. Counts are exact; the oldest is looked for at the heads of the See lua/partition/look.lua. */
+export const partitionLook = script<{ meta: string }, { now_ms?: number | '' | undefined }, [number, number, number, number, number]>({
+  name: 'partition/look',
+  keys: ["meta"],
+  args: [["now_ms","now"]],
+  rest: null,
+  lua: `#!lua flags=no-writes
+local meta = KEYS[1]
+local now_ms = tonumber(ARGV[1]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local ACCOUNTS, FLOWS = 8, 8
+local oldest_ms = now_ms
+local counts = {}
+for i, cls in ipairs({ 'f', 'r', 'n' }) do
+  counts[i] = math.max(0, tonumber(call('HGET', meta, 'ready:' .. cls) or '0'))
+  local accounts = call('LRANGE', root .. 'ready:' .. cls, 0, ACCOUNTS - 1)
+  for _, account in ipairs(accounts) do
+    for _, origin in ipairs(call('LRANGE', root .. 'ready:' .. cls .. ':' .. account, 0, FLOWS - 1)) do
+      local entry = call('LINDEX', root .. 'f:' .. cls .. ':' .. account .. ':' .. origin, 0)
+      local due_ms = entry and tonumber(string.match(entry, '(%d+)$'))
+      if due_ms and due_ms < oldest_ms then oldest_ms = due_ms end
+    end
+  end
+end
+return { counts[1], counts[2], counts[3], call('ZCARD', root .. 'delayed'), now_ms - oldest_ms }`,
+  map: [[1,"lua/partition/look.lua",1],[2,"lua/partition/look.lua",5],[4,"lua/lib/root.lua",2],[6,"lua/lib/root.lua",6],[9,"lua/partition/look.lua",11]],
 });
 
 /** Counts outcomes of attempts, each once: only those whose reference is still in flight for this holder at their See lua/partition/settle.lua. */
@@ -1448,6 +1512,7 @@ local function rings_trim()
   end
 end
 local plans, plans_made = {}, {}
+local depth = { f = 0, r = 0, n = 0 }
 local function ready_push(flow, entry)
   local plan = plans[flow]
   if not plan then
@@ -1458,9 +1523,17 @@ local function ready_push(flow, entry)
     plans_made[#plans_made + 1] = plan
   end
   plan.entries[#plan.entries + 1] = entry
+  local from, to = string.match(entry, '^%w+,(%d+),(%d+)')
+  local cls = string.sub(flow, 1, 1)
+  depth[cls] = depth[cls] + to - from + 1
+end
+local function depth_write()
+  for cls, change in pairs(depth) do
+    if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
+  end
 end
 local function ready_touch()
-  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts }) end
+  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
 end
 local function ready_write()
   for _, plan in ipairs(plans_made) do
@@ -1472,6 +1545,7 @@ local function ready_write()
       call('RPUSH', plan.accounts, plan.account)
     end
   end
+  depth_write()
 end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
   return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
@@ -1600,7 +1674,7 @@ end
 batch_save(now_ms)
 queue_write()
 return { now_ms, #removed, delays_first() or 0, table.concat(counted) }`,
-  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",8],[3,"lua/partition/settle.lua",12],[4,"lua/partition/settle.lua",11],[5,"lua/partition/settle.lua",10],[6,"lua/partition/settle.lua",9],[7,"lua/partition/settle.lua",13],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",6],[13,"lua/lib/batch.lua",8],[14,"lua/lib/batch.lua",10],[30,"lua/lib/batch.lua",28],[35,"lua/lib/batch.lua",34],[36,"lua/lib/batch.lua",36],[37,"lua/lib/batch.lua",39],[49,"lua/lib/batch.lua",52],[50,"lua/lib/batch.lua",54],[54,"lua/lib/batch.lua",60],[69,"lua/lib/batch.lua",77],[76,"lua/lib/batch.lua",85],[79,"lua/lib/batch.lua",90],[89,"lua/lib/batch.lua",101],[106,"lua/lib/ring.lua",4],[107,"lua/lib/ring.lua",6],[115,"lua/lib/ring.lua",16],[121,"lua/lib/ring.lua",23],[122,"lua/lib/ring.lua",25],[123,"lua/lib/ring.lua",28],[127,"lua/lib/ring.lua",34],[134,"lua/lib/ring.lua",42],[140,"lua/lib/ready.lua",8],[141,"lua/lib/ready.lua",11],[152,"lua/lib/ready.lua",23],[155,"lua/lib/ready.lua",27],[166,"lua/lib/ready.lua",39],[169,"lua/lib/ready.lua",43],[175,"lua/lib/ready.lua",51],[182,"lua/lib/ready.lua",60],[183,"lua/lib/delayed.lua",3],[184,"lua/lib/delayed.lua",5],[188,"lua/lib/delayed.lua",11],[191,"lua/lib/delayed.lua",15],[195,"lua/lib/delayed.lua",20],[199,"lua/lib/delayed.lua",26],[206,"lua/lib/delayed.lua",35],[213,"lua/partition/settle.lua",19],[221,"lua/partition/settle.lua",28],[223,"lua/partition/settle.lua",32],[231,"lua/partition/settle.lua",41],[242,"lua/partition/settle.lua",53],[249,"lua/partition/settle.lua",61],[268,"lua/partition/settle.lua",81],[279,"lua/partition/settle.lua",93],[285,"lua/partition/settle.lua",100]],
+  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",8],[3,"lua/partition/settle.lua",12],[4,"lua/partition/settle.lua",11],[5,"lua/partition/settle.lua",10],[6,"lua/partition/settle.lua",9],[7,"lua/partition/settle.lua",13],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",6],[13,"lua/lib/batch.lua",8],[14,"lua/lib/batch.lua",10],[30,"lua/lib/batch.lua",28],[35,"lua/lib/batch.lua",34],[36,"lua/lib/batch.lua",36],[37,"lua/lib/batch.lua",39],[49,"lua/lib/batch.lua",52],[50,"lua/lib/batch.lua",54],[54,"lua/lib/batch.lua",60],[69,"lua/lib/batch.lua",77],[76,"lua/lib/batch.lua",85],[79,"lua/lib/batch.lua",90],[89,"lua/lib/batch.lua",101],[106,"lua/lib/ring.lua",4],[107,"lua/lib/ring.lua",6],[115,"lua/lib/ring.lua",16],[121,"lua/lib/ring.lua",23],[122,"lua/lib/ring.lua",25],[123,"lua/lib/ring.lua",28],[127,"lua/lib/ring.lua",34],[134,"lua/lib/ring.lua",42],[140,"lua/lib/ready.lua",8],[141,"lua/lib/ready.lua",10],[142,"lua/lib/ready.lua",13],[156,"lua/lib/ready.lua",28],[161,"lua/lib/ready.lua",34],[164,"lua/lib/ready.lua",38],[176,"lua/lib/ready.lua",51],[179,"lua/lib/ready.lua",55],[185,"lua/lib/ready.lua",63],[192,"lua/lib/ready.lua",72],[193,"lua/lib/delayed.lua",3],[194,"lua/lib/delayed.lua",5],[198,"lua/lib/delayed.lua",11],[201,"lua/lib/delayed.lua",15],[205,"lua/lib/delayed.lua",20],[209,"lua/lib/delayed.lua",26],[216,"lua/lib/delayed.lua",35],[223,"lua/partition/settle.lua",19],[231,"lua/partition/settle.lua",28],[233,"lua/partition/settle.lua",32],[241,"lua/partition/settle.lua",41],[252,"lua/partition/settle.lua",53],[259,"lua/partition/settle.lua",61],[278,"lua/partition/settle.lua",81],[289,"lua/partition/settle.lua",93],[295,"lua/partition/settle.lua",100]],
 });
 
 /** What time brings to a partition: work becomes due, batches expire or are deleted, silent holders lose their work. See lua/partition/tick.lua. */
@@ -1751,6 +1825,7 @@ local function rings_trim()
   end
 end
 local plans, plans_made = {}, {}
+local depth = { f = 0, r = 0, n = 0 }
 local function ready_push(flow, entry)
   local plan = plans[flow]
   if not plan then
@@ -1761,9 +1836,17 @@ local function ready_push(flow, entry)
     plans_made[#plans_made + 1] = plan
   end
   plan.entries[#plan.entries + 1] = entry
+  local from, to = string.match(entry, '^%w+,(%d+),(%d+)')
+  local cls = string.sub(flow, 1, 1)
+  depth[cls] = depth[cls] + to - from + 1
+end
+local function depth_write()
+  for cls, change in pairs(depth) do
+    if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
+  end
 end
 local function ready_touch()
-  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts }) end
+  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
 end
 local function ready_write()
   for _, plan in ipairs(plans_made) do
@@ -1775,6 +1858,7 @@ local function ready_write()
       call('RPUSH', plan.accounts, plan.account)
     end
   end
+  depth_write()
 end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
   return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
@@ -1962,7 +2046,7 @@ for _, p in ipairs(purged) do
 end
 queue_write()
 return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready }`,
-  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",6],[15,"lua/lib/batch.lua",8],[16,"lua/lib/batch.lua",10],[32,"lua/lib/batch.lua",28],[37,"lua/lib/batch.lua",34],[38,"lua/lib/batch.lua",36],[39,"lua/lib/batch.lua",39],[51,"lua/lib/batch.lua",52],[52,"lua/lib/batch.lua",54],[56,"lua/lib/batch.lua",60],[71,"lua/lib/batch.lua",77],[78,"lua/lib/batch.lua",85],[81,"lua/lib/batch.lua",90],[91,"lua/lib/batch.lua",101],[108,"lua/lib/ring.lua",4],[109,"lua/lib/ring.lua",6],[117,"lua/lib/ring.lua",16],[123,"lua/lib/ring.lua",23],[124,"lua/lib/ring.lua",25],[125,"lua/lib/ring.lua",28],[129,"lua/lib/ring.lua",34],[136,"lua/lib/ring.lua",42],[142,"lua/lib/ready.lua",8],[143,"lua/lib/ready.lua",11],[154,"lua/lib/ready.lua",23],[157,"lua/lib/ready.lua",27],[168,"lua/lib/ready.lua",39],[171,"lua/lib/ready.lua",43],[177,"lua/lib/ready.lua",51],[184,"lua/lib/ready.lua",60],[185,"lua/lib/delayed.lua",3],[186,"lua/lib/delayed.lua",5],[190,"lua/lib/delayed.lua",11],[193,"lua/lib/delayed.lua",15],[197,"lua/lib/delayed.lua",20],[201,"lua/lib/delayed.lua",26],[208,"lua/lib/delayed.lua",35],[215,"lua/partition/tick.lua",21],[218,"lua/partition/tick.lua",26],[237,"lua/partition/tick.lua",47],[239,"lua/partition/tick.lua",50],[263,"lua/partition/tick.lua",75],[281,"lua/partition/tick.lua",95],[287,"lua/partition/tick.lua",103],[300,"lua/partition/tick.lua",117],[314,"lua/partition/tick.lua",133],[321,"lua/partition/tick.lua",141],[323,"lua/partition/tick.lua",144],[326,"lua/partition/tick.lua",148]],
+  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",6],[15,"lua/lib/batch.lua",8],[16,"lua/lib/batch.lua",10],[32,"lua/lib/batch.lua",28],[37,"lua/lib/batch.lua",34],[38,"lua/lib/batch.lua",36],[39,"lua/lib/batch.lua",39],[51,"lua/lib/batch.lua",52],[52,"lua/lib/batch.lua",54],[56,"lua/lib/batch.lua",60],[71,"lua/lib/batch.lua",77],[78,"lua/lib/batch.lua",85],[81,"lua/lib/batch.lua",90],[91,"lua/lib/batch.lua",101],[108,"lua/lib/ring.lua",4],[109,"lua/lib/ring.lua",6],[117,"lua/lib/ring.lua",16],[123,"lua/lib/ring.lua",23],[124,"lua/lib/ring.lua",25],[125,"lua/lib/ring.lua",28],[129,"lua/lib/ring.lua",34],[136,"lua/lib/ring.lua",42],[142,"lua/lib/ready.lua",8],[143,"lua/lib/ready.lua",10],[144,"lua/lib/ready.lua",13],[158,"lua/lib/ready.lua",28],[163,"lua/lib/ready.lua",34],[166,"lua/lib/ready.lua",38],[178,"lua/lib/ready.lua",51],[181,"lua/lib/ready.lua",55],[187,"lua/lib/ready.lua",63],[194,"lua/lib/ready.lua",72],[195,"lua/lib/delayed.lua",3],[196,"lua/lib/delayed.lua",5],[200,"lua/lib/delayed.lua",11],[203,"lua/lib/delayed.lua",15],[207,"lua/lib/delayed.lua",20],[211,"lua/lib/delayed.lua",26],[218,"lua/lib/delayed.lua",35],[225,"lua/partition/tick.lua",21],[228,"lua/partition/tick.lua",26],[247,"lua/partition/tick.lua",47],[249,"lua/partition/tick.lua",50],[273,"lua/partition/tick.lua",75],[291,"lua/partition/tick.lua",95],[297,"lua/partition/tick.lua",103],[310,"lua/partition/tick.lua",117],[324,"lua/partition/tick.lua",133],[331,"lua/partition/tick.lua",141],[333,"lua/partition/tick.lua",144],[336,"lua/partition/tick.lua",148]],
 });
 
 /** The live signing secrets of an account, newest first; makes the first one where there is none. See lua/secret/ensure.lua. */
@@ -2310,6 +2394,7 @@ local function rings_trim()
   end
 end
 local plans, plans_made = {}, {}
+local depth = { f = 0, r = 0, n = 0 }
 local function ready_push(flow, entry)
   local plan = plans[flow]
   if not plan then
@@ -2320,9 +2405,17 @@ local function ready_push(flow, entry)
     plans_made[#plans_made + 1] = plan
   end
   plan.entries[#plan.entries + 1] = entry
+  local from, to = string.match(entry, '^%w+,(%d+),(%d+)')
+  local cls = string.sub(flow, 1, 1)
+  depth[cls] = depth[cls] + to - from + 1
+end
+local function depth_write()
+  for cls, change in pairs(depth) do
+    if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
+  end
 end
 local function ready_touch()
-  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts }) end
+  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
 end
 local function ready_write()
   for _, plan in ipairs(plans_made) do
@@ -2334,6 +2427,7 @@ local function ready_write()
       call('RPUSH', plan.accounts, plan.account)
     end
   end
+  depth_write()
 end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
   return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
@@ -2484,7 +2578,7 @@ batch_save(now_ms)
 queue_write()
 ring_bell()
 return { b.core, first, now_ms }`,
-  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",12],[4,"lua/task/create.lua",11],[5,"lua/task/create.lua",10],[6,"lua/task/create.lua",9],[7,"lua/task/create.lua",8],[8,"lua/task/create.lua",13],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",6],[14,"lua/lib/batch.lua",8],[15,"lua/lib/batch.lua",10],[31,"lua/lib/batch.lua",28],[36,"lua/lib/batch.lua",34],[37,"lua/lib/batch.lua",36],[38,"lua/lib/batch.lua",39],[50,"lua/lib/batch.lua",52],[51,"lua/lib/batch.lua",54],[55,"lua/lib/batch.lua",60],[70,"lua/lib/batch.lua",77],[77,"lua/lib/batch.lua",85],[80,"lua/lib/batch.lua",90],[90,"lua/lib/batch.lua",101],[107,"lua/lib/ring.lua",4],[108,"lua/lib/ring.lua",6],[116,"lua/lib/ring.lua",16],[122,"lua/lib/ring.lua",23],[123,"lua/lib/ring.lua",25],[124,"lua/lib/ring.lua",28],[128,"lua/lib/ring.lua",34],[135,"lua/lib/ring.lua",42],[141,"lua/lib/ready.lua",8],[142,"lua/lib/ready.lua",11],[153,"lua/lib/ready.lua",23],[156,"lua/lib/ready.lua",27],[167,"lua/lib/ready.lua",39],[170,"lua/lib/ready.lua",43],[176,"lua/lib/ready.lua",51],[183,"lua/lib/ready.lua",60],[184,"lua/lib/delayed.lua",3],[185,"lua/lib/delayed.lua",5],[189,"lua/lib/delayed.lua",11],[192,"lua/lib/delayed.lua",15],[196,"lua/lib/delayed.lua",20],[200,"lua/lib/delayed.lua",26],[207,"lua/lib/delayed.lua",35],[214,"lua/lib/append.lua",5],[216,"lua/lib/append.lua",8],[222,"lua/lib/append.lua",16],[251,"lua/lib/append.lua",47],[259,"lua/lib/append.lua",56],[264,"lua/lib/append.lua",62],[272,"lua/lib/append.lua",72],[276,"lua/lib/append.lua",77],[282,"lua/task/create.lua",18],[296,"lua/task/create.lua",33],[300,"lua/task/create.lua",38],[303,"lua/task/create.lua",42]],
+  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",12],[4,"lua/task/create.lua",11],[5,"lua/task/create.lua",10],[6,"lua/task/create.lua",9],[7,"lua/task/create.lua",8],[8,"lua/task/create.lua",13],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",6],[14,"lua/lib/batch.lua",8],[15,"lua/lib/batch.lua",10],[31,"lua/lib/batch.lua",28],[36,"lua/lib/batch.lua",34],[37,"lua/lib/batch.lua",36],[38,"lua/lib/batch.lua",39],[50,"lua/lib/batch.lua",52],[51,"lua/lib/batch.lua",54],[55,"lua/lib/batch.lua",60],[70,"lua/lib/batch.lua",77],[77,"lua/lib/batch.lua",85],[80,"lua/lib/batch.lua",90],[90,"lua/lib/batch.lua",101],[107,"lua/lib/ring.lua",4],[108,"lua/lib/ring.lua",6],[116,"lua/lib/ring.lua",16],[122,"lua/lib/ring.lua",23],[123,"lua/lib/ring.lua",25],[124,"lua/lib/ring.lua",28],[128,"lua/lib/ring.lua",34],[135,"lua/lib/ring.lua",42],[141,"lua/lib/ready.lua",8],[142,"lua/lib/ready.lua",10],[143,"lua/lib/ready.lua",13],[157,"lua/lib/ready.lua",28],[162,"lua/lib/ready.lua",34],[165,"lua/lib/ready.lua",38],[177,"lua/lib/ready.lua",51],[180,"lua/lib/ready.lua",55],[186,"lua/lib/ready.lua",63],[193,"lua/lib/ready.lua",72],[194,"lua/lib/delayed.lua",3],[195,"lua/lib/delayed.lua",5],[199,"lua/lib/delayed.lua",11],[202,"lua/lib/delayed.lua",15],[206,"lua/lib/delayed.lua",20],[210,"lua/lib/delayed.lua",26],[217,"lua/lib/delayed.lua",35],[224,"lua/lib/append.lua",5],[226,"lua/lib/append.lua",8],[232,"lua/lib/append.lua",16],[261,"lua/lib/append.lua",47],[269,"lua/lib/append.lua",56],[274,"lua/lib/append.lua",62],[282,"lua/lib/append.lua",72],[286,"lua/lib/append.lua",77],[292,"lua/task/create.lua",18],[306,"lua/task/create.lua",33],[310,"lua/task/create.lua",38],[313,"lua/task/create.lua",42]],
 });
 
 /** Runs a failed task of a tray or of an unfinished batch again, its attempts at zero. See lua/task/retry.lua. */
@@ -2634,6 +2728,7 @@ local function rings_trim()
   end
 end
 local plans, plans_made = {}, {}
+local depth = { f = 0, r = 0, n = 0 }
 local function ready_push(flow, entry)
   local plan = plans[flow]
   if not plan then
@@ -2644,9 +2739,17 @@ local function ready_push(flow, entry)
     plans_made[#plans_made + 1] = plan
   end
   plan.entries[#plan.entries + 1] = entry
+  local from, to = string.match(entry, '^%w+,(%d+),(%d+)')
+  local cls = string.sub(flow, 1, 1)
+  depth[cls] = depth[cls] + to - from + 1
+end
+local function depth_write()
+  for cls, change in pairs(depth) do
+    if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
+  end
 end
 local function ready_touch()
-  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts }) end
+  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
 end
 local function ready_write()
   for _, plan in ipairs(plans_made) do
@@ -2658,6 +2761,7 @@ local function ready_write()
       call('RPUSH', plan.accounts, plan.account)
     end
   end
+  depth_write()
 end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
   return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
@@ -2724,8 +2828,8 @@ batch_save(now_ms)
 queue_write()
 ring_bell()
 return 'queued'`,
-  map: [[1,"lua/task/retry.lua",1],[2,"lua/task/retry.lua",3],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",6],[14,"lua/lib/batch.lua",8],[15,"lua/lib/batch.lua",10],[31,"lua/lib/batch.lua",28],[36,"lua/lib/batch.lua",34],[37,"lua/lib/batch.lua",36],[38,"lua/lib/batch.lua",39],[50,"lua/lib/batch.lua",52],[51,"lua/lib/batch.lua",54],[55,"lua/lib/batch.lua",60],[70,"lua/lib/batch.lua",77],[77,"lua/lib/batch.lua",85],[80,"lua/lib/batch.lua",90],[90,"lua/lib/batch.lua",101],[107,"lua/lib/ring.lua",4],[108,"lua/lib/ring.lua",6],[116,"lua/lib/ring.lua",16],[122,"lua/lib/ring.lua",23],[123,"lua/lib/ring.lua",25],[124,"lua/lib/ring.lua",28],[128,"lua/lib/ring.lua",34],[135,"lua/lib/ring.lua",42],[141,"lua/lib/ready.lua",8],[142,"lua/lib/ready.lua",11],[153,"lua/lib/ready.lua",23],[156,"lua/lib/ready.lua",27],[167,"lua/lib/ready.lua",39],[170,"lua/lib/ready.lua",43],[176,"lua/lib/ready.lua",51],[183,"lua/lib/ready.lua",60],[184,"lua/lib/delayed.lua",3],[185,"lua/lib/delayed.lua",5],[189,"lua/lib/delayed.lua",11],[192,"lua/lib/delayed.lua",15],[196,"lua/lib/delayed.lua",20],[200,"lua/lib/delayed.lua",26],[207,"lua/lib/delayed.lua",35],[214,"lua/task/retry.lua",15],[217,"lua/task/retry.lua",19]],
+  map: [[1,"lua/task/retry.lua",1],[2,"lua/task/retry.lua",3],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",6],[14,"lua/lib/batch.lua",8],[15,"lua/lib/batch.lua",10],[31,"lua/lib/batch.lua",28],[36,"lua/lib/batch.lua",34],[37,"lua/lib/batch.lua",36],[38,"lua/lib/batch.lua",39],[50,"lua/lib/batch.lua",52],[51,"lua/lib/batch.lua",54],[55,"lua/lib/batch.lua",60],[70,"lua/lib/batch.lua",77],[77,"lua/lib/batch.lua",85],[80,"lua/lib/batch.lua",90],[90,"lua/lib/batch.lua",101],[107,"lua/lib/ring.lua",4],[108,"lua/lib/ring.lua",6],[116,"lua/lib/ring.lua",16],[122,"lua/lib/ring.lua",23],[123,"lua/lib/ring.lua",25],[124,"lua/lib/ring.lua",28],[128,"lua/lib/ring.lua",34],[135,"lua/lib/ring.lua",42],[141,"lua/lib/ready.lua",8],[142,"lua/lib/ready.lua",10],[143,"lua/lib/ready.lua",13],[157,"lua/lib/ready.lua",28],[162,"lua/lib/ready.lua",34],[165,"lua/lib/ready.lua",38],[177,"lua/lib/ready.lua",51],[180,"lua/lib/ready.lua",55],[186,"lua/lib/ready.lua",63],[193,"lua/lib/ready.lua",72],[194,"lua/lib/delayed.lua",3],[195,"lua/lib/delayed.lua",5],[199,"lua/lib/delayed.lua",11],[202,"lua/lib/delayed.lua",15],[206,"lua/lib/delayed.lua",20],[210,"lua/lib/delayed.lua",26],[217,"lua/lib/delayed.lua",35],[224,"lua/task/retry.lua",15],[227,"lua/task/retry.lua",19]],
 });
 
 /** Every script, by its name. */
-export const scripts = { batchAdd, batchCancel, batchCreate, batchRelease, memberBeat, partitionClaim, partitionSettle, partitionTick, secretEnsure, secretRotate, taskCancel, taskCreate, taskRetry };
+export const scripts = { batchAdd, batchCancel, batchCreate, batchRelease, memberBeat, partitionClaim, partitionLook, partitionSettle, partitionTick, secretEnsure, secretRotate, taskCancel, taskCreate, taskRetry };

@@ -67,6 +67,9 @@ export function stopOnce(stop: () => Promise<void>): () => Promise<void> {
   };
 }
 
+// The runner ends a file that takes too long by SIGTERM, and a process that dies of a signal says no `exit`.
+process.once('SIGTERM', () => process.exit(143));
+
 /** A test file that crashes runs no hooks; its servers must not outlive it. */
 export function killAtExit(child: ChildProcess): void {
   const kill = (): void => void child.kill('SIGKILL');

@@ -106,7 +106,7 @@ describe('the front door', () => {
   });
 
   it('survives nonsense, and tells clients of other protocols to go', async () => {
-    for (const bytes of ['\0\1\2\r\n\r\n', 'GET / HTTP/1.0\r\nhost: x\r\n\r\n', head('POST /v1/batches', { 'content-length': 'x' }), 'GET /healthz HTTP/1.1\r\n\r\n']) {
+    for (const bytes of ['\x00\x01\x02\r\n\r\n', 'GET / HTTP/1.0\r\nhost: x\r\n\r\n', head('POST /v1/batches', { 'content-length': 'x' }), 'GET /healthz HTTP/1.1\r\n\r\n']) {
       const connection = await door.dial();
       connection.socket.write(bytes);
       await connection.closed;

@@ -207,7 +207,9 @@ test('a header that HTTP cannot carry is an outcome, not a throw, and comes afte
   const outbound = outboundFor(t);
   let returned = false;
   const outcome = await new Promise<{ code: string | undefined; returned: boolean }>((resolve) => {
-    outbound.call(callTo('http://127.0.0.1:9999/', { headers: ['expect', '100-continue'] }), (o) => resolve({ code: o.error?.code, returned }));
+    outbound.call(callTo('http://127.0.0.1:9999/', { headers: ['expect', '100-continue'] }), (o) =>
+      resolve({ code: o.error?.code, returned }),
+    );
     returned = true;
   });
   assert.deepEqual(outcome, { code: 'protocol', returned: true });

@@ -21,7 +21,10 @@ test('the public library verifies what a receiver gets, with either secret of a 
   const outbound = outboundFor(t);
   const bodies = [{ n: 1 }, { text: 'ünï' }, { large: 'x'.repeat(100_000) }];
   for (const body of bodies) {
-    for (const [path, secrets] of [['/both', [old_secret, new_secret]], ['/one', [new_secret]]] as const) {
+    for (const [path, secrets] of [
+      ['/both', [old_secret, new_secret]],
+      ['/one', [new_secret]],
+    ] as const) {
       const call = callTo(origin + path, { secrets, body: Buffer.from(JSON.stringify(body)), webhook_id: 'task_0000_7' });
       assert.equal((await outcomeOf(outbound, call)).verdict, 'success');
     }
@@ -49,10 +52,15 @@ test('signatures equal createHmac for every length of key and body', () => {
   const signer = new Signer();
   const bytes = (max: number): fc.Arbitrary<Buffer> => fc.uint8Array({ maxLength: max }).map((b) => Buffer.from(b));
   fc.assert(
-    fc.property(fc.array(bytes(200), { minLength: 1, maxLength: 2 }), fc.stringMatching(/^[A-Za-z0-9_]{1,300}$/), bytes(2_000), (keys, id, body) => {
-      const expected = keys.map((key) => `v1,${createHmac('sha256', key).update(`${id}.1763661234.`).update(body).digest('base64')}`);
-      assert.equal(signer.sign(id, '1763661234', body, keys), expected.join(' '));
-    }),
+    fc.property(
+      fc.array(bytes(200), { minLength: 1, maxLength: 2 }),
+      fc.stringMatching(/^[A-Za-z0-9_]{1,300}$/),
+      bytes(2_000),
+      (keys, id, body) => {
+        const expected = keys.map((key) => `v1,${createHmac('sha256', key).update(`${id}.1763661234.`).update(body).digest('base64')}`);
+        assert.equal(signer.sign(id, '1763661234', body, keys), expected.join(' '));
+      },
+    ),
     { numRuns: 500 },
   );
   for (const length of [16_383, 16_384, 16_385, 300_000]) {

@@ -23,7 +23,15 @@ describe('checkBatchCreate', () => {
     { description: '😀'.repeat(1024) },
     { description: 'two\nlines\tand a tab' },
     { notifications: {} },
-    { notifications: { on_progress: { ...HOOK, min_interval: 0.5 }, on_finish: HOOK, on_success: HOOK, on_death: HOOK, on_complete: { ...HOOK, method: 'PUT' } } },
+    {
+      notifications: {
+        on_progress: { ...HOOK, min_interval: 0.5 },
+        on_finish: HOOK,
+        on_success: HOOK,
+        on_death: HOOK,
+        on_complete: { ...HOOK, method: 'PUT' },
+      },
+    },
     { notifications: { on_finish: { ...HOOK, headers: { authorization: 'x' } } } },
     { options: {} },
     { options: { atomic: true, expiration: 720, hold: true } },
@@ -55,7 +63,10 @@ describe('checkBatchCreate', () => {
     [{ notifications: { on_finish: {} } }, '/notifications/on_finish/url is required'],
     [{ notifications: { on_finish: { url: 'ftp://x' } } }, '/notifications/on_finish/url must begin with http:// or https://'],
     [{ notifications: { on_finish: { ...HOOK, method: 'GET' } } }, '/notifications/on_finish/method must be one of POST, PUT, PATCH'],
-    [{ notifications: { on_finish: { ...HOOK, headers: { Host: 'x' } } } }, '/notifications/on_finish/headers/Host is set by Sluice or HTTP itself and cannot be given'],
+    [
+      { notifications: { on_finish: { ...HOOK, headers: { Host: 'x' } } } },
+      '/notifications/on_finish/headers/Host is set by Sluice or HTTP itself and cannot be given',
+    ],
     [{ notifications: { on_finish: { ...HOOK, min_interval: 1 } } }, '/notifications/on_finish/min_interval is not a known field'],
     [{ notifications: { on_progress: { ...HOOK, min_interval: -1 } } }, '/notifications/on_progress/min_interval must be at least 0'],
     [{ options: true }, '/options must be an object'],
@@ -113,7 +124,10 @@ describe('checkBatchCreate', () => {
   });
 
   it('leaves the bad tasks out where atomic is false', () => {
-    const body = { tasks: [TASK, { target: 5 }, TASK, { target: 'ftp://x' }, { target: TASK.target, a: 1, b: 2 }], options: { atomic: false } };
+    const body = {
+      tasks: [TASK, { target: 5 }, TASK, { target: 'ftp://x' }, { target: TASK.target, a: 1, b: 2 }],
+      options: { atomic: false },
+    };
     const result = checkBatchCreate(body, NOW_MS);
     assert.ok(result.kind === 'ok');
     assert.equal(result.value, body);
@@ -133,7 +147,10 @@ describe('checkBatchCreate', () => {
   });
 
   it('refuses a batch for a fault of its own, also where atomic is false', () => {
-    assert.deepEqual(create({ tasks: [TASK, {}], options: { atomic: false }, description: 1 }), ['/description must be a string', '/tasks/1/target is required']);
+    assert.deepEqual(create({ tasks: [TASK, {}], options: { atomic: false }, description: 1 }), [
+      '/description must be a string',
+      '/tasks/1/target is required',
+    ]);
   });
 
   it('has a bound on the tasks it leaves out', () => {
@@ -148,7 +165,9 @@ describe('checkTasksAdd', () => {
   it('takes tasks, and atomic at the top', () => {
     assert.deepEqual(checkTasksAdd({ tasks: [TASK], atomic: true }, NOW_MS).kind, 'ok');
     const partly = checkTasksAdd({ tasks: [TASK, {}], atomic: false }, NOW_MS);
-    assert.deepEqual(partly.kind === 'ok' && partly.rejected, [{ index: 1, faults: [{ path: '/tasks/1/target', message: 'is required' }] }]);
+    assert.deepEqual(partly.kind === 'ok' && partly.rejected, [
+      { index: 1, faults: [{ path: '/tasks/1/target', message: 'is required' }] },
+    ]);
   });
 
   it('refuses what only a new batch takes', () => {
@@ -167,19 +186,37 @@ describe('the schemas of answers', () => {
     const batch = { ...LISTED, description: 'x', notifications: {}, options: { atomic: true, expiration: 24, hold: false } };
     const result = { status_code: null, duration_ms: 12.5, error: { code: 'timeout', message: 'x' } };
     const target = { url: 'https://example.com', method: 'POST', headers: { authorization: '***' } };
-    const task = { id: 'task_1', batch_id: 'batch_1', status: 'failed', target, payload: { a: 1 }, created_at: AT, completed_at: AT, attempts: 4, result };
+    const task = {
+      id: 'task_1',
+      batch_id: 'batch_1',
+      status: 'failed',
+      target,
+      payload: { a: 1 },
+      created_at: AT,
+      completed_at: AT,
+      attempts: 4,
+      result,
+    };
     assert.deepEqual(check('Batch', batch), []);
     assert.deepEqual(check('BatchCreated', { ...batch, errors: [{ index: 0, message: 'x', path: '/tasks/0' }], duplicates: 1 }), []);
     assert.deepEqual(check('BatchList', { total: 1, batches: [LISTED] }), []);
     assert.deepEqual(check('BatchChange', { id: 'batch_1', status: 'cancelled', stats: STATS, updated_at: AT, completion_rate: 0 }), []);
     assert.deepEqual(check('TaskList', { total: 1, tasks: [task] }), []);
-    assert.deepEqual(check('Task', { ...task, batch_id: null, result: { ...result, status_code: 200, error: null, response_excerpt: 'ok' } }), []);
+    assert.deepEqual(
+      check('Task', { ...task, batch_id: null, result: { ...result, status_code: 200, error: null, response_excerpt: 'ok' } }),
+      [],
+    );
     assert.deepEqual(check('SigningSecrets', { secrets: [{ id: '1', secret: 'whsec_x', created_at: AT, expires_at: null }] }), []);
     assert.deepEqual(check('ErrorReply', { error: { code: 'batch_completed', message: 'x', details: { batch_id: 'x' } } }), []);
   });
 
   it('show what an answer must not have or lack', () => {
-    assert.deepEqual(check('BatchList', { total: 1, batches: [{ ...LISTED, options: {} }] }), [{ path: '/batches/0/options', message: 'is not a known field' }]);
-    assert.deepEqual(check('ErrorReply', { error: { code: 'nope', message: 'x' } }).map((fault) => fault.path), ['/error/details', '/error/code']);
+    assert.deepEqual(check('BatchList', { total: 1, batches: [{ ...LISTED, options: {} }] }), [
+      { path: '/batches/0/options', message: 'is not a known field' },
+    ]);
+    assert.deepEqual(
+      check('ErrorReply', { error: { code: 'nope', message: 'x' } }).map((fault) => fault.path),
+      ['/error/details', '/error/code'],
+    );
   });
 });

@@ -58,7 +58,19 @@ const ROUTES: RouteDoc[] = [
     errors: ['batch_not_found', 'rate_limited'],
     tags: ['batches', 'tasks'],
   },
-  { method: 'GET', path: '/healthz', name: 'health', summary: 'Is the process alive', scope: null, query: null, body: null, reply: null, status: 200, errors: [], tags: ['operations'] },
+  {
+    method: 'GET',
+    path: '/healthz',
+    name: 'health',
+    summary: 'Is the process alive',
+    scope: null,
+    query: null,
+    body: null,
+    reply: null,
+    status: 200,
+    errors: [],
+    tags: ['operations'],
+  },
 ];
 
 interface Operation {
@@ -79,18 +91,19 @@ describe('buildOpenApi', () => {
   });
 
   it('refers to schemas that exist', () => {
-    for (const [, name] of JSON.stringify(document).matchAll(/#\/components\/schemas\/(\w+)/g)) assert.ok(Object.hasOwn(SCHEMAS, name ?? ''), name);
+    for (const [, name] of JSON.stringify(document).matchAll(/#\/components\/schemas\/(\w+)/g))
+      assert.ok(Object.hasOwn(SCHEMAS, name ?? ''), name);
   });
 
   it('shows every parameter of a route', () => {
-    const named = document.paths['/v1/batches/{batch_id}/tasks']?.['get']?.parameters?.map((one) => `${one.in} ${one.name}`);
+    const named = document.paths['/v1/batches/{batch_id}/tasks']?.get?.parameters?.map((one) => `${one.in} ${one.name}`);
     assert.deepEqual(named, ['path batch_id', 'query status', 'query limit', 'query offset']);
-    const created = document.paths['/v1/batches']?.['post']?.parameters?.map((one) => `${one.in} ${one.name}`);
+    const created = document.paths['/v1/batches']?.post?.parameters?.map((one) => `${one.in} ${one.name}`);
     assert.deepEqual(created, ['header Idempotency-Key']);
   });
 
   it('shows every refusal of a route under its status', () => {
-    const responses = document.paths['/v1/batches']?.['post']?.responses ?? {};
+    const responses = document.paths['/v1/batches']?.post?.responses ?? {};
     assert.deepEqual(Object.keys(responses), ['201', '400', '401', '403', '409', '413', '415', '422', '429', '500', '503']);
     assert.deepEqual(Object.keys(responses['400']?.content?.['application/json']?.examples ?? {}), [
       'invalid_json',
@@ -101,7 +114,7 @@ describe('buildOpenApi', () => {
   });
 
   it('asks for a token where a route has a scope', () => {
-    assert.deepEqual(document.paths['/v1/batches']?.['get']?.security, [{ token: [] }]);
-    assert.deepEqual(document.paths['/healthz']?.['get']?.security, []);
+    assert.deepEqual(document.paths['/v1/batches']?.get?.security, [{ token: [] }]);
+    assert.deepEqual(document.paths['/healthz']?.get?.security, []);
   });
 });

@@ -45,7 +45,10 @@ describe('parseJson', () => {
   });
 
   it('agrees with JSON.parse on which damaged bodies are JSON', () => {
-    const damage = fc.array(fc.record({ at: fc.nat(), byte: fc.constantFrom(...Buffer.from('{}[]",:\\u0e-+.tfn 1\u0000é')), cut: fc.boolean() }), { maxLength: 3 });
+    const damage = fc.array(
+      fc.record({ at: fc.nat(), byte: fc.constantFrom(...Buffer.from('{}[]",:\\u0e-+.tfn 1\u0000é')), cut: fc.boolean() }),
+      { maxLength: 3 },
+    );
     fc.assert(
       fc.property(anyJson, damage, (json, changes) => {
         let bytes = Buffer.from(spaced({ payload: json, b: [json] }, ' '));
@@ -69,7 +72,9 @@ describe('parseJson', () => {
     fc.assert(
       fc.property(anyJson, anySpace, (payload, space) => {
         const text = spaced(payload, space);
-        const body = read(`{"tasks":[{"payload":${space}${text}${space},"timeout":1}]}`) as { tasks: { payload: RawJson; timeout: number }[] };
+        const body = read(`{"tasks":[{"payload":${space}${text}${space},"timeout":1}]}`) as {
+          tasks: { payload: RawJson; timeout: number }[];
+        };
         const raw = body.tasks[0]?.payload;
         assert.ok(raw instanceof RawJson);
         assert.equal(raw.bytes().toString(), text);
@@ -97,14 +102,33 @@ describe('parseJson', () => {
   });
 
   it('reads numbers as JSON.parse does', () => {
-    for (const text of ['0', '-0', '1', '-1', '1.0', '1.5e3', '1E-7', '123456789012345', '1234567890123456', '9007199254740993', '-12.5', '1e308', '5e-324', '1e-400']) {
+    for (const text of [
+      '0',
+      '-0',
+      '1',
+      '-1',
+      '1.0',
+      '1.5e3',
+      '1E-7',
+      '123456789012345',
+      '1234567890123456',
+      '9007199254740993',
+      '-12.5',
+      '1e308',
+      '5e-324',
+      '1e-400',
+    ]) {
       assert.ok(Object.is(read(text), JSON.parse(text)), text);
     }
   });
 
   it('makes plain objects whose keys may be called like a method', () => {
     const value = read('{"toString":1,"hasOwnProperty":2,"valueOf":{"a":null}}') as Record<string, unknown>;
-    assert.deepEqual(Object.entries(value), [['toString', 1], ['hasOwnProperty', 2], ['valueOf', { a: null }]]);
+    assert.deepEqual(Object.entries(value), [
+      ['toString', 1],
+      ['hasOwnProperty', 2],
+      ['valueOf', { a: null }],
+    ]);
     assert.equal(Object.getPrototypeOf(value), Object.prototype);
   });
 
@@ -115,7 +139,14 @@ describe('parseJson', () => {
     assert.equal(refusal(mixed(64)), 'accepted');
     assert.equal(refusal(`{"payload":${nested(63)}}`), 'accepted');
     assert.equal(refusal(`{"payload":${mixed(62)}}`), 'accepted');
-    for (const text of [nested(65), mixed(66), `{"payload":${nested(64)}}`, `{"payload":${mixed(64)}}`, '['.repeat(1_000_000), `{"payload":${'['.repeat(1_000_000)}`]) {
+    for (const text of [
+      nested(65),
+      mixed(66),
+      `{"payload":${nested(64)}}`,
+      `{"payload":${mixed(64)}}`,
+      '['.repeat(1_000_000),
+      `{"payload":${'['.repeat(1_000_000)}`,
+    ]) {
       assert.match(refusal(text), /deeper than 64/);
     }
   });

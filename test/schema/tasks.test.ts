@@ -2,7 +2,14 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { parseJson } from '../../src/schema/json.ts';
-import { checkTask, EXECUTE_AFTER_AHEAD_MS_MAX, HEADERS_BYTES_MAX, PAYLOAD_BYTES_MAX, taskFaults, urlFault } from '../../src/schema/task-rules.ts';
+import {
+  checkTask,
+  EXECUTE_AFTER_AHEAD_MS_MAX,
+  HEADERS_BYTES_MAX,
+  PAYLOAD_BYTES_MAX,
+  taskFaults,
+  urlFault,
+} from '../../src/schema/task-rules.ts';
 import type { TaskInput } from '../../src/schema/types.gen.ts';
 
 const NOW_MS = Date.UTC(2026, 0, 15, 12);
@@ -88,8 +95,14 @@ describe('checkTask', () => {
     [{ target: { url: URL_OK, headers: { a: 'x\r\nb: y' } } }, '/target/headers/a must be visible ASCII characters, spaces and tabs'],
     [{ target: { url: URL_OK, headers: { a: 'é' } } }, '/target/headers/a must be visible ASCII characters, spaces and tabs'],
     [{ target: { url: URL_OK, headers: { a: 'x'.repeat(4097) } } }, '/target/headers/a must have at most 4096 characters'],
-    [{ target: { url: URL_OK, headers: { [`a${'x'.repeat(128)}`]: '' } } }, `/target/headers/a${'x'.repeat(128)} must have at most 128 characters`],
-    [{ target: { url: URL_OK, headers: Object.fromEntries(Array.from({ length: 65 }, (_, i) => [`h${i}`, ''])) } }, '/target/headers must have at most 64 entries'],
+    [
+      { target: { url: URL_OK, headers: { [`a${'x'.repeat(128)}`]: '' } } },
+      `/target/headers/a${'x'.repeat(128)} must have at most 128 characters`,
+    ],
+    [
+      { target: { url: URL_OK, headers: Object.fromEntries(Array.from({ length: 65 }, (_, i) => [`h${i}`, ''])) } },
+      '/target/headers must have at most 64 entries',
+    ],
     [
       { target: { url: URL_OK, headers: Object.fromEntries(Array.from({ length: 5 }, (_, i) => [`h${i}`, 'x'.repeat(4000)])) } },
       `/target/headers must have at most ${HEADERS_BYTES_MAX} bytes`,
@@ -123,7 +136,10 @@ describe('checkTask', () => {
     [{ idempotency_key: 'é' }, '/idempotency_key must be visible ASCII characters'],
     [{ idempotency_key: 'x'.repeat(256) }, '/idempotency_key must have at most 255 characters'],
     [{ idempotency_key: 1 }, '/idempotency_key must be a string'],
-    [{ execute_after: '2026-02-30T00:00:00Z' }, '/execute_after must be an RFC 3339 timestamp of the years 2000 to 2100, such as 2026-01-31T09:00:00Z'],
+    [
+      { execute_after: '2026-02-30T00:00:00Z' },
+      '/execute_after must be an RFC 3339 timestamp of the years 2000 to 2100, such as 2026-01-31T09:00:00Z',
+    ],
     [{ execute_after: 1_770_000_000 }, '/execute_after must be a string'],
     [{ execute_after: at(EXECUTE_AFTER_AHEAD_MS_MAX + 1) }, '/execute_after must be at most a year ahead'],
     [{ valid_until: at(0) }, '/valid_until must be in the future'],
@@ -133,7 +149,11 @@ describe('checkTask', () => {
     [{ targets: 1 }, '/targets is not a known field'],
     [{ 'a/b~c': 1 }, '/a~1b~0c is not a known field'],
     [{ timeout: 0, rate_limiter: 7, x: 1 }, '/x is not a known field', '/rate_limiter must be a string', '/timeout must be at least 1'],
-    [{ target: 'http://a b', valid_until: at(0) }, '/target must not have spaces, control characters or backslashes', '/valid_until must be in the future'],
+    [
+      { target: 'http://a b', valid_until: at(0) },
+      '/target must not have spaces, control characters or backslashes',
+      '/valid_until must be in the future',
+    ],
   ];
   for (const [fields, ...expected] of BAD) {
     it(`refuses ${JSON.stringify(fields).slice(0, 100)}`, () => assert.deepEqual(faults(fields), expected));
@@ -146,11 +166,28 @@ describe('checkTask', () => {
   }
 
   for (const name of [
-    'Host', 'Content-Length', 'content-type', 'USER-AGENT', 'Connection', 'Keep-Alive', 'Transfer-Encoding', 'TE', 'Trailer', 'Upgrade', 'Expect',
-    'Proxy-Authorization', 'Proxy-Connection', 'webhook-id', 'Webhook-Signature', 'X-Sluice-Attempt', 'x-sluice-anything',
+    'Host',
+    'Content-Length',
+    'content-type',
+    'USER-AGENT',
+    'Connection',
+    'Keep-Alive',
+    'Transfer-Encoding',
+    'TE',
+    'Trailer',
+    'Upgrade',
+    'Expect',
+    'Proxy-Authorization',
+    'Proxy-Connection',
+    'webhook-id',
+    'Webhook-Signature',
+    'X-Sluice-Attempt',
+    'x-sluice-anything',
   ]) {
     it(`lets nobody set ${name}`, () => {
-      assert.deepEqual(faults({ target: { url: URL_OK, headers: { [name]: 'x' } } }), [`/target/headers/${name} is set by Sluice or HTTP itself and cannot be given`]);
+      assert.deepEqual(faults({ target: { url: URL_OK, headers: { [name]: 'x' } } }), [
+        `/target/headers/${name} is set by Sluice or HTTP itself and cannot be given`,
+      ]);
     });
   }
 
@@ -161,7 +198,9 @@ describe('checkTask', () => {
       return result.value as TaskInput;
     };
     assert.deepEqual(checkTask(task(PAYLOAD_BYTES_MAX), NOW_MS), []);
-    assert.deepEqual(taskFaults(task(PAYLOAD_BYTES_MAX + 1), '/tasks/7', NOW_MS), [{ path: '/tasks/7/payload', message: 'must have at most 262144 bytes' }]);
+    assert.deepEqual(taskFaults(task(PAYLOAD_BYTES_MAX + 1), '/tasks/7', NOW_MS), [
+      { path: '/tasks/7/payload', message: 'must have at most 262144 bytes' },
+    ]);
   });
 });
 

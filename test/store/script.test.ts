@@ -29,7 +29,8 @@ return { sum, note, kinds.one }
 `;
 
 const TREE = {
-  'lib/num.lua': '-- Keeps n within lo and hi.\nlocal function clamp(n, lo, hi)\n  if n < lo then return lo end\n  return math.min(n, hi)\nend\n',
+  'lib/num.lua':
+    '-- Keeps n within lo and hi.\nlocal function clamp(n, lo, hi)\n  if n < lo then return lo end\n  return math.min(n, hi)\nend\n',
   'lib/kind/a.lua': '-- @include lib/num\nlocal kinds = {}\n',
   'lib/kind/b.lua': "-- The only kind.\nkinds.one = 'one'\n",
   'count/add.lua': ADD,
@@ -89,7 +90,7 @@ const drain: Script<{ key: string }, Record<never, never>, number> = script(find
 const NOTE = Buffer.from([0, 255, 254, 10, 13, 0]);
 
 const { redis } = await startRedis();
-const cluster = await startCluster();
+const cluster = await startCluster({ node_timeout_ms: 1000 });
 
 const flushScripts = async (client: RedisClient): Promise<void> => {
   const nodes = 'nodes' in client ? client.nodes('master') : [client];
@@ -247,7 +248,10 @@ test('every line of a compiled script knows where it comes from', () => {
 
 test('the generated module carries the types of the header', () => {
   const text = render(compiled);
-  assert.match(text, /countAdd = script<\{ count: string }, \{ by: number; note: Buffer; now_ms\?: number \| '' \| undefined }, \[number, string, string \| null]>/);
+  assert.match(
+    text,
+    /countAdd = script<\{ count: string }, \{ by: number; note: Buffer; now_ms\?: number \| '' \| undefined }, \[number, string, string \| null]>/,
+  );
   assert.match(text, /listEcho = script<[^>]*items: readonly RestValue\[] }, \[string, number, number, \.\.\.\('x' \| string\)\[]]>/);
   assert.match(text, /drainOne = script<\{ key: string }, Record<never, never>, number>/);
   assert.match(text, /export const scripts = \{ countAdd, countFail, drainOne, listEcho };/);
@@ -264,7 +268,11 @@ const REFUSED: [what: string, files: Record<string, string>, problem: RegExp][] 
   ['an unknown tag', { 'x/y.lua': '-- Does it.\n-- @arc a string\n-- @reply number\n' }, /lua\/x\/y\.lua:2: unknown tag @arc/],
   ['an unknown type', { 'x/y.lua': '-- Does it.\n-- @arg a text\n-- @reply number\n' }, /lua\/x\/y\.lua:2: unknown type 'text'/],
   ['an unknown flag', { 'x/y.lua': '-- Does it.\n-- @flags oom\n-- @reply number\n' }, /lua\/x\/y\.lua:2: unknown flag 'oom'/],
-  ['a name twice', { 'x/y.lua': '-- Does it.\n-- @arg a int\n-- @key a hash {t}\n-- @reply number\n' }, /lua\/x\/y\.lua:3: 'a' is declared twice/],
+  [
+    'a name twice',
+    { 'x/y.lua': '-- Does it.\n-- @arg a int\n-- @key a hash {t}\n-- @reply number\n' },
+    /lua\/x\/y\.lua:3: 'a' is declared twice/,
+  ],
   ['a header line below the header', { 'x/y.lua': `${HEAD}return a\n-- @arg b int` }, /lua\/x\/y\.lua:6: a header line below/],
   ['an include of nothing', { 'x/y.lua': `${HEAD}-- @include lib/z\nreturn a` }, /lua\/x\/y\.lua:5: nothing at lua\/lib\/z/],
   ['long brackets', { 'x/y.lua': `${HEAD}return [[\n-- a\n]]` }, /lua\/x\/y\.lua:5: long brackets/],
@@ -286,7 +294,7 @@ const LINTED: [body: string, problem: string][] = [
   ['return cjson.encode(a)', 'lua/x/y.lua:5: cjson.encode: it turns [] into {} and rounds long numbers; keep the text that came in'],
   ['return unpack(a)', 'lua/x/y.lua:5: unpack takes (t, i, j) with a bounded slice: it fails at 8,000 values'],
   ['return 1', 'lua/x/y.lua:1: @arg a is not used'],
-  ['return a +', "lua/x/y.lua:5: [5:10] <expression> expected near '<eof>'"],
+  ['return a +', "lua/x/y.lua:5: <expression> expected near '<eof>'"],
 ];
 
 for (const [body, problem] of LINTED) {

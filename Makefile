@@ -1,0 +1,88 @@
+# `make` lists the targets. Works with GNU make from 3.81.
+.DEFAULT_GOAL := help
+.PHONY: help setup start demo dev gen build check check-gen format test test/full bench bench/smoke
+
+BIN := node_modules/.bin
+TS := node --import tsx
+# In this order: later ones read what earlier ones wrote. Any other generator comes last.
+GENERATORS := $(wildcard scripts/gen-schema.ts scripts/gen-lua.ts scripts/gen-openapi.ts scripts/gen-docs.ts)
+GENERATORS += $(filter-out $(GENERATORS),$(wildcard scripts/gen-*.ts))
+# Directories too: theirs is the time that changes when a file goes away.
+SOURCES := $(shell find src)
+
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z%\/-]+:.*## / { sub("%", "<room>", $$1); printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: ## Install Redis and the packages, where missing
+	@sh scripts/setup.sh
+
+start: setup build ## Build and run the server; localhost is allowed as a target
+	@$(allow-private); exec node dist/main.js
+
+demo: setup build ## See it work: a server, a receiver, a batch
+	@$(allow-private); exec $(TS) scripts/demo.ts
+
+dev: setup ## Run the server from src, again after each change
+	@$(allow-private); exec node --watch --import tsx src/main.ts
+
+gen: ## Write every generated file
+	@for generator in $(GENERATORS); do $(TS) $$generator || exit 1; done
+
+build: dist/.stamp ## Compile src to dist, where src is newer
+
+check: setup check-gen ## Generated files, types, style, Lua
+	$(BIN)/tsc --noEmit
+	$(BIN)/biome check --error-on-warnings .
+	$(TS) scripts/lint-lua.ts
+
+check-gen:
+	@mkdir -p .make; $(fingerprint) >.make/gen-before
+	@$(MAKE) --no-print-directory gen
+	@$(fingerprint) >.make/gen-after
+	@diff .make/gen-before .make/gen-after || { echo 'Generated files were stale. They are right now: look at them and keep them.' >&2; exit 1; }
+
+format: ## Put the style right where a machine can
+	$(BIN)/biome check --write .
+
+test: setup check ## Check, then all tests; each file has its own Redis
+	@$(call run-tests,find test -name '*.test.ts')
+
+test/full: setup check ## The same, and the long ones
+	@$(call run-tests,find test -name '*.test.ts' -o -path 'test/full/*.full.ts')
+
+test/%: setup ## The tests of one room: make test/store
+	@$(call run-tests,find test/$* -name '*.test.ts')
+
+bench: setup build ## Measure, about as long as it takes to trust a figure
+	@$(TS) bench/main.ts
+
+bench/smoke: setup build ## The same in seconds: does every bench still run?
+	@$(TS) bench/main.ts --smoke
+
+# A failed build leaves the last good one in place.
+dist/.stamp: $(SOURCES) tsconfig.json tsconfig.build.json | setup
+	@rm -rf .make/dist
+	$(BIN)/tsc -p tsconfig.build.json --outDir .make/dist
+	@rm -rf dist && mv .make/dist dist && touch $@
+
+# A first receiver is on localhost, which the egress guard refuses elsewhere.
+define allow-private
+if [ -z "$${SLUICE_ALLOW_PRIVATE_TARGETS+given}" ]; then \
+  echo 'SLUICE_ALLOW_PRIVATE_TARGETS is not set: private addresses such as localhost are allowed as targets.'; \
+  export SLUICE_ALLOW_PRIVATE_TARGETS=true; \
+fi
+endef
+
+# Whatever a generator may write.
+fingerprint = find src docs -type f \( -name '*.gen.*' -o -path 'docs/*' \) -exec cksum {} + | sort -k 3
+
+# Node 20 expands no patterns and is content with no file at all, so the files are named, and none is a failure.
+define run-tests
+mkdir -p .make; files=$$($(1) | sort); \
+if [ -z "$$files" ]; then echo 'No test files found.' >&2; exit 1; fi; \
+code=0; node --import tsx --test --test-concurrency=2 --test-timeout=300000 \
+  --test-reporter=spec --test-reporter-destination=stdout \
+  --test-reporter=./scripts/slowest-files.js --test-reporter-destination=.make/slowest \
+  $$files || code=$$?; \
+cat .make/slowest; exit $$code
+endef

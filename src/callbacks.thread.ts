@@ -1,0 +1,107 @@
+// A callback thread: opens its own Redis and outbound clients and turns the partitions that the main thread gives it.
+import type { MessagePort } from 'node:worker_threads';
+import { RECOVERIES_MAX } from './base/limits.ts';
+import { createLog, type LogLevel } from './base/log.ts';
+import { CallbackShard, type DeliveryMeter } from './delivery/shard.ts';
+import { watchLoop } from './metrics/loop.ts';
+import { createMetrics, type Metrics, type MetricsSnapshot } from './metrics/registry.ts';
+import { Outbound, type OutboundOptions } from './outbound/outbound.ts';
+import { type ConnectionSpec, joinStore } from './store/connect.ts';
+import type { Keep } from './store/batches.ts';
+import type { JobInput } from './threads/pool.ts';
+
+/** What the main thread gives a callback thread; structured-cloneable. */
+export interface CallbackThreadData {
+  /** Unique to this life of this thread: what it has in flight is kept under it. */
+  holder: string;
+  index: number;
+  connection: ConnectionSpec;
+  partitions: number;
+  keep: Keep;
+  silence_ms: number;
+  sweep_ms: number;
+  grace_ms: number;
+  in_flight_max: number;
+  outbound: Pick<OutboundOptions, 'version' | 'allow_private' | 'allow_cidrs' | 'deny_cidrs' | 'connections_per_origin_max' | 'connections_max'>;
+  log_level: LogLevel;
+}
+
+export type ToCallbackThread = { type: 'own'; partitions: readonly number[] } | { type: 'stop'; deadline_ms: number };
+export type FromCallbackThread = { type: 'metrics'; snapshot: MetricsSnapshot };
+
+const SNAPSHOT_MS = 1_000;
+/** If nobody called a partition for this long, it was not the holders' fault. */
+const GAP_MS = 3_000;
+/** Shorter than the silence after which others take over, so that nothing is started that they may have. */
+const FENCE_SHARE = 0.75;
+
+export default async function run({ data, port }: JobInput<CallbackThreadData>): Promise<void> {
+  const log = createLog({ level: data.log_level, fields: { thread: `callbacks/${data.index}` } });
+  const store = await joinStore({ connection: data.connection, partitions: data.partitions, log, role: 'callbacks' });
+  const metrics = createMetrics();
+  const stopWatching = watchLoop(metrics, `callbacks/${data.index}`);
+  const outbound = new Outbound(data.outbound);
+  const shard = new CallbackShard({
+    client: store.client,
+    hints: store.subscriber(),
+    outbound,
+    settings: {
+      holder: data.holder,
+      silence_ms: data.silence_ms,
+      gap_ms: Math.min(GAP_MS, data.silence_ms),
+      grace_ms: data.grace_ms,
+      ...data.keep,
+      recoveries_max: RECOVERIES_MAX,
+      sweep_ms: data.sweep_ms,
+      fence_ms: data.silence_ms * FENCE_SHARE,
+    },
+    in_flight_max: data.in_flight_max,
+    audit_ms: data.sweep_ms,
+    meter: meterOf(metrics),
+    log,
+  });
+  await shard.start();
+  const posting = setInterval(() => post(port, metrics), SNAPSHOT_MS);
+  const deadline_ms = await untilStop(port, shard);
+  await shard.stop(deadline_ms);
+  clearInterval(posting);
+  post(port, metrics);
+  stopWatching();
+  await outbound.close();
+  await store.close();
+}
+
+function post(port: MessagePort, metrics: Metrics): void {
+  const message: FromCallbackThread = { type: 'metrics', snapshot: metrics.snapshot() };
+  port.postMessage(message);
+}
+
+/** Follows what the main thread says, until it says stop. */
+function untilStop(port: MessagePort, shard: CallbackShard): Promise<number> {
+  return new Promise((stop) => {
+    port.on('message', (message: ToCallbackThread) => {
+      if (message.type === 'own') shard.assign(message.partitions);
+      else stop(message.deadline_ms);
+    });
+    port.postMessage({ type: 'ready' });
+  });
+}
+
+function meterOf(metrics: Metrics): DeliveryMeter {
+  const outcome = (name: string) => metrics.counter('callbacks_total', { outcome: name });
+  const ends = { completed: outcome('completed'), retried: outcome('retry'), failed: outcome('failed'), returned: outcome('returned') };
+  const duration = metrics.histogram('callback_duration_seconds', {});
+  const lag = metrics.histogram('delivery_lag_seconds', {});
+  const recovered = metrics.counter('recovered_leases_total', {});
+  const in_flight = metrics.gauge('callbacks_in_flight', {});
+  return {
+    ended: (end, ms) => {
+      ends[end].add();
+      if (end !== 'returned') duration.observe(ms / 1000);
+    },
+    lag: (ms) => lag.observe(ms / 1000),
+    in_flight: (count) => in_flight.set(count),
+    ticked: (reply) => recovered.add(reply.recovered),
+    handed_back: (count) => recovered.add(count),
+  };
+}

@@ -1,0 +1,283 @@
+// The wiring: configuration, store, threads, front door. Started in the order in which data flows, stopped in reverse.
+import { randomBytes } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { extname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { makeApi } from './api/api.ts';
+import { Placement } from './api/placement.ts';
+import { systemClock } from './base/clock.ts';
+import { base62 } from './base/id.ts';
+import { createLog, type Log } from './base/log.ts';
+import { runAll, type Service } from './base/service.ts';
+import type { CallbackThreadData, FromCallbackThread, ToCallbackThread } from './callbacks.thread.ts';
+import { type Config, ConfigError, loadConfig } from './config.ts';
+import { Membership } from './delivery/membership.ts';
+import { watchStore } from './gauges.ts';
+import { Authenticator } from './http/auth.ts';
+import { type Server, startServer } from './http/serve.ts';
+import { watchLoop } from './metrics/loop.ts';
+import { createMetrics, type Metrics } from './metrics/registry.ts';
+import { egressPolicy } from './outbound/addresses.ts';
+import type { Keep } from './store/batches.ts';
+import { openStore, type Store, StoreRefused } from './store/connect.ts';
+import { preparePartitions } from './store/partition.ts';
+import { ensureLocalToken, lookupToken } from './store/tokens.ts';
+import { ThreadPool } from './threads/pool.ts';
+
+const SINGLE_KEEP_MS = 24 * 3_600_000;
+const LOCAL_ACCOUNT = 'default';
+const CONNECTIONS_MAX = 16_384;
+
+/** Runs the server until SIGTERM or SIGINT; a second signal ends it at once. Resolves with the exit code. */
+export async function main(env: NodeJS.ProcessEnv = process.env): Promise<number> {
+  let config: Config;
+  try {
+    config = loadConfig(env);
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    process.stderr.write(`${error.message}\n`);
+    return 2;
+  }
+  const log = createLog({ level: config.log_level });
+  const stopped = untilSignal(log);
+  try {
+    await serve(config, log, stopped);
+    return 0;
+  } catch (error) {
+    const known = error instanceof StoreRefused || (error instanceof Error && error.message.startsWith('Cannot listen'));
+    if (known) process.stderr.write(`${error.message}\n`);
+    else log.fatal({ err: error }, 'the server cannot go on');
+    return 1;
+  }
+}
+
+async function serve(config: Config, log: Log, stopped: Promise<void>): Promise<void> {
+  const { redis_url, data_dir, partitions } = config;
+  const store = await openStore({ redis_url, data_dir, partitions, log });
+  try {
+    await preparePartitions(store.client, store.partitions);
+    const metrics = createMetrics({ process_metrics: true });
+    const stopWatching = watchLoop(metrics, 'main');
+    watchStore(metrics, store);
+    metrics.gauge('build_info', { version: VERSION, node: process.version }).set(1);
+    const process_id = base62(Number(randomBytes(6).readUIntBE(0, 6)), 9);
+    const callbacks = callbackService(config, store, metrics, process_id, log);
+    const door = new FrontDoorService(config, store, metrics, callbacks.alive, log);
+    const services: Service[] = [];
+    if (config.roles.includes('callbacks')) services.push(callbacks.pool, callbacks.membership);
+    if (config.roles.includes('api')) services.push(door);
+    await runAll(services, stopped, config.drain_timeout_ms);
+    stopWatching();
+  } finally {
+    await store.close();
+  }
+  log.info('stopped');
+}
+
+/** The callback threads of this process, and what tells them which partitions are theirs. */
+function callbackService(config: Config, store: Store, metrics: Metrics, process_id: string, log: Log) {
+  const threads = config.callback_threads;
+  const running = new Set<number>();
+  const restarts = metrics.counter('thread_restarts_total', { pool: 'callbacks' });
+  const alive = metrics.gauge('threads', { pool: 'callbacks' });
+  let owned: readonly (readonly number[])[] = [];
+  const source = (index: number, life: number): string => `callbacks/${index}/${life}`;
+  const tell = (index: number): void => {
+    const message: ToCallbackThread = { type: 'own', partitions: owned[index] ?? [] };
+    pool.post(index, message);
+  };
+  const pool = new ThreadPool<CallbackThreadData>({
+    name: 'callbacks',
+    entry: new URL(`./callbacks.thread${extname(import.meta.url)}`, import.meta.url),
+    threads,
+    dataFor: (index, life) => threadData(config, store, `${process_id}.${index}.${life}`, index),
+    onMessage: (index, life, message) => metrics.merge(source(index, life), (message as FromCallbackThread).snapshot),
+    onReady: (index) => {
+      running.add(index);
+      alive.set(running.size);
+      tell(index);
+    },
+    onEnd: (index, life) => {
+      running.delete(index);
+      alive.set(running.size);
+      restarts.add();
+      metrics.retire(source(index, life));
+    },
+    log,
+  });
+  const membership = new Membership({
+    client: store.client,
+    id: process_id,
+    threads,
+    partitions: store.partitions,
+    onAssignment: (assignment) => {
+      owned = assignment;
+      for (let index = 0; index < threads; index++) tell(index);
+    },
+    log,
+  });
+  return { pool, membership, alive: () => running.size === threads };
+}
+
+function keepOf(config: Config): Keep {
+  return { keep_ms: config.retention_ms, tray_keep_ms: SINGLE_KEEP_MS };
+}
+
+function threadData(config: Config, store: Store, holder: string, index: number): CallbackThreadData {
+  return {
+    holder,
+    index,
+    connection: store.connection,
+    partitions: store.partitions,
+    keep: keepOf(config),
+    silence_ms: config.holder_silence_ms,
+    sweep_ms: config.sweep_interval_ms,
+    grace_ms: config.lease_grace_ms,
+    in_flight_max: config.callbacks_per_thread,
+    outbound: {
+      version: VERSION,
+      allow_private: config.allow_private_targets,
+      allow_cidrs: config.egress_allow_cidrs,
+      deny_cidrs: config.egress_deny_cidrs,
+      connections_per_origin_max: config.connections_per_origin,
+      connections_max: CONNECTIONS_MAX,
+    },
+    log_level: config.log_level,
+  };
+}
+
+/** The API, as a service. */
+class FrontDoorService implements Service {
+  readonly name = 'http';
+  readonly #config: Config;
+  readonly #store: Store;
+  readonly #metrics: Metrics;
+  readonly #threadsAlive: () => boolean;
+  readonly #log: Log;
+  #server: Server | null = null;
+
+  constructor(config: Config, store: Store, metrics: Metrics, threadsAlive: () => boolean, log: Log) {
+    this.#config = config;
+    this.#store = store;
+    this.#metrics = metrics;
+    this.#threadsAlive = threadsAlive;
+    this.#log = log;
+  }
+
+  async start(): Promise<void> {
+    const config = this.#config;
+    const metrics = this.#metrics;
+    const local = await this.#localToken();
+    const fixed = [...config.access_tokens, ...(local === null ? [] : [{ account: LOCAL_ACCOUNT, token: local.token }])];
+    const requests = requestMeter(metrics);
+    this.#server = await startServer({
+      host: config.host,
+      port: config.port,
+      api: this.#makeApi(),
+      auth: new Authenticator({ lookup: (hash) => lookupToken(this.#store.client, hash), fixed, clock: systemClock }),
+      ops: { ready: () => this.#ready(), metrics: () => metrics.text() },
+      metrics_token: config.metrics_token,
+      max_body_bytes: config.max_body_bytes,
+      onRequest: ({ route, status, duration_ms }) => requests(route, status, duration_ms),
+      log: this.#log,
+    });
+    const host = config.host.includes(':') ? `[${config.host}]` : config.host;
+    const url = `http://${host === '0.0.0.0' ? '127.0.0.1' : host}:${this.#server.port}`;
+    this.#log.info({ url, roles: config.roles, partitions: this.#store.partitions }, 'listening');
+    if (local !== null) process.stdout.write(greeting(url, local));
+  }
+
+  async stop(deadline_ms: number): Promise<void> {
+    await this.#server?.stop(deadline_ms);
+  }
+
+  /** The token that a server without any makes for itself, where its Redis is its own. */
+  async #localToken(): Promise<ReturnType<typeof ensureLocalToken> | null> {
+    const { access_tokens, redis_url, data_dir } = this.#config;
+    if (access_tokens.length > 0) return null;
+    if (redis_url !== null && !existsSync(join(data_dir, 'token'))) return null;
+    return ensureLocalToken(data_dir);
+  }
+
+  #makeApi() {
+    const { client, partitions } = this.#store;
+    const { allow_private_targets, egress_allow_cidrs, egress_deny_cidrs } = this.#config;
+    const placement = new Placement(partitions);
+    const batches = this.#metrics.counter('batches_created_total', {});
+    const tasks = this.#metrics.counter('tasks_created_total', { source: 'batch' });
+    const singles = this.#metrics.counter('tasks_created_total', { source: 'single' });
+    return makeApi({
+      client,
+      partitions,
+      keep: keepOf(this.#config),
+      policy: egressPolicy({ allow_private: allow_private_targets, allow_cidrs: egress_allow_cidrs, deny_cidrs: egress_deny_cidrs }),
+      nextPartition: () => placement.next(),
+      trayPartition: (account_id) => placement.forTray(account_id),
+      meter: {
+        batch: (count) => {
+          batches.add();
+          tasks.add(count);
+        },
+        added: (count) => tasks.add(count),
+        single: () => singles.add(),
+      },
+    });
+  }
+
+  async #ready(): Promise<{ ok: boolean; checks: Record<string, string> }> {
+    const redis = await this.#store.client.ping().then(
+      () => true,
+      () => false,
+    );
+    const threads = !this.#config.roles.includes('callbacks') || this.#threadsAlive();
+    return { ok: redis && threads, checks: { redis: redis ? 'ok' : 'unreachable', threads: threads ? 'ok' : 'starting' } };
+  }
+}
+
+function requestMeter(metrics: Metrics): (route: string, status: number, duration_ms: number) => void {
+  const known = new Map<string, { observe(value: number): void }>();
+  return (route, status, duration_ms) => {
+    const name = `${route} ${status}`;
+    let histogram = known.get(name);
+    if (histogram === undefined) {
+      histogram = metrics.histogram('api_request_seconds', { route, status: String(status) });
+      known.set(name, histogram);
+    }
+    histogram.observe(duration_ms / 1000);
+  };
+}
+
+/** What somebody who starts it for the first time needs. The token itself is shown once. */
+function greeting(url: string, local: { token: string; path: string; created: boolean }): string {
+  const shown = local.created ? local.token : `the one in ${local.path}`;
+  return `
+Sluice ${VERSION} is ready: ${url}
+Access token (account ${LOCAL_ACCOUNT}): ${shown}
+
+A first batch, two calls of this server's own health page:
+
+  curl -s ${url}/v1/batches \\
+    -H "Authorization: Bearer $(cat ${local.path})" -H "Content-Type: application/json" \\
+    -d '{"tasks": [{"target": {"url": "${url}/healthz", "method": "GET"}}, {"target": {"url": "${url}/healthz", "method": "GET"}}]}'
+
+`;
+}
+
+const VERSION = (JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string }).version;
+
+/** Resolves at the first SIGTERM or SIGINT; the second one ends the process where it stands. */
+function untilSignal(log: Log): Promise<void> {
+  return new Promise((stop) => {
+    let signals = 0;
+    const onSignal = (signal: NodeJS.Signals): void => {
+      signals += 1;
+      if (signals > 1) process.exit(1);
+      log.info({ signal }, 'stopping: running callbacks may finish');
+      stop();
+    };
+    process.on('SIGTERM', onSignal);
+    process.on('SIGINT', onSignal);
+  });
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) process.exitCode = await main();

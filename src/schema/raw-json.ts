@@ -1,0 +1,27 @@
+// A payload: JSON of a caller's that we store and send on, and never decode.
+
+/** A value that was checked but not decoded: bytes `start` (inclusive) to `end` (exclusive) of the body it came in. */
+export class RawJson {
+  readonly start: number;
+  readonly end: number;
+  readonly #body: Buffer;
+
+  constructor(body: Buffer, start: number, end: number) {
+    this.#body = body;
+    this.start = start;
+    this.end = end;
+  }
+
+  get length(): number {
+    return this.end - this.start;
+  }
+
+  /** A view, not a copy: it keeps the whole body in memory for as long as it lives. */
+  bytes(): Buffer {
+    return this.#body.subarray(this.start, this.end);
+  }
+
+  toString(): string {
+    return this.#body.toString('utf8', this.start, this.end);
+  }
+}

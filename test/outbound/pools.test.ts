@@ -1,0 +1,200 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createServer as createHttpServer, type RequestListener, type ServerResponse } from 'node:http';
+import { createServer as createHttpsServer } from 'node:https';
+import { createServer, type Socket } from 'node:net';
+import { type TestContext, test } from 'node:test';
+import { callTo, listen, outboundFor, outcomeOf, rawReceiver, receiver } from './receiver.ts';
+
+const key = readFileSync(new URL('tls/key.pem', import.meta.url), 'utf8');
+const cert = readFileSync(new URL('tls/cert.pem', import.meta.url), 'utf8');
+
+/** A receiver that counts its connections and holds every request until `release`. */
+async function holding(
+  t: TestContext,
+): Promise<{ origin: string; held: ServerResponse[]; connections: () => number; arrived: (n: number) => Promise<void> }> {
+  let connections = 0;
+  const held: ServerResponse[] = [];
+  let check = (): void => {};
+  const server = createHttpServer((_request, response) => {
+    held.push(response);
+    check();
+  });
+  server.on('connection', (socket: Socket) => {
+    connections++;
+    socket.on('close', () => connections--);
+  });
+  const arrived = (n: number): Promise<void> =>
+    new Promise((resolve) => {
+      check = () => held.length >= n && resolve();
+      check();
+    });
+  return { origin: await listen(t, server), held, connections: () => connections, arrived };
+}
+
+test('connections are reused, and no more are opened than the bound for an origin', async (t) => {
+  let opened = 0;
+  let inside = 0;
+  let most = 0;
+  const server = createHttpServer((_request, response) => {
+    most = Math.max(most, ++inside);
+    setImmediate(() => {
+      inside--;
+      response.end();
+    });
+  });
+  server.on('connection', () => opened++);
+  const origin = await listen(t, server);
+  const outbound = outboundFor(t, { connections_per_origin_max: 4 });
+  const outcomes = await Promise.all(Array.from({ length: 400 }, () => outcomeOf(outbound, callTo(origin))));
+  assert.ok(outcomes.every((o) => o.verdict === 'success'));
+  assert.ok(most <= 4);
+  assert.equal(opened, 4);
+  assert.deepEqual(outbound.stats(), { running: 0, origins: 1, connections: 4, connections_free: 4, names: 0 });
+});
+
+test('calls of one origin are sent in the order in which they came', async (t) => {
+  const seen: number[] = [];
+  const origin = await receiver(t, (request, response) => {
+    seen.push(Number(request.url?.slice(1)));
+    response.end();
+  });
+  const outbound = outboundFor(t, { connections_per_origin_max: 1 });
+  await Promise.all(Array.from({ length: 50 }, (_, i) => outcomeOf(outbound, callTo(`${origin}/${i}`))));
+  assert.deepEqual(seen, [...Array(50).keys()]);
+});
+
+test('a full budget is shared: an origin with free connections gives one up, a busy one gives its next', async (t) => {
+  const outbound = outboundFor(t, { connections_per_origin_max: 4, connections_max: 4 });
+  const quiet = await receiver(t, (_request, response) => response.end());
+  await Promise.all(Array.from({ length: 4 }, () => outcomeOf(outbound, callTo(quiet))));
+  assert.equal(outbound.stats().connections, 4);
+
+  const busy = await holding(t);
+  const running = Array.from({ length: 12 }, () => outcomeOf(outbound, callTo(busy.origin)));
+  await busy.arrived(4);
+  assert.equal(outbound.stats().connections, 4);
+
+  // All four belong to the busy origin, with eight calls waiting; the newcomer is served at the next end.
+  const newcomer = outcomeOf(outbound, callTo(quiet));
+  busy.held.shift()?.end();
+  assert.equal((await newcomer).verdict, 'success');
+
+  const drain = setInterval(() => busy.held.shift()?.end(), 1);
+  t.after(() => clearInterval(drain));
+  assert.ok((await Promise.all(running)).every((o) => o.verdict === 'success'));
+  assert.ok(outbound.stats().connections <= 4);
+});
+
+test('more origins than connections take turns until all are done', async (t) => {
+  const outbound = outboundFor(t, { connections_per_origin_max: 4, connections_max: 3 });
+  const answer: RequestListener = (_request, response) => setImmediate(() => response.end());
+  const origins = await Promise.all(Array.from({ length: 10 }, () => receiver(t, answer)));
+  const finished: string[] = [];
+  await Promise.all(
+    origins.flatMap((origin) =>
+      Array.from({ length: 20 }, () =>
+        outcomeOf(outbound, callTo(origin)).then((o) => (assert.equal(o.verdict, 'success'), finished.push(origin))),
+      ),
+    ),
+  );
+  assert.equal(finished.length, 200);
+  // Nobody was left to the end: every origin had a call finished in the first half.
+  assert.equal(new Set(finished.slice(0, 100)).size, 10);
+  const { running, connections } = outbound.stats();
+  assert.deepEqual([running, connections <= 3], [0, true]);
+});
+
+test('calls that give up while they wait for a share leave nothing behind', async (t) => {
+  const outbound = outboundFor(t, { connections_per_origin_max: 2, connections_max: 1 });
+  const busy = await holding(t);
+  const other = await receiver(t, (_request, response) => response.end());
+  const first = outcomeOf(outbound, callTo(busy.origin));
+  await busy.arrived(1);
+  const gone = await outcomeOf(outbound, callTo(other, { timeout_ms: 50 }));
+  assert.equal(gone.error?.code, 'timeout');
+  busy.held.shift()?.end();
+  assert.equal((await first).verdict, 'success');
+  assert.equal((await outcomeOf(outbound, callTo(other))).verdict, 'success');
+  assert.equal(outbound.stats().connections, 1);
+});
+
+test('a receiver that refuses connections does not lose those that wait behind', async (t) => {
+  const closed = createServer();
+  const origin = await listen(t, closed);
+  await new Promise((resolve) => closed.close(resolve));
+  const outbound = outboundFor(t, { connections_per_origin_max: 2 });
+  const outcomes = await Promise.all(Array.from({ length: 50 }, () => outcomeOf(outbound, callTo(origin))));
+  assert.ok(outcomes.every((o) => o.error?.code === 'connect'));
+  assert.deepEqual(outbound.stats(), { running: 0, origins: 1, connections: 0, connections_free: 0, names: 0 });
+});
+
+test('a receiver that closes after each answer, or while idle, is dialed again', async (t) => {
+  const outbound = outboundFor(t, { connections_per_origin_max: 1 });
+  const closing = await rawReceiver(t, (socket) => socket.end('HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n'));
+  // Says nothing about closing, and does: the next call must not be lost to it.
+  const silent = await rawReceiver(t, (socket) => socket.end('HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n'));
+  for (const origin of [closing, silent]) {
+    for (let i = 0; i < 5; i++) {
+      assert.equal((await outcomeOf(outbound, callTo(origin))).verdict, 'success');
+      await new Promise(setImmediate);
+    }
+  }
+});
+
+test('origins at rest beyond the bound are forgotten', async (t) => {
+  const outbound = outboundFor(t, { lookup: (_name, done) => done(Object.assign(new Error('no'), { code: 'ENOTFOUND' }), []) });
+  for (let i = 0; i < 5_000; i += 100) {
+    await Promise.all(Array.from({ length: 100 }, (_, j) => outcomeOf(outbound, callTo(`http://${i + j}.example/`))));
+  }
+  const stats = outbound.stats();
+  assert.ok(stats.origins <= 4_096 && stats.names <= 4_096 && stats.connections === 0);
+});
+
+test('a bug in the caller’s callback is not swallowed and not taken for a failed call', async (t) => {
+  const origin = await receiver(t, (_request, response) => response.end());
+  const outbound = outboundFor(t);
+  let outcomes = 0;
+  const seen = new Promise<unknown>((resolve) => process.setUncaughtExceptionCaptureCallback(resolve));
+  t.after(() => process.setUncaughtExceptionCaptureCallback(null));
+  outbound.call(callTo(origin), () => {
+    outcomes++;
+    throw new Error('bug');
+  });
+  assert.match(String(await seen), /bug/);
+  assert.equal(outcomes, 1);
+  assert.equal((await outcomeOf(outbound, callTo(origin))).verdict, 'success');
+});
+
+test('TLS is verified: trust, name, and what is no TLS at all', async (t) => {
+  const secure = await listen(
+    t,
+    createHttpsServer({ key, cert }, (_request, response) => response.end('safe')),
+    'https',
+  );
+  const { port } = new URL(secure);
+  const lookup = (_name: string, done: (error: null, addresses: { address: string; family: number }[]) => void): void =>
+    done(null, [{ address: '127.0.0.1', family: 4 }]);
+
+  const trusting = outboundFor(t, { ca: cert, lookup, connections_per_origin_max: 1 });
+  for (const url of [secure, `https://receiver.example:${port}/`]) {
+    const outcome = await outcomeOf(trusting, callTo(url));
+    assert.deepEqual([outcome.verdict, outcome.excerpt, outcome.error], ['success', 'safe', null]);
+  }
+  // Twice: undici's client may not be used again after this error.
+  for (let i = 0; i < 2; i++) {
+    const wrong_name = await outcomeOf(trusting, callTo(`https://other.example:${port}/`, { timeout_ms: 2_000 }));
+    assert.deepEqual([wrong_name.verdict, wrong_name.error?.code], ['retry', 'tls']);
+    assert.match(wrong_name.error?.message ?? '', /ERR_TLS_CERT_ALTNAME_INVALID/);
+  }
+
+  const untrusting = await outcomeOf(outboundFor(t), callTo(secure));
+  assert.deepEqual([untrusting.verdict, untrusting.error?.code], ['retry', 'tls']);
+
+  const garbage = await rawReceiver(t, (socket) => socket.end('HTTP/1.1 200 OK\r\n\r\n'));
+  assert.equal((await outcomeOf(trusting, callTo(garbage.replace('http:', 'https:')))).error?.code, 'tls');
+  const hanging_up = await rawReceiver(t, (socket) => socket.destroy());
+  assert.equal((await outcomeOf(trusting, callTo(hanging_up.replace('http:', 'https:')))).error?.code, 'tls');
+  const refusing = await outcomeOf(trusting, callTo('https://127.0.0.1:1024/', { timeout_ms: 2_000 }));
+  assert.equal(refusing.error?.code, 'connect');
+});
