@@ -6,8 +6,8 @@ import { CallbackShard, type DeliveryMeter } from './delivery/shard.ts';
 import { watchLoop } from './metrics/loop.ts';
 import { createMetrics, type Metrics, type MetricsSnapshot } from './metrics/registry.ts';
 import { Outbound, type OutboundOptions } from './outbound/outbound.ts';
-import { type ConnectionSpec, joinStore } from './store/connect.ts';
 import type { Keep } from './store/batches.ts';
+import { type ConnectionSpec, joinStore } from './store/connect.ts';
 import type { JobInput } from './threads/pool.ts';
 
 /** What the main thread gives a callback thread; structured-cloneable. */
@@ -22,7 +22,10 @@ export interface CallbackThreadData {
   sweep_ms: number;
   grace_ms: number;
   in_flight_max: number;
-  outbound: Pick<OutboundOptions, 'version' | 'allow_private' | 'allow_cidrs' | 'deny_cidrs' | 'connections_per_origin_max' | 'connections_max'>;
+  outbound: Pick<
+    OutboundOptions,
+    'version' | 'allow_private' | 'allow_cidrs' | 'deny_cidrs' | 'connections_per_origin_max' | 'connections_max'
+  >;
   log_level: LogLevel;
 }
 

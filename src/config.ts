@@ -48,7 +48,12 @@ export const SETTINGS = {
       return value;
     },
   }),
-  data_dir: text({ env: 'DATA_DIR', default: './data', range: 'a path', meaning: 'Directory of the embedded Redis and of the first access token.' }),
+  data_dir: text({
+    env: 'DATA_DIR',
+    default: './data',
+    range: 'a path',
+    meaning: 'Directory of the embedded Redis and of the first access token.',
+  }),
   partitions: integer({
     env: 'PARTITIONS',
     default: '16',
@@ -86,9 +91,18 @@ export const SETTINGS = {
     default: 'false',
     meaning: 'Whether callbacks may go to private, loopback and link-local addresses.',
   }),
-  egress_allow_cidrs: cidrs({ env: 'EGRESS_ALLOW_CIDRS', meaning: 'Address ranges that callbacks may go to although the guard forbids them.' }),
+  egress_allow_cidrs: cidrs({
+    env: 'EGRESS_ALLOW_CIDRS',
+    meaning: 'Address ranges that callbacks may go to although the guard forbids them.',
+  }),
   egress_deny_cidrs: cidrs({ env: 'EGRESS_DENY_CIDRS', meaning: 'Further address ranges that callbacks may not go to.' }),
-  retention_ms: duration({ env: 'RETENTION', default: '7d', min_s: 1, max_s: 3_650 * 86_400, meaning: 'How long finished batches are kept.' }),
+  retention_ms: duration({
+    env: 'RETENTION',
+    default: '7d',
+    min_s: 1,
+    max_s: 3_650 * 86_400,
+    meaning: 'How long finished batches are kept.',
+  }),
   durability: setting<Durability | null>({
     env: 'DURABILITY',
     default: null,

@@ -59,7 +59,11 @@ export function limit(row: Omit<Setting<number>, 'parse' | 'range'>): Setting<nu
 }
 
 /** Milliseconds; text is in seconds or carries a unit. */
-export function duration({ min_s, max_s, ...row }: Omit<Setting<number>, 'parse' | 'range'> & { min_s: number; max_s: number }): Setting<number> {
+export function duration({
+  min_s,
+  max_s,
+  ...row
+}: Omit<Setting<number>, 'parse' | 'range'> & { min_s: number; max_s: number }): Setting<number> {
   return { ...row, unit: 'duration', range: `${min_s}s to ${spell(max_s)}`, parse: (value) => readDuration(value, min_s, max_s) };
 }
 

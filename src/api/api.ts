@@ -1,6 +1,7 @@
 // All endpoints' functions, bound to what they work with.
-import { isUnavailable } from '../store/errors.ts';
+
 import { ApiError } from '../base/errors.ts';
+import { isUnavailable } from '../store/errors.ts';
 import * as batches from './batches.ts';
 import type { Answer, Api, Call, Handler } from './call.ts';
 import type { ApiContext } from './context.ts';

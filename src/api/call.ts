@@ -53,6 +53,7 @@ export const HANDLERS = [
   'getBatch',
   'addTasks',
   'cancelBatch',
+  'releaseBatch',
   'listBatchTasks',
   'createTask',
   'getTask',

@@ -142,7 +142,7 @@ class HeadWriter {
     const head = Buffer.from(JSON.stringify(this.#at_ms === null ? rest : { ...rest, at: this.#at_ms }));
     const url = typeof input.target === 'string' ? input.target : input.target.url;
     const due_ms = input.execute_after === undefined ? 0 : (timestampMs(input.execute_after) ?? 0);
-    const task = { head, payload, origin: originOf(url).hash, timeout_s: input.timeout ?? DEFAULT_TIMEOUT_S, due_ms };
+    const task = { head, payload, origin: originOf(url).hash, timeout_s: Math.ceil(input.timeout ?? DEFAULT_TIMEOUT_S), due_ms };
     this.#last = plain ? { target: input.target, task } : null;
     return task;
   }

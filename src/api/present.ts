@@ -1,6 +1,16 @@
 // From what is stored to what a caller sees.
 import { ID_PREFIX, taskId } from '../base/id.ts';
-import type { Batch, BatchListItem, BatchOptions, BatchStats, Labels, Notifications, Target, TaskListItem, TaskResult } from '../schema/types.gen.ts';
+import type {
+  Batch,
+  BatchListItem,
+  BatchOptions,
+  BatchStats,
+  Labels,
+  Notifications,
+  Target,
+  TaskListItem,
+  TaskResult,
+} from '../schema/types.gen.ts';
 import type { BatchRow, BatchStatus } from '../store/batches.ts';
 import type { TaskRow } from '../store/listing.ts';
 

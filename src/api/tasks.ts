@@ -98,10 +98,11 @@ export async function retryTask(context: ApiContext, call: Call): Promise<Answer
   const url = typeof head.target === 'string' ? head.target : head.target.url;
   const outcome = await batches.retryTask(context.client, call.account_id, core, index, {
     origin: originOf(url).hash,
-    timeout_s: head.timeout ?? DEFAULT_TIMEOUT_S,
+    timeout_s: Math.ceil(head.timeout ?? DEFAULT_TIMEOUT_S),
   });
   if (outcome === 'missing') throw missing(call);
-  if (outcome === 'state') throw await stateError(context, call, 'Only a failed task of an unfinished batch, or a failed single task, can be retried.');
+  if (outcome === 'state')
+    throw await stateError(context, call, 'Only a failed task of an unfinished batch, or a failed single task, can be retried.');
   return getTask(context, call);
 }
 

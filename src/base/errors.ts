@@ -41,7 +41,7 @@ export interface Fault {
 
 /** The code a caller reads: the row's name, or its `code` where one code has two statuses. */
 export function wireCode(name: ErrorName): string {
-  const row: { code?: string } = ERRORS[name];
+  const row: { text: string; code?: string } = ERRORS[name];
   return row.code ?? name;
 }
 

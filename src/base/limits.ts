@@ -36,4 +36,5 @@ export const RECOVERIES_MAX = 3;
 /** Hours that a batch lives where its creator said nothing. */
 export const DEFAULT_EXPIRATION_H = 24;
 
-if (SEGMENT_TASKS_MAX < PAGE_TASKS || CLAIM_MAX > SETTLE_MAX || SETTLE_FLUSH > SETTLE_MAX) throw new Error('The limits contradict each other.');
+if (SEGMENT_TASKS_MAX < PAGE_TASKS || CLAIM_MAX > SETTLE_MAX || SETTLE_FLUSH > SETTLE_MAX)
+  throw new Error('The limits contradict each other.');

@@ -1,5 +1,5 @@
 // Says every second that this process is alive, and tells its threads what they own when the members change.
-import { limitedLog, type Log } from '../base/log.ts';
+import { type Log, limitedLog } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
 import { beat, type Member } from '../store/members.ts';
 import type { RedisClient } from '../store/script.ts';

@@ -12,10 +12,10 @@
 // An error leaves everything as it was: outcomes stay buffered, and a claim is repeated under its number, since a lost
 // reply means that it may have happened.
 import { backoff_ms } from '../base/backoff.ts';
-import { CLAIM_MAX, SETTLE_DELAY_MS, SETTLE_FLUSH, SETTLE_MAX } from '../base/limits.ts';
 import { monotonicMs } from '../base/clock.ts';
+import { CLAIM_MAX, SETTLE_DELAY_MS, SETTLE_FLUSH, SETTLE_MAX } from '../base/limits.ts';
+import { type Claimed, readActive, type Settlement, type TickReply, type TurnSettings, turn } from '../store/partition.ts';
 import type { RedisClient } from '../store/script.ts';
-import { type Claimed, readActive, type Settlement, type TickReply, turn, type TurnSettings } from '../store/partition.ts';
 
 /** What a pump needs from the thread that runs it. */
 export interface PumpHost {

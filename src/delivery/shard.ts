@@ -1,9 +1,9 @@
 // A callback thread's work: the pumps of the partitions it owns, one budget of calls in flight, one outbound client.
 import { monotonicMs } from '../base/clock.ts';
 import { ID_PREFIX, taskId } from '../base/id.ts';
-import { type LimitedLog, limitedLog, type Log } from '../base/log.ts';
+import { type LimitedLog, type Log, limitedLog } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
-import type { Outcome, RunningCall } from '../outbound/call.ts';
+import type { RunningCall } from '../outbound/call.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import type { Hints } from '../store/hints.ts';
 import { keys } from '../store/keys.ts';
@@ -158,16 +158,7 @@ export class CallbackShard implements Service, PumpHost {
     const spec = specOf(task.head);
     if (spec.valid_until_ms !== null && now_ms >= spec.valid_until_ms) return this.#end(pump, settlementOfExpired(task), 0);
     this.#deps.meter.lag(Math.max(0, now_ms - task.due_ms));
-    // `call` may end before it returns: an address that is refused at once.
-    let running: RunningCall | null = null;
-    let ended = false;
-    const done = (outcome: Outcome): void => {
-      ended = true;
-      if (running !== null) this.#calls.delete(running);
-      const settlement = settlementOf(task, spec, outcome, { now_ms: pump.now_ms(), dice: Math.random() });
-      this.#end(pump, settlement, outcome.duration_ms);
-    };
-    running = this.#deps.outbound.call(
+    const running = this.#deps.outbound.call(
       {
         url: spec.url,
         origin: spec.origin,
@@ -178,12 +169,16 @@ export class CallbackShard implements Service, PumpHost {
         webhook_id: taskId(task.core, task.index),
         attempt: task.attempt,
         batch_id: task.single ? null : ID_PREFIX.batch + task.core,
-        timeout_ms: task.timeout_s * 1000,
+        timeout_ms: spec.timeout_ms,
         secrets,
       },
-      done,
+      (outcome) => {
+        this.#calls.delete(running);
+        const settlement = settlementOf(task, spec, outcome, { now_ms: pump.now_ms(), dice: Math.random() });
+        this.#end(pump, settlement, outcome.duration_ms);
+      },
     );
-    if (!ended) this.#calls.add(running);
+    this.#calls.add(running);
   }
 
   #handBack(pump: Pump, task: Claimed, delay_ms: number): void {

@@ -1,6 +1,7 @@
 // The signing keys of accounts, as a thread knows them: read once, then again when they are a few seconds old.
-import { ACCOUNTS_MAX, SECRETS_TTL_MS } from '../base/limits.ts';
+
 import { monotonicMs } from '../base/clock.ts';
+import { ACCOUNTS_MAX, SECRETS_TTL_MS } from '../base/limits.ts';
 import type { RedisClient } from '../store/script.ts';
 import { secretKey, signingSecrets } from '../store/secrets.ts';
 

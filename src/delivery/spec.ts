@@ -1,5 +1,5 @@
 // What a stored task says about its call, read once for all tasks that share a head.
-import { DEFAULT_RETRY, SPECS_MAX } from '../base/limits.ts';
+import { DEFAULT_RETRY, DEFAULT_TIMEOUT_S, SPECS_MAX } from '../base/limits.ts';
 import type { Method } from '../outbound/call.ts';
 import { timestampMs } from '../schema/formats.ts';
 import type { RetryPolicy, Target } from '../schema/types.gen.ts';
@@ -25,6 +25,8 @@ export interface CallSpec {
   method: Method;
   /** Flat name, value pairs. */
   headers: readonly string[];
+  /** Total deadline of an attempt. */
+  timeout_ms: number;
   retry: Required<RetryPolicy>;
   valid_until_ms: number | null;
 }
@@ -56,6 +58,7 @@ function readSpec(head: TaskHead): CallSpec {
     path: url.pathname + url.search,
     method: target.method ?? 'POST',
     headers: Object.entries(target.headers ?? {}).flat(),
+    timeout_ms: Math.round((head.timeout ?? DEFAULT_TIMEOUT_S) * 1000),
     retry: { ...DEFAULT_RETRY, ...head.retry },
     valid_until_ms: head.valid_until === undefined ? null : timestampMs(head.valid_until),
   };

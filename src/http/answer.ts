@@ -1,6 +1,6 @@
 // What goes out: status lines, header blocks and the error envelope, made once; written in one cork.
-import { type ApiError, ERRORS, wireCode } from '../base/errors.ts';
 import type { QuotaVerdict } from '../api/call.ts';
+import { type ApiError, ERRORS, wireCode } from '../base/errors.ts';
 import type { HttpResponse } from './uws.ts';
 
 /** One finished response, before it is written. */

@@ -8,7 +8,7 @@ import type { Clock } from '../base/clock.ts';
 import { ApiError } from '../base/errors.ts';
 import { accountId } from '../base/id.ts';
 import { isUnavailable } from '../store/errors.ts';
-import { isAccountName, isLive, isTokenText, type Scope, SCOPES, type TokenRecord, tokenHash } from '../store/tokens.ts';
+import { isAccountName, isLive, isTokenText, SCOPES, type Scope, type TokenRecord, tokenHash } from '../store/tokens.ts';
 
 export interface Principal {
   account: string;
@@ -57,7 +57,8 @@ export class Authenticator {
     this.#failures = new FailureLimit(options.failures_per_minute ?? FAILURES_PER_MINUTE, options.clock);
     for (const { account, token } of options.fixed ?? []) {
       if (!isAccountName(account)) throw new Error(`"${account}" cannot be the name of an account: 1 to 64 visible ASCII characters.`);
-      if (token.length < FIXED_LENGTH_MIN) throw new Error(`The access token of account "${account}" must be at least ${FIXED_LENGTH_MIN} characters.`);
+      if (token.length < FIXED_LENGTH_MIN)
+        throw new Error(`The access token of account "${account}" must be at least ${FIXED_LENGTH_MIN} characters.`);
       this.#fixed.set(tokenHash(token), { account, account_id: accountId(account), scope: 'admin' });
     }
   }

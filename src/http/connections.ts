@@ -1,6 +1,6 @@
 // Keeps the process from running out of file descriptors: connections beyond the bound are closed as they come.
 import { readFileSync } from 'node:fs';
-import type { TemplatedApp } from './uws.ts';
+import type { HttpResponse, TemplatedApp } from './uws.ts';
 
 /** The rest is for Redis, callbacks, files and the listening sockets. */
 const SHARE = 0.8;
@@ -20,11 +20,12 @@ export class Connections {
   }
 
   watch(app: TemplatedApp): void {
-    app.filter((res, change) => {
-      this.#open += Number(change);
+    const onChange = (res: HttpResponse, change: unknown): void => {
+      this.#open += Number(change); // 1 or -1
       if (Number(change) > 0 && this.#open > this.#max) res.close();
       else if (this.#open === 0) for (const resolve of this.#waiting.splice(0)) resolve();
-    });
+    };
+    app.filter(onChange);
   }
 
   /** Resolves when all are closed, at the latest after `wait_ms`. */

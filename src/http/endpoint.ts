@@ -11,7 +11,7 @@ import { check } from '../schema/check.ts';
 import { BODY_JSON, parseJson } from '../schema/json.ts';
 import { parseQuery } from '../schema/query.ts';
 import { JSON_TYPE, quotaHeaders, type Reply } from './answer.ts';
-import { allows, type Authenticator } from './auth.ts';
+import { type Authenticator, allows } from './auth.ts';
 import type { BodyReader } from './body.ts';
 import type { Exchange } from './exchange.ts';
 import type { Resource, Route } from './routes.ts';
@@ -145,7 +145,8 @@ async function wholeBody(host: EndpointHost, x: Exchange, reader: BodyReader, ro
   x.restartDeadline();
   if (outcome.ok) return outcome.body;
   if (outcome.reason === 'aborted') return null;
-  if (outcome.reason === 'no_room') throw new ApiError('unavailable', {}, { message: 'Too many request bodies are being read.', retry_after_s: 1 });
+  if (outcome.reason === 'no_room')
+    throw new ApiError('unavailable', {}, { message: 'Too many request bodies are being read.', retry_after_s: 1 });
   throw route.body === null ? invalid([NO_BODY]) : tooLarge(host);
 }
 

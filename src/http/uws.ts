@@ -1,7 +1,7 @@
 // Loads the one build of uWebSockets.js that has a binary for this Node; the other is never touched.
-import { createRequire } from 'node:module';
 import type * as Uws from 'uWebSockets.js';
 import type { TemplatedApp, us_listen_socket } from 'uWebSockets.js';
+import { createRequire } from 'node:module';
 
 export type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js';
 

@@ -1,7 +1,7 @@
 // Batches and their tasks: made, read, listed, changed. Every change is one script; many tasks are staged before it.
 import { randomBytes } from 'node:crypto';
-import { BATCH_RUNS_MAX, STAGE_BYTES_MAX, STAGE_TTL_MS } from '../base/limits.ts';
 import { base62, partitionOf } from '../base/id.ts';
+import { BATCH_RUNS_MAX, STAGE_BYTES_MAX, STAGE_TTL_MS } from '../base/limits.ts';
 import { keys } from './keys.ts';
 import { encodeRecord, encodeRunMap, encodeSegments, type NewSegment, type NewTask, type Run, runsOf } from './records.ts';
 import { execPipeline, type RedisClient } from './script.ts';
@@ -94,21 +94,24 @@ export async function createBatch(client: RedisClient, batch: NewBatch): Promise
     pipeline.pexpire(key, STAGE_TTL_MS);
     bytes += segment.bytes;
   }
-  batchCreate.queue(pipeline, { meta: keys.partition(partition) }, {
-    core,
-    account: batch.account_id,
-    doc: batch.doc,
-    total: tasks.length,
-    last_bytes: segments.at(-1)?.bytes ?? 0,
-    expiration_ms: batch.expiration_ms,
-    expires_from_ms: batch.expires_from_ms,
-    movable: batch.movable ? 1 : 0,
-    hold: batch.hold ? 1 : 0,
-    parts,
-  });
+  batchCreate.queue(
+    pipeline,
+    { meta: keys.partition(partition) },
+    {
+      core,
+      account: batch.account_id,
+      doc: batch.doc,
+      total: tasks.length,
+      last_bytes: segments.at(-1)?.bytes ?? 0,
+      expiration_ms: batch.expiration_ms,
+      expires_from_ms: batch.expires_from_ms,
+      movable: batch.movable ? 1 : 0,
+      hold: batch.hold ? 1 : 0,
+      parts,
+    },
+  );
   const replies = await execPipeline(client, pipeline);
-  throwFirst(replies);
-  const [made, created_ms] = replies.at(-1)?.[1] as [number, number];
+  const [made, created_ms] = lastOf(replies) as [number, number];
   if (made === 0) throw new StageLost();
   return created_ms;
 }
@@ -182,19 +185,29 @@ export async function addTasks(client: RedisClient, add: AddTasks): Promise<AddO
     parts.push(0);
   }
   parts.push(...flatRuns(runs), add.task_keys.length, ...add.task_keys);
-  batchAdd.queue(pipeline, { meta: keys.partition(partition) }, {
-    core: add.core,
-    account: add.account_id,
-    op: add.operation,
-    total: tasks.length,
-    expires_from_ms: add.expires_from_ms,
-    expiration_ms: add.expiration_ms,
-    parts,
-  });
+  batchAdd.queue(
+    pipeline,
+    { meta: keys.partition(partition) },
+    {
+      core: add.core,
+      account: add.account_id,
+      op: add.operation,
+      total: tasks.length,
+      expires_from_ms: add.expires_from_ms,
+      expiration_ms: add.expiration_ms,
+      parts,
+    },
+  );
   const replies = await execPipeline(client, pipeline);
-  throwFirst(replies);
-  const [outcome, status, total, completed, failed, cancelled, updated_ms, first] = replies.at(-1)?.[1] as [
-    string, BatchStatus, number, number, number, number, number, number,
+  const [outcome, status, total, completed, failed, cancelled, updated_ms, first] = lastOf(replies) as [
+    string,
+    BatchStatus,
+    number,
+    number,
+    number,
+    number,
+    number,
+    number,
   ];
   switch (outcome) {
     case 'added':
@@ -225,7 +238,10 @@ export async function cancelBatch(client: RedisClient, account_id: string, core:
 
 /** Lets a held batch end; also where it was not held. False where the account has no such batch. */
 export async function releaseBatch(client: RedisClient, account_id: string, core: string, keep: Keep): Promise<boolean> {
-  return (await batchRelease.call(client, { meta: keys.partition(partitionOf(core)) }, { core, account: account_id, keep_ms: keep.keep_ms })) === 1;
+  return (
+    (await batchRelease.call(client, { meta: keys.partition(partitionOf(core)) }, { core, account: account_id, keep_ms: keep.keep_ms })) ===
+    1
+  );
 }
 
 /** Which of these task idempotency keys (hashed) the batch has. */
@@ -241,13 +257,17 @@ export async function createTasks(
   task: { partition: number; core: string; account_id: string; operation: string; tasks: readonly NewTask[] },
 ): Promise<{ core: string; first: number; created_ms: number }> {
   const runs = runsOf(task.tasks, 0, task.tasks.length, Number.POSITIVE_INFINITY);
-  const [core, first, created_ms] = await taskCreate.call(client, { meta: keys.partition(task.partition) }, {
-    core: task.core,
-    account: task.account_id,
-    op: task.operation,
-    total: task.tasks.length,
-    parts: [task.tasks.length, ...task.tasks.map((t) => encodeRecord(t, false)), ...flatRuns(runs)],
-  });
+  const [core, first, created_ms] = await taskCreate.call(
+    client,
+    { meta: keys.partition(task.partition) },
+    {
+      core: task.core,
+      account: task.account_id,
+      op: task.operation,
+      total: task.tasks.length,
+      parts: [task.tasks.length, ...task.tasks.map((t) => encodeRecord(t, false)), ...flatRuns(runs)],
+    },
+  );
   return { core, first, created_ms };
 }
 
@@ -303,4 +323,12 @@ function readBases(packed: Buffer): number[] {
 /** The first error among replies becomes the caller's: nothing after it counts. */
 export function throwFirst(replies: readonly (readonly [Error | null, unknown])[]): void {
   for (const [error] of replies) if (error !== null) throw error;
+}
+
+/** The reply to the last command of a pipeline that went through whole. */
+function lastOf(replies: readonly (readonly [Error | null, unknown])[]): unknown {
+  throwFirst(replies);
+  const last = replies.at(-1);
+  if (last === undefined) throw new Error('a pipeline without commands has no reply');
+  return last[1];
 }

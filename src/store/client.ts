@@ -6,8 +6,8 @@
 //   link silent       a socket that owes answers and says nothing for 4 s is closed and replaced
 //
 // So a call that failed may have run, also a little later. Scripts are written to be harmless twice.
-import { Cluster, type ClusterOptions, Redis, type RedisOptions as AnyRedisOptions } from 'ioredis';
-import { limitedLog, type Log } from '../base/log.ts';
+import { type RedisOptions as AnyRedisOptions, Cluster, type ClusterOptions, Redis } from 'ioredis';
+import { type Log, limitedLog } from '../base/log.ts';
 import { type ConnectionSpec, describe, type Host } from './address.ts';
 import { StoreRefused } from './errors.ts';
 import type { RedisClient } from './script.ts';
@@ -65,8 +65,7 @@ export function createClient(spec: ConnectionSpec, options: ClientOptions, overr
 /** A connection to one server that tries once, is not waited for and answers also while it is loading: for checks and probes. */
 export function createProbe(spec: ConnectionSpec, host: Host | null = null): Redis {
   const once: RedisOptions = { lazyConnect: true, retryStrategy: null, enableReadyCheck: false, maxRetriesPerRequest: 0 };
-  const options =
-    spec.kind === 'cluster' ? { ...nodeOptions(spec, 'probe'), ...(host ?? spec.nodes[0]) } : redisOptions(spec, 'probe');
+  const options = spec.kind === 'cluster' ? { ...nodeOptions(spec, 'probe'), ...(host ?? spec.nodes[0]) } : redisOptions(spec, 'probe');
   const sentinel: RedisOptions = spec.kind === 'sentinel' ? { sentinelRetryStrategy: () => null } : {};
   const probe = new Redis({ ...options, ...sentinel, ...once });
   probe.on('error', () => {}); // The command that finds the link dead says so.
@@ -114,7 +113,10 @@ function redisOptions(spec: Exclude<ConnectionSpec, { kind: 'cluster' }>, role: 
   return { ...shared, ...(spec.path === null ? { host: spec.host, port: spec.port } : { path: spec.path }) };
 }
 
-function clusterOptions(spec: Extract<ConnectionSpec, { kind: 'cluster' }>, role: string): Omit<ClusterOptions, 'redisOptions'> & { redisOptions: RedisOptions } {
+function clusterOptions(
+  spec: Extract<ConnectionSpec, { kind: 'cluster' }>,
+  role: string,
+): Omit<ClusterOptions, 'redisOptions'> & { redisOptions: RedisOptions } {
   return {
     redisOptions: nodeOptions(spec, role),
     scaleReads: 'master',

@@ -65,12 +65,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
 }
 
 /** A thread's own store on what the main thread opened and checked. */
-export async function joinStore(options: {
-  connection: ConnectionSpec;
-  partitions: number;
-  log: Log;
-  role: string;
-}): Promise<Store> {
+export async function joinStore(options: { connection: ConnectionSpec; partitions: number; log: Log; role: string }): Promise<Store> {
   const { connection, partitions, log, role } = options;
   const client = await openConnection(connection, { role, log });
   return makeStore(client, connection, partitions, log, role, async () => {});
@@ -128,7 +123,8 @@ async function settlePartitions(client: RedisClient, configured: number, log: Lo
   if (!Number.isInteger(partitions) || partitions < 1 || partitions > PARTITIONS_MAX) {
     throw new StoreRefused(`Redis holds "${stored}" as the number of partitions (${meta}): it must be 1 to ${PARTITIONS_MAX}.`);
   }
-  if (partitions !== configured) log.info({ configured, stored: partitions }, 'SLUICE_PARTITIONS differs from the stored number, which holds');
+  if (partitions !== configured)
+    log.info({ configured, stored: partitions }, 'SLUICE_PARTITIONS differs from the stored number, which holds');
   return partitions;
 }
 

@@ -5,7 +5,7 @@
 // starter that is late by any time cannot make a number that was taken before. There is nothing to unlock after a kill.
 //
 // A process is known by its id and its start time, since ids are used again. The directory must not be shared by hosts.
-import { linkSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { linkSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 const NAME = /^owner\.(\d{1,15})$/;
@@ -27,7 +27,7 @@ export function takeOwnership(dir: string): Ownership | null {
       const mine = join(dir, `owner.${last + 1}`);
       if (!linkNew(draft, mine)) continue;
       removeBelow(dir, last + 1);
-      return { release: () => writeFileSync(mine, '{}', { mode: 0o600 }) };
+      return { release: () => release(mine) };
     }
     throw new Error(`cannot take ${dir}: other processes are starting and ending there all the time`);
   } finally {
@@ -92,6 +92,16 @@ function linkNew(from: string, to: string): boolean {
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return false;
     throw error;
+  }
+}
+
+/** A directory that was removed meanwhile has no owner either. */
+function release(file: string): void {
+  try {
+    writeFileSync(file, '{}', { flag: 'r+', mode: 0o600 });
+    truncateSync(file, 2);
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error;
   }
 }
 

@@ -8,7 +8,21 @@
 // In the directory: appendonlydir/ (the data), redis.log, redis.pid, redis.sock, owner.<n>; redis.socket names the
 // socket where this directory's path is too long for one.
 import { type ChildProcess, spawn } from 'node:child_process';
-import { accessSync, closeSync, constants, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, readlinkSync, realpathSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import {
+  accessSync,
+  closeSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  readlinkSync,
+  realpathSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir, totalmem } from 'node:os';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import { Redis } from 'ioredis';
@@ -39,7 +53,10 @@ const LOG_TAIL_BYTES = 2_000;
 const POLL_MS = 20;
 const WATCH_MS = 250;
 const PROBE_TIMEOUT_MS = 1_000;
+/** For a server that runs without answering: it may be stuck on its disk. */
 const MUTE_WAIT_MS = 10_000;
+/** For one without a socket: it may have been started this moment. */
+const UNBOUND_WAIT_MS = 1_000;
 const GUEST_WAIT_MS = 10_000;
 const STOP_WAIT_MS = 60_000;
 const PROGRESS_LOG_MS = 5_000;
@@ -49,7 +66,8 @@ const STEADY_MS = 30_000;
 /** Of the memory this process may use. Admission stops below it, before the system's OOM killer comes. */
 const MEMORY_SHARE = 0.5;
 
-const INSTALL = 'Run "make setup", or install it with your package manager (Debian and Ubuntu: apt-get install redis-server; macOS: brew install redis), or set SLUICE_REDIS_URL.';
+const INSTALL =
+  'Run "make setup", or install it with your package manager (Debian and Ubuntu: apt-get install redis-server; macOS: brew install redis), or set SLUICE_REDIS_URL.';
 
 /** Throws StoreRefused where the server cannot be run. Resolves when it answers. */
 export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded> {
@@ -144,12 +162,14 @@ class Keeper {
   /** Process id of a server of this directory. One that runs but no longer listens is ended first. */
   async #findRunning(): Promise<number | null> {
     const noted = this.#notedPid();
-    const give_up_ms = this.#clock() + MUTE_WAIT_MS;
+    const give_up_ms = this.#clock() + (existsSync(this.#socket) ? MUTE_WAIT_MS : UNBOUND_WAIT_MS);
     do {
       const answer = await probe(this.#socket);
       if (answer !== 'silent') {
         if (answer.dir !== null && answer.dir !== this.#dir) {
-          throw new StoreRefused(`The socket ${this.#socket} belongs to a Redis that keeps its data in ${answer.dir}, not in ${this.#dir}.`);
+          throw new StoreRefused(
+            `The socket ${this.#socket} belongs to a Redis that keeps its data in ${answer.dir}, not in ${this.#dir}.`,
+          );
         }
         const pid = answer.pid ?? noted;
         if (pid !== null) return pid;
@@ -161,7 +181,9 @@ class Keeper {
     this.#attach(noted);
     process.kill(noted, 'SIGTERM');
     if (await this.#gone(MUTE_WAIT_MS)) return null;
-    throw new StoreRefused(`A redis-server (process ${noted}) holds ${this.#dir}, does not answer and does not end. End it, then start again.`);
+    throw new StoreRefused(
+      `A redis-server (process ${noted}) holds ${this.#dir}, does not answer and does not end. End it, then start again.`,
+    );
   }
 
   #notedPid(): number | null {
@@ -257,7 +279,10 @@ class Keeper {
     if (this.#pid !== null) {
       this.#failures = this.#clock() - this.#up_since_ms >= STEADY_MS ? 1 : this.#failures + 1;
       const wait_ms = backoff_ms(this.#failures, RESTART, Math.random);
-      this.#log.error({ pid: this.#pid, wait_ms: Math.round(wait_ms), tail: this.#logTail() }, 'the embedded redis ended by itself; starting it again');
+      this.#log.error(
+        { pid: this.#pid, wait_ms: Math.round(wait_ms), tail: this.#logTail() },
+        'the embedded redis ended by itself; starting it again',
+      );
       this.#pid = null;
       return wait_ms;
     }
@@ -345,7 +370,12 @@ interface Answer {
 /** Who answers on this socket. INFO works while the data is loading; CONFIG does too. */
 async function probe(socket: string): Promise<Answer | 'silent'> {
   const options = { path: socket, lazyConnect: true, retryStrategy: null, enableReadyCheck: false, maxRetriesPerRequest: 0 };
-  const redis = new Redis({ ...options, connectTimeout: PROBE_TIMEOUT_MS, commandTimeout: PROBE_TIMEOUT_MS, connectionName: 'sluice-keeper' });
+  const redis = new Redis({
+    ...options,
+    connectTimeout: PROBE_TIMEOUT_MS,
+    commandTimeout: PROBE_TIMEOUT_MS,
+    connectionName: 'sluice-keeper',
+  });
   redis.on('error', () => {});
   try {
     const info = await redis.info();

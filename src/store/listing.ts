@@ -1,7 +1,8 @@
 // Lists of an account's batches over all partitions, and of a batch's tasks.
-import { BATCH_FIELDS, type BatchRow, readBatch, throwFirst, toRow } from './batches.ts';
+
 import { partitionOf } from '../base/id.ts';
 import { PAGE_TASKS } from '../base/limits.ts';
+import { BATCH_FIELDS, type BatchRow, readBatch, throwFirst, toRow } from './batches.ts';
 import { keys } from './keys.ts';
 import { decodePage, type StoredTask } from './records.ts';
 import type { RedisClient } from './script.ts';
@@ -29,7 +30,9 @@ export async function listBatches(
   const from = page.offset > READ_OFFSET_MAX ? await findOffset(client, filled, page.offset) : { max_ms: Infinity, skip: page.offset };
   const need = from.skip + page.limit;
   const parts = await Promise.all(
-    filled.map((key) => client.zrange(key, from.max_ms === Infinity ? '+inf' : from.max_ms, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, need, 'WITHSCORES')),
+    filled.map((key) =>
+      client.zrange(key, from.max_ms === Infinity ? '+inf' : from.max_ms, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, need, 'WITHSCORES'),
+    ),
   );
   const places = parts.flatMap(toPlaces).sort(newestFirst).slice(from.skip, need);
   return { total, rows: await readRows(client, account_id, places) };
@@ -196,7 +199,14 @@ async function readTasks(
     const byte = states[index - states_from] ?? STATE.queued;
     const status = statusOf(byte, batch);
     const waiting = byte === STATE.queued || byte === STATE.retrying;
-    rows.push({ ...stored, core: batch.core, index, status, expired: waiting && status === 'failed', result: readResult(value(`r${index - base}`)) });
+    rows.push({
+      ...stored,
+      core: batch.core,
+      index,
+      status,
+      expired: waiting && status === 'failed',
+      result: readResult(value(`r${index - base}`)),
+    });
   }
   return rows;
 }

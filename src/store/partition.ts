@@ -91,7 +91,11 @@ export async function turn(client: RedisClient, partition: number, settings: Tur
     replies = await execPipeline(client, pipeline);
   } catch (error) {
     const failed = error instanceof Error ? error : new Error(String(error));
-    return { settled: request.settlements.length > 0 ? failed : null, tick: request.tick ? failed : null, claimed: request.claim ? failed : null };
+    return {
+      settled: request.settlements.length > 0 ? failed : null,
+      tick: request.tick ? failed : null,
+      claimed: request.claim ? failed : null,
+    };
   }
   let at = 0;
   const next = <T>(asked: boolean, read: (reply: unknown) => T): T | Error | null => {
@@ -126,8 +130,19 @@ function readTick(reply: unknown): TickReply {
 }
 
 type RunReply = [
-  core: Buffer, account: Buffer, from: number, to: number, attempt: number, recoveries: number, timeout_s: number, due_ms: number,
-  flow: Buffer, base: number, first_page: number, single: number, pages: (Buffer | null)[],
+  core: Buffer,
+  account: Buffer,
+  from: number,
+  to: number,
+  attempt: number,
+  recoveries: number,
+  timeout_s: number,
+  due_ms: number,
+  flow: Buffer,
+  base: number,
+  first_page: number,
+  single: number,
+  pages: (Buffer | null)[],
 ];
 
 function readClaimed(reply: unknown): { now_ms: number; more: boolean; tasks: Claimed[] } {
@@ -156,16 +171,27 @@ function readRun(run: RunReply, tasks: Claimed[]): void {
     }
     const stored = page[local & ((1 << PAGE_SHIFT) - 1)];
     if (stored === undefined) continue; // not in its segment: the self-audit hands it back
-    tasks.push({ ...stored, member: `${core},${index}${tail}`, core, index, single: single === 1, account_id, attempt, recoveries, timeout_s, due_ms });
+    tasks.push({
+      ...stored,
+      member: `${core},${index}${tail}`,
+      core,
+      index,
+      single: single === 1,
+      account_id,
+      attempt,
+      recoveries,
+      timeout_s,
+      due_ms,
+    });
   }
 }
 
 /** What Redis thinks that this holder has in flight; at most `max` names. */
 export async function readActive(client: RedisClient, partition: number, holder: string, max: number): Promise<string[]> {
-  return client.zrange(keys.active(partition, holder), 0, max - 1);
+  return client.zrange(keys.active(partition, holder), 0, String(max - 1));
 }
 
 /** Makes the keys that scripts declare, so that they exist for ever. */
 export async function preparePartitions(client: RedisClient, partitions: number): Promise<void> {
-  await Promise.all(Array.from({ length: partitions }, (_, p) => client.hsetnx(keys.partition(p), 'n', p)));
+  await Promise.all(Array.from({ length: partitions }, (_, p) => client.hsetnx(keys.partition(p), 'n', String(p))));
 }

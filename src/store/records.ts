@@ -14,6 +14,7 @@ export interface NewTask {
   payload: Buffer | null;
   /** Hash of the target's origin; with the account it names the flow. */
   origin: string;
+  /** The total deadline of an attempt, rounded up: what the lease is made from. */
   timeout_s: number;
   /** When it may run, ms since the epoch; 0 = now. */
   due_ms: number;

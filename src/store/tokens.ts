@@ -148,7 +148,11 @@ export async function revokeToken(redis: RedisClient, id: string, now_ms: number
   const record = hash === undefined ? null : await lookupToken(redis, hash);
   if (hash === undefined || record === null || record.revoked_at_ms !== null) return record;
   const key = keys.token(hash);
-  const replies = await redis.multi().hset(key, 'revoked_at', now_ms).pexpireat(key, now_ms + KEEP_MS).exec();
+  const replies = await redis
+    .multi()
+    .hset(key, 'revoked_at', now_ms)
+    .pexpireat(key, now_ms + KEEP_MS)
+    .exec();
   for (const [error] of replies ?? []) if (error !== null) throw error;
   return { ...record, revoked_at_ms: now_ms };
 }

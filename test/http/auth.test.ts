@@ -88,11 +88,17 @@ describe('authentication', () => {
     const good = issue();
     await check(good);
     for (let i = 0; i < 3; i++) await assert.rejects(check(newTokenText()), isError('unauthorized'));
-    await assert.rejects(check('junk'), (error) => error instanceof ApiError && error.row === 'rate_limited' && (error.retry_after_s ?? 0) >= 1);
+    await assert.rejects(
+      check('junk'),
+      (error) => error instanceof ApiError && error.row === 'rate_limited' && (error.retry_after_s ?? 0) >= 1,
+    );
     const asked = state.lookups;
     await assert.rejects(check(newTokenText()), isError('rate_limited'));
     assert.equal(state.lookups, asked);
-    await assert.rejects(check('junk', () => '127.0.0.2'), isError('unauthorized'));
+    await assert.rejects(
+      check('junk', () => '127.0.0.2'),
+      isError('unauthorized'),
+    );
     state.now_ms += 3_000;
     assert.equal((await check(good)).account, 'acme');
     state.now_ms += 60_000;
@@ -117,7 +123,10 @@ describe('authentication', () => {
   });
 
   it('knows which scope includes which', () => {
-    assert.deepEqual([allows('read', 'write'), allows('write', 'read'), allows('admin', 'admin'), allows('write', 'admin')], [false, true, true, false]);
+    assert.deepEqual(
+      [allows('read', 'write'), allows('write', 'read'), allows('admin', 'admin'), allows('write', 'admin')],
+      [false, true, true, false],
+    );
     assert.deepEqual([isBearer('Bearer a', 'a'), isBearer('Bearer b', 'a'), isBearer('a', 'a')], [true, false, false]);
   });
 });

@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import http from 'node:http';
 import { describe, it } from 'node:test';
 import type { Call } from '../../src/api/call.ts';
-import { newTokenText } from '../../src/store/tokens.ts';
 import { Authenticator } from '../../src/http/auth.ts';
+import { newTokenText } from '../../src/store/tokens.ts';
 import { ADMIN, gate, head, openDoor } from './door.ts';
 
 const JSON_TYPE = { 'content-type': 'application/json' };
@@ -95,7 +95,10 @@ describe('a request body', () => {
     connection.socket.write(`${head('POST /v1/batches', { ...JSON_TYPE, 'content-length': 1_000 })}{"tasks":`);
     connection.socket.destroy();
     while (door.records.length === 0) await new Promise(setImmediate);
-    assert.deepEqual(door.records.map(({ route, status }) => [route, status]), [['createBatch', 499]]);
+    assert.deepEqual(
+      door.records.map(({ route, status }) => [route, status]),
+      [['createBatch', 499]],
+    );
     assert.equal(door.calls.length, 0);
   });
 
@@ -148,7 +151,10 @@ describe('a request body', () => {
     while (door.records.length === 0) await new Promise(setImmediate);
     working.open();
     assert.equal((await door.ask('GET', '/healthz')).status, 200);
-    assert.deepEqual(door.records.map(({ status }) => status), [499, 200]);
+    assert.deepEqual(
+      door.records.map(({ status }) => status),
+      [499, 200],
+    );
   });
 
   it('that nobody reads is swallowed, and the connection goes on', async () => {
@@ -157,6 +163,6 @@ describe('a request body', () => {
     connection.socket.write(`${head('GET /healthz', { 'content-length': 5 })}hello${head('GET /readyz')}`);
     await connection.until(/"redis":"ok"/);
     connection.socket.write(`${head('POST /v1/nothing', { 'content-length': 5 })}hello${head('GET /healthz')}`);
-    assert.match(await connection.until(/"not_found"[^]*"status":"ok"\}$/), /404 Not Found/);
+    assert.match(await connection.until(/"not_found"[\s\S]*"status":"ok"\}$/), /404 Not Found/);
   });
 });

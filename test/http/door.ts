@@ -4,9 +4,9 @@ import { once } from 'node:events';
 import http from 'node:http';
 import net from 'node:net';
 import { after } from 'node:test';
-import { type Api, type Answer, type Call, HANDLERS, type Handler, type HandlerName } from '../../src/api/call.ts';
-import { createLog } from '../../src/base/log.ts';
+import { type Answer, type Api, type Call, HANDLERS, type Handler, type HandlerName } from '../../src/api/call.ts';
 import { newCore, taskId } from '../../src/base/id.ts';
+import { createLog } from '../../src/base/log.ts';
 import { Authenticator } from '../../src/http/auth.ts';
 import { type RequestRecord, type ServerOptions, startServer } from '../../src/http/serve.ts';
 import { newTokenText, type Scope, tokenHash } from '../../src/store/tokens.ts';
@@ -144,7 +144,9 @@ async function dial(port: number): Promise<Dialed> {
 
 /** Head of a raw request, with everything that each needs. */
 export function head(line: string, headers: Record<string, string | number> = {}): string {
-  const lines = Object.entries({ host: 'sluice', authorization: `Bearer ${ADMIN}`, ...headers }).map(([name, value]) => `${name}: ${value}\r\n`);
+  const lines = Object.entries({ host: 'sluice', authorization: `Bearer ${ADMIN}`, ...headers }).map(
+    ([name, value]) => `${name}: ${value}\r\n`,
+  );
   return `${line} HTTP/1.1\r\n${lines.join('')}\r\n`;
 }
 

@@ -3,14 +3,17 @@ import { describe, it } from 'node:test';
 import { ADMIN, BATCH, gate, head, openDoor, READ, refused, TASK, TASKS } from './door.ts';
 
 const door = await openDoor({
-    metrics_token: 'metrics-token',
-    api: {
-      getBatch: ({ params }) => ({ body: { id: params['batch_id'], text: 'häppy' } }),
-      createBatch: ({ body }) => ({ body: { seen: String((body as { tasks: { payload: unknown }[] }).tasks[0]?.payload) }, headers: { 'Idempotent-Replayed': 'true' } }),
-      listBatches: ({ query }) => ({ body: { query } }),
-      getTask: () => ({ status: 200, body: Buffer.from('{"ready":1.0}') }),
-    },
-  });
+  metrics_token: 'metrics-token',
+  api: {
+    getBatch: ({ params }) => ({ body: { id: params['batch_id'], text: 'häppy' } }),
+    createBatch: ({ body }) => ({
+      body: { seen: String((body as { tasks: { payload: unknown }[] }).tasks[0]?.payload) },
+      headers: { 'Idempotent-Replayed': 'true' },
+    }),
+    listBatches: ({ query }) => ({ body: { query } }),
+    getTask: () => ({ status: 200, body: Buffer.from('{"ready":1.0}') }),
+  },
+});
 
 describe('the front door', () => {
   it('hands a call to its endpoint and sends what that returns', async () => {
@@ -79,7 +82,7 @@ describe('the front door', () => {
     assert.deepEqual((await door.ask('GET', '/readyz', { token: null })).json, { status: 'ok', checks: { redis: 'ok' } });
     const document = (await door.ask('GET', '/openapi.json', { token: null })).json as { openapi: string; paths: object };
     assert.equal(document.openapi, '3.1.0');
-    assert.equal(Object.keys(document.paths).length, 10);
+    assert.equal(Object.keys(document.paths).length, 11);
     assert.equal((await door.ask('GET', '/metrics', { token: null })).status, 401);
     assert.equal((await door.ask('GET', '/metrics', { token: ADMIN })).status, 401);
     const metrics = await door.ask('GET', '/metrics', { token: 'metrics-token' });
@@ -96,7 +99,10 @@ describe('the front door', () => {
     const connection = await door.dial();
     connection.socket.write(head('GET /healthz') + head('GET /v1/nothing') + head('GET /readyz'));
     const text = await connection.until(/"redis":"ok"/);
-    assert.deepEqual([...text.matchAll(/HTTP\/1.1 (\d+)/g)].map(([, status]) => status), ['200', '404', '200']);
+    assert.deepEqual(
+      [...text.matchAll(/HTTP\/1.1 (\d+)/g)].map(([, status]) => status),
+      ['200', '404', '200'],
+    );
   });
 
   it('takes headers of 16 KiB', async () => {
@@ -106,7 +112,12 @@ describe('the front door', () => {
   });
 
   it('survives nonsense, and tells clients of other protocols to go', async () => {
-    for (const bytes of ['\x00\x01\x02\r\n\r\n', 'GET / HTTP/1.0\r\nhost: x\r\n\r\n', head('POST /v1/batches', { 'content-length': 'x' }), 'GET /healthz HTTP/1.1\r\n\r\n']) {
+    for (const bytes of [
+      '\x00\x01\x02\r\n\r\n',
+      'GET / HTTP/1.0\r\nhost: x\r\n\r\n',
+      head('POST /v1/batches', { 'content-length': 'x' }),
+      'GET /healthz HTTP/1.1\r\n\r\n',
+    ]) {
       const connection = await door.dial();
       connection.socket.write(bytes);
       await connection.closed;
@@ -126,7 +137,10 @@ describe('the front door', () => {
       ['unmatched', 'OTHER', 404, 0, true],
     ]);
     assert.ok(door.records.every(({ duration_ms }) => duration_ms >= 0 && duration_ms < 5_000));
-    assert.deepEqual(door.records.map(({ account_id }) => account_id?.length), [10, 10, undefined]);
+    assert.deepEqual(
+      door.records.map(({ account_id }) => account_id?.length),
+      [10, 10, undefined],
+    );
   });
 
   it('answers 503 when an endpoint takes longer than a request may', async () => {
@@ -152,7 +166,13 @@ describe('the front door', () => {
     for (;;) {
       const next = await door.dial();
       next.socket.write(head('GET /healthz'));
-      if (await next.until(/200 OK/).then(() => true, () => false)) break;
+      if (
+        await next.until(/200 OK/).then(
+          () => true,
+          () => false,
+        )
+      )
+        break;
     }
   });
 });

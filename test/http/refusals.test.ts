@@ -5,32 +5,41 @@ import { newTokenText } from '../../src/store/tokens.ts';
 import { ADMIN, BATCH, openDoor, READ, refused, TASK, TASKS } from './door.ts';
 
 const door = await openDoor({
-    precheck: {
-      addTasks: async ({ params }) => {
-        if (params['batch_id'] !== BATCH) throw new ApiError('batch_not_found', { batch_id: params['batch_id'] });
-      },
+  precheck: {
+    addTasks: async ({ params }) => {
+      if (params['batch_id'] !== BATCH) throw new ApiError('batch_not_found', { batch_id: params['batch_id'] });
     },
-    quota: async (route) =>
-      route.quota === 'batch_add'
-        ? { granted: false, policy: 'batch-add', limit: 60, window_s: 60, remaining: 0, reset_s: 11.2 }
-        : { granted: true, policy: 'batch-create', limit: 100, window_s: 60, remaining: 57, reset_s: 12 },
-    max_body_bytes: 1000,
-    api: {
-      getBatch: () => {
-        throw new Error('a bug with a secret in it');
-      },
-      getTask: () => {
-        throw new Error('Connection is closed.');
-      },
-      cancelBatch: () => {
-        throw new ApiError('batch_state_invalid', { batch_id: BATCH, status: 'failed' });
-      },
+  },
+  quota: async (route) =>
+    route.quota === 'batch_add'
+      ? { granted: false, policy: 'batch-add', limit: 60, window_s: 60, remaining: 0, reset_s: 11.2 }
+      : { granted: true, policy: 'batch-create', limit: 100, window_s: 60, remaining: 57, reset_s: 12 },
+  max_body_bytes: 1000,
+  api: {
+    getBatch: () => {
+      throw new Error('a bug with a secret in it');
     },
-  });
+    getTask: () => {
+      throw new Error('Connection is closed.');
+    },
+    cancelBatch: () => {
+      throw new ApiError('batch_state_invalid', { batch_id: BATCH, status: 'failed' });
+    },
+  },
+});
 
 describe('refusals', () => {
   it('answers 404 for a path that is nothing', async () => {
-    for (const path of ['/', '/v1', '/v1/batches/', '//v1/batches', '/v1/nothing', '/v2/batches', `/v1/batches/${BATCH}/x`, '/v1/batches/%E0%A4%A']) {
+    for (const path of [
+      '/',
+      '/v1',
+      '/v1/batches/',
+      '//v1/batches',
+      '/v1/nothing',
+      '/v2/batches',
+      `/v1/batches/${BATCH}/x`,
+      '/v1/batches/%E0%A4%A',
+    ]) {
       assert.deepEqual(refused(await door.ask('GET', path, { token: null })), { status: 404, code: 'not_found', details: {} }, path);
     }
   });
@@ -44,7 +53,15 @@ describe('refusals', () => {
   });
 
   it('answers 401 with WWW-Authenticate, whatever is wrong with the token', async () => {
-    for (const authorization of ['', 'Basic YTpi', 'Bearer', `Bearer ${ADMIN} x`, `Bearer${ADMIN}`, `Bearer ${newTokenText()}`, 'Bearer slk_junk']) {
+    for (const authorization of [
+      '',
+      'Basic YTpi',
+      'Bearer',
+      `Bearer ${ADMIN} x`,
+      `Bearer${ADMIN}`,
+      `Bearer ${newTokenText()}`,
+      'Bearer slk_junk',
+    ]) {
       const response = await door.ask('GET', '/v1/batches/nonsense', { token: null, headers: { authorization } });
       assert.deepEqual(refused(response), { status: 401, code: 'unauthorized', details: {} }, authorization);
       assert.equal(response.headers['www-authenticate'], 'Bearer');
@@ -111,7 +128,10 @@ describe('refusals', () => {
   });
 
   it('lists all that is wrong with query, headers and body at once', async () => {
-    const response = await door.ask('POST', '/v1/tasks?dry=1', { body: { target: 7, paylod: 1 }, headers: { 'idempotency-key': 'with space' } });
+    const response = await door.ask('POST', '/v1/tasks?dry=1', {
+      body: { target: 7, paylod: 1 },
+      headers: { 'idempotency-key': 'with space' },
+    });
     const { code, details } = refused(response);
     assert.equal(code, 'validation_error');
     const paths = (details['errors'] as { path: string; message: string }[]).map(({ path }) => path).sort();
@@ -126,7 +146,8 @@ describe('refusals', () => {
   });
 
   it('takes no body but {} where an endpoint has none', async () => {
-    for (const body of ['', '{}', ' { } \n']) assert.equal((await door.ask('POST', `/v1/tasks/${TASK}/cancel`, { body })).status, 200, body);
+    for (const body of ['', '{}', ' { } \n'])
+      assert.equal((await door.ask('POST', `/v1/tasks/${TASK}/cancel`, { body })).status, 200, body);
     for (const body of ['{"a":1}', '[]', 'x', ' '.repeat(1025)]) {
       const answer = refused(await door.ask('POST', `/v1/tasks/${TASK}/cancel`, { body: body }));
       assert.equal(answer.status, body.length > 1000 ? 413 : 400, body);
@@ -134,8 +155,15 @@ describe('refusals', () => {
   });
 
   it('refuses other kinds of content, charsets and encodings', async () => {
-    const send = async (headers: Record<string, string>) => (await door.ask('POST', '/v1/batches', { body: JSON.stringify(TASKS), headers })).status;
-    for (const type of ['application/json', 'Application/JSON', 'application/json; charset=utf-8', 'application/json;charset="UTF-8"', 'application/json; x=y']) {
+    const send = async (headers: Record<string, string>) =>
+      (await door.ask('POST', '/v1/batches', { body: JSON.stringify(TASKS), headers })).status;
+    for (const type of [
+      'application/json',
+      'Application/JSON',
+      'application/json; charset=utf-8',
+      'application/json;charset="UTF-8"',
+      'application/json; x=y',
+    ]) {
       assert.equal(await send({ 'content-type': type }), 201, type);
     }
     for (const type of ['text/plain', 'application/jsonx', 'application/json; charset=latin1', 'application/x-www-form-urlencoded', '']) {

@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { after, test } from 'node:test';
+import { afterEach, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Redis } from 'ioredis';
 import { createLog } from '../../src/base/log.ts';
@@ -15,6 +15,12 @@ import { endProcess, until } from '../helpers/redis.ts';
 
 const KEEPER = fileURLToPath(new URL('../helpers/keeper.ts', import.meta.url));
 const log = createLog({ level: 'silent' });
+
+/** What a test has opened; undone in reverse order. */
+const undo: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const each of undo.splice(0).reverse()) await each();
+});
 
 test('an embedded redis is private, append-only, and ends with its owner', async () => {
   const dir = dataDir();
@@ -180,7 +186,7 @@ test('a redis that cannot start says why', async () => {
 
 function dataDir(): string {
   const dir = realpathSync(mkdtempSync(join(tmpdir(), 'sluice-data-')));
-  after(() => {
+  undo.push(() => {
     for (const pid of serversIn(dir)) process.kill(pid, 'SIGKILL');
     rmSync(dir, { recursive: true, force: true });
   });
@@ -189,13 +195,13 @@ function dataDir(): string {
 
 async function start(data_dir: string): Promise<Embedded> {
   const embedded = await startEmbedded({ data_dir, log });
-  after(() => embedded.stop());
+  undo.push(() => embedded.stop());
   return embedded;
 }
 
 async function keeper(dir: string): Promise<{ child: ChildProcess; socket: string }> {
   const child = spawn(process.execPath, ['--import', 'tsx', KEEPER, dir], { stdio: ['ignore', 'pipe', 'inherit'] });
-  after(() => endProcess(child, 'SIGKILL'));
+  undo.push(() => endProcess(child, 'SIGKILL'));
   for await (const line of createInterface({ input: child.stdout })) {
     const said = JSON.parse(line) as { socket?: string; refused?: string };
     assert.equal(said.refused, undefined);
@@ -207,7 +213,7 @@ async function keeper(dir: string): Promise<{ child: ChildProcess; socket: strin
 function client(path: string): Redis {
   const redis = new Redis({ path, maxRetriesPerRequest: 1 });
   redis.on('error', () => {});
-  after(() => redis.disconnect());
+  undo.push(() => redis.disconnect());
   return redis;
 }
 

@@ -38,7 +38,8 @@ describe('access tokens', () => {
     assert.deepEqual(await lookupToken(redis, tokenHash(text)), record);
     assert.equal(await lookupToken(redis, tokenHash(newTokenText())), null);
     for (const key of await redis.keys('*')) {
-      const stored = key + ((await redis.type(key)) === 'hash' ? JSON.stringify(await redis.hgetall(key)) : (await redis.smembers(key)).join());
+      const stored =
+        key + ((await redis.type(key)) === 'hash' ? JSON.stringify(await redis.hgetall(key)) : (await redis.smembers(key)).join());
       assert.ok(!stored.includes(text.slice(4, 20)));
     }
   });
@@ -47,10 +48,13 @@ describe('access tokens', () => {
     const first = await createToken(redis, { account: 'listed', scope: 'read', expires_in_ms: HOUR_MS, now_ms: NOW_MS });
     const second = await createToken(redis, { account: 'listed', scope: 'admin', expires_in_ms: null, now_ms: NOW_MS + 1 });
     const listed = await listTokens(redis, 'listed');
-    assert.deepEqual(listed.map(({ id, scope, expires_at_ms }) => [id, scope, expires_at_ms]), [
-      [first.record.id, 'read', NOW_MS + HOUR_MS],
-      [second.record.id, 'admin', null],
-    ]);
+    assert.deepEqual(
+      listed.map(({ id, scope, expires_at_ms }) => [id, scope, expires_at_ms]),
+      [
+        [first.record.id, 'read', NOW_MS + HOUR_MS],
+        [second.record.id, 'admin', null],
+      ],
+    );
     const all = (await listTokens(redis, null)).map(({ id }) => id);
     assert.ok(all.includes(first.record.id) && new Set(all).size === all.length);
     assert.deepEqual(await listTokens(redis, 'nobody'), []);
@@ -77,7 +81,14 @@ describe('access tokens', () => {
 
   it('are revoked by an id that names one, and no other', async () => {
     const { record } = await createToken(redis, { account: 'acme', scope: 'read', expires_in_ms: null, now_ms: NOW_MS });
-    for (const id of ['', 'tok_', record.id.slice(0, -1), `${record.id}x`, `${record.id.slice(0, -4)}0000`, record.id.replace('tok_', 'tuk_')]) {
+    for (const id of [
+      '',
+      'tok_',
+      record.id.slice(0, -1),
+      `${record.id}x`,
+      `${record.id.slice(0, -4)}0000`,
+      record.id.replace('tok_', 'tuk_'),
+    ]) {
       assert.equal(await revokeToken(redis, id, NOW_MS), null);
     }
   });
