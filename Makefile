@@ -47,6 +47,7 @@ format: ## Put the style right where a machine can
 test: setup check ## Check, then all tests; each file has its own Redis
 	@$(call run-tests,find test -name '*.test.ts')
 
+test/full: TEST_MS_MAX := 900000
 test/full: setup check ## The same, and the long ones
 	@$(call run-tests,find test -name '*.test.ts' -o -path 'test/full/*.full.ts')
 
@@ -80,7 +81,7 @@ fingerprint = find src docs -type f \( -name '*.gen.*' -o -path 'docs/*' \) -exe
 define run-tests
 mkdir -p .make; files=$$($(1) | sort); \
 if [ -z "$$files" ]; then echo 'No test files found.' >&2; exit 1; fi; \
-code=0; node --import tsx --test --test-concurrency=2 --test-timeout=300000 \
+code=0; node --import tsx --test --test-concurrency=2 --test-timeout=$(or $(TEST_MS_MAX),180000) \
   --test-reporter=spec --test-reporter-destination=stdout \
   --test-reporter=./scripts/slowest-files.js --test-reporter-destination=.make/slowest \
   $$files || code=$$?; \

@@ -59,14 +59,24 @@ local function entry_read(entry)
     recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
 end
 
--- What an attempt in flight is called in `active:<holder>`; everything that is needed to queue it again.
+-- What is in flight is named in `active:<holder>` by all that is needed to queue it again:
+-- `core,from,to,attempt,recoveries,timeout_s,flow`. Tasks that start for the first time share one name as a range; each
+-- later start has a name of its own. So a byte `p` (first start) belongs to one range for ever, and a byte `P` (a later
+-- start) to one name at a time: whoever is asked about a range finds in the bytes what is still in flight of it.
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+end
+
 local function member_read(member)
-  local core, i, attempt, recoveries, timeout_s, flow =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  local core, from, to, attempt, recoveries, timeout_s, flow =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
   if not core then return nil end
-  return { core = core, i = tonumber(i), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
+  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
     timeout_s = tonumber(timeout_s), flow = flow }
 end
+
+-- The pattern of a byte that is in flight under this name.
+local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
 
 -- The same account and origin in another class.
 local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end

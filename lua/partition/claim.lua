@@ -12,14 +12,14 @@
 -- @arg   budget    int     tasks at most
 -- @arg   grace_ms  int     lease beyond a task's own total deadline
 -- @arg   now_ms    now     this shard's clock
--- @reply [number, number, unknown[]]   this shard's time; 1 where more may be ready; of each run: core, account, from, to, attempt, recoveries, timeout_s, due_ms, flow, segment base, first page, 1 of a tray, pages
+-- @reply [number, number, unknown[]]   this shard's time; 1 where more may be ready; of each run: name in active, core, account, from, to, attempt, recoveries, due_ms, segment base, first page, 1 of a tray, pages
 -- @cost  O(budget + visits), visits at most 96
 -- @include lib/batch
 -- @include lib/delayed
 
 local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND = 48, 96, 16, 250
 local visits = 0
-local runs, active, starts = {}, {}, {}
+local runs, active, starts, saved = {}, {}, {}, {}
 
 -- The pages that hold tasks from..to of one segment.
 local function pages_of(b, base, from, to)
@@ -30,23 +30,22 @@ local function pages_of(b, base, from, to)
   return call('HMGET', segment_key(b, base), unpack(fields, 1, #fields))
 end
 
-local function add_run(b, base, from, to, attempt, recoveries, timeout_s, due_ms, flow)
-  runs[#runs + 1] = { b.core, b.a, from, to, attempt, recoveries, timeout_s, due_ms, flow, base,
-    math.floor((from - base) / PAGE_TASKS), b.s == 'tray' and 1 or 0, pages_of(b, base, from, to) }
+local function add_run(b, ref, member, base, from, to, due_ms)
+  runs[#runs + 1] = { member, b.core, b.a, from, to, ref.attempt, ref.recoveries, due_ms, base, math.floor((from - base) / PAGE_TASKS),
+    b.s == 'tray' and 1 or 0, pages_of(b, base, from, to) }
 end
 
 local function replay()
   local saved = call('HGET', root .. 'claims', holder)
-  if not saved or string.match(saved, '^(%d+);') ~= string.format('%.0f', call_no) then return false end
-  for core, base, from, to, attempt, recoveries, timeout_s, due_ms, flow in
-    string.gmatch(saved, '(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+);') do
-    local b = batch_load(core)
-    if b then
-      for i = tonumber(from), tonumber(to) do
-        local member = string.format('%s,%.0f,%s,%s,%s,%s', core, i, attempt, recoveries, timeout_s, flow)
-        if call('ZSCORE', root .. 'active:' .. holder, member) then
-          add_run(b, tonumber(base), i, i, tonumber(attempt), tonumber(recoveries), tonumber(timeout_s), tonumber(due_ms), flow)
-        end
+  if not saved or string.match(saved, '^(%d+) ') ~= string.format('%.0f', call_no) then return false end
+  for member, due_ms in string.gmatch(saved, '(%S+)@(%d+)') do
+    local ref = member_read(member)
+    local b = ref and batch_load(ref.core)
+    if b and call('ZSCORE', root .. 'active:' .. holder, member) then
+      local states = call('GETRANGE', b.key .. ':s', ref.from, ref.to)
+      local base = segment_bounds(b, ref.from)
+      for first, after in string.gmatch(states, '()' .. member_byte(ref) .. '+()') do
+        add_run(b, ref, member, base, ref.from + first - 1, ref.from + after - 2, tonumber(due_ms))
       end
     end
   end
@@ -55,20 +54,18 @@ end
 
 if replay() then return { now_ms, 1, runs } end
 
--- Puts tasks from..to of a live batch in flight.
-local function start(b, base, from, to, entry, flow)
-  local attempt = entry.attempts + 1
-  local deadline_ms = now_ms + entry.timeout_s * 1000 + grace_ms
-  local head, tail = b.core .. ',', string.format(',%.0f,%.0f,%.0f,%s', attempt, entry.recoveries, entry.timeout_s, flow)
-  for i = from, to do
-    active[#active + 1] = deadline_ms
-    active[#active + 1] = head .. string.format('%.0f', i) .. tail
-  end
-  starts[#starts + 1] = { b.key .. ':s', from, to - from + 1 }
+-- Puts tasks from..to of a live batch in flight under one name.
+local function start(b, base, from, to, entry, flow, byte)
+  local ref = { attempt = entry.attempts + 1, recoveries = entry.recoveries }
+  local member = member_of(b.core, from, to, ref.attempt, ref.recoveries, entry.timeout_s, flow)
+  active[#active + 1] = now_ms + entry.timeout_s * 1000 + grace_ms
+  active[#active + 1] = member
+  starts[#starts + 1] = { b.key .. ':s', from, string.rep(byte, to - from + 1) }
+  saved[#saved + 1] = member .. '@' .. string.format('%.0f', entry.due_ms)
   b.r = b.r + to - from + 1
   b.dirty = true
   if b.s == 'pending' then b.s = 'processing' end
-  add_run(b, base, from, to, attempt, entry.recoveries, entry.timeout_s, entry.due_ms, flow)
+  add_run(b, ref, member, base, from, to, entry.due_ms)
   return to - from + 1
 end
 
@@ -80,12 +77,17 @@ local function take_range(b, entry, chunk, flow)
   to = math.min(entry.to, segment_end, base + math.ceil((to - base + 1) / PAGE_TASKS) * PAGE_TASKS - 1)
   local states = call('GETRANGE', b.key .. ':s', entry.from, to)
   if #states < to - entry.from + 1 then return redis.error_reply('TRYAGAIN a part of this batch is not here') end
-  local started = 0
-  if not string.find(states, '[^qr]') then
-    started = start(b, base, entry.from, to, entry, flow)
-  else
-    for first, waiting, after in string.gmatch(states, '()([qr]+)()') do
-      started = started + start(b, base, entry.from + first - 1, entry.from + after - 2, entry, flow)
+  local started, at = 0, 1
+  while true do
+    local first = string.find(states, '[qr]', at)
+    if not first then break end
+    local waiting = string.sub(states, first, first)
+    at = string.find(states, waiting == 'q' and '[^q]' or '[^r]', first) or #states + 1
+    local start_from, start_to = entry.from + first - 1, entry.from + at - 2
+    if waiting == 'q' then
+      started = started + start(b, base, start_from, start_to, entry, flow, 'p')
+    else
+      for i = start_from, start_to do started = started + start(b, base, i, i, entry, flow, 'P') end
     end
   end
   return started, to + 1
@@ -193,7 +195,7 @@ rings_put()
 queue_write()
 rings_trim()
 for i = 1, #active, 1000 do call('ZADD', written[1], unpack(active, i, math.min(i + 999, #active))) end
-for _, s in ipairs(starts) do call('SETRANGE', s[1], s[2], string.rep('p', s[3])) end
+for _, s in ipairs(starts) do call('SETRANGE', s[1], s[2], s[3]) end
 for _, b in ipairs(batches_loaded) do
   if b.dirty and b.s == b.s_was then
     call('HSET', b.key, 'r', b.r, 'v', b.v + 1)
@@ -202,11 +204,7 @@ for _, b in ipairs(batches_loaded) do
 end
 batch_save(now_ms)
 if #runs > 0 then
-  local saved = { string.format('%.0f;', call_no) }
-  for _, run in ipairs(runs) do
-    saved[#saved + 1] = string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f,%s;', run[1], run[10], run[3], run[4], run[5], run[6], run[7], run[8], run[9])
-  end
-  call('HSET', written[2], holder, table.concat(saved))
+  call('HSET', written[2], holder, string.format('%.0f ', call_no) .. table.concat(saved, ' '))
   call('HSETNX', written[3], holder, now_ms)
 end
 return { now_ms, (left <= 0 or visits >= VISITS_MAX or #plans_made > 0) and 1 or 0, runs }

@@ -1,7 +1,9 @@
--- Counts outcomes of attempts, each once: only those whose reference is still in flight for this holder at their
--- attempt number. What was reaped, settled or handed back before is passed over, so a repeated call is harmless.
+-- Counts outcomes of attempts, each once: only of tasks that are still in flight under the name that this holder has.
 --
--- An outcome is `c` completed, `f` failed for good, `r` to be tried again at a time, `b` handed back uncounted.
+-- Outcomes come in groups, one for each name in `active:<holder>`, as runs of neighbours. A group is counted whole or
+-- not at all: where one of its tasks is not in flight under that name any more (reaped, settled or handed back before),
+-- the reply shows what is, and the caller asks again with that. So a repeated call is harmless.
+-- Outcomes: `c` completed, `f` failed for good, `r` to be tried again, `b` handed back uncounted.
 -- A retry of a task whose batch ended meanwhile does not happen: its last outcome is final.
 --
 -- @flags allow-oom
@@ -10,98 +12,130 @@
 -- @arg   keep_ms   int     how long a finished batch stays
 -- @arg   tray_keep_ms int  how long a finished tray stays
 -- @arg   now_ms    now     this shard's clock
--- @rest  outcomes          of each: member as in active:<holder>, outcome, delay_ms (of `r` and `b`), result (opaque, '' = none)
--- @reply [number, number, number, string]   this shard's time; outcomes counted; first due ms among what was delayed, 0 where none; one digit an outcome, 1 counted
--- @cost  O(outcomes)
+-- @rest  parts             of each group: name; runs: count, then (from, tasks, outcome) of each; results: count, then (field, records) of each; delays: count, then (task, delay_ms) of each `r` and `b`
+-- @reply [number, number, string[]]   this shard's time; first due ms among what was delayed, 0 where none; of each group '' counted, '-' name gone, else its tasks' state bytes
+-- @cost  O(runs + pages + delays)
 -- @include lib/batch
 -- @include lib/delayed
+-- @include lib/results
 
 local active = root .. 'active:' .. holder
-local members = {}
-for i = 1, #outcomes, 4 do members[#members + 1] = outcomes[i] end
-local held = {}
-for i = 1, #members, 1000 do
-  local part = call('ZMSCORE', active, unpack(members, i, math.min(i + 999, #members)))
-  for j = 1, #part do held[i + j - 1] = part[j] end
-end
+local flags, seen, gone, marks, results, touched = {}, {}, {}, {}, {}, {}
 
-local removed, marks, results, seen = {}, {}, {}, {}
-local counted = {}
-
--- Neighbours with the same outcome become one write.
-local function mark(b, i, state)
-  local last = marks[#marks]
-  if last and last.b == b and last.state == state and last.from + last.count == i then
-    last.count = last.count + 1
-  else
-    marks[#marks + 1] = { b = b, state = state, from = i, count = 1 }
+-- Reads one group; returns it and where the next begins.
+local function group_read(at)
+  local group = { name = parts[at], runs = {}, results = {}, delays = {} }
+  local function list(into, width)
+    local count = tonumber(parts[at + 1])
+    at = at + 1
+    for _ = 1, count do
+      local item = {}
+      for k = 1, width do item[k] = parts[at + k] end
+      into[#into + 1] = item
+      at = at + width
+    end
   end
+  list(group.runs, 3)
+  list(group.results, 2)
+  list(group.delays, 2)
+  return group, at + 1
 end
 
-local function result_of(b, i, text)
-  local base = segment_bounds(b, i)
-  local key = segment_key(b, base)
-  local fields = results[key]
-  if not fields then
-    fields = {}
-    results[key] = fields
+-- Whether every task of the group is in flight under its name; how many of the name's tasks are.
+local function in_flight(group, ref, states)
+  local byte = member_byte(ref)
+  local _, flying = string.gsub(states, byte, '')
+  local settled = 0
+  for _, run in ipairs(group.runs) do
+    local first = tonumber(run[1]) - ref.from + 1
+    local part = string.sub(states, first, first + tonumber(run[2]) - 1)
+    local _, found = string.gsub(part, byte, '')
+    if found < tonumber(run[2]) then return nil end
+    settled = settled + found
   end
-  fields[#fields + 1] = 'r' .. string.format('%.0f', i - base)
-  fields[#fields + 1] = string.format('%.0f ', now_ms) .. text
+  return settled, flying
 end
 
-local function settle(member, outcome, delay_ms, result)
-  local ref = member_read(member)
-  local b = batch_load(ref.core)
-  if not b then return end
-  b.r = b.r - 1
-  b.dirty = true
-  if not batch_live(b) and outcome == 'b' then
-    -- Never began, and its batch is over: it ends as the rest of its batch did.
-    if b.s == 'cancelled' then b.x = b.x + 1 else b.f = b.f + 1 end
-    mark(b, ref.i, b.s == 'cancelled' and 'x' or 'f')
-  elseif outcome == 'b' then
-    local attempts = ref.attempt - 1
-    mark(b, ref.i, attempts == 0 and 'q' or 'r')
-    local due_ms = now_ms + delay_ms
-    enqueue(now_ms, due_ms, ref.flow, entry_of(ref.core, ref.i, ref.i, attempts, ref.recoveries, ref.timeout_s, due_ms))
-  elseif outcome == 'r' and batch_live(b) then
-    mark(b, ref.i, 'r')
-    result_of(b, ref.i, result)
-    local due_ms = now_ms + delay_ms
-    enqueue(now_ms, due_ms, flow_as('r', ref.flow), entry_of(ref.core, ref.i, ref.i, ref.attempt, ref.recoveries, ref.timeout_s, due_ms))
-  else
-    if outcome == 'c' then b.c = b.c + 1 else b.f = b.f + 1 end
-    mark(b, ref.i, outcome == 'c' and 'c' or 'f')
-    result_of(b, ref.i, result)
+-- What a run of outcomes makes of the counters; returns the byte that its tasks get.
+local function count_run(b, outcome, tasks)
+  b.r = b.r - tasks
+  if (outcome == 'r' or outcome == 'b') and batch_live(b) then return 'r' end
+  if outcome == 'c' then
+    b.c = b.c + tasks
+    return 'c'
   end
-  batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms)
+  -- What never began in a batch that was cancelled meanwhile ends as the rest of it did.
+  if outcome == 'b' and b.s == 'cancelled' then
+    b.x = b.x + tasks
+    return 'x'
+  end
+  b.f = b.f + tasks
+  return 'f'
 end
 
-for k = 1, #members do
-  local p = (k - 1) * 4
-  if held[k] and not seen[members[k]] then
-    seen[members[k]] = true
-    removed[#removed + 1] = members[k]
-    counted[k] = '1'
-    settle(members[k], outcomes[p + 2], tonumber(outcomes[p + 3]), outcomes[p + 4])
-  else
-    counted[k] = '0'
-  end
+local function queue_again(b, ref, outcome, i, delay_ms)
+  local due_ms = now_ms + delay_ms
+  local attempts = outcome == 'b' and ref.attempt - 1 or ref.attempt
+  local flow = outcome == 'b' and ref.flow or flow_as('r', ref.flow)
+  enqueue(now_ms, due_ms, flow, entry_of(ref.core, i, i, attempts, ref.recoveries, ref.timeout_s, due_ms))
 end
+
+local function result_write(b, ref, base, field, records)
+  local segment = segment_key(b, base)
+  local fields = results[segment] or {}
+  results[segment] = fields
+  local before = fields[field] or call('HGET', segment, field) or ''
+  if ref.attempt > 1 and #before > 0 then before = results_without(before, (string.byte(records))) end
+  fields[field] = before .. records
+end
+
+local function settle(group)
+  local ref = member_read(group.name)
+  local b = ref and batch_load(ref.core)
+  if seen[group.name] or not b or not call('ZSCORE', active, group.name) then return '-' end
+  local states = call('GETRANGE', b.key .. ':s', ref.from, ref.to)
+  local settled, flying = in_flight(group, ref, states)
+  if not settled then return states end
+  seen[group.name] = true
+  local outcomes = {}
+  for _, run in ipairs(group.runs) do
+    local from, tasks = tonumber(run[1]), tonumber(run[2])
+    for i = from, from + tasks - 1 do outcomes[i] = run[3] end
+    marks[#marks + 1] = { b.key .. ':s', from, string.rep(count_run(b, run[3], tasks), tasks) }
+  end
+  if batch_live(b) then
+    for _, delay in ipairs(group.delays) do
+      local i = tonumber(delay[1])
+      queue_again(b, ref, outcomes[i], i, tonumber(delay[2]))
+    end
+  end
+  local base = segment_bounds(b, ref.from)
+  for _, result in ipairs(group.results) do result_write(b, ref, base, result[1], result[2]) end
+  if settled == flying then gone[#gone + 1] = group.name end
+  touched[b] = true
+  return ''
+end
+
+local at = 1
+while at <= #parts do
+  local group
+  group, at = group_read(at)
+  flags[#flags + 1] = settle(group)
+end
+for b in pairs(touched) do batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms) end
 
 batch_touch()
 queue_touch()
 local written = {}
-for _, m in ipairs(marks) do written[#written + 1] = m.b.key .. ':s' end
-for key in pairs(results) do written[#written + 1] = key end
+for _, mark in ipairs(marks) do written[#written + 1] = mark[1] end
+for segment in pairs(results) do written[#written + 1] = segment end
 touch(written)
 
-for i = 1, #removed, 1000 do call('ZREM', active, unpack(removed, i, math.min(i + 999, #removed))) end
-for _, m in ipairs(marks) do call('SETRANGE', m.b.key .. ':s', m.from, m.count == 1 and m.state or string.rep(m.state, m.count)) end
-for key, fields in pairs(results) do
-  for i = 1, #fields, 1000 do call('HSET', key, unpack(fields, i, math.min(i + 999, #fields))) end
+for i = 1, #gone, 1000 do call('ZREM', active, unpack(gone, i, math.min(i + 999, #gone))) end
+for _, mark in ipairs(marks) do call('SETRANGE', mark[1], mark[2], mark[3]) end
+for segment, fields in pairs(results) do
+  for field, text in pairs(fields) do call('HSET', segment, field, text) end
 end
 batch_save(now_ms)
 queue_write()
-return { now_ms, #removed, delays_first() or 0, table.concat(counted) }
+return { now_ms, delays_first() or 0, flags }

@@ -14,9 +14,10 @@
 -- @arg   recoveries_max int a task whose holders died this often fails
 -- @arg   now_ms     now     this shard's clock
 -- @reply [number, number, number, number, number, number, number, number]   this shard's time; next time something is due here, 0 unknown; 1 where more is due now; promoted; expired batches; recovered; deleted batches; 1 where work is ready
--- @cost  O(200) due references, 50 batches, 200 recovered, 500 segments deleted
+-- @cost  O(200) due references, 50 batches, 200 recovered ranges, 500 segments deleted
 -- @include lib/batch
 -- @include lib/delayed
+-- @include lib/results
 
 local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX = 200, 50, 200, 500
 local more = 0
@@ -47,26 +48,42 @@ end
 local reaped, gone, recovered = {}, {}, 0
 local marks_state, results = {}, {}
 
+local function lose(b, ref, from, to, recoveries)
+  local base = segment_bounds(b, from)
+  local segment = segment_key(b, base)
+  written[#written + 1] = segment
+  results[segment] = results[segment] or {}
+  local json = string.format('[%.0f,%.0f,%.0f,null,null,"worker_lost","The process that ran this task was lost %.0f times."]',
+    now_ms, ref.attempt, recoveries, recoveries)
+  for i = from, to do
+    local place = (i - base) % 16
+    local field = result_field(i - base)
+    local before = results[segment][field] or call('HGET', segment, field) or ''
+    results[segment][field] = results_without(before, place) .. result_record(place, json)
+  end
+end
+
+-- Gives back what is still in flight under a name: to the queue, or to the end where this happened too often.
 local function recover(name, member)
   local ref = member_read(member)
   reaped[#reaped + 1] = { root .. 'active:' .. name, member }
   written[#written + 1] = root .. 'active:' .. name
   local b = ref and batch_load(ref.core)
   if not b then return end
-  recovered = recovered + 1
-  b.r = b.r - 1
-  b.dirty = true
+  local states = call('GETRANGE', b.key .. ':s', ref.from, ref.to)
   local recoveries = ref.recoveries + 1
-  if not batch_live(b) or recoveries >= recoveries_max then
-    b.f = b.f + 1
-    marks_state[#marks_state + 1] = { b.key .. ':s', ref.i, 'f' }
-    local base = segment_bounds(b, ref.i)
-    results[#results + 1] = { segment_key(b, base), 'r' .. string.format('%.0f', ref.i - base),
-      string.format('%.0f [%.0f,%.0f,null,null,"worker_lost","The process that ran this task was lost %.0f times."]', now_ms, ref.attempt, recoveries, recoveries) }
-    written[#written + 1] = segment_key(b, base)
-  else
-    marks_state[#marks_state + 1] = { b.key .. ':s', ref.i, 'r' }
-    ready_push(flow_as('r', ref.flow), entry_of(ref.core, ref.i, ref.i, ref.attempt, recoveries, ref.timeout_s, now_ms))
+  local over = not batch_live(b) or recoveries >= recoveries_max
+  for first, after in string.gmatch(states, '()' .. member_byte(ref) .. '+()') do
+    local from, to = ref.from + first - 1, ref.from + after - 2
+    recovered = recovered + to - from + 1
+    b.r = b.r - (to - from + 1)
+    marks_state[#marks_state + 1] = { b.key .. ':s', from, string.rep(over and 'f' or 'r', to - from + 1) }
+    if over then
+      b.f = b.f + to - from + 1
+      lose(b, ref, from, to, recoveries)
+    else
+      ready_push(flow_as('r', ref.flow), entry_of(ref.core, from, to, ref.attempt, recoveries, ref.timeout_s, now_ms))
+    end
   end
   written[#written + 1] = b.key .. ':s'
   batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms)
@@ -154,7 +171,9 @@ for i = 1, #gone do
   call('HDEL', written[3], gone[i])
 end
 for _, m in ipairs(marks_state) do call('SETRANGE', m[1], m[2], m[3]) end
-for _, r in ipairs(results) do call('HSET', r[1], r[2], r[3]) end
+for segment, fields in pairs(results) do
+  for field, text in pairs(fields) do call('HSET', segment, field, text) end
+end
 if #due > 0 then call('ZREM', written[4], unpack(due, 1, #due)) end
 if #orphans > 0 then call('ZREM', written[5], unpack(orphans, 1, #orphans)) end
 batch_save(now_ms)

@@ -11,6 +11,7 @@
 -- @cost  O(1)
 -- @include lib/batch
 -- @include lib/delayed
+-- @include lib/results
 
 local b = batch_load(core)
 if not b or b.a ~= account or b.s == 'deleted' or index >= b.n then return 'missing' end
@@ -22,11 +23,14 @@ b.dirty = true
 ready_push('f:' .. account .. ':' .. origin, entry_of(core, index, index, 0, 0, timeout_s, now_ms))
 local base = segment_bounds(b, index)
 local segment = segment_key(b, base)
-touch({ segment })
+local field = result_field(index - base)
+local before = call('HGET', segment, field) or ''
+touch({ segment, b.key .. ':s' })
 batch_touch()
 queue_touch()
-call('SETRANGE', b.key .. ':s', index, 'q')
-call('HDEL', segment, 'r' .. string.format('%.0f', index - base))
+-- `r`: this start has a name of its own, since the first one's range may still be in flight.
+call('SETRANGE', b.key .. ':s', index, 'r')
+call('HSET', segment, field, results_without(before, (index - base) % 16))
 batch_save(now_ms)
 queue_write()
 ring_bell()

@@ -107,14 +107,14 @@ const BATCH_EXPIRED = { code: 'batch_expired', message: 'The batch expired befor
 /** A task as JSON bytes: its payload goes out as it came in. `batch_id` is null for a single task. */
 export function taskBytes(row: TaskRow, batch: BatchRow): Buffer {
   const head = JSON.parse(row.head.toString()) as Head;
-  const { attempts, result } = resultOf(row);
+  const { attempts, ended_ms, result } = resultOf(row);
   const item: Omit<TaskListItem, 'batch_id'> & { batch_id: string | null } = {
     id: taskId(row.core, row.index),
     batch_id: batch.status === null ? null : ID_PREFIX.batch + row.core,
     status: row.status,
     target: maskTarget(head.target),
     created_at: timestamp(head.at ?? batch.created_ms),
-    ...(row.status === 'completed' && row.result !== null ? { completed_at: timestamp(row.result.at_ms) } : {}),
+    ...(row.status === 'completed' && ended_ms !== null ? { completed_at: timestamp(ended_ms) } : {}),
     attempts,
     ...(head.rate_limiter === undefined ? {} : { rate_limiter: head.rate_limiter }),
     ...(result === null ? {} : { result }),
@@ -124,17 +124,20 @@ export function taskBytes(row: TaskRow, batch: BatchRow): Buffer {
   return Buffer.concat([Buffer.from(`${json.slice(0, -1)},"payload":`), row.payload, Buffer.from('}')]);
 }
 
-type Stored = [number, number, number | null, number | null, string?, string?, string?];
+/** As delivery/verdict.ts writes it. */
+type Stored = [number, number, number, number | null, number | null, string?, string?, string?];
 
-function resultOf(row: TaskRow): { attempts: number; result: TaskResult | null } {
+function resultOf(row: TaskRow): { attempts: number; ended_ms: number | null; result: TaskResult | null } {
   const running = row.status === 'processing' ? 1 : 0;
   if (row.result === null) {
-    return { attempts: running, result: row.expired ? { status_code: null, duration_ms: 0, error: BATCH_EXPIRED } : null };
+    const result = row.expired ? { status_code: null, duration_ms: 0, error: BATCH_EXPIRED } : null;
+    return { attempts: running, ended_ms: null, result };
   }
-  const [attempts, , status_code, duration_ms, code, message, excerpt] = JSON.parse(row.result.json) as Stored;
+  const [ended_ms, attempts, , status_code, duration_ms, code, message, excerpt] = JSON.parse(row.result) as Stored;
   const error = code ? { code, message: message ?? '' } : null;
   return {
     attempts: attempts + running,
+    ended_ms,
     result: {
       status_code,
       duration_ms: duration_ms ?? 0,

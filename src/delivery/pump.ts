@@ -14,7 +14,15 @@
 import { backoff_ms } from '../base/backoff.ts';
 import { monotonicMs } from '../base/clock.ts';
 import { CLAIM_MAX, SETTLE_DELAY_MS, SETTLE_FLUSH, SETTLE_MAX } from '../base/limits.ts';
-import { type Claimed, readActive, type Settlement, type TickReply, type TurnSettings, turn } from '../store/partition.ts';
+import {
+  type Claimed,
+  readActive,
+  type Settlement,
+  type SettleReply,
+  type TickReply,
+  type TurnSettings,
+  turn,
+} from '../store/partition.ts';
 import type { RedisClient } from '../store/script.ts';
 
 /** What a pump needs from the thread that runs it. */
@@ -45,8 +53,9 @@ export class Pump {
   readonly #client: RedisClient;
   readonly #settings: PumpSettings;
   readonly #host: PumpHost;
-  /** Members in flight here, from their claim until their settlement was answered. */
-  readonly in_flight = new Set<string>();
+  /** Tasks in flight here by the name of their flight, from their claim until their settlement was answered. */
+  readonly #flights = new Map<string, number>();
+  #in_flight = 0;
   #outcomes: Settlement[] = [];
   #first_outcome_ms = 0;
   #claiming = false;
@@ -93,7 +102,7 @@ export class Pump {
 
   /** Whether nothing is in flight and nothing waits to be settled. */
   get empty(): boolean {
-    return this.in_flight.size === 0 && this.#outcomes.length === 0 && !this.#running;
+    return this.#in_flight === 0 && this.#outcomes.length === 0 && !this.#running;
   }
 
   /** Resolves when nothing is in flight and every outcome was answered. */
@@ -151,17 +160,21 @@ export class Pump {
 
   /** Whether an audit could find nothing: no claim was tried since the last one. */
   get quiet(): boolean {
-    return this.in_flight.size === 0 && this.#strangers.size === 0 && !this.#claimed_since_audit;
+    return this.#in_flight === 0 && this.#strangers.size === 0 && !this.#claimed_since_audit;
   }
 
   /** Holds what Redis thinks is in flight here against what is, and hands back what nobody runs. Twice seen is sure. */
   async audit(): Promise<number> {
     this.#claimed_since_audit = false;
-    const members = await readActive(this.#client, this.partition, this.#settings.holder, ACTIVE_MAX);
-    const strangers = new Set(members.filter((member) => !this.in_flight.has(member)));
-    const sure = [...strangers].filter((member) => this.#strangers.has(member));
-    this.#strangers = strangers;
-    for (const member of sure) this.settle({ member, verdict: 'b', delay_ms: 0, result: '' });
+    const active = await readActive(this.#client, this.partition, this.#settings.holder, ACTIVE_MAX);
+    const strangers = active.filter(({ flight }) => !this.#flights.has(flight.name));
+    const sure = strangers.filter(({ flight }) => this.#strangers.has(flight.name));
+    this.#strangers = new Set(strangers.map(({ flight }) => flight.name));
+    for (const { flight, from, to } of sure) {
+      this.#flights.set(flight.name, to - from + 1);
+      this.#in_flight += to - from + 1;
+      for (let index = from; index <= to; index++) this.settle({ flight, index, verdict: 'b', delay_ms: 0, result: '' });
+    }
     return sure.length;
   }
 
@@ -181,7 +194,7 @@ export class Pump {
     if (began_ms < this.#pause_until_ms) return false;
     const settlements = this.#outcomes.splice(0, SETTLE_MAX);
     const tick = began_ms >= this.#next_tick_ms;
-    const places = this.#claiming && this.#ready ? this.#host.reserve(CLAIM_MAX, PLACES_MIN - this.in_flight.size) : 0;
+    const places = this.#claiming && this.#ready ? this.#host.reserve(CLAIM_MAX, PLACES_MIN - this.#in_flight) : 0;
     if (settlements.length === 0 && !tick && places === 0) return false;
     if (places > 0) this.#claimed_since_audit = true;
     const reply = await turn(this.#client, this.partition, this.#settings, {
@@ -212,11 +225,25 @@ export class Pump {
     return this.#outcomes.length >= SETTLE_FLUSH || ticked?.more === true || (claimed !== null && this.#ready);
   }
 
-  #settled(settlements: readonly Settlement[], reply: { first_due_ms: number; now_ms: number }): void {
-    for (const { member } of settlements) this.in_flight.delete(member);
+  #settled(settlements: readonly Settlement[], reply: SettleReply): void {
     this.#clock(reply.now_ms);
-    if (settlements.some((s) => (s.verdict === 'b' || s.verdict === 'r') && s.delay_ms === 0)) this.#ready = true;
+    const left = new Set(reply.left);
+    let again = false;
+    for (const settlement of settlements) {
+      if (left.has(settlement)) continue;
+      this.#landed(settlement.flight.name);
+      again ||= (settlement.verdict === 'b' || settlement.verdict === 'r') && settlement.delay_ms === 0;
+    }
+    if (left.size > 0) this.#outcomes.unshift(...left);
+    if (again) this.#ready = true;
     if (reply.first_due_ms > 0) this.#next_tick_ms = Math.min(this.#next_tick_ms, reply.first_due_ms - this.#offset_ms);
+  }
+
+  #landed(name: string): void {
+    this.#in_flight -= 1;
+    const left = (this.#flights.get(name) ?? 1) - 1;
+    if (left === 0) this.#flights.delete(name);
+    else this.#flights.set(name, left);
   }
 
   #ticked(reply: TickReply): void {
@@ -232,7 +259,8 @@ export class Pump {
     this.#call_no += 1;
     const { tasks } = reply;
     this.#ready = reply.more || tasks.length >= places;
-    for (const task of tasks) this.in_flight.add(task.member);
+    for (const { flight } of tasks) this.#flights.set(flight.name, (this.#flights.get(flight.name) ?? 0) + 1);
+    this.#in_flight += tasks.length;
     // A claim rounds up to whole pages, so it may bring a few more than were reserved.
     this.#host.release(places - tasks.length);
     this.#host.run(this, tasks, reply.now_ms);

@@ -156,7 +156,7 @@ export class CallbackShard implements Service, PumpHost {
   #begin(pump: Pump, task: Claimed, secrets: readonly Buffer[], now_ms: number): void {
     if (this.#draining || pump.fenced) return this.#handBack(pump, task, 0);
     const spec = specOf(task.head);
-    if (spec.valid_until_ms !== null && now_ms >= spec.valid_until_ms) return this.#end(pump, settlementOfExpired(task), 0);
+    if (spec.valid_until_ms !== null && now_ms >= spec.valid_until_ms) return this.#end(pump, settlementOfExpired(task, now_ms), 0);
     this.#deps.meter.lag(Math.max(0, now_ms - task.due_ms));
     const running = this.#deps.outbound.call(
       {
@@ -166,9 +166,9 @@ export class CallbackShard implements Service, PumpHost {
         method: spec.method,
         headers: spec.headers,
         body: task.payload,
-        webhook_id: taskId(task.core, task.index),
+        webhook_id: taskId(task.flight.core, task.index),
         attempt: task.attempt,
-        batch_id: task.single ? null : ID_PREFIX.batch + task.core,
+        batch_id: task.single ? null : ID_PREFIX.batch + task.flight.core,
         timeout_ms: spec.timeout_ms,
         secrets,
       },
@@ -182,7 +182,7 @@ export class CallbackShard implements Service, PumpHost {
   }
 
   #handBack(pump: Pump, task: Claimed, delay_ms: number): void {
-    this.#end(pump, { member: task.member, verdict: 'b', delay_ms, result: '' }, 0);
+    this.#end(pump, { flight: task.flight, index: task.index, verdict: 'b', delay_ms, result: '' }, 0);
   }
 
   #end(pump: Pump, settlement: Settlement, duration_ms: number): void {

@@ -19,6 +19,8 @@ export interface Now {
 
 /** What is kept of an attempt; trailing nulls are left out. Read by api/present.ts. */
 export type StoredResult = [
+  /** When it ended, by the partition's clock. */
+  at_ms: number,
   attempts: number,
   recoveries: number,
   status_code: number | null,
@@ -32,13 +34,16 @@ const EXPIRED = { code: 'expired', message: 'valid_until passed before the task 
 
 /** The settlement of an attempt that was made. */
 export function settlementOf(task: Claimed, spec: CallSpec, outcome: Outcome, now: Now): Settlement {
-  const { member } = task;
-  if (outcome.error?.code === 'shutdown') return { member, verdict: 'b', delay_ms: 0, result: '' };
+  const { flight, index } = task;
+  const { now_ms } = now;
+  if (outcome.error?.code === 'shutdown') return { flight, index, verdict: 'b', delay_ms: 0, result: '' };
   const settle = (verdict: Settlement['verdict'], delay_ms: number, error: { code: string; message: string } | null): Settlement => ({
-    member,
+    flight,
+    index,
     verdict,
-    delay_ms,
+    delay_ms: Math.round(delay_ms),
     result: encodeResult([
+      Math.round(now_ms),
       task.attempt,
       task.recoveries,
       outcome.status_code,
@@ -52,14 +57,14 @@ export function settlementOf(task: Claimed, spec: CallSpec, outcome: Outcome, no
   const failures = task.attempt - task.recoveries;
   if (outcome.verdict === 'final' || failures > spec.retry.max_retries) return settle('f', 0, outcome.error);
   const delay_ms = Math.max(backoffMs(spec, failures, now.dice), outcome.retry_after_ms ?? 0);
-  if (spec.valid_until_ms !== null && now.now_ms + delay_ms > spec.valid_until_ms) return settle('f', 0, EXPIRED);
+  if (spec.valid_until_ms !== null && now_ms + delay_ms > spec.valid_until_ms) return settle('f', 0, EXPIRED);
   return settle('r', delay_ms, outcome.error);
 }
 
 /** The settlement of a task that came too late to start. */
-export function settlementOfExpired(task: Claimed): Settlement {
-  const result = encodeResult([task.attempt - 1, task.recoveries, null, null, EXPIRED.code, EXPIRED.message]);
-  return { member: task.member, verdict: 'f', delay_ms: 0, result };
+export function settlementOfExpired({ flight, index, attempt, recoveries }: Claimed, now_ms: number): Settlement {
+  const result = encodeResult([Math.round(now_ms), attempt - 1, recoveries, null, null, EXPIRED.code, EXPIRED.message]);
+  return { flight, index, verdict: 'f', delay_ms: 0, result };
 }
 
 /** Milliseconds before retry number `failures` (1 = the first), within [d/2, d] of the policy's delay d. */
@@ -72,6 +77,6 @@ export function backoffMs(spec: CallSpec, failures: number, dice: number): numbe
 
 function encodeResult(result: StoredResult): string {
   let length = result.length;
-  while (length > 4 && (result[length - 1] ?? null) === null) length -= 1;
+  while (length > 5 && (result[length - 1] ?? null) === null) length -= 1;
   return JSON.stringify(result.slice(0, length));
 }

@@ -65,11 +65,17 @@ export function createMetrics(options: { process_metrics?: boolean } = {}): Metr
   return {
     counter: (name, labels) => {
       const values = series(name, labels);
-      return { add: (n = 1) => void (values[0] = (values[0] ?? 0) + n) };
+      const add = (n = 1): void => {
+        values[0] = (values[0] ?? 0) + n;
+      };
+      return { add };
     },
     gauge: (name, labels) => {
       const values = series(name, labels);
-      return { set: (value) => void (values[0] = value) };
+      const set = (value: number): void => {
+        values[0] = value;
+      };
+      return { set };
     },
     histogram: (name, labels) => observer(series(name, labels), METRICS[name].buckets),
     beforeSnapshot: (hook) => void snapshot_hooks.push(hook),

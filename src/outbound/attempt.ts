@@ -2,7 +2,7 @@
 // deadlines, and the handler that undici calls; nothing else is allocated for a call that goes well.
 //
 //   waiting ──▶ connecting ──▶ sent ──▶ answering ──▶ finished
-//      slot null     not connected   connected   status > 0
+//      slot null   not connected   connected   status > 0
 //
 // Any state may go to finished: by the answer, an error, the deadline or `abort`. Once the status line is here it alone
 // decides: a 2xx whose body is cut, broken or dripping is a success, since the target has done its work.
@@ -20,7 +20,7 @@ import type { RequestWriter } from './request.ts';
 /** Informational answers before the real one; undici reads them for ever. */
 const INFORMATIONAL_MAX = 16;
 
-/** What undici is told when we end a request; never seen by anyone. */
+/** What undici is told where it sends a request that has ended meanwhile; never seen by anyone. */
 const ENDED = new Error('ended');
 
 /** What every attempt of one `Outbound` shares. */
@@ -36,7 +36,7 @@ export interface Machine {
 /** The origin an attempt belongs to, as far as the attempt needs it. */
 export interface Lane {
   readonly secure: boolean;
-  /** The attempt is over: its place in the queue or its connection is free. */
+  /** The attempt is over: its place in the line or its connection is free; the connection is closed where it is not `reusable`. */
   leave(attempt: Attempt): void;
 }
 
@@ -49,8 +49,8 @@ export class Attempt implements RunningCall, Timed, AnswerHead, Dispatcher.Dispa
   readonly call: OutboundCall;
   /** The connection it was given; null while it waits for one and after the end. */
   slot: Carrier | null = null;
-  /** The request was handed to an open connection. */
-  connected = false;
+  /** The connection may carry the next request. Not so where we ended this one, or where it could not be opened. */
+  reusable = false;
   finished = false;
   /** Monotonic time of the outcome. */
   finished_ms = 0;
@@ -72,7 +72,8 @@ export class Attempt implements RunningCall, Timed, AnswerHead, Dispatcher.Dispa
   readonly #begun_ms: number;
   /** An outcome found while our own caller is still on the stack waits for the next microtask. */
   #held = true;
-  #abort: ((error?: Error) => void) | null = null;
+  /** The request was handed to an open connection. */
+  #connected = false;
   #status = 0;
   #informational = 0;
   #body_bytes = 0;
@@ -122,8 +123,7 @@ export class Attempt implements RunningCall, Timed, AnswerHead, Dispatcher.Dispa
   }
 
   onConnect(abort: (error?: Error) => void): void {
-    this.connected = true;
-    this.#abort = abort;
+    this.#connected = true;
     if (this.finished) abort(ENDED);
   }
 
@@ -148,14 +148,16 @@ export class Attempt implements RunningCall, Timed, AnswerHead, Dispatcher.Dispa
   }
 
   onComplete(): void {
+    this.reusable = true;
     this.#cut = this.#body_bytes > this.#kept_bytes;
     this.#finishByStatus();
   }
 
   onError(error: Error): void {
     if (this.finished) return;
+    this.reusable = this.#connected;
     if (this.#status > 0) return this.#finishByStatus();
-    const { code, message } = failureOf(error, this.connected ? 'sent' : 'connecting', this.#lane.secure);
+    const { code, message } = failureOf(error, this.#connected ? 'sent' : 'connecting', this.#lane.secure);
     this.#finish(code === 'target_blocked' ? 'final' : 'retry', code, message);
   }
 
@@ -202,10 +204,6 @@ export class Attempt implements RunningCall, Timed, AnswerHead, Dispatcher.Dispa
   }
 
   #deliver(outcome: Outcome): void {
-    const abort = this.#abort;
-    this.#abort = null;
-    // Does nothing to a request that undici has finished; ends the connection of one that we end.
-    if (abort !== null) abort(ENDED);
     this.#lane.leave(this);
     try {
       this.#done(outcome);

@@ -103,8 +103,9 @@ export class Origin implements Lane {
     const slot = attempt.slot;
     attempt.slot = null;
     if (!(slot instanceof Slot)) this.waiting.remove(attempt);
-    else if (!attempt.connected) {
-      // Never opened, or given up while opening: undici's client may not be used again after some of those errors.
+    else if (!attempt.reusable) {
+      // The client goes with its connection: after an aborted request undici's client connects again by itself, for
+      // nothing, and after some errors of connecting it never does.
       this.#forget();
       slot.destroy();
       this.#pools.feed(this);

@@ -1,4 +1,5 @@
 // What must be true of a Redis before Sluice starts on it. A wrong store is refused with a sentence that says what to change.
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Cluster, Redis } from 'ioredis';
 import { type Clock, monotonicMs } from '../base/clock.ts';
 import type { Log } from '../base/log.ts';
@@ -6,8 +7,8 @@ import { type ConnectionSpec, describe, type StoreKind } from './address.ts';
 import { createProbe, reason } from './client.ts';
 import { StoreRefused } from './errors.ts';
 
-const REACH_WAIT_MS = 10_000;
-const STATE_WAIT_MS = 10_000;
+/** A machine that is being set up starts Redis and Sluice at once. */
+export const REACH_WAIT_MS = 10_000;
 const POLL_MS = 100;
 const LOADING_LOG_MS = 5_000;
 const VERSION_MIN = 7;
@@ -16,17 +17,21 @@ export type Info = ReadonlyMap<string, string>;
 
 /**
  * Waits until the server (of a Cluster: the first seed that answers) can be used, and refuses the wrong kind of it.
- * Up to 10 s for one that does not answer; as long as it takes for one that is loading its data.
+ * Up to `wait_ms` for one that does not answer; as long as it takes for one that is loading its data.
  */
-export async function awaitServer(spec: ConnectionSpec, log: Log, clock: Clock = monotonicMs): Promise<void> {
+export async function awaitServer(spec: ConnectionSpec, log: Log, wait_ms: number, clock: Clock = monotonicMs): Promise<void> {
   const hosts = spec.kind === 'cluster' ? spec.nodes : [null];
-  const give_up_ms = clock() + REACH_WAIT_MS;
+  const give_up_ms = clock() + wait_ms;
   let last: unknown = null;
   let log_at_ms = 0;
   while (true) {
     let loading = false;
     for (const host of hosts) {
       const probe = createProbe(spec, host);
+      let fault: unknown = null;
+      probe.on('error', (error) => {
+        fault = error;
+      });
       try {
         const info = await readInfo(probe);
         loading = info.get('loading') === '1';
@@ -39,21 +44,22 @@ export async function awaitServer(spec: ConnectionSpec, log: Log, clock: Clock =
         }
       } catch (error) {
         if (error instanceof StoreRefused) throw error;
-        refuseLogin(error, spec);
-        last = error;
+        // The call only says that the connection closed; the event says why.
+        last = fault ?? error;
+        refuseLogin(last, spec);
       } finally {
         probe.disconnect();
       }
       if (loading) break;
     }
-    if (!loading && clock() >= give_up_ms) throw new StoreRefused(`Cannot use ${describe(spec)}: ${reason(last)}.`);
+    if (!loading && clock() >= give_up_ms) throw new StoreRefused(`Cannot use ${describe(spec)}: ${reason(last)}`);
     await pause(POLL_MS);
   }
 }
 
-/** Of a Cluster: every master is fit, and all slots are served, within 10 s. */
-export async function checkMasters(cluster: Cluster, clock: Clock = monotonicMs): Promise<void> {
-  const give_up_ms = clock() + STATE_WAIT_MS;
+/** Of a Cluster: every master is fit, and all slots are served, within `wait_ms`. */
+export async function checkMasters(cluster: Cluster, wait_ms: number, clock: Clock = monotonicMs): Promise<void> {
+  const give_up_ms = clock() + wait_ms;
   while (true) {
     let fault: string | null = null;
     for (const node of cluster.nodes('master')) {
@@ -123,8 +129,4 @@ function refuseLogin(error: unknown, spec: ConnectionSpec): void {
       `${describe(spec)} refuses the login in SLUICE_REDIS_URL, or its rights do not reach (Sluice needs INFO, CLUSTER and all data commands): ${text}`,
     );
   }
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

@@ -35,11 +35,11 @@ export interface ClientOptions {
   log: Log;
 }
 
-/** Opens a connection of its own and waits until it can be used. Throws StoreRefused where that takes over 10 s. */
-export async function openConnection(spec: ConnectionSpec, options: ClientOptions): Promise<RedisClient> {
+/** Opens a connection of its own and waits until it can be used. Throws StoreRefused where that takes over `wait_ms`. */
+export async function openConnection(spec: ConnectionSpec, options: ClientOptions, wait_ms = READY_WAIT_MS): Promise<RedisClient> {
   const client = createClient(spec, options);
   try {
-    await untilReady(client, READY_WAIT_MS);
+    await untilReady(client, wait_ms);
   } catch (error) {
     client.disconnect();
     throw new StoreRefused(`Cannot use ${describe(spec)}: ${reason(error)}`, { cause: error });

@@ -2,7 +2,7 @@
 import { Cluster } from 'ioredis';
 import type { Log } from '../base/log.ts';
 import { type ConnectionSpec, parseRedisUrl, type StoreKind, socketSpec } from './address.ts';
-import { awaitServer, checkMasters } from './checks.ts';
+import { awaitServer, checkMasters, REACH_WAIT_MS } from './checks.ts';
 import { openConnection } from './client.ts';
 import { startEmbedded } from './embedded.ts';
 import { StoreRefused } from './errors.ts';
@@ -39,6 +39,8 @@ export interface StoreOptions {
   log: Log;
   /** What the connection is for; part of its name in CLIENT LIST. */
   role?: string;
+  /** How long an unreachable Redis or a Cluster with unserved slots is waited for. */
+  wait_ms?: number;
 }
 
 /** Version of what is in Redis; raised when a running older Sluice would misread it. */
@@ -47,14 +49,14 @@ const QUIT_MS = 500;
 
 /** Throws StoreRefused, with a message for the operator, where Sluice cannot run on this Redis. */
 export async function openStore(options: StoreOptions): Promise<Store> {
-  const { log, role = 'main' } = options;
+  const { log, role = 'main', wait_ms = REACH_WAIT_MS } = options;
   const embedded = options.redis_url === null ? await startEmbedded({ data_dir: options.data_dir, log }) : null;
   let client: RedisClient | null = null;
   try {
     const connection = embedded === null ? readUrl(options.redis_url ?? '') : socketSpec(embedded.socket);
-    await awaitServer(connection, log);
-    client = await openConnection(connection, { role, log });
-    if (client instanceof Cluster) await checkMasters(client);
+    await awaitServer(connection, log, wait_ms);
+    client = await openConnection(connection, { role, log }, wait_ms);
+    if (client instanceof Cluster) await checkMasters(client, wait_ms);
     const partitions = await settlePartitions(client, options.partitions, log);
     return makeStore(client, connection, partitions, log, role, async () => embedded?.stop());
   } catch (error) {

@@ -4,7 +4,7 @@ import { partitionOf } from '../base/id.ts';
 import { PAGE_TASKS } from '../base/limits.ts';
 import { BATCH_FIELDS, type BatchRow, readBatch, throwFirst, toRow } from './batches.ts';
 import { keys } from './keys.ts';
-import { decodePage, type StoredTask } from './records.ts';
+import { decodePage, decodeResults, type StoredTask } from './records.ts';
 import type { RedisClient } from './script.ts';
 
 interface Place {
@@ -73,7 +73,15 @@ async function readRows(client: RedisClient, account_id: string, places: readonl
 }
 
 /** The states of a task as stored, one byte each. */
-export const STATE = { queued: 'q', processing: 'p', retrying: 'r', completed: 'c', failed: 'f', cancelled: 'x' } as const;
+export const STATE = {
+  queued: 'q',
+  processing: 'p',
+  processing_again: 'P',
+  retrying: 'r',
+  completed: 'c',
+  failed: 'f',
+  cancelled: 'x',
+} as const;
 
 export type TaskStatus = 'queued' | 'processing' | 'completed' | 'failed' | 'cancelled';
 
@@ -84,13 +92,14 @@ export interface TaskRow extends StoredTask {
   status: TaskStatus;
   /** The batch ended before this task could run. */
   expired: boolean;
-  result: { at_ms: number; json: string } | null;
+  result: string | null;
 }
 
 /** What a state byte means in a batch of this status: what waits when a batch ends is over at once. */
 export function statusOf(byte: string, batch: BatchRow): TaskStatus {
   switch (byte) {
     case STATE.processing:
+    case STATE.processing_again:
       return 'processing';
     case STATE.completed:
       return 'completed';
@@ -176,8 +185,9 @@ async function readTasks(
   };
   for (const index of indexes) {
     const base = baseOf(batch.bases, index);
-    field(base, String(Math.floor((index - base) / PAGE_TASKS)));
-    field(base, `r${index - base}`);
+    const page = Math.floor((index - base) / PAGE_TASKS);
+    field(base, String(page));
+    field(base, `r${page}`);
   }
   const values = new Map<number, (Buffer | null)[]>();
   await Promise.all(
@@ -185,37 +195,30 @@ async function readTasks(
       values.set(base, await client.hmgetBuffer(keys.segment(partition, batch.core, base), ...read.fields));
     }),
   );
-  const pages = new Map<string, StoredTask[]>();
+  const pages = new Map<string, { tasks: StoredTask[]; results: Map<number, string> }>();
   const rows: TaskRow[] = [];
   for (const index of indexes) {
     const base = baseOf(batch.bases, index);
+    const number = Math.floor((index - base) / PAGE_TASKS);
+    const place = (index - base) % PAGE_TASKS;
     const value = (name: string): Buffer | null => values.get(base)?.[reads.get(base)?.seen.get(name) ?? -1] ?? null;
-    const page = String(Math.floor((index - base) / PAGE_TASKS));
-    const bytes = value(page);
-    const tasks = pages.get(`${base}:${page}`) ?? (bytes === null ? [] : decodePage(bytes));
-    pages.set(`${base}:${page}`, tasks);
-    const stored = tasks[(index - base) % PAGE_TASKS];
+    let page = pages.get(`${base}:${number}`);
+    if (page === undefined) {
+      const tasks = value(String(number));
+      const results = value(`r${number}`);
+      page = { tasks: tasks === null ? [] : decodePage(tasks), results: results === null ? new Map() : decodeResults(results) };
+      pages.set(`${base}:${number}`, page);
+    }
+    const stored = page.tasks[place];
     if (stored === undefined) continue; // deleted between the two reads
     const byte = states[index - states_from] ?? STATE.queued;
     const status = statusOf(byte, batch);
+    const result = page.results.get(place) ?? null;
     const waiting = byte === STATE.queued || byte === STATE.retrying;
-    rows.push({
-      ...stored,
-      core: batch.core,
-      index,
-      status,
-      expired: waiting && status === 'failed',
-      result: readResult(value(`r${index - base}`)),
-    });
+    const expired = status === 'failed' && batch.status === 'expired' && (waiting || result === null);
+    rows.push({ ...stored, core: batch.core, index, status, expired, result });
   }
   return rows;
-}
-
-function readResult(value: Buffer | null): TaskRow['result'] {
-  if (value === null) return null;
-  const text = value.toString();
-  const space = text.indexOf(' ');
-  return { at_ms: Number(text.slice(0, space)), json: text.slice(space + 1) };
 }
 
 function baseOf(bases: readonly number[], index: number): number {

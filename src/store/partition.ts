@@ -1,13 +1,21 @@
 // One partition as its callback thread sees it: a turn settles outcomes, lets time pass and claims work, in one round trip.
 import { keys } from './keys.ts';
-import { decodePage, type StoredTask } from './records.ts';
+import { decodePage, encodeResult, PAGE_MASK, PAGE_SHIFT, type StoredTask } from './records.ts';
 import { execPipeline, type RedisClient } from './script.ts';
 import { partitionClaim, partitionSettle, partitionTick } from './scripts.gen.ts';
 
-/** A task in flight. `member` is its name in Redis until it is settled. */
-export interface Claimed extends StoredTask {
-  member: string;
+/** What is in flight under one name in Redis: tasks that were started together. */
+export interface Flight {
+  /** Its name in `active:<holder>`; see lua/lib/ready.lua. */
+  name: string;
   core: string;
+  /** First index of the segment. */
+  base: number;
+}
+
+/** A task in flight. */
+export interface Claimed extends StoredTask {
+  flight: Flight;
   index: number;
   /** In a tray: the caller knows of no batch. */
   single: boolean;
@@ -16,7 +24,6 @@ export interface Claimed extends StoredTask {
   attempt: number;
   /** How many of the earlier starts died with their process. */
   recoveries: number;
-  timeout_s: number;
   /** When it became ready, by the partition's clock. */
   due_ms: number;
 }
@@ -25,10 +32,11 @@ export type Verdict = 'c' | 'f' | 'r' | 'b';
 
 /** What became of an attempt: completed, failed for good, to be retried after `delay_ms`, handed back uncounted. */
 export interface Settlement {
-  member: string;
+  flight: Flight;
+  index: number;
   verdict: Verdict;
   delay_ms: number;
-  /** Kept with the task; opaque to Redis. '' keeps none. */
+  /** Kept with the task: JSON, see delivery/verdict.ts. '' keeps none. */
   result: string;
 }
 
@@ -61,9 +69,16 @@ export interface TickReply {
   ready: boolean;
 }
 
+/** `left` are settlements that were not counted though their task is still in flight; they are to be sent again. */
+export interface SettleReply {
+  now_ms: number;
+  first_due_ms: number;
+  left: Settlement[];
+}
+
 /** Each part as it was asked for, or the error that it met; the parts are independent of one another. */
 export interface TurnReply {
-  settled: { counted: string; first_due_ms: number; now_ms: number } | Error | null;
+  settled: SettleReply | Error | null;
   tick: TickReply | Error | null;
   claimed: { now_ms: number; more: boolean; tasks: Claimed[] } | Error | null;
 }
@@ -73,10 +88,9 @@ export async function turn(client: RedisClient, partition: number, settings: Tur
   const meta = keys.partition(partition);
   const pipeline = client.pipeline();
   const { holder, keep_ms, tray_keep_ms } = settings;
-  if (request.settlements.length > 0) {
-    const outcomes: (string | number)[] = [];
-    for (const s of request.settlements) outcomes.push(s.member, s.verdict, s.delay_ms, s.result);
-    partitionSettle.queue(pipeline, { meta }, { holder, keep_ms, tray_keep_ms, outcomes });
+  const groups = groupByFlight(request.settlements);
+  if (groups.length > 0) {
+    partitionSettle.queue(pipeline, { meta }, { holder, keep_ms, tray_keep_ms, parts: groups.flatMap(groupParts) });
   }
   if (request.tick) {
     const { silence_ms, gap_ms, recoveries_max } = settings;
@@ -104,16 +118,73 @@ export async function turn(client: RedisClient, partition: number, settings: Tur
     return error ?? read(reply);
   };
   return {
-    settled: next(request.settlements.length > 0, readSettled),
+    settled: next(groups.length > 0, (settled) => readSettled(settled, groups)),
     tick: next(request.tick, readTick),
     claimed: next(request.claim !== null, readClaimed),
   };
 }
 
-function readSettled(reply: unknown): { counted: string; first_due_ms: number; now_ms: number } {
-  const [now_ms, , first_due_ms, counted] = reply as [number, number, number, string];
-  return { now_ms, first_due_ms, counted };
+/** Settlements of one flight, in the order of their tasks. */
+function groupByFlight(settlements: readonly Settlement[]): Settlement[][] {
+  const groups = new Map<string, Settlement[]>();
+  for (const settlement of settlements) {
+    const group = groups.get(settlement.flight.name);
+    if (group === undefined) groups.set(settlement.flight.name, [settlement]);
+    else group.push(settlement);
+  }
+  const all = [...groups.values()];
+  for (const group of all) group.sort((a, b) => a.index - b.index);
+  return all;
 }
+
+/** The arguments of one group: name, runs of neighbours with one verdict, results by page, delays. */
+function groupParts(group: readonly Settlement[]): (string | number | Buffer)[] {
+  const runs: (string | number)[] = [];
+  const delays: number[] = [];
+  const pages: (string | Buffer)[] = [];
+  let first = group[0] as Settlement;
+  let tasks = 0;
+  let page = -1;
+  let records: Buffer[] = [];
+  const { base, name } = first.flight;
+  for (const one of group) {
+    if (tasks > 0 && one.verdict === first.verdict && one.index === first.index + tasks) {
+      tasks += 1;
+    } else {
+      if (tasks > 0) runs.push(first.index, tasks, first.verdict);
+      first = one;
+      tasks = 1;
+    }
+    if (one.verdict === 'r' || one.verdict === 'b') delays.push(one.index, one.delay_ms);
+    if (one.result === '') continue;
+    const local = one.index - base;
+    if (local >> PAGE_SHIFT !== page) {
+      if (records.length > 0) pages.push(`r${page}`, Buffer.concat(records));
+      page = local >> PAGE_SHIFT;
+      records = [];
+    }
+    records.push(encodeResult(local & PAGE_MASK, one.result));
+  }
+  runs.push(first.index, tasks, first.verdict);
+  if (records.length > 0) pages.push(`r${page}`, Buffer.concat(records));
+  return [name, runs.length / 3, ...runs, pages.length / 2, ...pages, delays.length / 2, ...delays];
+}
+
+const GONE = '-';
+
+function readSettled(reply: unknown, groups: readonly (readonly Settlement[])[]): SettleReply {
+  const [now_ms, first_due_ms, flags] = reply as [number, number, string[]];
+  const left: Settlement[] = [];
+  for (const [i, group] of groups.entries()) {
+    const states = flags[i] ?? GONE;
+    if (states === '' || states === GONE) continue;
+    const from = Number(group[0]?.flight.name.split(',')[1]);
+    left.push(...group.filter(({ index }) => IN_FLIGHT.has(states[index - from] ?? '')));
+  }
+  return { now_ms, first_due_ms, left };
+}
+
+const IN_FLIGHT = new Set(['p', 'P']);
 
 function readTick(reply: unknown): TickReply {
   const [now_ms, next_ms, more, promoted, expired, recovered, deleted, ready] = reply as number[];
@@ -130,15 +201,14 @@ function readTick(reply: unknown): TickReply {
 }
 
 type RunReply = [
+  name: Buffer,
   core: Buffer,
   account: Buffer,
   from: number,
   to: number,
   attempt: number,
   recoveries: number,
-  timeout_s: number,
   due_ms: number,
-  flow: Buffer,
   base: number,
   first_page: number,
   single: number,
@@ -152,13 +222,11 @@ function readClaimed(reply: unknown): { now_ms: number; more: boolean; tasks: Cl
   return { now_ms, more: more === 1, tasks };
 }
 
-const PAGE_SHIFT = 4; // 16 tasks a page, as in lua/lib/append.lua
-
 function readRun(run: RunReply, tasks: Claimed[]): void {
-  const [core_bytes, account_bytes, from, to, attempt, recoveries, timeout_s, due_ms, flow, base, first_page, single, pages] = run;
-  const core = core_bytes.toString('latin1');
-  const account_id = account_bytes.toString('latin1');
-  const tail = `,${attempt},${recoveries},${timeout_s},${flow.toString('latin1')}`;
+  const [name, core, account, from, to, attempt, recoveries, due_ms, base, first_page, in_tray, pages] = run;
+  const flight = { name: name.toString('latin1'), core: core.toString('latin1'), base };
+  const account_id = account.toString('latin1');
+  const single = in_tray === 1;
   let page_at = -1;
   let page: StoredTask[] = [];
   for (let index = from; index <= to; index++) {
@@ -169,26 +237,24 @@ function readRun(run: RunReply, tasks: Claimed[]): void {
       page = bytes ? decodePage(bytes) : [];
       page_at = wanted;
     }
-    const stored = page[local & ((1 << PAGE_SHIFT) - 1)];
-    if (stored === undefined) continue; // not in its segment: the self-audit hands it back
-    tasks.push({
-      ...stored,
-      member: `${core},${index}${tail}`,
-      core,
-      index,
-      single: single === 1,
-      account_id,
-      attempt,
-      recoveries,
-      timeout_s,
-      due_ms,
-    });
+    const stored = page[local & PAGE_MASK];
+    if (stored === undefined) continue; // not in its segment: the lease ends some day, and the task is `worker_lost`
+    tasks.push({ head: stored.head, payload: stored.payload, flight, index, single, account_id, attempt, recoveries, due_ms });
   }
 }
 
-/** What Redis thinks that this holder has in flight; at most `max` names. */
-export async function readActive(client: RedisClient, partition: number, holder: string, max: number): Promise<string[]> {
-  return client.zrange(keys.active(partition, holder), 0, String(max - 1));
+/** What Redis has in flight for this holder, at most `max` names, each with the tasks it stands for. */
+export async function readActive(
+  client: RedisClient,
+  partition: number,
+  holder: string,
+  max: number,
+): Promise<{ flight: Flight; from: number; to: number }[]> {
+  const names = await client.zrange(keys.active(partition, holder), 0, String(max - 1));
+  return names.map((name) => {
+    const [core = '', from, to] = name.split(',');
+    return { flight: { name, core, base: 0 }, from: Number(from), to: Number(to) };
+  });
 }
 
 /** Makes the keys that scripts declare, so that they exist for ever. */

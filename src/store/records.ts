@@ -2,6 +2,7 @@
 //
 //   record   length of head (2 bytes) · head · payload       head: the task as given without its payload, JSON
 //   page     up to 16 × (length of record (4 bytes) · record), one hash field
+//   result   place in the page (1 byte) · length (2 bytes) · JSON; field `r<page>`, see lua/lib/results.lua
 //   segment  up to 1,000 tasks and 1 MiB, one hash
 //
 // An empty head stands for the head of the record before it in the page: tasks of a batch mostly differ in their
@@ -43,6 +44,10 @@ export interface NewSegment {
   /** Field, value, field, value, … of its hash. */
   fields: (string | Buffer)[];
 }
+
+/** log2 of the tasks in a page, and the mask of a place in it. */
+export const PAGE_SHIFT = Math.log2(PAGE_TASKS);
+export const PAGE_MASK = PAGE_TASKS - 1;
 
 const NO_BYTES = Buffer.alloc(0);
 
@@ -142,4 +147,25 @@ export function runsOf(tasks: readonly NewTask[], first: number, count: number, 
 /** Runs of one segment as text for its field `m`, counted from its first task; read by lua/partition/claim.lua. */
 export function encodeRunMap(runs: readonly Run[], base: number): string {
   return runs.map((r) => `${r.from - base},${r.to - base},${r.origin},${r.timeout_s},${r.due_ms};`).join('');
+}
+
+/** A result as it lies in field `r<page>`; read by lua/lib/results.lua too. */
+export function encodeResult(place: number, json: string): Buffer {
+  const length = Buffer.byteLength(json);
+  const record = Buffer.allocUnsafe(3 + length);
+  record.writeUInt8(place, 0);
+  record.writeUInt16BE(length, 1);
+  record.write(json, 3);
+  return record;
+}
+
+/** The results of a page by place; a later record of a place takes the earlier one's. */
+export function decodeResults(field: Buffer): Map<number, string> {
+  const results = new Map<number, string>();
+  for (let at = 0; at < field.length; ) {
+    const end = at + 3 + field.readUInt16BE(at + 1);
+    results.set(field.readUInt8(at), field.toString('utf8', at + 3, end));
+    at = end;
+  }
+  return results;
 }

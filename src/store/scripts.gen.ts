@@ -194,13 +194,17 @@ local function entry_read(entry)
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
     recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
 end
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+end
 local function member_read(member)
-  local core, i, attempt, recoveries, timeout_s, flow =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  local core, from, to, attempt, recoveries, timeout_s, flow =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
   if not core then return nil end
-  return { core = core, i = tonumber(i), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
+  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
     timeout_s = tonumber(timeout_s), flow = flow }
 end
+local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
 local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end
 local delays = {}
 local function delayed_push(due_ms, flow, entry)
@@ -363,7 +367,7 @@ batch_save(now_ms)
 queue_write()
 ring_bell()
 return answer('added', first, now_ms)`,
-  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",14],[4,"lua/batch/add.lua",13],[5,"lua/batch/add.lua",12],[6,"lua/batch/add.lua",11],[7,"lua/batch/add.lua",10],[8,"lua/batch/add.lua",9],[9,"lua/batch/add.lua",8],[10,"lua/batch/add.lua",15],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",6],[16,"lua/lib/batch.lua",8],[17,"lua/lib/batch.lua",10],[33,"lua/lib/batch.lua",28],[38,"lua/lib/batch.lua",34],[39,"lua/lib/batch.lua",36],[40,"lua/lib/batch.lua",39],[52,"lua/lib/batch.lua",52],[53,"lua/lib/batch.lua",54],[57,"lua/lib/batch.lua",60],[72,"lua/lib/batch.lua",77],[79,"lua/lib/batch.lua",85],[82,"lua/lib/batch.lua",90],[92,"lua/lib/batch.lua",101],[109,"lua/lib/ring.lua",4],[110,"lua/lib/ring.lua",6],[118,"lua/lib/ring.lua",16],[124,"lua/lib/ring.lua",23],[125,"lua/lib/ring.lua",25],[126,"lua/lib/ring.lua",28],[130,"lua/lib/ring.lua",34],[137,"lua/lib/ring.lua",42],[143,"lua/lib/ready.lua",8],[144,"lua/lib/ready.lua",10],[145,"lua/lib/ready.lua",13],[159,"lua/lib/ready.lua",28],[164,"lua/lib/ready.lua",34],[167,"lua/lib/ready.lua",38],[179,"lua/lib/ready.lua",51],[182,"lua/lib/ready.lua",55],[188,"lua/lib/ready.lua",63],[195,"lua/lib/ready.lua",72],[196,"lua/lib/delayed.lua",3],[197,"lua/lib/delayed.lua",5],[201,"lua/lib/delayed.lua",11],[204,"lua/lib/delayed.lua",15],[208,"lua/lib/delayed.lua",20],[212,"lua/lib/delayed.lua",26],[219,"lua/lib/delayed.lua",35],[226,"lua/lib/append.lua",5],[228,"lua/lib/append.lua",8],[234,"lua/lib/append.lua",16],[263,"lua/lib/append.lua",47],[271,"lua/lib/append.lua",56],[276,"lua/lib/append.lua",62],[284,"lua/lib/append.lua",72],[288,"lua/lib/append.lua",77],[294,"lua/batch/add.lua",20],[296,"lua/batch/add.lua",23],[299,"lua/batch/add.lua",27],[302,"lua/batch/add.lua",31],[326,"lua/batch/add.lua",56],[335,"lua/batch/add.lua",66],[340,"lua/batch/add.lua",72]],
+  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",14],[4,"lua/batch/add.lua",13],[5,"lua/batch/add.lua",12],[6,"lua/batch/add.lua",11],[7,"lua/batch/add.lua",10],[8,"lua/batch/add.lua",9],[9,"lua/batch/add.lua",8],[10,"lua/batch/add.lua",15],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",6],[16,"lua/lib/batch.lua",8],[17,"lua/lib/batch.lua",10],[33,"lua/lib/batch.lua",28],[38,"lua/lib/batch.lua",34],[39,"lua/lib/batch.lua",36],[40,"lua/lib/batch.lua",39],[52,"lua/lib/batch.lua",52],[53,"lua/lib/batch.lua",54],[57,"lua/lib/batch.lua",60],[72,"lua/lib/batch.lua",77],[79,"lua/lib/batch.lua",85],[82,"lua/lib/batch.lua",90],[92,"lua/lib/batch.lua",101],[109,"lua/lib/ring.lua",4],[110,"lua/lib/ring.lua",6],[118,"lua/lib/ring.lua",16],[124,"lua/lib/ring.lua",23],[125,"lua/lib/ring.lua",25],[126,"lua/lib/ring.lua",28],[130,"lua/lib/ring.lua",34],[137,"lua/lib/ring.lua",42],[143,"lua/lib/ready.lua",8],[144,"lua/lib/ready.lua",10],[145,"lua/lib/ready.lua",13],[159,"lua/lib/ready.lua",28],[164,"lua/lib/ready.lua",34],[167,"lua/lib/ready.lua",38],[179,"lua/lib/ready.lua",51],[182,"lua/lib/ready.lua",55],[188,"lua/lib/ready.lua",66],[191,"lua/lib/ready.lua",70],[198,"lua/lib/ready.lua",79],[199,"lua/lib/ready.lua",82],[200,"lua/lib/delayed.lua",3],[201,"lua/lib/delayed.lua",5],[205,"lua/lib/delayed.lua",11],[208,"lua/lib/delayed.lua",15],[212,"lua/lib/delayed.lua",20],[216,"lua/lib/delayed.lua",26],[223,"lua/lib/delayed.lua",35],[230,"lua/lib/append.lua",5],[232,"lua/lib/append.lua",8],[238,"lua/lib/append.lua",16],[267,"lua/lib/append.lua",47],[275,"lua/lib/append.lua",56],[280,"lua/lib/append.lua",62],[288,"lua/lib/append.lua",72],[292,"lua/lib/append.lua",77],[298,"lua/batch/add.lua",20],[300,"lua/batch/add.lua",23],[303,"lua/batch/add.lua",27],[306,"lua/batch/add.lua",31],[330,"lua/batch/add.lua",56],[339,"lua/batch/add.lua",66],[344,"lua/batch/add.lua",72]],
 });
 
 /** Cancels a batch: every task not running becomes cancelled at once, whatever their number; running ones finish and count. See lua/batch/cancel.lua. */
@@ -688,13 +692,17 @@ local function entry_read(entry)
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
     recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
 end
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+end
 local function member_read(member)
-  local core, i, attempt, recoveries, timeout_s, flow =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  local core, from, to, attempt, recoveries, timeout_s, flow =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
   if not core then return nil end
-  return { core = core, i = tonumber(i), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
+  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
     timeout_s = tonumber(timeout_s), flow = flow }
 end
+local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
 local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end
 local delays = {}
 local function delayed_push(due_ms, flow, entry)
@@ -767,7 +775,7 @@ call('ZADD', root .. 'deadlines', expires_ms, core)
 queue_write()
 ring_bell()
 return { 1, now_ms }`,
-  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",6],[3,"lua/batch/create.lua",16],[4,"lua/batch/create.lua",15],[5,"lua/batch/create.lua",14],[6,"lua/batch/create.lua",13],[7,"lua/batch/create.lua",12],[8,"lua/batch/create.lua",11],[9,"lua/batch/create.lua",10],[10,"lua/batch/create.lua",9],[11,"lua/batch/create.lua",8],[12,"lua/batch/create.lua",7],[13,"lua/batch/create.lua",17],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",6],[19,"lua/lib/batch.lua",8],[20,"lua/lib/batch.lua",10],[36,"lua/lib/batch.lua",28],[41,"lua/lib/batch.lua",34],[42,"lua/lib/batch.lua",36],[43,"lua/lib/batch.lua",39],[55,"lua/lib/batch.lua",52],[56,"lua/lib/batch.lua",54],[60,"lua/lib/batch.lua",60],[75,"lua/lib/batch.lua",77],[82,"lua/lib/batch.lua",85],[85,"lua/lib/batch.lua",90],[95,"lua/lib/batch.lua",101],[112,"lua/lib/ring.lua",4],[113,"lua/lib/ring.lua",6],[121,"lua/lib/ring.lua",16],[127,"lua/lib/ring.lua",23],[128,"lua/lib/ring.lua",25],[129,"lua/lib/ring.lua",28],[133,"lua/lib/ring.lua",34],[140,"lua/lib/ring.lua",42],[146,"lua/lib/ready.lua",8],[147,"lua/lib/ready.lua",10],[148,"lua/lib/ready.lua",13],[162,"lua/lib/ready.lua",28],[167,"lua/lib/ready.lua",34],[170,"lua/lib/ready.lua",38],[182,"lua/lib/ready.lua",51],[185,"lua/lib/ready.lua",55],[191,"lua/lib/ready.lua",63],[198,"lua/lib/ready.lua",72],[199,"lua/lib/delayed.lua",3],[200,"lua/lib/delayed.lua",5],[204,"lua/lib/delayed.lua",11],[207,"lua/lib/delayed.lua",15],[211,"lua/lib/delayed.lua",20],[215,"lua/lib/delayed.lua",26],[222,"lua/lib/delayed.lua",35],[229,"lua/batch/create.lua",23],[232,"lua/batch/create.lua",27],[242,"lua/batch/create.lua",38],[250,"lua/batch/create.lua",47],[252,"lua/batch/create.lua",50],[255,"lua/batch/create.lua",54]],
+  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",6],[3,"lua/batch/create.lua",16],[4,"lua/batch/create.lua",15],[5,"lua/batch/create.lua",14],[6,"lua/batch/create.lua",13],[7,"lua/batch/create.lua",12],[8,"lua/batch/create.lua",11],[9,"lua/batch/create.lua",10],[10,"lua/batch/create.lua",9],[11,"lua/batch/create.lua",8],[12,"lua/batch/create.lua",7],[13,"lua/batch/create.lua",17],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",6],[19,"lua/lib/batch.lua",8],[20,"lua/lib/batch.lua",10],[36,"lua/lib/batch.lua",28],[41,"lua/lib/batch.lua",34],[42,"lua/lib/batch.lua",36],[43,"lua/lib/batch.lua",39],[55,"lua/lib/batch.lua",52],[56,"lua/lib/batch.lua",54],[60,"lua/lib/batch.lua",60],[75,"lua/lib/batch.lua",77],[82,"lua/lib/batch.lua",85],[85,"lua/lib/batch.lua",90],[95,"lua/lib/batch.lua",101],[112,"lua/lib/ring.lua",4],[113,"lua/lib/ring.lua",6],[121,"lua/lib/ring.lua",16],[127,"lua/lib/ring.lua",23],[128,"lua/lib/ring.lua",25],[129,"lua/lib/ring.lua",28],[133,"lua/lib/ring.lua",34],[140,"lua/lib/ring.lua",42],[146,"lua/lib/ready.lua",8],[147,"lua/lib/ready.lua",10],[148,"lua/lib/ready.lua",13],[162,"lua/lib/ready.lua",28],[167,"lua/lib/ready.lua",34],[170,"lua/lib/ready.lua",38],[182,"lua/lib/ready.lua",51],[185,"lua/lib/ready.lua",55],[191,"lua/lib/ready.lua",66],[194,"lua/lib/ready.lua",70],[201,"lua/lib/ready.lua",79],[202,"lua/lib/ready.lua",82],[203,"lua/lib/delayed.lua",3],[204,"lua/lib/delayed.lua",5],[208,"lua/lib/delayed.lua",11],[211,"lua/lib/delayed.lua",15],[215,"lua/lib/delayed.lua",20],[219,"lua/lib/delayed.lua",26],[226,"lua/lib/delayed.lua",35],[233,"lua/batch/create.lua",23],[236,"lua/batch/create.lua",27],[246,"lua/batch/create.lua",38],[254,"lua/batch/create.lua",47],[256,"lua/batch/create.lua",50],[259,"lua/batch/create.lua",54]],
 });
 
 /** Lets a held batch end: at once where nothing is left to finish. On a batch that is not held it changes nothing. See lua/batch/release.lua. */
@@ -1120,13 +1128,17 @@ local function entry_read(entry)
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
     recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
 end
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+end
 local function member_read(member)
-  local core, i, attempt, recoveries, timeout_s, flow =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  local core, from, to, attempt, recoveries, timeout_s, flow =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
   if not core then return nil end
-  return { core = core, i = tonumber(i), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
+  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
     timeout_s = tonumber(timeout_s), flow = flow }
 end
+local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
 local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end
 local delays = {}
 local function delayed_push(due_ms, flow, entry)
@@ -1160,7 +1172,7 @@ local function ring_bell()
 end
 local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND = 48, 96, 16, 250
 local visits = 0
-local runs, active, starts = {}, {}, {}
+local runs, active, starts, saved = {}, {}, {}, {}
 local function pages_of(b, base, from, to)
   local fields = {}
   for page = math.floor((from - base) / PAGE_TASKS), math.floor((to - base) / PAGE_TASKS) do
@@ -1168,41 +1180,38 @@ local function pages_of(b, base, from, to)
   end
   return call('HMGET', segment_key(b, base), unpack(fields, 1, #fields))
 end
-local function add_run(b, base, from, to, attempt, recoveries, timeout_s, due_ms, flow)
-  runs[#runs + 1] = { b.core, b.a, from, to, attempt, recoveries, timeout_s, due_ms, flow, base,
-    math.floor((from - base) / PAGE_TASKS), b.s == 'tray' and 1 or 0, pages_of(b, base, from, to) }
+local function add_run(b, ref, member, base, from, to, due_ms)
+  runs[#runs + 1] = { member, b.core, b.a, from, to, ref.attempt, ref.recoveries, due_ms, base, math.floor((from - base) / PAGE_TASKS),
+    b.s == 'tray' and 1 or 0, pages_of(b, base, from, to) }
 end
 local function replay()
   local saved = call('HGET', root .. 'claims', holder)
-  if not saved or string.match(saved, '^(%d+);') ~= string.format('%.0f', call_no) then return false end
-  for core, base, from, to, attempt, recoveries, timeout_s, due_ms, flow in
-    string.gmatch(saved, '(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+);') do
-    local b = batch_load(core)
-    if b then
-      for i = tonumber(from), tonumber(to) do
-        local member = string.format('%s,%.0f,%s,%s,%s,%s', core, i, attempt, recoveries, timeout_s, flow)
-        if call('ZSCORE', root .. 'active:' .. holder, member) then
-          add_run(b, tonumber(base), i, i, tonumber(attempt), tonumber(recoveries), tonumber(timeout_s), tonumber(due_ms), flow)
-        end
+  if not saved or string.match(saved, '^(%d+) ') ~= string.format('%.0f', call_no) then return false end
+  for member, due_ms in string.gmatch(saved, '(%S+)@(%d+)') do
+    local ref = member_read(member)
+    local b = ref and batch_load(ref.core)
+    if b and call('ZSCORE', root .. 'active:' .. holder, member) then
+      local states = call('GETRANGE', b.key .. ':s', ref.from, ref.to)
+      local base = segment_bounds(b, ref.from)
+      for first, after in string.gmatch(states, '()' .. member_byte(ref) .. '+()') do
+        add_run(b, ref, member, base, ref.from + first - 1, ref.from + after - 2, tonumber(due_ms))
       end
     end
   end
   return true
 end
 if replay() then return { now_ms, 1, runs } end
-local function start(b, base, from, to, entry, flow)
-  local attempt = entry.attempts + 1
-  local deadline_ms = now_ms + entry.timeout_s * 1000 + grace_ms
-  local head, tail = b.core .. ',', string.format(',%.0f,%.0f,%.0f,%s', attempt, entry.recoveries, entry.timeout_s, flow)
-  for i = from, to do
-    active[#active + 1] = deadline_ms
-    active[#active + 1] = head .. string.format('%.0f', i) .. tail
-  end
-  starts[#starts + 1] = { b.key .. ':s', from, to - from + 1 }
+local function start(b, base, from, to, entry, flow, byte)
+  local ref = { attempt = entry.attempts + 1, recoveries = entry.recoveries }
+  local member = member_of(b.core, from, to, ref.attempt, ref.recoveries, entry.timeout_s, flow)
+  active[#active + 1] = now_ms + entry.timeout_s * 1000 + grace_ms
+  active[#active + 1] = member
+  starts[#starts + 1] = { b.key .. ':s', from, string.rep(byte, to - from + 1) }
+  saved[#saved + 1] = member .. '@' .. string.format('%.0f', entry.due_ms)
   b.r = b.r + to - from + 1
   b.dirty = true
   if b.s == 'pending' then b.s = 'processing' end
-  add_run(b, base, from, to, attempt, entry.recoveries, entry.timeout_s, entry.due_ms, flow)
+  add_run(b, ref, member, base, from, to, entry.due_ms)
   return to - from + 1
 end
 local function take_range(b, entry, chunk, flow)
@@ -1211,12 +1220,17 @@ local function take_range(b, entry, chunk, flow)
   to = math.min(entry.to, segment_end, base + math.ceil((to - base + 1) / PAGE_TASKS) * PAGE_TASKS - 1)
   local states = call('GETRANGE', b.key .. ':s', entry.from, to)
   if #states < to - entry.from + 1 then return redis.error_reply('TRYAGAIN a part of this batch is not here') end
-  local started = 0
-  if not string.find(states, '[^qr]') then
-    started = start(b, base, entry.from, to, entry, flow)
-  else
-    for first, waiting, after in string.gmatch(states, '()([qr]+)()') do
-      started = started + start(b, base, entry.from + first - 1, entry.from + after - 2, entry, flow)
+  local started, at = 0, 1
+  while true do
+    local first = string.find(states, '[qr]', at)
+    if not first then break end
+    local waiting = string.sub(states, first, first)
+    at = string.find(states, waiting == 'q' and '[^q]' or '[^r]', first) or #states + 1
+    local start_from, start_to = entry.from + first - 1, entry.from + at - 2
+    if waiting == 'q' then
+      started = started + start(b, base, start_from, start_to, entry, flow, 'p')
+    else
+      for i = start_from, start_to do started = started + start(b, base, i, i, entry, flow, 'P') end
     end
   end
   return started, to + 1
@@ -1314,7 +1328,7 @@ rings_put()
 queue_write()
 rings_trim()
 for i = 1, #active, 1000 do call('ZADD', written[1], unpack(active, i, math.min(i + 999, #active))) end
-for _, s in ipairs(starts) do call('SETRANGE', s[1], s[2], string.rep('p', s[3])) end
+for _, s in ipairs(starts) do call('SETRANGE', s[1], s[2], s[3]) end
 for _, b in ipairs(batches_loaded) do
   if b.dirty and b.s == b.s_was then
     call('HSET', b.key, 'r', b.r, 'v', b.v + 1)
@@ -1323,15 +1337,11 @@ for _, b in ipairs(batches_loaded) do
 end
 batch_save(now_ms)
 if #runs > 0 then
-  local saved = { string.format('%.0f;', call_no) }
-  for _, run in ipairs(runs) do
-    saved[#saved + 1] = string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f,%s;', run[1], run[10], run[3], run[4], run[5], run[6], run[7], run[8], run[9])
-  end
-  call('HSET', written[2], holder, table.concat(saved))
+  call('HSET', written[2], holder, string.format('%.0f ', call_no) .. table.concat(saved, ' '))
   call('HSETNX', written[3], holder, now_ms)
 end
 return { now_ms, (left <= 0 or visits >= VISITS_MAX or #plans_made > 0) and 1 or 0, runs }`,
-  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",6],[13,"lua/lib/batch.lua",8],[14,"lua/lib/batch.lua",10],[30,"lua/lib/batch.lua",28],[35,"lua/lib/batch.lua",34],[36,"lua/lib/batch.lua",36],[37,"lua/lib/batch.lua",39],[49,"lua/lib/batch.lua",52],[50,"lua/lib/batch.lua",54],[54,"lua/lib/batch.lua",60],[69,"lua/lib/batch.lua",77],[76,"lua/lib/batch.lua",85],[79,"lua/lib/batch.lua",90],[89,"lua/lib/batch.lua",101],[106,"lua/lib/ring.lua",4],[107,"lua/lib/ring.lua",6],[115,"lua/lib/ring.lua",16],[121,"lua/lib/ring.lua",23],[122,"lua/lib/ring.lua",25],[123,"lua/lib/ring.lua",28],[127,"lua/lib/ring.lua",34],[134,"lua/lib/ring.lua",42],[140,"lua/lib/ready.lua",8],[141,"lua/lib/ready.lua",10],[142,"lua/lib/ready.lua",13],[156,"lua/lib/ready.lua",28],[161,"lua/lib/ready.lua",34],[164,"lua/lib/ready.lua",38],[176,"lua/lib/ready.lua",51],[179,"lua/lib/ready.lua",55],[185,"lua/lib/ready.lua",63],[192,"lua/lib/ready.lua",72],[193,"lua/lib/delayed.lua",3],[194,"lua/lib/delayed.lua",5],[198,"lua/lib/delayed.lua",11],[201,"lua/lib/delayed.lua",15],[205,"lua/lib/delayed.lua",20],[209,"lua/lib/delayed.lua",26],[216,"lua/lib/delayed.lua",35],[223,"lua/partition/claim.lua",20],[226,"lua/partition/claim.lua",25],[233,"lua/partition/claim.lua",33],[237,"lua/partition/claim.lua",38],[254,"lua/partition/claim.lua",56],[255,"lua/partition/claim.lua",59],[270,"lua/partition/claim.lua",76],[273,"lua/partition/claim.lua",80],[286,"lua/partition/claim.lua",95],[302,"lua/partition/claim.lua",112],[331,"lua/partition/claim.lua",142],[341,"lua/partition/claim.lua",153],[356,"lua/partition/claim.lua",171],[370,"lua/partition/claim.lua",186],[375,"lua/partition/claim.lua",192]],
+  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",6],[13,"lua/lib/batch.lua",8],[14,"lua/lib/batch.lua",10],[30,"lua/lib/batch.lua",28],[35,"lua/lib/batch.lua",34],[36,"lua/lib/batch.lua",36],[37,"lua/lib/batch.lua",39],[49,"lua/lib/batch.lua",52],[50,"lua/lib/batch.lua",54],[54,"lua/lib/batch.lua",60],[69,"lua/lib/batch.lua",77],[76,"lua/lib/batch.lua",85],[79,"lua/lib/batch.lua",90],[89,"lua/lib/batch.lua",101],[106,"lua/lib/ring.lua",4],[107,"lua/lib/ring.lua",6],[115,"lua/lib/ring.lua",16],[121,"lua/lib/ring.lua",23],[122,"lua/lib/ring.lua",25],[123,"lua/lib/ring.lua",28],[127,"lua/lib/ring.lua",34],[134,"lua/lib/ring.lua",42],[140,"lua/lib/ready.lua",8],[141,"lua/lib/ready.lua",10],[142,"lua/lib/ready.lua",13],[156,"lua/lib/ready.lua",28],[161,"lua/lib/ready.lua",34],[164,"lua/lib/ready.lua",38],[176,"lua/lib/ready.lua",51],[179,"lua/lib/ready.lua",55],[185,"lua/lib/ready.lua",66],[188,"lua/lib/ready.lua",70],[195,"lua/lib/ready.lua",79],[196,"lua/lib/ready.lua",82],[197,"lua/lib/delayed.lua",3],[198,"lua/lib/delayed.lua",5],[202,"lua/lib/delayed.lua",11],[205,"lua/lib/delayed.lua",15],[209,"lua/lib/delayed.lua",20],[213,"lua/lib/delayed.lua",26],[220,"lua/lib/delayed.lua",35],[227,"lua/partition/claim.lua",20],[230,"lua/partition/claim.lua",25],[237,"lua/partition/claim.lua",33],[241,"lua/partition/claim.lua",38],[257,"lua/partition/claim.lua",55],[258,"lua/partition/claim.lua",58],[271,"lua/partition/claim.lua",73],[274,"lua/partition/claim.lua",77],[292,"lua/partition/claim.lua",97],[308,"lua/partition/claim.lua",114],[337,"lua/partition/claim.lua",144],[347,"lua/partition/claim.lua",155],[362,"lua/partition/claim.lua",173],[376,"lua/partition/claim.lua",188],[381,"lua/partition/claim.lua",194]],
 });
 
 /** What waits in a partition, for the operator's gauges. Counts are exact; the oldest is looked for at the heads of the See lua/partition/look.lua. */
@@ -1366,19 +1376,19 @@ return { counts[1], counts[2], counts[3], call('ZCARD', root .. 'delayed'), now_
   map: [[1,"lua/partition/look.lua",1],[2,"lua/partition/look.lua",5],[4,"lua/lib/root.lua",2],[6,"lua/lib/root.lua",6],[9,"lua/partition/look.lua",11]],
 });
 
-/** Counts outcomes of attempts, each once: only those whose reference is still in flight for this holder at their See lua/partition/settle.lua. */
-export const partitionSettle = script<{ meta: string }, { holder: string; keep_ms: number; tray_keep_ms: number; now_ms?: number | '' | undefined; outcomes: readonly RestValue[] }, [number, number, number, string]>({
+/** Counts outcomes of attempts, each once: only of tasks that are still in flight under the name that this holder has. See lua/partition/settle.lua. */
+export const partitionSettle = script<{ meta: string }, { holder: string; keep_ms: number; tray_keep_ms: number; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [number, number, string[]]>({
   name: 'partition/settle',
   keys: ["meta"],
   args: [["holder","string"],["keep_ms","int"],["tray_keep_ms","int"],["now_ms","now"]],
-  rest: "outcomes",
+  rest: "parts",
   lua: `#!lua flags=allow-oom
 local meta = KEYS[1]
 local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
 local tray_keep_ms = tonumber(table.remove(ARGV))
 local keep_ms = tonumber(table.remove(ARGV))
 local holder = table.remove(ARGV)
-local outcomes = ARGV
+local parts = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 local function touch(list)
@@ -1556,13 +1566,17 @@ local function entry_read(entry)
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
     recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
 end
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+end
 local function member_read(member)
-  local core, i, attempt, recoveries, timeout_s, flow =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  local core, from, to, attempt, recoveries, timeout_s, flow =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
   if not core then return nil end
-  return { core = core, i = tonumber(i), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
+  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
     timeout_s = tonumber(timeout_s), flow = flow }
 end
+local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
 local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end
 local delays = {}
 local function delayed_push(due_ms, flow, entry)
@@ -1594,87 +1608,125 @@ local function ring_bell()
     call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
   end
 end
+local function results_without(text, place)
+  local at, kept = 1, {}
+  while at <= #text do
+    local of, length = struct.unpack('>BI2', text, at)
+    if of ~= place then kept[#kept + 1] = string.sub(text, at, at + 2 + length) end
+    at = at + 3 + length
+  end
+  return table.concat(kept)
+end
+local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
+local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
 local active = root .. 'active:' .. holder
-local members = {}
-for i = 1, #outcomes, 4 do members[#members + 1] = outcomes[i] end
-local held = {}
-for i = 1, #members, 1000 do
-  local part = call('ZMSCORE', active, unpack(members, i, math.min(i + 999, #members)))
-  for j = 1, #part do held[i + j - 1] = part[j] end
-end
-local removed, marks, results, seen = {}, {}, {}, {}
-local counted = {}
-local function mark(b, i, state)
-  local last = marks[#marks]
-  if last and last.b == b and last.state == state and last.from + last.count == i then
-    last.count = last.count + 1
-  else
-    marks[#marks + 1] = { b = b, state = state, from = i, count = 1 }
+local flags, seen, gone, marks, results, touched = {}, {}, {}, {}, {}, {}
+local function group_read(at)
+  local group = { name = parts[at], runs = {}, results = {}, delays = {} }
+  local function list(into, width)
+    local count = tonumber(parts[at + 1])
+    at = at + 1
+    for _ = 1, count do
+      local item = {}
+      for k = 1, width do item[k] = parts[at + k] end
+      into[#into + 1] = item
+      at = at + width
+    end
   end
+  list(group.runs, 3)
+  list(group.results, 2)
+  list(group.delays, 2)
+  return group, at + 1
 end
-local function result_of(b, i, text)
-  local base = segment_bounds(b, i)
-  local key = segment_key(b, base)
-  local fields = results[key]
-  if not fields then
-    fields = {}
-    results[key] = fields
+local function in_flight(group, ref, states)
+  local byte = member_byte(ref)
+  local _, flying = string.gsub(states, byte, '')
+  local settled = 0
+  for _, run in ipairs(group.runs) do
+    local first = tonumber(run[1]) - ref.from + 1
+    local part = string.sub(states, first, first + tonumber(run[2]) - 1)
+    local _, found = string.gsub(part, byte, '')
+    if found < tonumber(run[2]) then return nil end
+    settled = settled + found
   end
-  fields[#fields + 1] = 'r' .. string.format('%.0f', i - base)
-  fields[#fields + 1] = string.format('%.0f ', now_ms) .. text
+  return settled, flying
 end
-local function settle(member, outcome, delay_ms, result)
-  local ref = member_read(member)
-  local b = batch_load(ref.core)
-  if not b then return end
-  b.r = b.r - 1
-  b.dirty = true
-  if not batch_live(b) and outcome == 'b' then
-    if b.s == 'cancelled' then b.x = b.x + 1 else b.f = b.f + 1 end
-    mark(b, ref.i, b.s == 'cancelled' and 'x' or 'f')
-  elseif outcome == 'b' then
-    local attempts = ref.attempt - 1
-    mark(b, ref.i, attempts == 0 and 'q' or 'r')
-    local due_ms = now_ms + delay_ms
-    enqueue(now_ms, due_ms, ref.flow, entry_of(ref.core, ref.i, ref.i, attempts, ref.recoveries, ref.timeout_s, due_ms))
-  elseif outcome == 'r' and batch_live(b) then
-    mark(b, ref.i, 'r')
-    result_of(b, ref.i, result)
-    local due_ms = now_ms + delay_ms
-    enqueue(now_ms, due_ms, flow_as('r', ref.flow), entry_of(ref.core, ref.i, ref.i, ref.attempt, ref.recoveries, ref.timeout_s, due_ms))
-  else
-    if outcome == 'c' then b.c = b.c + 1 else b.f = b.f + 1 end
-    mark(b, ref.i, outcome == 'c' and 'c' or 'f')
-    result_of(b, ref.i, result)
+local function count_run(b, outcome, tasks)
+  b.r = b.r - tasks
+  if (outcome == 'r' or outcome == 'b') and batch_live(b) then return 'r' end
+  if outcome == 'c' then
+    b.c = b.c + tasks
+    return 'c'
   end
-  batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms)
-end
-for k = 1, #members do
-  local p = (k - 1) * 4
-  if held[k] and not seen[members[k]] then
-    seen[members[k]] = true
-    removed[#removed + 1] = members[k]
-    counted[k] = '1'
-    settle(members[k], outcomes[p + 2], tonumber(outcomes[p + 3]), outcomes[p + 4])
-  else
-    counted[k] = '0'
+  if outcome == 'b' and b.s == 'cancelled' then
+    b.x = b.x + tasks
+    return 'x'
   end
+  b.f = b.f + tasks
+  return 'f'
 end
+local function queue_again(b, ref, outcome, i, delay_ms)
+  local due_ms = now_ms + delay_ms
+  local attempts = outcome == 'b' and ref.attempt - 1 or ref.attempt
+  local flow = outcome == 'b' and ref.flow or flow_as('r', ref.flow)
+  enqueue(now_ms, due_ms, flow, entry_of(ref.core, i, i, attempts, ref.recoveries, ref.timeout_s, due_ms))
+end
+local function result_write(b, ref, base, field, records)
+  local segment = segment_key(b, base)
+  local fields = results[segment] or {}
+  results[segment] = fields
+  local before = fields[field] or call('HGET', segment, field) or ''
+  if ref.attempt > 1 and #before > 0 then before = results_without(before, (string.byte(records))) end
+  fields[field] = before .. records
+end
+local function settle(group)
+  local ref = member_read(group.name)
+  local b = ref and batch_load(ref.core)
+  if seen[group.name] or not b or not call('ZSCORE', active, group.name) then return '-' end
+  local states = call('GETRANGE', b.key .. ':s', ref.from, ref.to)
+  local settled, flying = in_flight(group, ref, states)
+  if not settled then return states end
+  seen[group.name] = true
+  local outcomes = {}
+  for _, run in ipairs(group.runs) do
+    local from, tasks = tonumber(run[1]), tonumber(run[2])
+    for i = from, from + tasks - 1 do outcomes[i] = run[3] end
+    marks[#marks + 1] = { b.key .. ':s', from, string.rep(count_run(b, run[3], tasks), tasks) }
+  end
+  if batch_live(b) then
+    for _, delay in ipairs(group.delays) do
+      local i = tonumber(delay[1])
+      queue_again(b, ref, outcomes[i], i, tonumber(delay[2]))
+    end
+  end
+  local base = segment_bounds(b, ref.from)
+  for _, result in ipairs(group.results) do result_write(b, ref, base, result[1], result[2]) end
+  if settled == flying then gone[#gone + 1] = group.name end
+  touched[b] = true
+  return ''
+end
+local at = 1
+while at <= #parts do
+  local group
+  group, at = group_read(at)
+  flags[#flags + 1] = settle(group)
+end
+for b in pairs(touched) do batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms) end
 batch_touch()
 queue_touch()
 local written = {}
-for _, m in ipairs(marks) do written[#written + 1] = m.b.key .. ':s' end
-for key in pairs(results) do written[#written + 1] = key end
+for _, mark in ipairs(marks) do written[#written + 1] = mark[1] end
+for segment in pairs(results) do written[#written + 1] = segment end
 touch(written)
-for i = 1, #removed, 1000 do call('ZREM', active, unpack(removed, i, math.min(i + 999, #removed))) end
-for _, m in ipairs(marks) do call('SETRANGE', m.b.key .. ':s', m.from, m.count == 1 and m.state or string.rep(m.state, m.count)) end
-for key, fields in pairs(results) do
-  for i = 1, #fields, 1000 do call('HSET', key, unpack(fields, i, math.min(i + 999, #fields))) end
+for i = 1, #gone, 1000 do call('ZREM', active, unpack(gone, i, math.min(i + 999, #gone))) end
+for _, mark in ipairs(marks) do call('SETRANGE', mark[1], mark[2], mark[3]) end
+for segment, fields in pairs(results) do
+  for field, text in pairs(fields) do call('HSET', segment, field, text) end
 end
 batch_save(now_ms)
 queue_write()
-return { now_ms, #removed, delays_first() or 0, table.concat(counted) }`,
-  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",8],[3,"lua/partition/settle.lua",12],[4,"lua/partition/settle.lua",11],[5,"lua/partition/settle.lua",10],[6,"lua/partition/settle.lua",9],[7,"lua/partition/settle.lua",13],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",6],[13,"lua/lib/batch.lua",8],[14,"lua/lib/batch.lua",10],[30,"lua/lib/batch.lua",28],[35,"lua/lib/batch.lua",34],[36,"lua/lib/batch.lua",36],[37,"lua/lib/batch.lua",39],[49,"lua/lib/batch.lua",52],[50,"lua/lib/batch.lua",54],[54,"lua/lib/batch.lua",60],[69,"lua/lib/batch.lua",77],[76,"lua/lib/batch.lua",85],[79,"lua/lib/batch.lua",90],[89,"lua/lib/batch.lua",101],[106,"lua/lib/ring.lua",4],[107,"lua/lib/ring.lua",6],[115,"lua/lib/ring.lua",16],[121,"lua/lib/ring.lua",23],[122,"lua/lib/ring.lua",25],[123,"lua/lib/ring.lua",28],[127,"lua/lib/ring.lua",34],[134,"lua/lib/ring.lua",42],[140,"lua/lib/ready.lua",8],[141,"lua/lib/ready.lua",10],[142,"lua/lib/ready.lua",13],[156,"lua/lib/ready.lua",28],[161,"lua/lib/ready.lua",34],[164,"lua/lib/ready.lua",38],[176,"lua/lib/ready.lua",51],[179,"lua/lib/ready.lua",55],[185,"lua/lib/ready.lua",63],[192,"lua/lib/ready.lua",72],[193,"lua/lib/delayed.lua",3],[194,"lua/lib/delayed.lua",5],[198,"lua/lib/delayed.lua",11],[201,"lua/lib/delayed.lua",15],[205,"lua/lib/delayed.lua",20],[209,"lua/lib/delayed.lua",26],[216,"lua/lib/delayed.lua",35],[223,"lua/partition/settle.lua",19],[231,"lua/partition/settle.lua",28],[233,"lua/partition/settle.lua",32],[241,"lua/partition/settle.lua",41],[252,"lua/partition/settle.lua",53],[259,"lua/partition/settle.lua",61],[278,"lua/partition/settle.lua",81],[289,"lua/partition/settle.lua",93],[295,"lua/partition/settle.lua",100]],
+return { now_ms, delays_first() or 0, flags }`,
+  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",10],[3,"lua/partition/settle.lua",14],[4,"lua/partition/settle.lua",13],[5,"lua/partition/settle.lua",12],[6,"lua/partition/settle.lua",11],[7,"lua/partition/settle.lua",15],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",6],[13,"lua/lib/batch.lua",8],[14,"lua/lib/batch.lua",10],[30,"lua/lib/batch.lua",28],[35,"lua/lib/batch.lua",34],[36,"lua/lib/batch.lua",36],[37,"lua/lib/batch.lua",39],[49,"lua/lib/batch.lua",52],[50,"lua/lib/batch.lua",54],[54,"lua/lib/batch.lua",60],[69,"lua/lib/batch.lua",77],[76,"lua/lib/batch.lua",85],[79,"lua/lib/batch.lua",90],[89,"lua/lib/batch.lua",101],[106,"lua/lib/ring.lua",4],[107,"lua/lib/ring.lua",6],[115,"lua/lib/ring.lua",16],[121,"lua/lib/ring.lua",23],[122,"lua/lib/ring.lua",25],[123,"lua/lib/ring.lua",28],[127,"lua/lib/ring.lua",34],[134,"lua/lib/ring.lua",42],[140,"lua/lib/ready.lua",8],[141,"lua/lib/ready.lua",10],[142,"lua/lib/ready.lua",13],[156,"lua/lib/ready.lua",28],[161,"lua/lib/ready.lua",34],[164,"lua/lib/ready.lua",38],[176,"lua/lib/ready.lua",51],[179,"lua/lib/ready.lua",55],[185,"lua/lib/ready.lua",66],[188,"lua/lib/ready.lua",70],[195,"lua/lib/ready.lua",79],[196,"lua/lib/ready.lua",82],[197,"lua/lib/delayed.lua",3],[198,"lua/lib/delayed.lua",5],[202,"lua/lib/delayed.lua",11],[205,"lua/lib/delayed.lua",15],[209,"lua/lib/delayed.lua",20],[213,"lua/lib/delayed.lua",26],[220,"lua/lib/delayed.lua",35],[227,"lua/lib/results.lua",3],[236,"lua/lib/results.lua",13],[237,"lua/lib/results.lua",15],[238,"lua/partition/settle.lua",22],[240,"lua/partition/settle.lua",26],[257,"lua/partition/settle.lua",45],[270,"lua/partition/settle.lua",60],[277,"lua/partition/settle.lua",68],[284,"lua/partition/settle.lua",76],[290,"lua/partition/settle.lua",83],[298,"lua/partition/settle.lua",92],[324,"lua/partition/settle.lua",119],[331,"lua/partition/settle.lua",127],[337,"lua/partition/settle.lua",134]],
 });
 
 /** What time brings to a partition: work becomes due, batches expire or are deleted, silent holders lose their work. See lua/partition/tick.lua. */
@@ -1869,13 +1921,17 @@ local function entry_read(entry)
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
     recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
 end
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+end
 local function member_read(member)
-  local core, i, attempt, recoveries, timeout_s, flow =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  local core, from, to, attempt, recoveries, timeout_s, flow =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
   if not core then return nil end
-  return { core = core, i = tonumber(i), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
+  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
     timeout_s = tonumber(timeout_s), flow = flow }
 end
+local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
 local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end
 local delays = {}
 local function delayed_push(due_ms, flow, entry)
@@ -1907,6 +1963,17 @@ local function ring_bell()
     call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
   end
 end
+local function results_without(text, place)
+  local at, kept = 1, {}
+  while at <= #text do
+    local of, length = struct.unpack('>BI2', text, at)
+    if of ~= place then kept[#kept + 1] = string.sub(text, at, at + 2 + length) end
+    at = at + 3 + length
+  end
+  return table.concat(kept)
+end
+local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
+local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
 local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX = 200, 50, 200, 500
 local more = 0
 local written = { meta, root .. 'holders', root .. 'claims', root .. 'delayed', root .. 'deadlines' }
@@ -1931,26 +1998,40 @@ for i = 1, #marks, 2 do
 end
 local reaped, gone, recovered = {}, {}, 0
 local marks_state, results = {}, {}
+local function lose(b, ref, from, to, recoveries)
+  local base = segment_bounds(b, from)
+  local segment = segment_key(b, base)
+  written[#written + 1] = segment
+  results[segment] = results[segment] or {}
+  local json = string.format('[%.0f,%.0f,%.0f,null,null,"worker_lost","The process that ran this task was lost %.0f times."]',
+    now_ms, ref.attempt, recoveries, recoveries)
+  for i = from, to do
+    local place = (i - base) % 16
+    local field = result_field(i - base)
+    local before = results[segment][field] or call('HGET', segment, field) or ''
+    results[segment][field] = results_without(before, place) .. result_record(place, json)
+  end
+end
 local function recover(name, member)
   local ref = member_read(member)
   reaped[#reaped + 1] = { root .. 'active:' .. name, member }
   written[#written + 1] = root .. 'active:' .. name
   local b = ref and batch_load(ref.core)
   if not b then return end
-  recovered = recovered + 1
-  b.r = b.r - 1
-  b.dirty = true
+  local states = call('GETRANGE', b.key .. ':s', ref.from, ref.to)
   local recoveries = ref.recoveries + 1
-  if not batch_live(b) or recoveries >= recoveries_max then
-    b.f = b.f + 1
-    marks_state[#marks_state + 1] = { b.key .. ':s', ref.i, 'f' }
-    local base = segment_bounds(b, ref.i)
-    results[#results + 1] = { segment_key(b, base), 'r' .. string.format('%.0f', ref.i - base),
-      string.format('%.0f [%.0f,%.0f,null,null,"worker_lost","The process that ran this task was lost %.0f times."]', now_ms, ref.attempt, recoveries, recoveries) }
-    written[#written + 1] = segment_key(b, base)
-  else
-    marks_state[#marks_state + 1] = { b.key .. ':s', ref.i, 'r' }
-    ready_push(flow_as('r', ref.flow), entry_of(ref.core, ref.i, ref.i, ref.attempt, recoveries, ref.timeout_s, now_ms))
+  local over = not batch_live(b) or recoveries >= recoveries_max
+  for first, after in string.gmatch(states, '()' .. member_byte(ref) .. '+()') do
+    local from, to = ref.from + first - 1, ref.from + after - 2
+    recovered = recovered + to - from + 1
+    b.r = b.r - (to - from + 1)
+    marks_state[#marks_state + 1] = { b.key .. ':s', from, string.rep(over and 'f' or 'r', to - from + 1) }
+    if over then
+      b.f = b.f + to - from + 1
+      lose(b, ref, from, to, recoveries)
+    else
+      ready_push(flow_as('r', ref.flow), entry_of(ref.core, from, to, ref.attempt, recoveries, ref.timeout_s, now_ms))
+    end
   end
   written[#written + 1] = b.key .. ':s'
   batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms)
@@ -2027,7 +2108,9 @@ for i = 1, #gone do
   call('HDEL', written[3], gone[i])
 end
 for _, m in ipairs(marks_state) do call('SETRANGE', m[1], m[2], m[3]) end
-for _, r in ipairs(results) do call('HSET', r[1], r[2], r[3]) end
+for segment, fields in pairs(results) do
+  for field, text in pairs(fields) do call('HSET', segment, field, text) end
+end
 if #due > 0 then call('ZREM', written[4], unpack(due, 1, #due)) end
 if #orphans > 0 then call('ZREM', written[5], unpack(orphans, 1, #orphans)) end
 batch_save(now_ms)
@@ -2046,7 +2129,7 @@ for _, p in ipairs(purged) do
 end
 queue_write()
 return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready }`,
-  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",6],[15,"lua/lib/batch.lua",8],[16,"lua/lib/batch.lua",10],[32,"lua/lib/batch.lua",28],[37,"lua/lib/batch.lua",34],[38,"lua/lib/batch.lua",36],[39,"lua/lib/batch.lua",39],[51,"lua/lib/batch.lua",52],[52,"lua/lib/batch.lua",54],[56,"lua/lib/batch.lua",60],[71,"lua/lib/batch.lua",77],[78,"lua/lib/batch.lua",85],[81,"lua/lib/batch.lua",90],[91,"lua/lib/batch.lua",101],[108,"lua/lib/ring.lua",4],[109,"lua/lib/ring.lua",6],[117,"lua/lib/ring.lua",16],[123,"lua/lib/ring.lua",23],[124,"lua/lib/ring.lua",25],[125,"lua/lib/ring.lua",28],[129,"lua/lib/ring.lua",34],[136,"lua/lib/ring.lua",42],[142,"lua/lib/ready.lua",8],[143,"lua/lib/ready.lua",10],[144,"lua/lib/ready.lua",13],[158,"lua/lib/ready.lua",28],[163,"lua/lib/ready.lua",34],[166,"lua/lib/ready.lua",38],[178,"lua/lib/ready.lua",51],[181,"lua/lib/ready.lua",55],[187,"lua/lib/ready.lua",63],[194,"lua/lib/ready.lua",72],[195,"lua/lib/delayed.lua",3],[196,"lua/lib/delayed.lua",5],[200,"lua/lib/delayed.lua",11],[203,"lua/lib/delayed.lua",15],[207,"lua/lib/delayed.lua",20],[211,"lua/lib/delayed.lua",26],[218,"lua/lib/delayed.lua",35],[225,"lua/partition/tick.lua",21],[228,"lua/partition/tick.lua",26],[247,"lua/partition/tick.lua",47],[249,"lua/partition/tick.lua",50],[273,"lua/partition/tick.lua",75],[291,"lua/partition/tick.lua",95],[297,"lua/partition/tick.lua",103],[310,"lua/partition/tick.lua",117],[324,"lua/partition/tick.lua",133],[331,"lua/partition/tick.lua",141],[333,"lua/partition/tick.lua",144],[336,"lua/partition/tick.lua",148]],
+  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",6],[15,"lua/lib/batch.lua",8],[16,"lua/lib/batch.lua",10],[32,"lua/lib/batch.lua",28],[37,"lua/lib/batch.lua",34],[38,"lua/lib/batch.lua",36],[39,"lua/lib/batch.lua",39],[51,"lua/lib/batch.lua",52],[52,"lua/lib/batch.lua",54],[56,"lua/lib/batch.lua",60],[71,"lua/lib/batch.lua",77],[78,"lua/lib/batch.lua",85],[81,"lua/lib/batch.lua",90],[91,"lua/lib/batch.lua",101],[108,"lua/lib/ring.lua",4],[109,"lua/lib/ring.lua",6],[117,"lua/lib/ring.lua",16],[123,"lua/lib/ring.lua",23],[124,"lua/lib/ring.lua",25],[125,"lua/lib/ring.lua",28],[129,"lua/lib/ring.lua",34],[136,"lua/lib/ring.lua",42],[142,"lua/lib/ready.lua",8],[143,"lua/lib/ready.lua",10],[144,"lua/lib/ready.lua",13],[158,"lua/lib/ready.lua",28],[163,"lua/lib/ready.lua",34],[166,"lua/lib/ready.lua",38],[178,"lua/lib/ready.lua",51],[181,"lua/lib/ready.lua",55],[187,"lua/lib/ready.lua",66],[190,"lua/lib/ready.lua",70],[197,"lua/lib/ready.lua",79],[198,"lua/lib/ready.lua",82],[199,"lua/lib/delayed.lua",3],[200,"lua/lib/delayed.lua",5],[204,"lua/lib/delayed.lua",11],[207,"lua/lib/delayed.lua",15],[211,"lua/lib/delayed.lua",20],[215,"lua/lib/delayed.lua",26],[222,"lua/lib/delayed.lua",35],[229,"lua/lib/results.lua",3],[238,"lua/lib/results.lua",13],[239,"lua/lib/results.lua",15],[240,"lua/partition/tick.lua",22],[243,"lua/partition/tick.lua",27],[262,"lua/partition/tick.lua",48],[264,"lua/partition/tick.lua",51],[278,"lua/partition/tick.lua",67],[302,"lua/partition/tick.lua",92],[320,"lua/partition/tick.lua",112],[326,"lua/partition/tick.lua",120],[339,"lua/partition/tick.lua",134],[353,"lua/partition/tick.lua",150],[360,"lua/partition/tick.lua",158],[362,"lua/partition/tick.lua",161],[365,"lua/partition/tick.lua",165]],
 });
 
 /** The live signing secrets of an account, newest first; makes the first one where there is none. See lua/secret/ensure.lua. */
@@ -2438,13 +2521,17 @@ local function entry_read(entry)
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
     recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
 end
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+end
 local function member_read(member)
-  local core, i, attempt, recoveries, timeout_s, flow =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  local core, from, to, attempt, recoveries, timeout_s, flow =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
   if not core then return nil end
-  return { core = core, i = tonumber(i), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
+  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
     timeout_s = tonumber(timeout_s), flow = flow }
 end
+local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
 local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end
 local delays = {}
 local function delayed_push(due_ms, flow, entry)
@@ -2578,7 +2665,7 @@ batch_save(now_ms)
 queue_write()
 ring_bell()
 return { b.core, first, now_ms }`,
-  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",12],[4,"lua/task/create.lua",11],[5,"lua/task/create.lua",10],[6,"lua/task/create.lua",9],[7,"lua/task/create.lua",8],[8,"lua/task/create.lua",13],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",6],[14,"lua/lib/batch.lua",8],[15,"lua/lib/batch.lua",10],[31,"lua/lib/batch.lua",28],[36,"lua/lib/batch.lua",34],[37,"lua/lib/batch.lua",36],[38,"lua/lib/batch.lua",39],[50,"lua/lib/batch.lua",52],[51,"lua/lib/batch.lua",54],[55,"lua/lib/batch.lua",60],[70,"lua/lib/batch.lua",77],[77,"lua/lib/batch.lua",85],[80,"lua/lib/batch.lua",90],[90,"lua/lib/batch.lua",101],[107,"lua/lib/ring.lua",4],[108,"lua/lib/ring.lua",6],[116,"lua/lib/ring.lua",16],[122,"lua/lib/ring.lua",23],[123,"lua/lib/ring.lua",25],[124,"lua/lib/ring.lua",28],[128,"lua/lib/ring.lua",34],[135,"lua/lib/ring.lua",42],[141,"lua/lib/ready.lua",8],[142,"lua/lib/ready.lua",10],[143,"lua/lib/ready.lua",13],[157,"lua/lib/ready.lua",28],[162,"lua/lib/ready.lua",34],[165,"lua/lib/ready.lua",38],[177,"lua/lib/ready.lua",51],[180,"lua/lib/ready.lua",55],[186,"lua/lib/ready.lua",63],[193,"lua/lib/ready.lua",72],[194,"lua/lib/delayed.lua",3],[195,"lua/lib/delayed.lua",5],[199,"lua/lib/delayed.lua",11],[202,"lua/lib/delayed.lua",15],[206,"lua/lib/delayed.lua",20],[210,"lua/lib/delayed.lua",26],[217,"lua/lib/delayed.lua",35],[224,"lua/lib/append.lua",5],[226,"lua/lib/append.lua",8],[232,"lua/lib/append.lua",16],[261,"lua/lib/append.lua",47],[269,"lua/lib/append.lua",56],[274,"lua/lib/append.lua",62],[282,"lua/lib/append.lua",72],[286,"lua/lib/append.lua",77],[292,"lua/task/create.lua",18],[306,"lua/task/create.lua",33],[310,"lua/task/create.lua",38],[313,"lua/task/create.lua",42]],
+  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",12],[4,"lua/task/create.lua",11],[5,"lua/task/create.lua",10],[6,"lua/task/create.lua",9],[7,"lua/task/create.lua",8],[8,"lua/task/create.lua",13],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",6],[14,"lua/lib/batch.lua",8],[15,"lua/lib/batch.lua",10],[31,"lua/lib/batch.lua",28],[36,"lua/lib/batch.lua",34],[37,"lua/lib/batch.lua",36],[38,"lua/lib/batch.lua",39],[50,"lua/lib/batch.lua",52],[51,"lua/lib/batch.lua",54],[55,"lua/lib/batch.lua",60],[70,"lua/lib/batch.lua",77],[77,"lua/lib/batch.lua",85],[80,"lua/lib/batch.lua",90],[90,"lua/lib/batch.lua",101],[107,"lua/lib/ring.lua",4],[108,"lua/lib/ring.lua",6],[116,"lua/lib/ring.lua",16],[122,"lua/lib/ring.lua",23],[123,"lua/lib/ring.lua",25],[124,"lua/lib/ring.lua",28],[128,"lua/lib/ring.lua",34],[135,"lua/lib/ring.lua",42],[141,"lua/lib/ready.lua",8],[142,"lua/lib/ready.lua",10],[143,"lua/lib/ready.lua",13],[157,"lua/lib/ready.lua",28],[162,"lua/lib/ready.lua",34],[165,"lua/lib/ready.lua",38],[177,"lua/lib/ready.lua",51],[180,"lua/lib/ready.lua",55],[186,"lua/lib/ready.lua",66],[189,"lua/lib/ready.lua",70],[196,"lua/lib/ready.lua",79],[197,"lua/lib/ready.lua",82],[198,"lua/lib/delayed.lua",3],[199,"lua/lib/delayed.lua",5],[203,"lua/lib/delayed.lua",11],[206,"lua/lib/delayed.lua",15],[210,"lua/lib/delayed.lua",20],[214,"lua/lib/delayed.lua",26],[221,"lua/lib/delayed.lua",35],[228,"lua/lib/append.lua",5],[230,"lua/lib/append.lua",8],[236,"lua/lib/append.lua",16],[265,"lua/lib/append.lua",47],[273,"lua/lib/append.lua",56],[278,"lua/lib/append.lua",62],[286,"lua/lib/append.lua",72],[290,"lua/lib/append.lua",77],[296,"lua/task/create.lua",18],[310,"lua/task/create.lua",33],[314,"lua/task/create.lua",38],[317,"lua/task/create.lua",42]],
 });
 
 /** Runs a failed task of a tray or of an unfinished batch again, its attempts at zero. See lua/task/retry.lua. */
@@ -2772,13 +2859,17 @@ local function entry_read(entry)
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
     recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
 end
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+end
 local function member_read(member)
-  local core, i, attempt, recoveries, timeout_s, flow =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  local core, from, to, attempt, recoveries, timeout_s, flow =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
   if not core then return nil end
-  return { core = core, i = tonumber(i), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
+  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
     timeout_s = tonumber(timeout_s), flow = flow }
 end
+local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
 local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end
 local delays = {}
 local function delayed_push(due_ms, flow, entry)
@@ -2810,6 +2901,17 @@ local function ring_bell()
     call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
   end
 end
+local function results_without(text, place)
+  local at, kept = 1, {}
+  while at <= #text do
+    local of, length = struct.unpack('>BI2', text, at)
+    if of ~= place then kept[#kept + 1] = string.sub(text, at, at + 2 + length) end
+    at = at + 3 + length
+  end
+  return table.concat(kept)
+end
+local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
+local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
 local b = batch_load(core)
 if not b or b.a ~= account or b.s == 'deleted' or index >= b.n then return 'missing' end
 if call('GETRANGE', b.key .. ':s', index, index) ~= 'f' or not batch_live(b) then return 'state' end
@@ -2819,16 +2921,18 @@ b.dirty = true
 ready_push('f:' .. account .. ':' .. origin, entry_of(core, index, index, 0, 0, timeout_s, now_ms))
 local base = segment_bounds(b, index)
 local segment = segment_key(b, base)
-touch({ segment })
+local field = result_field(index - base)
+local before = call('HGET', segment, field) or ''
+touch({ segment, b.key .. ':s' })
 batch_touch()
 queue_touch()
-call('SETRANGE', b.key .. ':s', index, 'q')
-call('HDEL', segment, 'r' .. string.format('%.0f', index - base))
+call('SETRANGE', b.key .. ':s', index, 'r')
+call('HSET', segment, field, results_without(before, (index - base) % 16))
 batch_save(now_ms)
 queue_write()
 ring_bell()
 return 'queued'`,
-  map: [[1,"lua/task/retry.lua",1],[2,"lua/task/retry.lua",3],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",6],[14,"lua/lib/batch.lua",8],[15,"lua/lib/batch.lua",10],[31,"lua/lib/batch.lua",28],[36,"lua/lib/batch.lua",34],[37,"lua/lib/batch.lua",36],[38,"lua/lib/batch.lua",39],[50,"lua/lib/batch.lua",52],[51,"lua/lib/batch.lua",54],[55,"lua/lib/batch.lua",60],[70,"lua/lib/batch.lua",77],[77,"lua/lib/batch.lua",85],[80,"lua/lib/batch.lua",90],[90,"lua/lib/batch.lua",101],[107,"lua/lib/ring.lua",4],[108,"lua/lib/ring.lua",6],[116,"lua/lib/ring.lua",16],[122,"lua/lib/ring.lua",23],[123,"lua/lib/ring.lua",25],[124,"lua/lib/ring.lua",28],[128,"lua/lib/ring.lua",34],[135,"lua/lib/ring.lua",42],[141,"lua/lib/ready.lua",8],[142,"lua/lib/ready.lua",10],[143,"lua/lib/ready.lua",13],[157,"lua/lib/ready.lua",28],[162,"lua/lib/ready.lua",34],[165,"lua/lib/ready.lua",38],[177,"lua/lib/ready.lua",51],[180,"lua/lib/ready.lua",55],[186,"lua/lib/ready.lua",63],[193,"lua/lib/ready.lua",72],[194,"lua/lib/delayed.lua",3],[195,"lua/lib/delayed.lua",5],[199,"lua/lib/delayed.lua",11],[202,"lua/lib/delayed.lua",15],[206,"lua/lib/delayed.lua",20],[210,"lua/lib/delayed.lua",26],[217,"lua/lib/delayed.lua",35],[224,"lua/task/retry.lua",15],[227,"lua/task/retry.lua",19]],
+  map: [[1,"lua/task/retry.lua",1],[2,"lua/task/retry.lua",3],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",6],[14,"lua/lib/batch.lua",8],[15,"lua/lib/batch.lua",10],[31,"lua/lib/batch.lua",28],[36,"lua/lib/batch.lua",34],[37,"lua/lib/batch.lua",36],[38,"lua/lib/batch.lua",39],[50,"lua/lib/batch.lua",52],[51,"lua/lib/batch.lua",54],[55,"lua/lib/batch.lua",60],[70,"lua/lib/batch.lua",77],[77,"lua/lib/batch.lua",85],[80,"lua/lib/batch.lua",90],[90,"lua/lib/batch.lua",101],[107,"lua/lib/ring.lua",4],[108,"lua/lib/ring.lua",6],[116,"lua/lib/ring.lua",16],[122,"lua/lib/ring.lua",23],[123,"lua/lib/ring.lua",25],[124,"lua/lib/ring.lua",28],[128,"lua/lib/ring.lua",34],[135,"lua/lib/ring.lua",42],[141,"lua/lib/ready.lua",8],[142,"lua/lib/ready.lua",10],[143,"lua/lib/ready.lua",13],[157,"lua/lib/ready.lua",28],[162,"lua/lib/ready.lua",34],[165,"lua/lib/ready.lua",38],[177,"lua/lib/ready.lua",51],[180,"lua/lib/ready.lua",55],[186,"lua/lib/ready.lua",66],[189,"lua/lib/ready.lua",70],[196,"lua/lib/ready.lua",79],[197,"lua/lib/ready.lua",82],[198,"lua/lib/delayed.lua",3],[199,"lua/lib/delayed.lua",5],[203,"lua/lib/delayed.lua",11],[206,"lua/lib/delayed.lua",15],[210,"lua/lib/delayed.lua",20],[214,"lua/lib/delayed.lua",26],[221,"lua/lib/delayed.lua",35],[228,"lua/lib/results.lua",3],[237,"lua/lib/results.lua",13],[238,"lua/lib/results.lua",15],[239,"lua/task/retry.lua",16],[242,"lua/task/retry.lua",20],[253,"lua/task/retry.lua",32]],
 });
 
 /** Every script, by its name. */

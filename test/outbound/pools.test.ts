@@ -127,6 +127,41 @@ test('a receiver that refuses connections does not lose those that wait behind',
   assert.deepEqual(outbound.stats(), { running: 0, origins: 1, connections: 0, connections_free: 0, names: 0 });
 });
 
+test('a receiver that loses every connection does not lose those that wait behind', async (t) => {
+  const origin = await rawReceiver(t, (socket) => socket.destroy());
+  const outbound = outboundFor(t, { connections_per_origin_max: 2 });
+  const outcomes = await Promise.all(Array.from({ length: 50 }, () => outcomeOf(outbound, callTo(origin))));
+  assert.ok(outcomes.every((o) => o.error?.code === 'reset'));
+  assert.equal((await outcomeOf(outbound, callTo(origin))).error?.code, 'reset');
+});
+
+test('ending a call closes its connection and opens no other', async (t) => {
+  let opened = 0;
+  let open = 0;
+  let changed = (): void => {};
+  const server = createServer((socket) => {
+    opened++;
+    open++;
+    socket.resume();
+    socket.on('close', () => {
+      open--;
+      changed();
+    });
+  });
+  const origin = await listen(t, server);
+  const other = await receiver(t, (_request, response) => response.end());
+  const outbound = outboundFor(t);
+  const all_closed = new Promise<void>((resolve) => {
+    changed = () => open === 0 && opened === 8 && resolve();
+  });
+  const outcomes = await Promise.all(Array.from({ length: 8 }, () => outcomeOf(outbound, callTo(origin, { timeout_ms: 100 }))));
+  assert.ok(outcomes.every((o) => o.error?.code === 'timeout'));
+  await all_closed;
+  // Time enough for a connection that should not be: a few others come and go.
+  for (let i = 0; i < 20; i++) await outcomeOf(outbound, callTo(other));
+  assert.deepEqual([opened, open], [8, 0]);
+});
+
 test('a receiver that closes after each answer, or while idle, is dialed again', async (t) => {
   const outbound = outboundFor(t, { connections_per_origin_max: 1 });
   const closing = await rawReceiver(t, (socket) => socket.end('HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n'));

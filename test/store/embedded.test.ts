@@ -160,7 +160,12 @@ test('a copied data directory does not use the redis of the original', async () 
   const copy = dataDir();
   const embedded = await start(dir);
   writeFileSync(join(copy, 'redis.pid'), readFileSync(join(dir, 'redis.pid')));
-  writeFileSync(join(copy, 'owner.1'), readFileSync(join(dir, 'owner.1')).toString().replace(/"started":"\d+"/, '"started":"1"'));
+  writeFileSync(
+    join(copy, 'owner.1'),
+    readFileSync(join(dir, 'owner.1'))
+      .toString()
+      .replace(/"started":"\d+"/, '"started":"1"'),
+  );
   const other = await start(copy);
   assert.notEqual(await pidOf(client(other.socket)), await pidOf(client(embedded.socket)));
 });

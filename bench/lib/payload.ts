@@ -1,0 +1,30 @@
+// The work that the benches hand in.
+
+export const PAYLOAD_BYTES = 256;
+export const BATCH_TASKS = 1_000;
+
+/** A payload of 256 bytes of JSON, different for each number. */
+export function payload(number: number): { n: number; text: string } {
+  const bare = JSON.stringify({ n: number, text: '' }).length;
+  return { n: number, text: 'x'.repeat(PAYLOAD_BYTES - bare) };
+}
+
+/** A task as it is sent. */
+export function task(url: string, number: number, fields: object = {}): object {
+  return { target: { url, method: 'POST' }, payload: payload(number), ...fields };
+}
+
+/** The body that creates a batch of these tasks. */
+export function batchBody(tasks: readonly object[]): Buffer {
+  return Buffer.from(JSON.stringify({ tasks }));
+}
+
+/** Bodies of batches with `count` tasks altogether. */
+export function batchBodies(url: string, count: number, fields: object = {}): Buffer[] {
+  const bodies: Buffer[] = [];
+  for (let from = 0; from < count; from += BATCH_TASKS) {
+    const size = Math.min(BATCH_TASKS, count - from);
+    bodies.push(batchBody(Array.from({ length: size }, (_, i) => task(url, from + i, fields))));
+  }
+  return bodies;
+}

@@ -1,0 +1,97 @@
+// Child processes of a bench: started, their CPU time read, ended; never left behind, however the bench ends.
+import { type ChildProcess, execFileSync, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+
+const STOP_WAIT_MS = 10_000;
+
+/** Seconds of CPU (user and system, all threads) that a process has used. NaN where the system does not say. */
+export function cpuSeconds(pid: number): number {
+  try {
+    // The name in parentheses may hold spaces, so count from its end: utime and stime are fields 14 and 15.
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond();
+  } catch {
+    return Number.NaN;
+  }
+}
+
+let ticks = 0;
+function ticksPerSecond(): number {
+  ticks ||= Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf8' }));
+  return ticks;
+}
+
+const atExit = new Set<() => void>();
+process.once('exit', () => {
+  for (const kill of atExit) kill();
+});
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));
+
+/** Runs `kill` when this process ends, unless what is returned was called before. */
+export function killAtExit(kill: () => void): () => void {
+  atExit.add(kill);
+  return () => atExit.delete(kill);
+}
+
+/** Asks a process to end, insists after ten seconds, and waits until it is gone. */
+export async function endProcess(child: ChildProcess): Promise<void> {
+  if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
+  const gone = once(child, 'exit');
+  child.kill('SIGTERM');
+  const timer = setTimeout(() => child.kill('SIGKILL'), STOP_WAIT_MS);
+  await gone;
+  clearTimeout(timer);
+}
+
+/** One of our own helper processes: it says `{type: 'ready', port}` and then answers each message with one of its own. */
+export class Helper {
+  readonly port: number;
+  readonly #child: ChildProcess;
+  #asking: Promise<unknown> = Promise.resolve();
+
+  private constructor(child: ChildProcess, port: number) {
+    this.#child = child;
+    this.port = port;
+  }
+
+  static async start(file: URL, args: readonly string[] = []): Promise<Helper> {
+    const child = fork(fileURLToPath(file), [...args], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+    const keep = killAtExit(() => child.kill('SIGKILL'));
+    child.once('exit', keep);
+    const ready = (await answerOf(child)) as { port: number };
+    return new Helper(child, ready.port);
+  }
+
+  cpu_s(): number {
+    return cpuSeconds(this.#child.pid ?? 0);
+  }
+
+  /** One question at a time: a second one waits for the first answer. */
+  ask<Answer>(message: object): Promise<Answer> {
+    const asked = this.#asking.then(() => {
+      const answer = answerOf(this.#child);
+      this.#child.send(message);
+      return answer as Promise<Answer>;
+    });
+    this.#asking = asked.catch(() => {});
+    return asked;
+  }
+
+  stop(): Promise<void> {
+    return endProcess(this.#child);
+  }
+}
+
+function answerOf(child: ChildProcess): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const onExit = (code: number | null, signal: string | null): void => reject(new Error(`${child.spawnfile} ended (${signal ?? code})`));
+    child.once('exit', onExit);
+    child.once('message', (message) => {
+      child.removeListener('exit', onExit);
+      resolve(message);
+    });
+  });
+}

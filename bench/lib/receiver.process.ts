@@ -1,0 +1,50 @@
+// The receiver's process: answers every request, read to its end, with 200 and two bytes.
+import { listen, uws } from '../../src/http/uws.ts';
+import { machineMs } from './receiver.ts';
+
+export type ReceiverQuestion = { type: 'reset' } | { type: 'wait'; count: number } | { type: 'read' };
+
+let count = 0;
+let wanted = Number.POSITIVE_INFINITY;
+let delays_ms: number[] = [];
+
+function arrived(): void {
+  count++;
+  if (count >= wanted) {
+    wanted = Number.POSITIVE_INFINITY;
+    answer();
+  }
+}
+
+function answer(): void {
+  process.send?.({ count, delays_ms });
+}
+
+process.on('message', (question: ReceiverQuestion) => {
+  if (question.type === 'wait') {
+    wanted = question.count;
+    if (count < wanted) return;
+    wanted = Number.POSITIVE_INFINITY;
+  } else if (question.type === 'reset') {
+    count = 0;
+    delays_ms = [];
+  }
+  answer();
+});
+
+const app = uws.App().any('/*', (res, req) => {
+  // Undefined where a URL has no question mark, whatever the typings say.
+  const [clock, at] = (req.getQuery() ?? '').split('=');
+  if (clock === 'due') delays_ms.push(Date.now() - Number(at));
+  else if (clock === 'sent') delays_ms.push(machineMs() - Number(at));
+  res.onAborted(() => {});
+  res.onData((_chunk, last) => {
+    if (!last) return;
+    res.cork(() => res.end('ok'));
+    arrived();
+  });
+});
+
+const socket = await listen(app, '127.0.0.1', 0);
+if (socket === false) throw new Error('the receiver cannot listen');
+process.send?.({ type: 'ready', port: uws.us_socket_local_port(socket) });

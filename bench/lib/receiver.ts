@@ -1,0 +1,55 @@
+// The target of all callbacks: counts, and notes how late those were that say in their URL when they were due.
+import { Helper } from './process.ts';
+import type { ReceiverQuestion } from './receiver.process.ts';
+
+export class Receiver {
+  readonly #helper: Helper;
+
+  private constructor(helper: Helper) {
+    this.#helper = helper;
+  }
+
+  static async start(): Promise<Receiver> {
+    return new Receiver(await Helper.start(new URL('./receiver.process.ts', import.meta.url)));
+  }
+
+  get origin(): string {
+    return `http://127.0.0.1:${this.#helper.port}`;
+  }
+
+  /** Forgets what it counted and noted. */
+  async reset(): Promise<void> {
+    await this.#ask({ type: 'reset' });
+  }
+
+  /** Resolves when `count` requests have come in since the last reset. Nothing else may be asked meanwhile. */
+  async received(count: number): Promise<void> {
+    await this.#ask({ type: 'wait', count });
+  }
+
+  async count(): Promise<number> {
+    return (await this.#ask({ type: 'read' })).count;
+  }
+
+  /** Arrival minus `?due=` (milliseconds of the system's clock), or `?sent=` (of its monotonic one). */
+  async delays_ms(): Promise<number[]> {
+    return (await this.#ask({ type: 'read' })).delays_ms;
+  }
+
+  cpu_s(): number {
+    return this.#helper.cpu_s();
+  }
+
+  stop(): Promise<void> {
+    return this.#helper.stop();
+  }
+
+  #ask(question: ReceiverQuestion): Promise<{ count: number; delays_ms: number[] }> {
+    return this.#helper.ask(question);
+  }
+}
+
+/** Milliseconds of the clock that all processes of one machine share and nobody sets. */
+export function machineMs(): number {
+  return Number(process.hrtime.bigint()) / 1e6;
+}

@@ -1,0 +1,58 @@
+// What a run says in the end: a table for people, a line of JSON for later.
+import { execFileSync } from 'node:child_process';
+import { appendFileSync } from 'node:fs';
+import { cpus } from 'node:os';
+import type { Bench, Figures } from './bench.ts';
+import { rounded } from './stats.ts';
+
+const RESULTS = new URL('../results.jsonl', import.meta.url);
+const NAME_WIDTH = 34;
+
+export interface Machine {
+  date: string;
+  commit: string;
+  node: string;
+  redis: string;
+  cpu: string;
+  cores: number;
+}
+
+export function describeMachine(redis: string): Machine {
+  const cores = cpus();
+  return {
+    date: new Date().toISOString(),
+    commit: commit(),
+    node: process.versions.node,
+    redis,
+    cpu: cores[0]?.model ?? 'unknown',
+    cores: cores.length,
+  };
+}
+
+/** Short, with `+` where the files differ from it. */
+function commit(): string {
+  try {
+    return execFileSync('git', ['describe', '--always', '--exclude=*', '--dirty=+'], { encoding: 'utf8', stdio: 'pipe' }).trim();
+  } catch {
+    return 'unknown';
+  }
+}
+
+/** One line for this run, behind those of earlier ones. */
+export function record(line: Machine & { results: Record<string, Figures> }): void {
+  appendFileSync(RESULTS, `${JSON.stringify(line, (_name, value) => (typeof value === 'number' ? rounded(value) : value))}\n`);
+}
+
+export function table(machine: Machine, benches: readonly Bench[], results: Record<string, Figures>): string {
+  const lines = [`${machine.cores} cores, ${machine.cpu}; Node ${machine.node}, Redis ${machine.redis}; ${machine.commit}, ${machine.date}`];
+  for (const { name, what } of benches) {
+    lines.push('', `${name}: ${what}`);
+    for (const [figure, value] of Object.entries(results[name] ?? {})) lines.push(`  ${figure.padEnd(NAME_WIDTH)} ${shown(value)}`);
+  }
+  return `${lines.join('\n')}\n`;
+}
+
+function shown(value: number | null): string {
+  if (value === null || !Number.isFinite(value)) return '–';
+  return rounded(value, value >= 1_000 ? 4 : 3).toLocaleString('en-US', { maximumFractionDigits: 4 });
+}

@@ -1,0 +1,21 @@
+// The contract of the API, tried on a running engine. The same suite runs on a single Redis and on a Redis Cluster.
+import { describe } from 'node:test';
+import { accounts } from './contract/accounts.ts';
+import { batches } from './contract/batches.ts';
+import { conventions } from './contract/conventions.ts';
+import { delivery } from './contract/delivery.ts';
+import { operations } from './contract/operations.ts';
+import { refusals } from './contract/refusals.ts';
+import { retries } from './contract/retries.ts';
+import { states } from './contract/states.ts';
+import { tasks } from './contract/tasks.ts';
+import type { Stage } from './stage.ts';
+
+/** Most of what is waited for are retries, expiries and time-outs: many tests wait side by side. */
+const CONCURRENCY = 8;
+
+export function contract(stage: Stage): void {
+  for (const part of [conventions, refusals, batches, states, tasks, delivery, retries, accounts, operations]) {
+    describe(part.name, { concurrency: CONCURRENCY }, () => part(stage));
+  }
+}

@@ -1,0 +1,153 @@
+// Section 1 of the contract: what holds for every endpoint.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { ErrorBody } from '../../helpers/api.ts';
+import { freshPath, inSeconds, type Stage, tasksFor } from '../stage.ts';
+
+const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+const LATER = 3_600;
+
+export function conventions({ client, engine, receiver }: Stage): void {
+  const waiting = (count: number) => ({ tasks: tasksFor(receiver.at(freshPath()), count, { execute_after: inSeconds(LATER) }) });
+
+  test('HEAD answers as GET does, without the body', async () => {
+    const { id } = await client.acme.create(waiting(1));
+    for (const path of [`/v1/batches/${id}`, '/v1/batches?limit=1', `/v1/batches/${id}/tasks`, '/healthz']) {
+      const [get, head] = [await client.acme.ask('GET', path), await client.acme.ask('HEAD', path)];
+      assert.equal(head.status, get.status);
+      assert.equal(head.text, '');
+      assert.equal(head.headers['content-type'], get.headers['content-type']);
+    }
+    assert.equal((await client.acme.ask('HEAD', '/v1/batches/batch_0')).status, 404);
+  });
+
+  test('OPTIONS answers 204 with the methods of the path', async () => {
+    const methods = { '/v1/batches': 'GET, HEAD, OPTIONS, POST', '/v1/batches/x/cancel': 'OPTIONS, POST', '/v1/tasks/x': 'GET, HEAD, OPTIONS' };
+    for (const [path, allow] of Object.entries(methods)) {
+      const reply = await client.acme.ask('OPTIONS', path);
+      assert.equal(reply.status, 204);
+      assert.equal(reply.text, '');
+      assert.equal(String(reply.headers.allow).split(', ').sort().join(', '), allow);
+    }
+  });
+
+  test('every answer carries a request id, the caller’s where it is sane', async () => {
+    const given = await client.acme.ask('GET', '/v1/batches?limit=1', { headers: { 'x-request-id': 'my-request.7' } });
+    assert.equal(given.headers['x-request-id'], 'my-request.7');
+    const made = await client.acme.ask('GET', '/v1/nothing', { headers: { 'x-request-id': 'not sane, at all' } });
+    assert.match(String(made.headers['x-request-id']), /^req_\w+$/);
+    const again = await client.acme.ask('GET', '/v1/nothing');
+    assert.notEqual(again.headers['x-request-id'], made.headers['x-request-id']);
+  });
+
+  test('answers are JSON that nobody may keep', async () => {
+    for (const path of ['/v1/batches?limit=1', '/v1/nothing']) {
+      const { headers } = await client.acme.ask('GET', path);
+      assert.equal(headers['content-type'], 'application/json');
+      assert.equal(headers['cache-control'], 'no-store');
+    }
+  });
+
+  test('ids are URL-safe and short, timestamps are UTC with milliseconds', async () => {
+    const batch = await client.acme.create(waiting(1));
+    const [task] = (await client.acme.tasks(batch.id)).tasks;
+    assert.match(batch.id, /^batch_[\w-]{1,58}$/);
+    assert.match(task?.id ?? '', /^task_[\w-]{1,59}$/);
+    for (const time of [batch.created_at, batch.updated_at, task?.created_at]) assert.match(time ?? '', TIMESTAMP);
+    assert.ok(Math.abs(Date.parse(batch.created_at) - Date.now()) < 60_000);
+  });
+
+  test('timestamps in are RFC 3339 with an offset, and possible', async () => {
+    const make = (execute_after: unknown) => ({ body: { tasks: [{ target: receiver.url, execute_after }] } });
+    const year = new Date(Date.now() + 40 * 86_400_000).getUTCFullYear();
+    for (const good of [`${year}-12-31T23:59:59Z`, `${year}-12-31T23:59:59.123456+05:30`, '2020-01-01T00:00:00-00:00']) {
+      assert.equal((await client.acme.ask('POST', '/v1/batches', make(good))).status, 201, good);
+    }
+    const bad = ['2026-02-30T00:00:00Z', '2026-12-01T00:00:00', '2026-12-01', '2026-12-01 00:00:00Z', '2026-12-01T24:00:00Z', 'now', '', 1e12, null];
+    for (const one of bad) {
+      const { details } = await client.acme.refused(400, 'validation_error', 'POST', '/v1/batches', make(one));
+      assert.equal(pathsOf(details)[0], '/tasks/0/execute_after', String(one));
+    }
+  });
+
+  test('limit and offset are refused outside their range, never clamped', async () => {
+    const { id } = await client.acme.create(waiting(3));
+    for (const path of ['/v1/batches', `/v1/batches/${id}/tasks`]) {
+      for (const query of ['limit=0', 'limit=1001', 'limit=-1', 'limit=1.5', 'limit=abc', 'limit=', 'limit=+1', 'limit=01', 'limit=1&limit=2']) {
+        const { details } = await client.acme.refused(400, 'validation_error', 'GET', `${path}?${query}`);
+        assert.deepEqual(pathsOf(details).slice(0, 1), ['limit'], query);
+      }
+      for (const query of ['offset=-1', 'offset=100001', 'offset=1e3', 'offset=x']) {
+        const { details } = await client.acme.refused(400, 'validation_error', 'GET', `${path}?${query}`);
+        assert.deepEqual(pathsOf(details), ['offset'], query);
+      }
+      for (const query of ['limit=1', 'limit=1000', 'offset=0', 'offset=100000']) {
+        assert.equal((await client.acme.ask('GET', `${path}?${query}`)).status, 200, query);
+      }
+    }
+    assert.deepEqual(await client.acme.tasks(id, '?offset=100000'), { total: 3, tasks: [] });
+  });
+
+  test('unknown query parameters and filter values are refused', async () => {
+    const { id } = await client.acme.create(waiting(1));
+    const cases: [string, string][] = [
+      ['/v1/batches?statu=pending', 'statu'],
+      ['/v1/batches?status=cancelled', 'status'],
+      ['/v1/batches?status=Pending', 'status'],
+      ['/v1/batches?status=', 'status'],
+      [`/v1/batches/${id}?x=1`, 'x'],
+      [`/v1/batches/${id}/tasks?status=cancelled`, 'status'],
+      [`/v1/batches/${id}/tasks?status=pending`, 'status'],
+    ];
+    for (const [path, parameter] of cases) {
+      const { details } = await client.acme.refused(400, 'validation_error', 'GET', path);
+      assert.deepEqual(pathsOf(details), [parameter], path);
+    }
+    await client.acme.refused(400, 'validation_error', 'POST', `/v1/batches/${id}/cancel?now=1`);
+  });
+
+  test('batches are listed newest first, and pages neither repeat nor skip', async () => {
+    const made: string[] = [];
+    for (let round = 0; round < 6; round++) {
+      const several = await Promise.all(Array.from({ length: 4 }, () => client.lists.create(waiting(1))));
+      made.push(...several.map(({ id }) => id));
+    }
+    const whole = await client.lists.batches('?limit=1000');
+    assert.equal(whole.total, made.length);
+    assert.deepEqual(new Set(whole.batches.map(({ id }) => id)), new Set(made));
+    const keys = whole.batches.map(({ created_at, id }) => `${created_at} ${id.slice('batch_'.length)}`);
+    assert.deepEqual(keys, keys.toSorted().reverse());
+    const paged: string[] = [];
+    for (let offset = 0; offset < made.length; offset += 5) {
+      const { total, batches } = await client.lists.batches(`?limit=5&offset=${offset}`);
+      assert.equal(total, made.length);
+      paged.push(...batches.map(({ id }) => id));
+    }
+    assert.deepEqual(
+      paged,
+      whole.batches.map(({ id }) => id),
+    );
+    // `total` counts what matches the filter, not the page.
+    await client.lists.cancel(made[3] ?? '');
+    const pending = await client.lists.batches('?status=pending&limit=2');
+    assert.deepEqual([pending.total, pending.batches.length], [made.length - 1, 2]);
+    assert.equal((await client.lists.batches('?limit=1')).total, made.length);
+  });
+
+  test('there is no other document and no other path', async () => {
+    for (const path of ['/v1', '/v1/', '/v2/batches', '/v1/batches/', '/v1/Batches', '/v1/batches//tasks']) {
+      const reply = await client.acme.ask('GET', path);
+      assert.equal(reply.status, 404, path);
+      assert.equal((reply.json as { error: ErrorBody }).error.code, 'not_found');
+    }
+    assert.ok(engine.url.startsWith('http://127.0.0.1:'));
+  });
+}
+
+/** The paths that a refusal names. */
+export function pathsOf(details: Record<string, unknown>): string[] {
+  return (details['errors'] as { path: string; message: string }[]).map(({ path, message }) => {
+    assert.ok(message.length > 0);
+    return path;
+  });
+}

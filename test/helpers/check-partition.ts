@@ -1,0 +1,349 @@
+// Reads everything that one partition holds, in one step, and asserts what must be true after every script.
+//
+// Counters agree with the state bytes; what runs is named by one holder, what waits is queued once, what is over neither;
+// rings, gauges and lists agree with what they are made from; nothing that a live batch needs has an expiry.
+import assert from 'node:assert/strict';
+import type { Redis } from 'ioredis';
+import { keys } from '../../src/store/keys.ts';
+
+/** A key's type, its time to live (ms, -1 none) and what it holds; of a segment's pages only how many tasks they have. */
+interface Dumped {
+  type: string;
+  ttl_ms: number;
+  items: string[];
+}
+
+/** What a partition holds, by key without the partition's root. */
+export type Dump = ReadonlyMap<string, Dumped>;
+
+const READ_ALL = `
+local out = {}
+for _, key in ipairs(redis.call('KEYS', ARGV[1] .. '*')) do
+  local name = string.sub(key, #ARGV[1] + 1)
+  local kind = redis.call('TYPE', key).ok
+  local items
+  if kind == 'string' then items = { redis.call('GET', key) }
+  elseif kind == 'list' then items = redis.call('LRANGE', key, 0, -1)
+  elseif kind == 'set' then items = redis.call('SMEMBERS', key)
+  elseif kind == 'zset' then items = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
+  else
+    items = redis.call('HGETALL', key)
+    if string.find(name, '^b:%w+:[%d+]') then
+      for i = 1, #items, 2 do
+        if string.find(items[i], '^%d+$') then
+          local at, count, page = 1, 0, items[i + 1]
+          while at <= #page do
+            count = count + 1
+            at = at + 4 + struct.unpack('>I4', page, at)
+          end
+          items[i + 1] = tostring(count)
+        end
+      end
+    end
+  end
+  out[#out + 1] = { name, kind, redis.call('PTTL', key), items }
+end
+return out`;
+
+/** Everything that a partition holds, at one moment. Bytes are read as latin1. */
+export async function dumpPartition(redis: Redis, partition: number): Promise<Dump> {
+  const root = keys.partition(partition).slice(0, -1);
+  const rows = (await redis.callBuffer('eval', [READ_ALL, 0, root])) as [Buffer, Buffer, number, Buffer[]][];
+  return new Map(
+    rows.map(([name, type, ttl_ms, items]) => [
+      name.toString('latin1'),
+      { type: type.toString(), ttl_ms, items: items.map((item) => item.toString('latin1')) },
+    ]),
+  );
+}
+
+/** A batch as the checks see it. */
+export interface CheckedBatch {
+  core: string;
+  account: string;
+  status: string;
+  n: number;
+  c: number;
+  f: number;
+  x: number;
+  r: number;
+  states: string;
+}
+
+interface Entry {
+  core: string;
+  from: number;
+  to: number;
+  attempts: number;
+  due_ms: number;
+}
+
+const LIVE = new Set(['pending', 'processing', 'tray']);
+const STATUSES = ['pending', 'processing', 'completed', 'failed', 'expired', 'cancelled'];
+const CLASSES = ['f', 'r', 'n'];
+
+/** Asserts the invariants of a partition; returns its batches, by core. */
+export async function checkPartition(redis: Redis, partition: number): Promise<Map<string, CheckedBatch>> {
+  const dump = await dumpPartition(redis, partition);
+  const batches = readBatches(dump);
+  for (const batch of batches.values()) {
+    if (batch.status !== 'deleted') {
+      checkCounters(batch);
+      checkStored(dump, batch);
+    }
+    checkPlaces(dump, batch);
+  }
+  checkNoStrangers(dump, batches);
+  checkActive(dump, batches);
+  checkRings(dump);
+  checkQueue(dump, batches);
+  return batches;
+}
+
+function hash(dump: Dump, key: string): Map<string, string> {
+  const items = dump.get(key)?.items ?? [];
+  const map = new Map<string, string>();
+  for (let i = 0; i < items.length; i += 2) map.set(items[i] ?? '', items[i + 1] ?? '');
+  return map;
+}
+
+function list(dump: Dump, key: string): readonly string[] {
+  return dump.get(key)?.items ?? [];
+}
+
+function readBatches(dump: Dump): Map<string, CheckedBatch> {
+  const batches = new Map<string, CheckedBatch>();
+  for (const name of dump.keys()) {
+    const core = /^b:(\w+)$/.exec(name)?.[1];
+    if (core === undefined) continue;
+    const fields = hash(dump, name);
+    const number = (field: string): number => {
+      const text = fields.get(field) ?? '';
+      assert.match(text, /^\d+$/, `${core}: field ${field} is a whole number`);
+      return Number(text);
+    };
+    const [n, c, f, x, r] = ['n', 'c', 'f', 'x', 'r'].map(number) as [number, number, number, number, number];
+    const states = dump.get(`${name}:s`)?.items[0] ?? '';
+    batches.set(core, { core, account: fields.get('a') ?? '', status: fields.get('s') ?? '', n, c, f, x, r, states });
+  }
+  return batches;
+}
+
+/** total = pending + completed + failed + cancelled, and the bytes say the same. */
+function checkCounters(batch: CheckedBatch): void {
+  const { core, status, n, c, f, x, r, states } = batch;
+  const say = JSON.stringify(batch);
+  const pending = n - c - f - x;
+  assert.ok(pending >= r && r >= 0, `${core}: pending ${pending}, running ${r}: ${say}`);
+  assert.equal(states.length, n, `${core}: one state byte a task: ${say}`);
+  const count = { q: 0, r: 0, p: 0, P: 0, c: 0, f: 0, x: 0 };
+  for (const byte of states) {
+    assert.ok(byte in count, `${core}: a byte ${byte} in ${states}`);
+    count[byte as keyof typeof count] += 1;
+  }
+  const waiting = count.q + count.r;
+  assert.equal(count.p + count.P, r, `${core}: running: ${say}`);
+  assert.equal(count.c, c, `${core}: completed: ${say}`);
+  assert.equal(count.f + (status === 'expired' ? waiting : 0), f, `${core}: failed: ${say}`);
+  assert.equal(count.x + (status === 'cancelled' ? waiting : 0), x, `${core}: cancelled: ${say}`);
+  if (status === 'tray') return;
+  assert.ok(STATUSES.includes(status), `${core}: status ${status}`);
+  if (status === 'pending') assert.ok(r === 0 && c === 0, `${core}: pending, and something has started: ${say}`);
+  if (status === 'completed') assert.ok(pending === 0 && f === 0 && c > 0, say);
+  if (status === 'failed') assert.ok(pending === 0 && f > 0, say);
+  if (status === 'cancelled' || status === 'expired') assert.equal(pending, r, `${core}: what waited is over: ${say}`);
+}
+
+/** Its segments hold every task, stay for ever, and nothing else lies beside them. */
+function checkStored(dump: Dump, batch: CheckedBatch): void {
+  const fields = hash(dump, `b:${batch.core}`);
+  const bases = basesOf(fields.get('g'));
+  for (const [k, base] of bases.entries()) {
+    const key = `b:${batch.core}:${base}`;
+    const expected = (bases[k + 1] ?? batch.n) - base;
+    const pages = [...hash(dump, key)].filter(([field]) => /^\d+$/.test(field)).sort(([a], [b]) => Number(a) - Number(b));
+    const held = pages.reduce((sum, [, count]) => sum + Number(count), 0);
+    assert.equal(held, expected, `${key} holds its tasks`);
+    for (const [at, [field, count]] of pages.entries()) {
+      assert.equal(Number(field), at, `${key}: pages follow one another`);
+      if (at < pages.length - 1) assert.equal(Number(count), 16, `${key}: page ${field} is full`);
+    }
+    assert.ok(expected <= 1000, `${key} has ${expected} tasks`);
+  }
+  for (const name of ['', ':s', ':k', ...bases.map((base) => `:${base}`)]) {
+    const ttl_ms = dump.get(`b:${batch.core}${name}`)?.ttl_ms ?? -1;
+    assert.equal(ttl_ms, -1, `b:${batch.core}${name} does not expire`);
+  }
+  for (const [name, { ttl_ms }] of dump) {
+    const base = name.startsWith(`b:${batch.core}:`) ? name.slice(`b:${batch.core}:`.length) : '';
+    if (/^\d+$/.test(base)) assert.ok(bases.includes(Number(base)), `${name} belongs to no segment of its batch`);
+    else if (base.startsWith('+')) assert.ok(ttl_ms > 0, `${name} is staged and would stay for ever`);
+  }
+}
+
+export function basesOf(packed: string | undefined): number[] {
+  if (packed === undefined) return [0];
+  const bytes = Buffer.from(packed, 'latin1');
+  return Array.from({ length: bytes.length / 4 }, (_, k) => bytes.readUInt32BE(k * 4));
+}
+
+/** Exactly the lists that its status says, and `deadlines` by what comes next. */
+function checkPlaces(dump: Dump, batch: CheckedBatch): void {
+  const { core, account, status } = batch;
+  const fields = hash(dump, `b:${core}`);
+  const lists = [...dump.keys()].filter((name) => name.startsWith(`a:${account}:b`) && hash(dump, name).has(core)).sort();
+  const shown = status !== 'tray' && status !== 'deleted';
+  assert.deepEqual(lists, shown ? [`a:${account}:b`, `a:${account}:b:${status}`] : [], `${core} (${status}) is in its lists`);
+  for (const name of lists) assert.equal(hash(dump, name).get(core), fields.get('t'), `${name}: by creation time`);
+  const deadline = hash(dump, 'deadlines').get(core);
+  const over = batch.n === batch.c + batch.f + batch.x;
+  if (status === 'deleted') {
+    assert.ok(deadline !== undefined, `${core} is deleted and nobody would go on`);
+  } else if (status === 'tray') {
+    assert.equal(deadline !== undefined, over, `tray ${core} is kept for a while once it is over: ${JSON.stringify(batch)}`);
+  } else if (LIVE.has(status)) {
+    assert.equal(deadline, fields.get('e'), `${core} expires`);
+    if (over) assert.equal(fields.get('h'), '1', `${core} is over and still ${status}`);
+    assert.equal(fields.get('z'), undefined, `${core} is ${status} and finished`);
+  } else {
+    assert.equal(deadline !== undefined, over, `${core} (${status}) is kept for a while once nothing runs`);
+    assert.equal(fields.has('z'), over, `${core} (${status}) has finished once nothing runs`);
+  }
+}
+
+function checkNoStrangers(dump: Dump, batches: Map<string, CheckedBatch>): void {
+  for (const [name, { ttl_ms, items }] of dump) {
+    const core = /^b:(\w+):/.exec(name)?.[1];
+    if (core !== undefined && ttl_ms < 0) assert.ok(batches.has(core), `${name} is left of a batch that is gone`);
+    if (/^a:\w+:b(:\w+)?$/.test(name)) {
+      for (let i = 0; i < items.length; i += 2) assert.ok(batches.has(items[i] ?? ''), `${name} names ${items[i]}, which is gone`);
+    }
+  }
+}
+
+const MEMBER = /^(\w+),(\d+),(\d+),(\d+),(\d+),(\d+),([frn]:\w+:[\w*]+)$/;
+
+/** Each byte in flight belongs to one name of one holder, and each name has one. */
+function checkActive(dump: Dump, batches: Map<string, CheckedBatch>): void {
+  const owned = new Map<string, string>();
+  const holders = hash(dump, 'holders');
+  for (const [name, { items }] of dump) {
+    if (!name.startsWith('active:')) continue;
+    assert.ok(holders.has(name.slice('active:'.length)), `${name}: its holder is watched`);
+    for (let i = 0; i < items.length; i += 2) {
+      const [, core = '', from_text, to_text] = MEMBER.exec(items[i] ?? '') ?? assert.fail(`${name}: ${items[i]}`);
+      const [from, to] = [Number(from_text), Number(to_text)];
+      const batch = batches.get(core);
+      if (batch === undefined) continue;
+      let flying = 0;
+      for (let k = from; k <= to; k++) {
+        const byte = batch.states[k] ?? '';
+        if (byte !== 'p' && !(byte === 'P' && from === to)) continue;
+        flying += 1;
+        const place = `${core},${k}`;
+        assert.equal(owned.get(place), undefined, `${place} is held by ${items[i]} of ${name}, and`);
+        owned.set(place, `${items[i]} of ${name}`);
+      }
+      assert.ok(flying > 0, `${name}: nothing of ${items[i]} is in flight: ${batch.states.slice(from, to + 1)}`);
+    }
+  }
+  for (const { core, states, r } of batches.values()) {
+    let held = 0;
+    for (let k = 0; k < states.length; k++) if (owned.has(`${core},${k}`)) held += 1;
+    assert.equal(held, r, `${core}: everything that runs is held by someone: ${states.slice(0, 200)}`);
+  }
+}
+
+/** An account is in a class's ring where its own ring has a flow; a flow is in that where its list has an entry. */
+function checkRings(dump: Dump): void {
+  for (const cls of CLASSES) {
+    const filled = new Map<string, string[]>();
+    for (const name of dump.keys()) {
+      const [, account = '', origin = ''] = new RegExp(`^f:${cls}:(\\w+):([\\w*]+)$`).exec(name) ?? [];
+      if (account !== '') filled.set(account, [...(filled.get(account) ?? []), origin]);
+    }
+    const accounts = list(dump, `ready:${cls}`);
+    assert.deepEqual([...accounts].sort(), [...filled.keys()].sort(), `ring of accounts, class ${cls}`);
+    for (const [account, origins] of filled) {
+      assert.deepEqual([...list(dump, `ready:${cls}:${account}`)].sort(), origins.sort(), `ring of flows of ${account}, class ${cls}`);
+    }
+    const rings = [...dump.keys()].filter((name) => name.startsWith(`ready:${cls}:`));
+    assert.equal(rings.length, filled.size, `no ring without flows, class ${cls}: ${rings.join(' ')}`);
+  }
+}
+
+const ENTRY = /^(\w+),(\d+),(\d+),(\d+),(\d+),(\d+),(\d+)$/;
+
+function readEntry(text: string): Entry {
+  const [, core = '', from, to, attempts, , , due_ms] = ENTRY.exec(text) ?? assert.fail(`an entry ${text}`);
+  return { core, from: Number(from), to: Number(to), attempts: Number(attempts), due_ms: Number(due_ms) };
+}
+
+/** Every task of a live batch that waits is queued once; what runs or is over is not. Gauges count what lists hold. */
+function checkQueue(dump: Dump, batches: Map<string, CheckedBatch>): void {
+  const covered = new Map([...batches].map(([core, { n }]) => [core, new Uint8Array(n)]));
+  const depth: Record<string, number> = { f: 0, r: 0, n: 0 };
+  const cover = (entry: Entry, flow: string): void => {
+    const [cls = '', account, origin] = flow.split(':');
+    const batch = batches.get(entry.core);
+    const seen = covered.get(entry.core);
+    if (batch === undefined || seen === undefined) return;
+    assert.equal(account, batch.account, `flow ${flow} of ${entry.core}`);
+    assert.ok(entry.from <= entry.to && entry.to < batch.n, `${flow}: ${JSON.stringify(entry)} of ${batch.n} tasks`);
+    const places = origin === '*' ? mapped(dump, batch, entry) : range(entry.from, entry.to);
+    for (const i of places) {
+      const byte = batch.states[i];
+      seen[i] = (seen[i] ?? 0) + 1;
+      if (!LIVE.has(batch.status)) continue;
+      if (byte === 'q') assert.equal(`${cls}${entry.attempts}`, 'f0', `${entry.core},${i} never started`);
+      assert.ok(byte === 'q' || byte === 'r' || byte === 'x', `${entry.core},${i} is queued and ${byte}`);
+    }
+  };
+  for (const [name, { items }] of dump) {
+    if (!/^f:[frn]:/.test(name)) continue;
+    assert.ok(items.length > 0);
+    for (const text of items) {
+      const entry = readEntry(text);
+      const cls = name[2] ?? '';
+      depth[cls] = (depth[cls] ?? 0) + entry.to - entry.from + 1;
+      cover(entry, name.slice(2));
+    }
+  }
+  for (const [text, score] of hash(dump, 'delayed')) {
+    const bar = text.indexOf('|');
+    const entry = readEntry(text.slice(bar + 1));
+    assert.equal(entry.due_ms, Number(score), `${text} is due when it says`);
+    cover(entry, text.slice(0, bar));
+  }
+  for (const { core, status, states } of batches.values()) {
+    if (!LIVE.has(status)) continue;
+    const seen = covered.get(core);
+    for (let i = 0; i < states.length; i++) {
+      const waits = states[i] === 'q' || states[i] === 'r';
+      if (waits) assert.equal(seen?.[i], 1, `${core},${i} (${states[i]}) waits and is queued once`);
+      else assert.ok((seen?.[i] ?? 0) <= 1, `${core},${i} (${states[i]}) is queued ${seen?.[i]} times`);
+    }
+  }
+  const meta = hash(dump, 'm');
+  for (const cls of CLASSES) assert.equal(Number(meta.get(`ready:${cls}`) ?? '0'), depth[cls], `gauge of class ${cls}`);
+}
+
+function range(from: number, to: number): number[] {
+  return Array.from({ length: to - from + 1 }, (_, k) => from + k);
+}
+
+/** Tasks that an entry of the flow `*` stands for, by the maps of its segments. */
+function mapped(dump: Dump, batch: CheckedBatch, entry: Entry): number[] {
+  const bases = basesOf(hash(dump, `b:${batch.core}`).get('g'));
+  const places: number[] = [];
+  for (const [k, base] of bases.entries()) {
+    const end = (bases[k + 1] ?? batch.n) - 1;
+    if (end < entry.from || base > entry.to) continue;
+    const map = hash(dump, `b:${batch.core}:${base}`).get('m') ?? assert.fail(`${batch.core}: segment ${base} has no map`);
+    for (const run of map.split(';').slice(0, -1)) {
+      const [from = 0, to = 0] = run.split(',').map(Number);
+      if (from + base >= entry.from) places.push(...range(from + base, to + base));
+    }
+  }
+  return places;
+}
