@@ -16,6 +16,8 @@ interface BareRun {
 }
 
 interface Run {
+  /** Requests that came in; a run where these are not as many as tasks fails. */
+  calls: number;
   tasks_s: number;
   engine_us: number;
   redis_us: number;
@@ -50,6 +52,7 @@ function figures(tasks: number, alone: readonly BareRun[], runs: readonly Run[])
   const redis_us = medianOf(runs, (run) => run.redis_us);
   return {
     tasks,
+    calls: medianOf(runs, (run) => run.calls),
     tasks_per_s: medianOf(runs, (run) => run.tasks_s),
     bare_requests_per_s: medianOf(alone, (run) => run.requests_s),
     ratio_to_bare: median(runs.map((run, i) => run.tasks_s / (alone[i]?.requests_s ?? Number.NaN))),
@@ -73,7 +76,7 @@ async function callBare({ receiver }: Stage, bare: Helper, count: number): Promi
 
 async function callThrough(stage: Stage, count: number): Promise<Run> {
   const { api, receiver } = stage;
-  const bodies = batchBodies(`${receiver.origin}/hook`, count);
+  const bodies = batchBodies(() => `${receiver.origin}/hook`, count);
   await receiver.reset();
   const cpu = cpuMark(stage);
   const from_ms = performance.now();
@@ -83,11 +86,12 @@ async function callThrough(stage: Stage, count: number): Promise<Run> {
   const each = cpuEach(cpu, cpuMark(stage), count);
   const completed = await api.completed(ids);
   if (completed !== count) throw new Error(`${completed} of ${count} tasks are completed`);
-  await exactly(receiver, count);
-  return { tasks_s: (count / ms) * 1_000, engine_us: each.engine, redis_us: each.redis, receiver_us: each.receiver };
+  const calls = await exactly(receiver, count);
+  return { calls, tasks_s: (count / ms) * 1_000, engine_us: each.engine, redis_us: each.redis, receiver_us: each.receiver };
 }
 
-async function exactly(receiver: Stage['receiver'], count: number): Promise<void> {
+async function exactly(receiver: Stage['receiver'], count: number): Promise<number> {
   const received = await receiver.count();
   if (received !== count) throw new Error(`${received} requests came in where ${count} were expected`);
+  return received;
 }

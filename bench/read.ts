@@ -10,7 +10,7 @@ export const readBatch: Bench = {
   what: 'GET /v1/batches/{id} over 64 connections; beside it bare uWebSockets.js and one HGETALL',
   async run({ engine, receiver, api, smoke }) {
     const time = { duration_s: smoke ? 1 : 3 };
-    const [id] = await api.createBatches(batchBodies(`${receiver.origin}/hook`, 100));
+    const [id] = await api.createBatches(batchBodies(() => `${receiver.origin}/hook`, 100));
     const bare = await Helper.start(new URL('./lib/read.process.ts', import.meta.url), [engine.socket]);
     const asked = { url: `${engine.url}/v1/batches/${id}`, method: 'GET', headers: { authorization: `Bearer ${engine.token}` } } as const;
     const least = { url: `http://127.0.0.1:${bare.port}/`, method: 'GET', headers: asked.headers } as const;

@@ -140,7 +140,8 @@ async function freePort(): Promise<number> {
 async function untilReady(url: string, child: ChildProcess): Promise<void> {
   const give_up_ms = performance.now() + START_MS_MAX;
   while (performance.now() < give_up_ms) {
-    if (child.exitCode !== null || child.signalCode !== null) throw new Error(`the engine does not start (${child.signalCode ?? child.exitCode})`);
+    if (child.exitCode !== null || child.signalCode !== null)
+      throw new Error(`the engine does not start (${child.signalCode ?? child.exitCode})`);
     const ready = await fetch(`${url}/readyz`).then(
       (response) => response.ok,
       () => false,

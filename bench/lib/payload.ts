@@ -20,11 +20,11 @@ export function batchBody(tasks: readonly object[]): Buffer {
 }
 
 /** Bodies of batches with `count` tasks altogether. */
-export function batchBodies(url: string, count: number, fields: object = {}): Buffer[] {
+export function batchBodies(url: (index: number) => string, count: number, fields: object = {}): Buffer[] {
   const bodies: Buffer[] = [];
   for (let from = 0; from < count; from += BATCH_TASKS) {
     const size = Math.min(BATCH_TASKS, count - from);
-    bodies.push(batchBody(Array.from({ length: size }, (_, i) => task(url, from + i, fields))));
+    bodies.push(batchBody(Array.from({ length: size }, (_, i) => task(url(from + i), from + i, fields))));
   }
   return bodies;
 }

@@ -44,7 +44,9 @@ export function record(line: Machine & { results: Record<string, Figures> }): vo
 }
 
 export function table(machine: Machine, benches: readonly Bench[], results: Record<string, Figures>): string {
-  const lines = [`${machine.cores} cores, ${machine.cpu}; Node ${machine.node}, Redis ${machine.redis}; ${machine.commit}, ${machine.date}`];
+  const lines = [
+    `${machine.cores} cores, ${machine.cpu}; Node ${machine.node}, Redis ${machine.redis}; ${machine.commit}, ${machine.date}`,
+  ];
   for (const { name, what } of benches) {
     lines.push('', `${name}: ${what}`);
     for (const [figure, value] of Object.entries(results[name] ?? {})) lines.push(`  ${figure.padEnd(NAME_WIDTH)} ${shown(value)}`);

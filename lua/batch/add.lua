@@ -24,8 +24,8 @@ local function answer(outcome, first, updated)
   return { outcome, b.s, b.n, b.c, b.f, b.x, updated, first }
 end
 
-local before = operation_before(b, op)
-if before then return answer('added', before[1], now_ms) end
+local before = operation_before(op, now_ms)
+if before then return answer('added', before.first, before.at_ms) end
 if not batch_live(b) then return answer('state', 0, now_ms) end
 
 local first = b.n
@@ -81,7 +81,7 @@ for _, segment in ipairs(staged) do
 end
 append_write(b, total)
 for i = 1, keyed, 1000 do call('SADD', b.key .. ':k', unpack(parts, keys_at + i, keys_at + math.min(i + 999, keyed))) end
-operation_write(b, op, first, total)
+operation_write(op, core, first, now_ms)
 batch_save(now_ms)
 queue_write()
 ring_bell()

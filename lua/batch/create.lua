@@ -1,4 +1,5 @@
--- Makes a batch real: its segments were written before with an expiry; from here on they stay, and its work is queued.
+-- Makes a batch real: its segments were written before, under names that expire; here they get their own, and its work
+-- is queued.
 --
 -- Why a script: all tasks of a batch exist or none does, and counters, lists, states and queue begin as one.
 -- A repeated call (the reply was lost) changes nothing and answers as the first.
@@ -24,16 +25,17 @@ local key = root .. 'b:' .. core
 local before = call('HGET', key, 't')
 if before then return { 1, tonumber(before) } end
 
-local segments, bases = {}, {}
+local staged, segments, bases = {}, {}, {}
 local at = 1
 for _ = 1, tonumber(parts[1]) do
   at = at + 1
+  staged[#staged + 1] = key .. ':+new:' .. parts[at]
   segments[#segments + 1] = key .. ':' .. parts[at]
   bases[#bases + 1] = struct.pack('>I4', tonumber(parts[at]))
 end
-local staged = 0
-for i = 1, #segments, 1000 do staged = staged + call('EXISTS', unpack(segments, i, math.min(i + 999, #segments))) end
-if staged < #segments then return { 0, now_ms } end
+local found = 0
+for i = 1, #staged, 1000 do found = found + call('EXISTS', unpack(staged, i, math.min(i + 999, #staged))) end
+if found < #staged then return { 0, now_ms } end
 
 at = at + 1
 local runs = tonumber(parts[at])
@@ -59,7 +61,10 @@ if hold == 1 then call('HSET', key, 'h', '1') end
 for i = 1, keyed, 1000 do call('SADD', key .. ':k', unpack(parts, at + i, at + math.min(i + 999, keyed))) end
 if #bases > 1 then call('HSET', key, 'g', table.concat(bases)) end
 call('SET', key .. ':s', string.rep('q', total))
-for i = 1, #segments do call('PERSIST', segments[i]) end
+for i = 1, #segments do
+  call('RENAME', staged[i], segments[i])
+  call('PERSIST', segments[i])
+end
 call('ZADD', list, now_ms, core)
 call('ZADD', list .. ':pending', now_ms, core)
 call('ZADD', root .. 'deadlines', expires_ms, core)

@@ -1,5 +1,6 @@
 -- @include lib/batch
 -- @include lib/delayed
+-- @include lib/operation
 -- Tasks put behind those that a batch has. A segment takes up to 1,000 tasks and 1 MiB; a page is one field of it and
 -- holds 16 tasks, each as `length (4 bytes) record`. Records are opaque here.
 local SEGMENT_TASKS, SEGMENT_BYTES, PAGE_TASKS = 1000, 1048576, 16
@@ -66,17 +67,4 @@ local function append_write(b, count)
   call('APPEND', b.key .. ':s', string.rep('q', count))
   call('HSET', b.key, 'q', b.q)
   if b.g_new then call('HSET', b.key, 'g', b.g) end
-end
-
--- The first index that operation `op` got, where it was done before; the last eight are remembered.
-local function operation_before(b, op)
-  local first, count = string.match(b.o, ';' .. op .. ':(%d+):(%d+)')
-  return first and { tonumber(first), tonumber(count) } or nil
-end
-
-local function operation_write(b, op, first, count)
-  local o = b.o .. ';' .. op .. ':' .. string.format('%.0f:%.0f', first, count)
-  local _, kept = string.gsub(o, ';', ';')
-  if kept > 8 then o = string.sub(o, string.find(o, ';', 2, true), -1) end
-  call('HSET', b.key, 'o', o)
 end

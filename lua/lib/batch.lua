@@ -3,7 +3,7 @@
 --   a account   s status, or `tray`   n total  c completed  f failed  x cancelled  r running (counts of tasks)
 --   v change number   t created   u updated   e expires ('' = never)   z finished   (ms)
 --   g first index of each segment, 4 bytes each (absent: one segment at 0)   q bytes in the last segment
---   h '1' while it is held open   w '1' where the expiry moves with the latest execute_after   o last operations   d document, opaque JSON
+--   h '1' while it is held open   w '1' where the expiry moves with the latest execute_after   d document, opaque JSON
 -- total = pending + c + f + x holds by construction: pending is never stored.
 local batches, batches_loaded = {}, {}
 
@@ -11,14 +11,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'o', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], o = v[15] or '', h = v[16], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b

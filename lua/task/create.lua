@@ -15,16 +15,15 @@
 -- @cost  O(records + runs); both are bounded by the caller
 -- @include lib/append
 
+local before = operation_before(op, now_ms)
+if before then return { before.core, before.first, before.at_ms } end
+
 local tray = root .. 'a:' .. account .. ':tray'
 local open = call('GET', tray)
 local b = open and batch_load(open)
-if b then
-  local before = operation_before(b, op)
-  if before then return { b.core, before[1], now_ms } end
-end
 if not b or b.n + total > SEGMENT_TASKS or b.q >= SEGMENT_BYTES or now_ms >= b.t + 1000 or now_ms < b.t then
   b = { core = core, key = root .. 'b:' .. core, a = account, s = 'tray', s_was = 'tray', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
-    t = now_ms, q = 0, o = '', opened = true }
+    t = now_ms, q = 0, opened = true }
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   touch({ b.key })
@@ -47,7 +46,7 @@ b.n = first + total
 b.deadline = ''
 b.dirty = true
 append_write(b, total)
-operation_write(b, op, first, total)
+operation_write(op, b.core, first, now_ms)
 batch_save(now_ms)
 queue_write()
 ring_bell()

@@ -67,6 +67,8 @@ export class StageLost extends Error {}
 /** Fields of a batch's hash, in the order that `toRow` takes. */
 export const BATCH_FIELDS = ['a', 's', 'n', 'c', 'f', 'x', 'r', 't', 'u', 'z', 'd', 'g'] as const;
 const UNEXPANDED = '*';
+/** Stands for the operation in the names of a new batch's segments; as lua/batch/create.lua has it. */
+const NEW = 'new';
 const INLINE_TASKS_MAX = 200;
 const INLINE_BYTES_MAX = 262_144;
 
@@ -89,7 +91,7 @@ export async function createBatch(client: RedisClient, batch: NewBatch): Promise
       pipeline = client.pipeline();
       bytes = 0;
     }
-    const key = keys.segment(partition, core, segment.base);
+    const key = keys.staged(partition, core, NEW, segment.base);
     pipeline.hset(key, ...segment.fields);
     pipeline.pexpire(key, STAGE_TTL_MS);
     bytes += segment.bytes;

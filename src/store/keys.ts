@@ -26,7 +26,7 @@ export const keys = {
   taskKeys: (p: number, core: string): string => `${root(p)}b:${core}:k`,
   /** hash: a segment, named by the index of its first task; fields `<page>` (16 tasks as given), `r<index>` (results), `m` (runs). */
   segment: (p: number, core: string, base: number): string => `${root(p)}b:${core}:${base}`,
-  /** hash: a segment on its way in (60 s), before an add-tasks commit gives it its place. */
+  /** hash: a segment on its way in (60 s), before a commit gives it its place; `new` is the operation of a create. */
   staged: (p: number, core: string, operation: string, k: number): string => `${root(p)}b:${core}:+${operation}:${k}`,
   /** list: accounts with ready work of a class (`f` fresh, `r` retry, `n` notification). */
   ready: (p: number, cls: string): string => `${root(p)}ready:${cls}`,
@@ -47,6 +47,8 @@ export const keys = {
   claims: (p: number): string => `${root(p)}claims`,
   /** hash: an idempotency record, 24 h. */
   idempotency: (p: number, account: string, key: string): string => `${root(p)}idem:${account}:${digest(key)}`,
+  /** hash: operation → batch, first index and time (ms) of the tasks that it added; one for each 10 s, gone after 20. */
+  operations: (p: number, window: number): string => `${root(p)}ops:${window}`,
   /** sharded channel: "work arrived"; a hint. */
   bell: (p: number): string => `${root(p)}bell`,
 

@@ -74,7 +74,8 @@ export function openDir(data_dir: string): string {
 /** Where the server of this directory listens: inside it, or in a short directory of its own where that path is too long. */
 export function socketPath(dir: string): string {
   const known = knownSocket(dir);
-  if (known !== null && existsSync(dirname(known))) return known;
+  // A recorded directory may be gone: cleaners of temporary files take what nobody reads.
+  if (known !== null && (dirname(known) === dir || existsSync(dirname(known)))) return known;
   const short = [tmpdir(), '/tmp'].find((base) => Buffer.byteLength(base) < SOCKET_BYTES_MAX - 30) ?? '/tmp';
   const socket = join(mkdtempSync(join(short, 'sluice-')), 'redis.sock');
   const draft = join(dir, `.redis.socket-${process.pid}`);

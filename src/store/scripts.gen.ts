@@ -27,14 +27,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'o', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], o = v[15] or '', h = v[16], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
@@ -236,6 +236,21 @@ local function ring_bell()
     call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
   end
 end
+local OPERATION_WINDOW_MS = 10000
+local function operation_key(now, back)
+  return root .. 'ops:' .. string.format('%.0f', math.floor(now / OPERATION_WINDOW_MS) - back)
+end
+local function operation_before(op, now)
+  local text = call('HGET', operation_key(now, 0), op) or call('HGET', operation_key(now, 1), op)
+  if not text then return nil end
+  local core, first, at_ms = string.match(text, '^(%w+) (%d+) (%d+)$')
+  return { core = core, first = tonumber(first), at_ms = tonumber(at_ms) }
+end
+local function operation_write(op, core, first, now)
+  local key = operation_key(now, 0)
+  call('HSET', key, op, string.format('%s %.0f %.0f', core, first, now))
+  call('PEXPIRE', key, 2 * OPERATION_WINDOW_MS, 'NX')
+end
 local SEGMENT_TASKS, SEGMENT_BYTES, PAGE_TASKS = 1000, 1048576, 16
 local page_writes = {}
 local function segment_open(b, first)
@@ -294,23 +309,13 @@ local function append_write(b, count)
   call('HSET', b.key, 'q', b.q)
   if b.g_new then call('HSET', b.key, 'g', b.g) end
 end
-local function operation_before(b, op)
-  local first, count = string.match(b.o, ';' .. op .. ':(%d+):(%d+)')
-  return first and { tonumber(first), tonumber(count) } or nil
-end
-local function operation_write(b, op, first, count)
-  local o = b.o .. ';' .. op .. ':' .. string.format('%.0f:%.0f', first, count)
-  local _, kept = string.gsub(o, ';', ';')
-  if kept > 8 then o = string.sub(o, string.find(o, ';', 2, true), -1) end
-  call('HSET', b.key, 'o', o)
-end
 local b = batch_visible(core, account)
 if not b then return { 'missing', '', 0, 0, 0, 0, 0, 0 } end
 local function answer(outcome, first, updated)
   return { outcome, b.s, b.n, b.c, b.f, b.x, updated, first }
 end
-local before = operation_before(b, op)
-if before then return answer('added', before[1], now_ms) end
+local before = operation_before(op, now_ms)
+if before then return answer('added', before.first, before.at_ms) end
 if not batch_live(b) then return answer('state', 0, now_ms) end
 local first = b.n
 local staged, keys_staged = {}, {}
@@ -362,12 +367,12 @@ for _, segment in ipairs(staged) do
 end
 append_write(b, total)
 for i = 1, keyed, 1000 do call('SADD', b.key .. ':k', unpack(parts, keys_at + i, keys_at + math.min(i + 999, keyed))) end
-operation_write(b, op, first, total)
+operation_write(op, core, first, now_ms)
 batch_save(now_ms)
 queue_write()
 ring_bell()
 return answer('added', first, now_ms)`,
-  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",14],[4,"lua/batch/add.lua",13],[5,"lua/batch/add.lua",12],[6,"lua/batch/add.lua",11],[7,"lua/batch/add.lua",10],[8,"lua/batch/add.lua",9],[9,"lua/batch/add.lua",8],[10,"lua/batch/add.lua",15],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",6],[16,"lua/lib/batch.lua",8],[17,"lua/lib/batch.lua",10],[33,"lua/lib/batch.lua",28],[38,"lua/lib/batch.lua",34],[39,"lua/lib/batch.lua",36],[40,"lua/lib/batch.lua",39],[52,"lua/lib/batch.lua",52],[53,"lua/lib/batch.lua",54],[57,"lua/lib/batch.lua",60],[72,"lua/lib/batch.lua",77],[79,"lua/lib/batch.lua",85],[82,"lua/lib/batch.lua",90],[92,"lua/lib/batch.lua",101],[109,"lua/lib/ring.lua",4],[110,"lua/lib/ring.lua",6],[118,"lua/lib/ring.lua",16],[124,"lua/lib/ring.lua",23],[125,"lua/lib/ring.lua",25],[126,"lua/lib/ring.lua",28],[130,"lua/lib/ring.lua",34],[137,"lua/lib/ring.lua",42],[143,"lua/lib/ready.lua",8],[144,"lua/lib/ready.lua",10],[145,"lua/lib/ready.lua",13],[159,"lua/lib/ready.lua",28],[164,"lua/lib/ready.lua",34],[167,"lua/lib/ready.lua",38],[179,"lua/lib/ready.lua",51],[182,"lua/lib/ready.lua",55],[188,"lua/lib/ready.lua",66],[191,"lua/lib/ready.lua",70],[198,"lua/lib/ready.lua",79],[199,"lua/lib/ready.lua",82],[200,"lua/lib/delayed.lua",3],[201,"lua/lib/delayed.lua",5],[205,"lua/lib/delayed.lua",11],[208,"lua/lib/delayed.lua",15],[212,"lua/lib/delayed.lua",20],[216,"lua/lib/delayed.lua",26],[223,"lua/lib/delayed.lua",35],[230,"lua/lib/append.lua",5],[232,"lua/lib/append.lua",8],[238,"lua/lib/append.lua",16],[267,"lua/lib/append.lua",47],[275,"lua/lib/append.lua",56],[280,"lua/lib/append.lua",62],[288,"lua/lib/append.lua",72],[292,"lua/lib/append.lua",77],[298,"lua/batch/add.lua",20],[300,"lua/batch/add.lua",23],[303,"lua/batch/add.lua",27],[306,"lua/batch/add.lua",31],[330,"lua/batch/add.lua",56],[339,"lua/batch/add.lua",66],[344,"lua/batch/add.lua",72]],
+  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",14],[4,"lua/batch/add.lua",13],[5,"lua/batch/add.lua",12],[6,"lua/batch/add.lua",11],[7,"lua/batch/add.lua",10],[8,"lua/batch/add.lua",9],[9,"lua/batch/add.lua",8],[10,"lua/batch/add.lua",15],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",6],[16,"lua/lib/batch.lua",8],[17,"lua/lib/batch.lua",10],[33,"lua/lib/batch.lua",28],[38,"lua/lib/batch.lua",34],[39,"lua/lib/batch.lua",36],[40,"lua/lib/batch.lua",39],[52,"lua/lib/batch.lua",52],[53,"lua/lib/batch.lua",54],[57,"lua/lib/batch.lua",60],[72,"lua/lib/batch.lua",77],[79,"lua/lib/batch.lua",85],[82,"lua/lib/batch.lua",90],[92,"lua/lib/batch.lua",101],[109,"lua/lib/ring.lua",4],[110,"lua/lib/ring.lua",6],[118,"lua/lib/ring.lua",16],[124,"lua/lib/ring.lua",23],[125,"lua/lib/ring.lua",25],[126,"lua/lib/ring.lua",28],[130,"lua/lib/ring.lua",34],[137,"lua/lib/ring.lua",42],[143,"lua/lib/ready.lua",8],[144,"lua/lib/ready.lua",10],[145,"lua/lib/ready.lua",13],[159,"lua/lib/ready.lua",28],[164,"lua/lib/ready.lua",34],[167,"lua/lib/ready.lua",38],[179,"lua/lib/ready.lua",51],[182,"lua/lib/ready.lua",55],[188,"lua/lib/ready.lua",66],[191,"lua/lib/ready.lua",70],[198,"lua/lib/ready.lua",79],[199,"lua/lib/ready.lua",82],[200,"lua/lib/delayed.lua",3],[201,"lua/lib/delayed.lua",5],[205,"lua/lib/delayed.lua",11],[208,"lua/lib/delayed.lua",15],[212,"lua/lib/delayed.lua",20],[216,"lua/lib/delayed.lua",26],[223,"lua/lib/delayed.lua",35],[230,"lua/lib/operation.lua",4],[231,"lua/lib/operation.lua",6],[234,"lua/lib/operation.lua",11],[240,"lua/lib/operation.lua",18],[245,"lua/lib/append.lua",6],[247,"lua/lib/append.lua",9],[253,"lua/lib/append.lua",17],[282,"lua/lib/append.lua",48],[290,"lua/lib/append.lua",57],[295,"lua/lib/append.lua",63],[303,"lua/batch/add.lua",20],[305,"lua/batch/add.lua",23],[308,"lua/batch/add.lua",27],[311,"lua/batch/add.lua",31],[335,"lua/batch/add.lua",56],[344,"lua/batch/add.lua",66],[349,"lua/batch/add.lua",72]],
 });
 
 /** Cancels a batch: every task not running becomes cancelled at once, whatever their number; running ones finish and count. See lua/batch/cancel.lua. */
@@ -392,14 +397,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'o', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], o = v[15] or '', h = v[16], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
@@ -496,7 +501,7 @@ return { outcome, b.s, b.n, b.c, b.f, b.x, updated_ms }`,
   map: [[1,"lua/batch/cancel.lua",1],[2,"lua/batch/cancel.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",6],[12,"lua/lib/batch.lua",8],[13,"lua/lib/batch.lua",10],[29,"lua/lib/batch.lua",28],[34,"lua/lib/batch.lua",34],[35,"lua/lib/batch.lua",36],[36,"lua/lib/batch.lua",39],[48,"lua/lib/batch.lua",52],[49,"lua/lib/batch.lua",54],[53,"lua/lib/batch.lua",60],[68,"lua/lib/batch.lua",77],[75,"lua/lib/batch.lua",85],[78,"lua/lib/batch.lua",90],[88,"lua/lib/batch.lua",101],[105,"lua/batch/cancel.lua",16]],
 });
 
-/** Makes a batch real: its segments were written before with an expiry; from here on they stay, and its work is queued. See lua/batch/create.lua. */
+/** Makes a batch real: its segments were written before, under names that expire; here they get their own, and its work See lua/batch/create.lua. */
 export const batchCreate = script<{ meta: string }, { core: string; account: string; doc: Buffer; total: number; last_bytes: number; expiration_ms: number; expires_from_ms: number; movable: number; hold: number; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [number, number]>({
   name: 'batch/create',
   keys: ["meta"],
@@ -525,14 +530,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'o', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], o = v[15] or '', h = v[16], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
@@ -737,16 +742,17 @@ end
 local key = root .. 'b:' .. core
 local before = call('HGET', key, 't')
 if before then return { 1, tonumber(before) } end
-local segments, bases = {}, {}
+local staged, segments, bases = {}, {}, {}
 local at = 1
 for _ = 1, tonumber(parts[1]) do
   at = at + 1
+  staged[#staged + 1] = key .. ':+new:' .. parts[at]
   segments[#segments + 1] = key .. ':' .. parts[at]
   bases[#bases + 1] = struct.pack('>I4', tonumber(parts[at]))
 end
-local staged = 0
-for i = 1, #segments, 1000 do staged = staged + call('EXISTS', unpack(segments, i, math.min(i + 999, #segments))) end
-if staged < #segments then return { 0, now_ms } end
+local found = 0
+for i = 1, #staged, 1000 do found = found + call('EXISTS', unpack(staged, i, math.min(i + 999, #staged))) end
+if found < #staged then return { 0, now_ms } end
 at = at + 1
 local runs = tonumber(parts[at])
 for i = 0, runs - 1 do
@@ -768,14 +774,17 @@ if hold == 1 then call('HSET', key, 'h', '1') end
 for i = 1, keyed, 1000 do call('SADD', key .. ':k', unpack(parts, at + i, at + math.min(i + 999, keyed))) end
 if #bases > 1 then call('HSET', key, 'g', table.concat(bases)) end
 call('SET', key .. ':s', string.rep('q', total))
-for i = 1, #segments do call('PERSIST', segments[i]) end
+for i = 1, #segments do
+  call('RENAME', staged[i], segments[i])
+  call('PERSIST', segments[i])
+end
 call('ZADD', list, now_ms, core)
 call('ZADD', list .. ':pending', now_ms, core)
 call('ZADD', root .. 'deadlines', expires_ms, core)
 queue_write()
 ring_bell()
 return { 1, now_ms }`,
-  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",6],[3,"lua/batch/create.lua",16],[4,"lua/batch/create.lua",15],[5,"lua/batch/create.lua",14],[6,"lua/batch/create.lua",13],[7,"lua/batch/create.lua",12],[8,"lua/batch/create.lua",11],[9,"lua/batch/create.lua",10],[10,"lua/batch/create.lua",9],[11,"lua/batch/create.lua",8],[12,"lua/batch/create.lua",7],[13,"lua/batch/create.lua",17],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",6],[19,"lua/lib/batch.lua",8],[20,"lua/lib/batch.lua",10],[36,"lua/lib/batch.lua",28],[41,"lua/lib/batch.lua",34],[42,"lua/lib/batch.lua",36],[43,"lua/lib/batch.lua",39],[55,"lua/lib/batch.lua",52],[56,"lua/lib/batch.lua",54],[60,"lua/lib/batch.lua",60],[75,"lua/lib/batch.lua",77],[82,"lua/lib/batch.lua",85],[85,"lua/lib/batch.lua",90],[95,"lua/lib/batch.lua",101],[112,"lua/lib/ring.lua",4],[113,"lua/lib/ring.lua",6],[121,"lua/lib/ring.lua",16],[127,"lua/lib/ring.lua",23],[128,"lua/lib/ring.lua",25],[129,"lua/lib/ring.lua",28],[133,"lua/lib/ring.lua",34],[140,"lua/lib/ring.lua",42],[146,"lua/lib/ready.lua",8],[147,"lua/lib/ready.lua",10],[148,"lua/lib/ready.lua",13],[162,"lua/lib/ready.lua",28],[167,"lua/lib/ready.lua",34],[170,"lua/lib/ready.lua",38],[182,"lua/lib/ready.lua",51],[185,"lua/lib/ready.lua",55],[191,"lua/lib/ready.lua",66],[194,"lua/lib/ready.lua",70],[201,"lua/lib/ready.lua",79],[202,"lua/lib/ready.lua",82],[203,"lua/lib/delayed.lua",3],[204,"lua/lib/delayed.lua",5],[208,"lua/lib/delayed.lua",11],[211,"lua/lib/delayed.lua",15],[215,"lua/lib/delayed.lua",20],[219,"lua/lib/delayed.lua",26],[226,"lua/lib/delayed.lua",35],[233,"lua/batch/create.lua",23],[236,"lua/batch/create.lua",27],[246,"lua/batch/create.lua",38],[254,"lua/batch/create.lua",47],[256,"lua/batch/create.lua",50],[259,"lua/batch/create.lua",54]],
+  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",7],[3,"lua/batch/create.lua",17],[4,"lua/batch/create.lua",16],[5,"lua/batch/create.lua",15],[6,"lua/batch/create.lua",14],[7,"lua/batch/create.lua",13],[8,"lua/batch/create.lua",12],[9,"lua/batch/create.lua",11],[10,"lua/batch/create.lua",10],[11,"lua/batch/create.lua",9],[12,"lua/batch/create.lua",8],[13,"lua/batch/create.lua",18],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",6],[19,"lua/lib/batch.lua",8],[20,"lua/lib/batch.lua",10],[36,"lua/lib/batch.lua",28],[41,"lua/lib/batch.lua",34],[42,"lua/lib/batch.lua",36],[43,"lua/lib/batch.lua",39],[55,"lua/lib/batch.lua",52],[56,"lua/lib/batch.lua",54],[60,"lua/lib/batch.lua",60],[75,"lua/lib/batch.lua",77],[82,"lua/lib/batch.lua",85],[85,"lua/lib/batch.lua",90],[95,"lua/lib/batch.lua",101],[112,"lua/lib/ring.lua",4],[113,"lua/lib/ring.lua",6],[121,"lua/lib/ring.lua",16],[127,"lua/lib/ring.lua",23],[128,"lua/lib/ring.lua",25],[129,"lua/lib/ring.lua",28],[133,"lua/lib/ring.lua",34],[140,"lua/lib/ring.lua",42],[146,"lua/lib/ready.lua",8],[147,"lua/lib/ready.lua",10],[148,"lua/lib/ready.lua",13],[162,"lua/lib/ready.lua",28],[167,"lua/lib/ready.lua",34],[170,"lua/lib/ready.lua",38],[182,"lua/lib/ready.lua",51],[185,"lua/lib/ready.lua",55],[191,"lua/lib/ready.lua",66],[194,"lua/lib/ready.lua",70],[201,"lua/lib/ready.lua",79],[202,"lua/lib/ready.lua",82],[203,"lua/lib/delayed.lua",3],[204,"lua/lib/delayed.lua",5],[208,"lua/lib/delayed.lua",11],[211,"lua/lib/delayed.lua",15],[215,"lua/lib/delayed.lua",20],[219,"lua/lib/delayed.lua",26],[226,"lua/lib/delayed.lua",35],[233,"lua/batch/create.lua",24],[236,"lua/batch/create.lua",28],[247,"lua/batch/create.lua",40],[255,"lua/batch/create.lua",49],[257,"lua/batch/create.lua",52],[260,"lua/batch/create.lua",56]],
 });
 
 /** Lets a held batch end: at once where nothing is left to finish. On a batch that is not held it changes nothing. See lua/batch/release.lua. */
@@ -800,14 +809,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'o', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], o = v[15] or '', h = v[16], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
@@ -961,14 +970,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'o', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], o = v[15] or '', h = v[16], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
@@ -1399,14 +1408,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'o', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], o = v[15] or '', h = v[16], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
@@ -1754,14 +1763,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'o', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], o = v[15] or '', h = v[16], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
@@ -2226,14 +2235,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'o', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], o = v[15] or '', h = v[16], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
@@ -2354,14 +2363,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'o', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], o = v[15] or '', h = v[16], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
@@ -2563,6 +2572,21 @@ local function ring_bell()
     call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
   end
 end
+local OPERATION_WINDOW_MS = 10000
+local function operation_key(now, back)
+  return root .. 'ops:' .. string.format('%.0f', math.floor(now / OPERATION_WINDOW_MS) - back)
+end
+local function operation_before(op, now)
+  local text = call('HGET', operation_key(now, 0), op) or call('HGET', operation_key(now, 1), op)
+  if not text then return nil end
+  local core, first, at_ms = string.match(text, '^(%w+) (%d+) (%d+)$')
+  return { core = core, first = tonumber(first), at_ms = tonumber(at_ms) }
+end
+local function operation_write(op, core, first, now)
+  local key = operation_key(now, 0)
+  call('HSET', key, op, string.format('%s %.0f %.0f', core, first, now))
+  call('PEXPIRE', key, 2 * OPERATION_WINDOW_MS, 'NX')
+end
 local SEGMENT_TASKS, SEGMENT_BYTES, PAGE_TASKS = 1000, 1048576, 16
 local page_writes = {}
 local function segment_open(b, first)
@@ -2621,26 +2645,14 @@ local function append_write(b, count)
   call('HSET', b.key, 'q', b.q)
   if b.g_new then call('HSET', b.key, 'g', b.g) end
 end
-local function operation_before(b, op)
-  local first, count = string.match(b.o, ';' .. op .. ':(%d+):(%d+)')
-  return first and { tonumber(first), tonumber(count) } or nil
-end
-local function operation_write(b, op, first, count)
-  local o = b.o .. ';' .. op .. ':' .. string.format('%.0f:%.0f', first, count)
-  local _, kept = string.gsub(o, ';', ';')
-  if kept > 8 then o = string.sub(o, string.find(o, ';', 2, true), -1) end
-  call('HSET', b.key, 'o', o)
-end
+local before = operation_before(op, now_ms)
+if before then return { before.core, before.first, before.at_ms } end
 local tray = root .. 'a:' .. account .. ':tray'
 local open = call('GET', tray)
 local b = open and batch_load(open)
-if b then
-  local before = operation_before(b, op)
-  if before then return { b.core, before[1], now_ms } end
-end
 if not b or b.n + total > SEGMENT_TASKS or b.q >= SEGMENT_BYTES or now_ms >= b.t + 1000 or now_ms < b.t then
   b = { core = core, key = root .. 'b:' .. core, a = account, s = 'tray', s_was = 'tray', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
-    t = now_ms, q = 0, o = '', opened = true }
+    t = now_ms, q = 0, opened = true }
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   touch({ b.key })
@@ -2660,12 +2672,12 @@ b.n = first + total
 b.deadline = ''
 b.dirty = true
 append_write(b, total)
-operation_write(b, op, first, total)
+operation_write(op, b.core, first, now_ms)
 batch_save(now_ms)
 queue_write()
 ring_bell()
 return { b.core, first, now_ms }`,
-  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",12],[4,"lua/task/create.lua",11],[5,"lua/task/create.lua",10],[6,"lua/task/create.lua",9],[7,"lua/task/create.lua",8],[8,"lua/task/create.lua",13],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",6],[14,"lua/lib/batch.lua",8],[15,"lua/lib/batch.lua",10],[31,"lua/lib/batch.lua",28],[36,"lua/lib/batch.lua",34],[37,"lua/lib/batch.lua",36],[38,"lua/lib/batch.lua",39],[50,"lua/lib/batch.lua",52],[51,"lua/lib/batch.lua",54],[55,"lua/lib/batch.lua",60],[70,"lua/lib/batch.lua",77],[77,"lua/lib/batch.lua",85],[80,"lua/lib/batch.lua",90],[90,"lua/lib/batch.lua",101],[107,"lua/lib/ring.lua",4],[108,"lua/lib/ring.lua",6],[116,"lua/lib/ring.lua",16],[122,"lua/lib/ring.lua",23],[123,"lua/lib/ring.lua",25],[124,"lua/lib/ring.lua",28],[128,"lua/lib/ring.lua",34],[135,"lua/lib/ring.lua",42],[141,"lua/lib/ready.lua",8],[142,"lua/lib/ready.lua",10],[143,"lua/lib/ready.lua",13],[157,"lua/lib/ready.lua",28],[162,"lua/lib/ready.lua",34],[165,"lua/lib/ready.lua",38],[177,"lua/lib/ready.lua",51],[180,"lua/lib/ready.lua",55],[186,"lua/lib/ready.lua",66],[189,"lua/lib/ready.lua",70],[196,"lua/lib/ready.lua",79],[197,"lua/lib/ready.lua",82],[198,"lua/lib/delayed.lua",3],[199,"lua/lib/delayed.lua",5],[203,"lua/lib/delayed.lua",11],[206,"lua/lib/delayed.lua",15],[210,"lua/lib/delayed.lua",20],[214,"lua/lib/delayed.lua",26],[221,"lua/lib/delayed.lua",35],[228,"lua/lib/append.lua",5],[230,"lua/lib/append.lua",8],[236,"lua/lib/append.lua",16],[265,"lua/lib/append.lua",47],[273,"lua/lib/append.lua",56],[278,"lua/lib/append.lua",62],[286,"lua/lib/append.lua",72],[290,"lua/lib/append.lua",77],[296,"lua/task/create.lua",18],[310,"lua/task/create.lua",33],[314,"lua/task/create.lua",38],[317,"lua/task/create.lua",42]],
+  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",12],[4,"lua/task/create.lua",11],[5,"lua/task/create.lua",10],[6,"lua/task/create.lua",9],[7,"lua/task/create.lua",8],[8,"lua/task/create.lua",13],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",6],[14,"lua/lib/batch.lua",8],[15,"lua/lib/batch.lua",10],[31,"lua/lib/batch.lua",28],[36,"lua/lib/batch.lua",34],[37,"lua/lib/batch.lua",36],[38,"lua/lib/batch.lua",39],[50,"lua/lib/batch.lua",52],[51,"lua/lib/batch.lua",54],[55,"lua/lib/batch.lua",60],[70,"lua/lib/batch.lua",77],[77,"lua/lib/batch.lua",85],[80,"lua/lib/batch.lua",90],[90,"lua/lib/batch.lua",101],[107,"lua/lib/ring.lua",4],[108,"lua/lib/ring.lua",6],[116,"lua/lib/ring.lua",16],[122,"lua/lib/ring.lua",23],[123,"lua/lib/ring.lua",25],[124,"lua/lib/ring.lua",28],[128,"lua/lib/ring.lua",34],[135,"lua/lib/ring.lua",42],[141,"lua/lib/ready.lua",8],[142,"lua/lib/ready.lua",10],[143,"lua/lib/ready.lua",13],[157,"lua/lib/ready.lua",28],[162,"lua/lib/ready.lua",34],[165,"lua/lib/ready.lua",38],[177,"lua/lib/ready.lua",51],[180,"lua/lib/ready.lua",55],[186,"lua/lib/ready.lua",66],[189,"lua/lib/ready.lua",70],[196,"lua/lib/ready.lua",79],[197,"lua/lib/ready.lua",82],[198,"lua/lib/delayed.lua",3],[199,"lua/lib/delayed.lua",5],[203,"lua/lib/delayed.lua",11],[206,"lua/lib/delayed.lua",15],[210,"lua/lib/delayed.lua",20],[214,"lua/lib/delayed.lua",26],[221,"lua/lib/delayed.lua",35],[228,"lua/lib/operation.lua",4],[229,"lua/lib/operation.lua",6],[232,"lua/lib/operation.lua",11],[238,"lua/lib/operation.lua",18],[243,"lua/lib/append.lua",6],[245,"lua/lib/append.lua",9],[251,"lua/lib/append.lua",17],[280,"lua/lib/append.lua",48],[288,"lua/lib/append.lua",57],[293,"lua/lib/append.lua",63],[301,"lua/task/create.lua",18],[303,"lua/task/create.lua",21],[313,"lua/task/create.lua",32],[317,"lua/task/create.lua",37],[320,"lua/task/create.lua",41]],
 });
 
 /** Runs a failed task of a tray or of an unfinished batch again, its attempts at zero. See lua/task/retry.lua. */
@@ -2692,14 +2704,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'o', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], o = v[15] or '', h = v[16], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b

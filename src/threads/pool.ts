@@ -40,6 +40,9 @@ const HEALTHY_MS = 30_000;
 /** For a job that was asked to stop and goes on, beyond its deadline. */
 const STOP_GRACE_MS = 5_000;
 
+/** Measured: with 64 instead of the default, the collector takes about a tenth less of a busy callback thread. */
+const YOUNG_GENERATION_MB = 64;
+
 interface Thread {
   port: MessagePort | null;
   job: Promise<void>;
@@ -63,6 +66,8 @@ export class ThreadPool<Data> implements Service {
       maxThreads: options.threads,
       concurrentTasksPerWorker: 1,
       idleTimeout: Number.POSITIVE_INFINITY,
+      // Most of what a job makes is garbage at once: room for it costs less than collecting it often.
+      resourceLimits: { maxYoungGenerationSizeMb: YOUNG_GENERATION_MB },
       // A job never ends while its thread is healthy; nothing waits for a free one.
       maxQueue: options.threads,
     });

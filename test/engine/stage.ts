@@ -1,6 +1,6 @@
 // What the contract is tried on: one engine, one receiver, clients of several accounts.
 import { after } from 'node:test';
-import { type Client, api } from '../helpers/api.ts';
+import { api, type Client } from '../helpers/api.ts';
 import { type Engine, type EngineOptions, startEngine } from '../helpers/engine.ts';
 import { type Receiver, startReceiver } from '../helpers/receiver.ts';
 
@@ -26,7 +26,8 @@ export async function openStage(options: EngineOptions = {}): Promise<Stage> {
   const env = { SLUICE_EGRESS_DENY_CIDRS: '203.0.113.0/24', ...options.env };
   const [engine, receiver] = await Promise.all([startEngine({ ...options, tokens, env }), startReceiver()]);
   after(() => engine.stop());
-  const make = async (scope: string): Promise<Client> => api(engine, await engine.cli('token', 'create', '--account', 'acme', '--scope', scope));
+  const make = async (scope: string): Promise<Client> =>
+    api(engine, await engine.cli('token', 'create', '--account', 'acme', '--scope', scope));
   const [read, write, admin] = await Promise.all([make('read'), make('write'), make('admin')]);
   const client = Object.fromEntries(ACCOUNTS.map((account) => [account, api(engine, tokens[account] ?? '')])) as Record<Account, Client>;
   return { engine, receiver, client, nobody: api(engine, null), scoped: { read, write, admin } };

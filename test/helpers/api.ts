@@ -190,7 +190,10 @@ async function readConformance(url: string): Promise<Conform> {
     const operation = row?.methods[method.toLowerCase()];
     if (operation === undefined) return; // 404 of the path, 405, OPTIONS
     const response = operation.responses?.[String(reply.status)];
-    assert.ok(response, `${method} ${path} answered ${reply.status}, which its OpenAPI document does not know: ${reply.text.slice(0, 500)}`);
+    assert.ok(
+      response,
+      `${method} ${path} answered ${reply.status}, which its OpenAPI document does not know: ${reply.text.slice(0, 500)}`,
+    );
     const schema = response.content?.['application/json']?.schema;
     if (schema === undefined) return;
     const local = JSON.parse(JSON.stringify(schema).replaceAll('#/components/', 'api#/components/')) as object;

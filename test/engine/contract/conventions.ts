@@ -22,7 +22,11 @@ export function conventions({ client, engine, receiver }: Stage): void {
   });
 
   test('OPTIONS answers 204 with the methods of the path', async () => {
-    const methods = { '/v1/batches': 'GET, HEAD, OPTIONS, POST', '/v1/batches/x/cancel': 'OPTIONS, POST', '/v1/tasks/x': 'GET, HEAD, OPTIONS' };
+    const methods = {
+      '/v1/batches': 'GET, HEAD, OPTIONS, POST',
+      '/v1/batches/x/cancel': 'OPTIONS, POST',
+      '/v1/tasks/x': 'GET, HEAD, OPTIONS',
+    };
     for (const [path, allow] of Object.entries(methods)) {
       const reply = await client.acme.ask('OPTIONS', path);
       assert.equal(reply.status, 204);
@@ -63,7 +67,17 @@ export function conventions({ client, engine, receiver }: Stage): void {
     for (const good of [`${year}-12-31T23:59:59Z`, `${year}-12-31T23:59:59.123456+05:30`, '2020-01-01T00:00:00-00:00']) {
       assert.equal((await client.acme.ask('POST', '/v1/batches', make(good))).status, 201, good);
     }
-    const bad = ['2026-02-30T00:00:00Z', '2026-12-01T00:00:00', '2026-12-01', '2026-12-01 00:00:00Z', '2026-12-01T24:00:00Z', 'now', '', 1e12, null];
+    const bad = [
+      '2026-02-30T00:00:00Z',
+      '2026-12-01T00:00:00',
+      '2026-12-01',
+      '2026-12-01 00:00:00Z',
+      '2026-12-01T24:00:00Z',
+      'now',
+      '',
+      1e12,
+      null,
+    ];
     for (const one of bad) {
       const { details } = await client.acme.refused(400, 'validation_error', 'POST', '/v1/batches', make(one));
       assert.equal(pathsOf(details)[0], '/tasks/0/execute_after', String(one));
@@ -73,7 +87,17 @@ export function conventions({ client, engine, receiver }: Stage): void {
   test('limit and offset are refused outside their range, never clamped', async () => {
     const { id } = await client.acme.create(waiting(3));
     for (const path of ['/v1/batches', `/v1/batches/${id}/tasks`]) {
-      for (const query of ['limit=0', 'limit=1001', 'limit=-1', 'limit=1.5', 'limit=abc', 'limit=', 'limit=+1', 'limit=01', 'limit=1&limit=2']) {
+      for (const query of [
+        'limit=0',
+        'limit=1001',
+        'limit=-1',
+        'limit=1.5',
+        'limit=abc',
+        'limit=',
+        'limit=+1',
+        'limit=01',
+        'limit=1&limit=2',
+      ]) {
         const { details } = await client.acme.refused(400, 'validation_error', 'GET', `${path}?${query}`);
         assert.deepEqual(pathsOf(details).slice(0, 1), ['limit'], query);
       }

@@ -61,10 +61,21 @@ export function refusals({ client, nobody, scoped, receiver }: Stage): void {
   });
 
   test('400 validation_error names every fault, up to a hundred', async () => {
-    const wrong = { tasks: [{ target: 'ftp://x' }, { target: { url: 'http://a.example', method: 'FETCH' } }, { tagret: 1 }], options: { expiration: 0 }, x: 1 };
+    const wrong = {
+      tasks: [{ target: 'ftp://x' }, { target: { url: 'http://a.example', method: 'FETCH' } }, { tagret: 1 }],
+      options: { expiration: 0 },
+      x: 1,
+    };
     const { details } = await acme.refused(400, 'validation_error', 'POST', '/v1/batches', { body: wrong });
     const paths = pathsOf(details).toSorted();
-    assert.deepEqual(paths, ['/options/expiration', '/tasks/0/target', '/tasks/1/target/method', '/tasks/2/tagret', '/tasks/2/target', '/x']);
+    assert.deepEqual(paths, [
+      '/options/expiration',
+      '/tasks/0/target',
+      '/tasks/1/target/method',
+      '/tasks/2/tagret',
+      '/tasks/2/target',
+      '/x',
+    ]);
     const many = await acme.refused(400, 'validation_error', 'POST', '/v1/batches', { body: { tasks: Array(150).fill({}) } });
     assert.equal(pathsOf(many.details).length, 100);
   });
@@ -147,7 +158,9 @@ export function refusals({ client, nobody, scoped, receiver }: Stage): void {
     });
     assert.equal(details['path'], '/tasks/1/target/url');
     await acme.refused(400, 'target_not_allowed', 'POST', '/v1/tasks', { body: { target: FORBIDDEN_URL } });
-    await acme.refused(400, 'target_not_allowed', 'POST', '/v1/batches', { body: { ...body(), notifications: { on_finish: { url: FORBIDDEN_URL } } } });
+    await acme.refused(400, 'target_not_allowed', 'POST', '/v1/batches', {
+      body: { ...body(), notifications: { on_finish: { url: FORBIDDEN_URL } } },
+    });
     const { id } = await acme.create(body());
     await acme.refused(400, 'target_not_allowed', 'POST', `/v1/batches/${id}/tasks`, { body: { tasks: [{ target: FORBIDDEN_URL }] } });
   });
@@ -161,7 +174,16 @@ export function refusals({ client, nobody, scoped, receiver }: Stage): void {
   });
 
   test('401 unauthorized, with WWW-Authenticate', async () => {
-    const wrong = [null, '', 'Bearer', 'Bearer ', 'Basic YTpi', 'Bearer nonsense', `Bearer slk_${'a'.repeat(49)}`, 'acme-token-of-the-tests'];
+    const wrong = [
+      null,
+      '',
+      'Bearer',
+      'Bearer ',
+      'Basic YTpi',
+      'Bearer nonsense',
+      `Bearer slk_${'a'.repeat(49)}`,
+      'acme-token-of-the-tests',
+    ];
     for (const authorization of wrong) {
       const reply = await nobody.ask('GET', '/v1/batches', { headers: { authorization } });
       assert.equal(reply.status, 401, String(authorization));
@@ -201,7 +223,11 @@ export function refusals({ client, nobody, scoped, receiver }: Stage): void {
   });
 
   test('405 method_not_allowed, with Allow', async () => {
-    for (const [method, path] of [['DELETE', '/v1/batches'] as const, ['PUT', '/v1/tasks'] as const, ['GET', `/v1/batches/${NO_BATCH}/cancel`] as const]) {
+    for (const [method, path] of [
+      ['DELETE', '/v1/batches'] as const,
+      ['PUT', '/v1/tasks'] as const,
+      ['GET', `/v1/batches/${NO_BATCH}/cancel`] as const,
+    ]) {
       const reply = await acme.ask(method, path);
       assert.equal(reply.status, 405);
       assert.equal((reply.json as { error: ErrorBody }).error.code, 'method_not_allowed');
@@ -211,7 +237,10 @@ export function refusals({ client, nobody, scoped, receiver }: Stage): void {
 
   test('413 payload_too_large, before the body is read', async () => {
     await acme.refused(413, 'payload_too_large', 'POST', '/v1/batches', TOO_LARGE);
-    const chunked = { raw: Buffer.alloc(17 * 1024 * 1024, ' '), headers: { 'content-length': null, 'transfer-encoding': 'chunked', connection: 'close' } };
+    const chunked = {
+      raw: Buffer.alloc(17 * 1024 * 1024, ' '),
+      headers: { 'content-length': null, 'transfer-encoding': 'chunked', connection: 'close' },
+    };
     await acme.refused(413, 'payload_too_large', 'POST', '/v1/batches', chunked);
   });
 
@@ -232,7 +261,8 @@ export function refusals({ client, nobody, scoped, receiver }: Stage): void {
     const [completed, failed] = await Promise.all([finished(200), finished(500)]);
     const cancelled = (await acme.create(body())).id;
     await acme.cancel(cancelled);
-    const added = (id: string, status: number, code: string) => acme.refused(status, code, 'POST', `/v1/batches/${id}/tasks`, { body: body() });
+    const added = (id: string, status: number, code: string) =>
+      acme.refused(status, code, 'POST', `/v1/batches/${id}/tasks`, { body: body() });
     assert.deepEqual((await added(completed, 409, 'batch_completed')).details, { batch_id: completed, status: 'completed' });
     assert.deepEqual((await added(failed, 422, 'batch_state_invalid')).details, { batch_id: failed, status: 'failed' });
     assert.deepEqual((await added(cancelled, 422, 'batch_state_invalid')).details, { batch_id: cancelled, status: 'cancelled' });

@@ -1,0 +1,270 @@
+// One Redis, one clock that the test turns, and the store's own functions against it; after every call the partition is
+// checked. So a test reads: state before, call, state after.
+import assert from 'node:assert/strict';
+import { type Command, Redis } from 'ioredis';
+import { newCore, partitionOf } from '../../src/base/id.ts';
+import * as batches from '../../src/store/batches.ts';
+import { keys } from '../../src/store/keys.ts';
+import {
+  type Claimed,
+  preparePartitions,
+  type Settlement,
+  type SettleReply,
+  type TickReply,
+  type TurnSettings,
+  turn,
+  type Verdict,
+} from '../../src/store/partition.ts';
+import type { NewTask } from '../../src/store/records.ts';
+import { type CheckedBatch, checkPartition, type Dump, dumpPartition } from './check-partition.ts';
+import { startRedis } from './redis.ts';
+
+/** A client whose scripts see the time that the test says: they take it as their last argument, empty in production. */
+export class ClockedRedis extends Redis {
+  now_ms = 0;
+
+  override sendCommand(command: Command, stream?: Parameters<Redis['sendCommand']>[1]): unknown {
+    const last = command.args.length - 1;
+    if (/^eval(sha)?$/.test(command.name) && command.args[last] === '') command.args[last] = String(this.now_ms);
+    return super.sendCommand(command, stream);
+  }
+}
+
+export const T0 = 1_800_000_000_000;
+export const ACCOUNT = 'acme';
+export const SETTINGS: Omit<TurnSettings, 'holder'> = {
+  silence_ms: 8_000,
+  gap_ms: 3_000,
+  grace_ms: 5_000,
+  keep_ms: 100_000,
+  tray_keep_ms: 50_000,
+  recoveries_max: 3,
+};
+
+export interface TaskSpec {
+  origin?: string;
+  due_ms?: number;
+  timeout_s?: number;
+  payload?: string;
+  head?: string;
+}
+
+/** Tasks that say which they are: `n` of them, all alike, or one for each spec. */
+export function tasksOf(specs: number | readonly TaskSpec[], label = 'task'): NewTask[] {
+  const list = typeof specs === 'number' ? Array.from({ length: specs }, () => ({}) as TaskSpec) : specs;
+  const head = Buffer.from('{"target":"https://a.example/"}');
+  return list.map((spec, i) => ({
+    head: spec.head === undefined ? head : Buffer.from(spec.head),
+    payload: Buffer.from(spec.payload ?? JSON.stringify(`${label} ${i}`)),
+    origin: spec.origin ?? 'o1',
+    timeout_s: spec.timeout_s ?? 30,
+    due_ms: spec.due_ms ?? 0,
+  }));
+}
+
+export interface CreateOptions {
+  account?: string;
+  partition?: number;
+  core?: string;
+  tasks?: number | readonly TaskSpec[];
+  expiration_ms?: number;
+  expires_from_ms?: number;
+  movable?: boolean;
+  hold?: boolean;
+  task_keys?: readonly string[];
+}
+
+export interface AddOptions {
+  account?: string;
+  operation?: string;
+  expires_from_ms?: number;
+  expiration_ms?: number;
+  task_keys?: readonly string[];
+}
+
+export class Rig {
+  readonly redis: ClockedRedis;
+  /** Partition of calls that name no batch. */
+  partition = 0;
+  /** Switched off where a test makes many calls and checks at its end. */
+  checks = true;
+  #call_no = 0;
+
+  constructor(redis: ClockedRedis) {
+    this.redis = redis;
+    redis.now_ms = T0;
+  }
+
+  get now_ms(): number {
+    return this.redis.now_ms;
+  }
+
+  pass(ms: number): void {
+    this.redis.now_ms += ms;
+  }
+
+  /** An empty Redis at T0. */
+  async reset(): Promise<void> {
+    await this.redis.flushall();
+    await preparePartitions(this.redis, 4);
+    this.redis.now_ms = T0;
+    this.#call_no = 0;
+  }
+
+  async check(partition = this.partition): Promise<Map<string, CheckedBatch>> {
+    return this.checks ? checkPartition(this.redis, partition) : new Map();
+  }
+
+  dump(partition = this.partition): Promise<Dump> {
+    return dumpPartition(this.redis, partition);
+  }
+
+  async batch(core: string): Promise<CheckedBatch> {
+    const found = (await checkPartition(this.redis, partitionOf(core))).get(core);
+    assert.ok(found, `batch ${core}`);
+    return found;
+  }
+
+  newCore(partition = this.partition): string {
+    return newCore(partition, this.now_ms);
+  }
+
+  async create(options: CreateOptions = {}): Promise<string> {
+    const { partition = this.partition, core = this.newCore(partition), tasks = 1 } = options;
+    await batches.createBatch(this.redis, {
+      partition,
+      core,
+      account_id: options.account ?? ACCOUNT,
+      doc: Buffer.from('{}'),
+      tasks: tasksOf(tasks),
+      expiration_ms: options.expiration_ms ?? 86_400_000,
+      expires_from_ms: options.expires_from_ms ?? 0,
+      movable: options.movable ?? false,
+      hold: options.hold ?? false,
+      task_keys: options.task_keys ?? [],
+    });
+    await this.check(partition);
+    return core;
+  }
+
+  async add(core: string, tasks: number | readonly TaskSpec[], options: AddOptions = {}): Promise<batches.AddOutcome> {
+    const outcome = await batches.addTasks(this.redis, {
+      account_id: options.account ?? ACCOUNT,
+      core,
+      operation: options.operation ?? batches.newOperation(),
+      tasks: tasksOf(tasks, 'added'),
+      expires_from_ms: options.expires_from_ms ?? 0,
+      expiration_ms: options.expiration_ms ?? 86_400_000,
+      task_keys: options.task_keys ?? [],
+    });
+    await this.check(partitionOf(core));
+    return outcome;
+  }
+
+  async cancel(core: string, account = ACCOUNT): Promise<batches.CancelOutcome> {
+    const outcome = await batches.cancelBatch(this.redis, account, core, SETTINGS);
+    await this.check(partitionOf(core));
+    return outcome;
+  }
+
+  async release(core: string, account = ACCOUNT): Promise<boolean> {
+    const released = await batches.releaseBatch(this.redis, account, core, SETTINGS);
+    await this.check(partitionOf(core));
+    return released;
+  }
+
+  /** Single tasks into the account's tray. */
+  async single(
+    tasks: number | readonly TaskSpec[] = 1,
+    options: { account?: string; operation?: string; partition?: number; core?: string } = {},
+  ): Promise<{ core: string; first: number; created_ms: number }> {
+    const { partition = this.partition } = options;
+    const made = await batches.createTasks(this.redis, {
+      partition,
+      core: options.core ?? this.newCore(partition),
+      account_id: options.account ?? ACCOUNT,
+      operation: options.operation ?? batches.newOperation(),
+      tasks: tasksOf(tasks, 'single'),
+    });
+    await this.check(partition);
+    return made;
+  }
+
+  async cancelTask(core: string, index: number, account = ACCOUNT): Promise<string> {
+    const outcome = await batches.cancelTask(this.redis, account, core, index, SETTINGS);
+    await this.check(partitionOf(core));
+    return outcome;
+  }
+
+  async retryTask(core: string, index: number, account = ACCOUNT, origin = 'o1'): Promise<string> {
+    const outcome = await batches.retryTask(this.redis, account, core, index, { origin, timeout_s: 30 });
+    await this.check(partitionOf(core));
+    return outcome;
+  }
+
+  /** The next call of this rig, or a repeated one where `call_no` is given. */
+  async claim(holder: string, budget: number, options: { call_no?: number; partition?: number } = {}): Promise<Claimed[]> {
+    return (await this.claimed(holder, budget, options)).tasks;
+  }
+
+  async claimed(
+    holder: string,
+    budget: number,
+    options: { call_no?: number; partition?: number } = {},
+  ): Promise<{ more: boolean; tasks: Claimed[] }> {
+    const { call_no = ++this.#call_no, partition = this.partition } = options;
+    const reply = await turn(this.redis, partition, { ...SETTINGS, holder }, { settlements: [], tick: false, claim: { call_no, budget } });
+    if (reply.claimed === null || reply.claimed instanceof Error) throw reply.claimed ?? new Error('no answer');
+    await this.check(partition);
+    return reply.claimed;
+  }
+
+  /** One verdict for all these tasks. */
+  async settle(
+    holder: string,
+    tasks: readonly Claimed[],
+    verdict: Verdict,
+    options: { delay_ms?: number; partition?: number; result?: string } = {},
+  ): Promise<SettleReply> {
+    const { delay_ms = 0, result = '[1,0,200,5]' } = options;
+    return this.settleAll(
+      holder,
+      tasks.map(({ flight, index }) => ({ flight, index, verdict, delay_ms, result: verdict === 'b' ? '' : result })),
+      options.partition,
+    );
+  }
+
+  async settleAll(holder: string, settlements: readonly Settlement[], partition = this.partition): Promise<SettleReply> {
+    const reply = await turn(this.redis, partition, { ...SETTINGS, holder }, { settlements, tick: false, claim: null });
+    if (reply.settled instanceof Error) throw reply.settled;
+    await this.check(partition);
+    return reply.settled ?? { now_ms: this.now_ms, first_due_ms: 0, left: [] };
+  }
+
+  async tick(holder: string, options: Partial<TurnSettings> & { partition?: number } = {}): Promise<TickReply> {
+    const { partition = this.partition, ...settings } = options;
+    const reply = await turn(this.redis, partition, { ...SETTINGS, ...settings, holder }, { settlements: [], tick: true, claim: null });
+    if (reply.tick === null || reply.tick instanceof Error) throw reply.tick ?? new Error('no answer');
+    await this.check(partition);
+    return reply.tick;
+  }
+
+  /** Names in flight of a holder. */
+  active(holder: string, partition = this.partition): Promise<string[]> {
+    return this.redis.zrange(keys.active(partition, holder), 0, '-1');
+  }
+}
+
+/** A rig on a Redis of its own. */
+export async function startRig(): Promise<Rig> {
+  const { path } = await startRedis();
+  const redis = new ClockedRedis({ path });
+  const rig = new Rig(redis);
+  await rig.reset();
+  return rig;
+}
+
+/** `<core>,<index>` of each, for comparison. */
+export function places(tasks: readonly Claimed[]): string[] {
+  return tasks.map(({ flight, index }) => `${flight.core},${index}`);
+}
