@@ -52,7 +52,7 @@ export const createSingles: Bench = {
   name: 'single',
   what: 'POST /v1/tasks over 64 connections, due in an hour',
   async run(stage) {
-    const count = stage.smoke ? 2_000 : 50_000;
+    const count = stage.smoke ? 2_000 : 20_000;
     await parkSingles(stage, 1_000);
     const runs: Run[] = [];
     for (let i = 0; i < (stage.smoke ? 1 : 3); i++) runs.push(await parkSingles(stage, count));

@@ -1,7 +1,7 @@
 // What a run says in the end: a table for people, a line of JSON for later.
 import { execFileSync } from 'node:child_process';
 import { appendFileSync } from 'node:fs';
-import { cpus } from 'node:os';
+import { cpus, loadavg } from 'node:os';
 import type { Bench, Figures } from './bench.ts';
 import { rounded } from './stats.ts';
 
@@ -15,22 +15,25 @@ export interface Machine {
   redis: string;
   cpu: string;
   cores: number;
+  /** Load of the last minute as the run began: much above zero, and others had their share of the figures. */
+  load: number;
 }
 
 export function describeMachine(redis: string): Machine {
   const cores = cpus();
   return {
     date: new Date().toISOString(),
-    commit: commit(),
+    commit: commitName(),
     node: process.versions.node,
     redis,
     cpu: cores[0]?.model ?? 'unknown',
     cores: cores.length,
+    load: loadavg()[0] ?? Number.NaN,
   };
 }
 
 /** Short, with `+` where the files differ from it. */
-function commit(): string {
+function commitName(): string {
   try {
     return execFileSync('git', ['describe', '--always', '--exclude=*', '--dirty=+'], { encoding: 'utf8', stdio: 'pipe' }).trim();
   } catch {
@@ -44,9 +47,8 @@ export function record(line: Machine & { results: Record<string, Figures> }): vo
 }
 
 export function table(machine: Machine, benches: readonly Bench[], results: Record<string, Figures>): string {
-  const lines = [
-    `${machine.cores} cores, ${machine.cpu}; Node ${machine.node}, Redis ${machine.redis}; ${machine.commit}, ${machine.date}`,
-  ];
+  const { cores, cpu, load, node, redis, commit, date } = machine;
+  const lines = [`${cores} cores, ${cpu}, load ${load.toFixed(1)} at the start; Node ${node}, Redis ${redis}; ${commit}, ${date}`];
   for (const { name, what } of benches) {
     lines.push('', `${name}: ${what}`);
     for (const [figure, value] of Object.entries(results[name] ?? {})) lines.push(`  ${figure.padEnd(NAME_WIDTH)} ${shown(value)}`);

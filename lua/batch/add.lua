@@ -11,11 +11,15 @@
 -- @arg   total           int     tasks added
 -- @arg   expires_from_ms int     the latest execute_after among them, 0 where none
 -- @arg   expiration_ms   int     the default life time, for a batch whose expiry moves
+-- @arg   idem_key        string  idempotency record to write, '' for none; see lib/idem
+-- @arg   idem_print      string  fingerprint of the request
+-- @arg   idem_extra      bytes   what the answer needs besides the reply
 -- @arg   now_ms          now     this shard's clock
 -- @rest  parts           staged: count, then (key, tasks, bytes) of each; records: count, then each; runs: count, then (from, to, origin, timeout_s, due_ms) of each, from 0; idempotency keys of tasks: count, then each, hashed
--- @reply [string, string, number, number, number, number, number, number]   outcome (added, missing, state, lost, repeat: a key is there already), status, n, c, f, x, updated ms, first index
+-- @reply [string, string, number, number, number, number, number, number]   outcome (added, taken: the idempotency key is, missing, state, lost, repeat: a key is there already), status, n, c, f, x, updated ms, first index
 -- @cost  O(segments + records + runs); all are bounded by the caller
 -- @include lib/append
+-- @include lib/idem
 
 local b = batch_visible(core, account)
 if not b then return { 'missing', '', 0, 0, 0, 0, 0, 0 } end
@@ -24,6 +28,7 @@ local function answer(outcome, first, updated)
   return { outcome, b.s, b.n, b.c, b.f, b.x, updated, first }
 end
 
+if idem_taken() then return answer('taken', 0, now_ms) end
 local before = operation_before(op, now_ms)
 if before then return answer('added', before.first, before.at_ms) end
 if not batch_live(b) then return answer('state', 0, now_ms) end
@@ -85,4 +90,5 @@ operation_write(op, core, first, now_ms)
 batch_save(now_ms)
 queue_write()
 ring_bell()
+idem_write(answer('added', first, now_ms))
 return answer('added', first, now_ms)

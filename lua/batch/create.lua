@@ -14,16 +14,21 @@
 -- @arg   expires_from_ms int     the latest execute_after, 0 where none or where the caller gave an expiration
 -- @arg   movable         int     1 where the expiry moves with the latest execute_after of added tasks
 -- @arg   hold            int     1 where it is held open until it is released
+-- @arg   idem_key        string  idempotency record to write, '' for none; see lib/idem
+-- @arg   idem_print      string  fingerprint of the request
+-- @arg   idem_extra      bytes   what the answer needs besides the reply
 -- @arg   now_ms          now     this shard's clock
 -- @rest  parts           segments: count, then each one's first index; runs: count, then (from, to, origin, timeout_s, due_ms) of each; idempotency keys of tasks: count, then each, hashed
--- @reply [number, number]        1 made or made before, 0 segments expired; created_at ms
+-- @reply [number, number]        1 made or made before, 0 segments expired, 2 idempotency key taken; created_at ms
 -- @cost  O(segments + runs); both are bounded by the caller
 -- @include lib/batch
 -- @include lib/delayed
+-- @include lib/idem
 
 local key = root .. 'b:' .. core
 local before = call('HGET', key, 't')
 if before then return { 1, tonumber(before) } end
+if idem_taken() then return { 2, now_ms } end
 
 local staged, segments, bases = {}, {}, {}
 local at = 1
@@ -70,4 +75,5 @@ call('ZADD', list .. ':pending', now_ms, core)
 call('ZADD', root .. 'deadlines', expires_ms, core)
 queue_write()
 ring_bell()
+idem_write({ 1, now_ms })
 return { 1, now_ms }

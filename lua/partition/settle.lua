@@ -64,10 +64,10 @@ local function count_run(b, outcome, tasks)
     b.c = b.c + tasks
     return 'c'
   end
-  -- What never began in a batch that was cancelled meanwhile ends as the rest of it did.
-  if outcome == 'b' and b.s == 'cancelled' then
-    b.x = b.x + tasks
-    return 'x'
+  if outcome == 'b' then
+    -- Never began, and its batch is over: it ends as what waited did, whose bytes are read by the batch's status.
+    if b.s == 'cancelled' then b.x = b.x + tasks else b.f = b.f + tasks end
+    return 'r'
   end
   b.f = b.f + tasks
   return 'f'

@@ -24,10 +24,14 @@ local more = 0
 local written = { meta, root .. 'holders', root .. 'claims', root .. 'delayed', root .. 'deadlines' }
 
 -- Holders.
-local last_ms = tonumber(call('HGET', meta, 'last') or now_ms)
+local before = call('HMGET', meta, 'last', 'thaw')
+local last_ms = tonumber(before[1] or now_ms)
 local shift_ms = 0
 if now_ms - last_ms > gap_ms then shift_ms = now_ms - last_ms end
 if now_ms < last_ms then shift_ms = now_ms - last_ms end
+-- Leases have the same grace: a call whose lease ran out meanwhile has ended, and its outcome is on its way.
+local thaw_ms = shift_ms ~= 0 and now_ms or tonumber(before[2] or 0)
+local thawed = now_ms - thaw_ms >= silence_ms
 local marks = call('HGETALL', root .. 'holders')
 local silent, marks_new, others = {}, {}, 0
 local mine = call('ZCARD', root .. 'active:' .. holder)
@@ -97,7 +101,7 @@ for _, name in ipairs(silent) do
   if reap_left > 0 then gone[#gone + 1] = name else more = 1 end
 end
 for i = 1, #marks, 2 do
-  if reap_left > 0 then
+  if reap_left > 0 and thawed then
     local late = call('ZRANGEBYSCORE', root .. 'active:' .. marks[i], '-inf', now_ms, 'LIMIT', 0, reap_left)
     local is_silent = false
     for _, name in ipairs(silent) do is_silent = is_silent or name == marks[i] end
@@ -162,8 +166,13 @@ batch_touch()
 queue_touch()
 touch(written)
 
-call('HSET', meta, 'last', now_ms)
-if mine > 0 then call('HSET', written[2], holder, now_ms) else call('HDEL', written[2], holder) end
+call('HSET', meta, 'last', now_ms, 'thaw', thaw_ms)
+if mine > 0 then
+  call('HSET', written[2], holder, now_ms)
+else
+  call('HDEL', written[2], holder)
+  call('HDEL', written[3], holder)
+end
 if #marks_new > 0 then call('HSET', written[2], unpack(marks_new, 1, #marks_new)) end
 for _, pair in ipairs(reaped) do call('ZREM', pair[1], pair[2]) end
 for i = 1, #gone do

@@ -9,12 +9,17 @@
 -- @arg   account         string  account id
 -- @arg   op              string  operation id (base 62)
 -- @arg   total           int     tasks
+-- @arg   idem_key        string  idempotency record to write, '' for none; see lib/idem
+-- @arg   idem_print      string  fingerprint of the request
+-- @arg   idem_extra      bytes   what the answer needs besides the reply
 -- @arg   now_ms          now     this shard's clock
 -- @rest  parts           records: count, then each; runs: count, then (from, to, origin, timeout_s, due_ms) of each, from 0
--- @reply [string, number, number]   tray, first index, created ms
+-- @reply [string, number, number]   tray ('' the idempotency key is taken), first index, created ms
 -- @cost  O(records + runs); both are bounded by the caller
 -- @include lib/append
+-- @include lib/idem
 
+if idem_taken() then return { '', 0, now_ms } end
 local before = operation_before(op, now_ms)
 if before then return { before.core, before.first, before.at_ms } end
 
@@ -50,4 +55,5 @@ operation_write(op, b.core, first, now_ms)
 batch_save(now_ms)
 queue_write()
 ring_bell()
+idem_write({ b.core, first, now_ms })
 return { b.core, first, now_ms }

@@ -3,18 +3,16 @@
 import { ApiError } from '../base/errors.ts';
 import { isUnavailable } from '../store/errors.ts';
 import * as batches from './batches.ts';
-import type { Answer, Api, Call, Handler } from './call.ts';
+import type { Api, Call } from './call.ts';
 import type { ApiContext } from './context.ts';
 import * as secrets from './secrets.ts';
 import * as tasks from './tasks.ts';
 
-type Bound = (context: ApiContext, call: Call) => Promise<Answer>;
-
 /** A Redis that cannot be reached, or cannot take this now, is 503: the same request will be right later. */
 export function makeApi(context: ApiContext): Api {
   const bind =
-    (run: Bound): Handler =>
-    async (call) => {
+    <Out>(run: (context: ApiContext, call: Call) => Promise<Out>) =>
+    async (call: Call): Promise<Out> => {
       try {
         return await run(context, call);
       } catch (error) {
@@ -38,12 +36,14 @@ export function makeApi(context: ApiContext): Api {
     getSigningSecret: bind(secrets.getSigningSecret),
     rotateSigningSecret: bind(secrets.rotateSigningSecret),
     precheck: {
-      addTasks: async (call) => {
-        await bind(async (_, inner) => {
-          await batches.batchExists(context, inner);
-          return { body: null };
-        })(call);
-      },
+      addTasks: bind(batches.batchExists),
+      getBatch: bind(batches.batchExists),
+      listBatchTasks: bind(batches.batchExists),
+      cancelBatch: bind(batches.batchExists),
+      releaseBatch: bind(batches.batchExists),
+      getTask: bind(tasks.taskExists),
+      cancelTask: bind(tasks.taskExists),
+      retryTask: bind(tasks.taskExists),
     },
   };
 }

@@ -5,17 +5,22 @@ import { DEFAULT_EXPIRATION_H } from '../base/limits.ts';
 import { type BodyCheck, checkBatchCreate, checkTasksAdd, rejectedTasks } from '../schema/batch-check.ts';
 import type { BatchListQuery, TaskListQuery } from '../schema/types.gen.ts';
 import * as batches from '../store/batches.ts';
+import { readRecord, readRecordBeside } from '../store/idempotency.ts';
 import { listBatches, listTasks } from '../store/listing.ts';
 import type { Answer, Call } from './call.ts';
 import type { ApiContext } from './context.ts';
+import { claim, type Keyed, keyedBy, once, recordArgs, replayed, sameRequest } from './idempotency.ts';
 import { type Intake, takeIn, targetFault, taskKeysOf } from './intake.ts';
-import { type BatchDoc, batchItem, batchView, changeView, taskBytes } from './present.ts';
+import { type BatchDoc, batchItem, batchView, changeView, taskBytes, timestamp } from './present.ts';
 
 const HOUR_MS = 3_600_000;
 /** An add whose keys or segments were overtaken is tried again this often before the caller is asked to. */
 const TRIES_MAX = 5;
 
 export async function createBatch(context: ApiContext, call: Call): Promise<Answer> {
+  const keyed = keyedBy(context, call, 'createBatch');
+  const before = keyed === null ? null : await createdBefore(context, keyed);
+  if (before !== null) return before;
   const { value: body, rejected } = accepted(checkBatchCreate(call.body, call.now_ms));
   const notifications = body.notifications ?? {};
   for (const [event, webhook] of Object.entries(notifications)) {
@@ -30,8 +35,24 @@ export async function createBatch(context: ApiContext, call: Call): Promise<Answ
     options: { atomic, expiration: expiration ?? DEFAULT_EXPIRATION_H, hold },
     ...(body.labels === undefined ? {} : { labels: body.labels }),
   };
-  const partition = context.nextPartition();
+  const partition = keyed?.partition ?? context.nextPartition();
   const core = newCore(partition, call.now_ms);
+  const row: batches.BatchRow = {
+    core,
+    account_id: call.account_id,
+    status: 'pending',
+    total: intake.tasks.length,
+    completed: 0,
+    failed: 0,
+    cancelled: 0,
+    running: 0,
+    created_ms: 0,
+    updated_ms: 0,
+    finished_ms: null,
+    doc: '',
+    bases: [0],
+  };
+  const view = { ...batchView(row, doc), ...leftOut(intake, !atomic) };
   const created_ms = await batches.createBatch(context.client, {
     partition,
     core,
@@ -43,24 +64,29 @@ export async function createBatch(context: ApiContext, call: Call): Promise<Answ
     expires_from_ms: expiration === undefined ? intake.latest_ms : 0,
     movable: expiration === undefined,
     hold,
+    idem: recordArgs(keyed, view),
   });
+  if (created_ms === 'taken') return (keyed && (await createdBefore(context, keyed))) ?? unavailable();
   context.meter.batch(intake.tasks.length);
-  const row: batches.BatchRow = {
-    core,
-    account_id: call.account_id,
-    status: 'pending',
-    total: intake.tasks.length,
-    completed: 0,
-    failed: 0,
-    cancelled: 0,
-    running: 0,
-    created_ms,
-    updated_ms: created_ms,
-    finished_ms: null,
-    doc: '',
-    bases: [0],
-  };
-  return { body: { ...batchView(row, doc), ...leftOut(intake, !atomic) } };
+  return { body: createdAt(view, created_ms) };
+}
+
+/** The answer to a create as it was first given, where its key has a record. */
+async function createdBefore(context: ApiContext, keyed: Keyed): Promise<Answer | null> {
+  const record = await readRecord(context.client, keyed.partition, keyed.idem_key);
+  if (record === null) return null;
+  sameRequest(record, keyed);
+  if (record.done === null) return unavailable();
+  const [, created_ms] = record.done.reply.split(',');
+  return replayed({ body: createdAt(JSON.parse(record.done.extra) as object, Number(created_ms)) });
+}
+
+function createdAt(view: object, created_ms: number): object {
+  return { ...view, created_at: timestamp(created_ms), updated_at: timestamp(created_ms) };
+}
+
+function unavailable(): never {
+  throw new ApiError('unavailable', {}, { retry_after_s: 1 });
 }
 
 /** `errors` of an `atomic: false` request, and `duplicates` where there were any. */
@@ -129,6 +155,12 @@ export async function addTasks(context: ApiContext, call: Call): Promise<Answer>
   const core = coreOf(call);
   const partial = body.atomic === false;
   const hashes = taskKeysOf(body.tasks);
+  const keyed = keyedBy(context, call, 'addTasks');
+  if (keyed !== null) {
+    await claim(context, keyed);
+    const before = await addedBefore(context, core, keyed);
+    if (before !== null) return before;
+  }
   for (let tries = 1; ; tries++) {
     const known_keys = await batches.knownTaskKeys(context.client, core, hashes);
     const intake = takeIn(body.tasks, { policy: context.policy, partial, rejected, known_keys, at_ms: call.now_ms });
@@ -140,6 +172,7 @@ export async function addTasks(context: ApiContext, call: Call): Promise<Answer>
       task_keys: intake.task_keys,
       expires_from_ms: intake.latest_ms,
       expiration_ms: DEFAULT_EXPIRATION_H * HOUR_MS,
+      idem: recordArgs(keyed, leftOut(intake, partial)),
     });
     switch (outcome.kind) {
       case 'added':
@@ -149,11 +182,23 @@ export async function addTasks(context: ApiContext, call: Call): Promise<Answer>
         throw missing(call);
       case 'state':
         throw stateError(call, outcome.status);
+      case 'taken':
+        return (keyed && (await addedBefore(context, core, keyed))) ?? unavailable();
       case 'repeat':
       case 'lost':
-        if (tries === TRIES_MAX) throw new ApiError('unavailable', {}, { retry_after_s: 1 });
+        if (tries === TRIES_MAX) unavailable();
     }
   }
+}
+
+/** The answer to an add as it was first given, where its key has a record beside the batch. */
+async function addedBefore(context: ApiContext, core: string, keyed: Keyed): Promise<Answer | null> {
+  const record = await readRecordBeside(context.client, core, keyed.idem_key);
+  if (record === null || record.done === null) return null;
+  const [, status, total, completed, failed, cancelled, updated_ms] = record.done.reply.split(',');
+  const counts = { total: Number(total), completed: Number(completed), failed: Number(failed), cancelled: Number(cancelled) };
+  const view = changeView(core, status as batches.BatchStatus, { ...counts, updated_ms: Number(updated_ms) });
+  return replayed({ body: { ...view, ...(JSON.parse(record.done.extra) as object) } });
 }
 
 function stateError(call: Call, status: batches.BatchStatus): ApiError {
@@ -163,6 +208,10 @@ function stateError(call: Call, status: batches.BatchStatus): ApiError {
 }
 
 export async function cancelBatch(context: ApiContext, call: Call): Promise<Answer> {
+  return once(context, call, 'cancelBatch', () => cancel(context, call));
+}
+
+async function cancel(context: ApiContext, call: Call): Promise<Answer> {
   const core = coreOf(call);
   const outcome = await batches.cancelBatch(context.client, call.account_id, core, context.keep);
   switch (outcome.kind) {
@@ -180,6 +229,8 @@ export async function cancelBatch(context: ApiContext, call: Call): Promise<Answ
 }
 
 export async function releaseBatch(context: ApiContext, call: Call): Promise<Answer> {
-  if (!(await batches.releaseBatch(context.client, call.account_id, coreOf(call), context.keep))) throw missing(call);
-  return getBatch(context, call);
+  return once(context, call, 'releaseBatch', async () => {
+    if (!(await batches.releaseBatch(context.client, call.account_id, coreOf(call), context.keep))) throw missing(call);
+    return getBatch(context, call);
+  });
 }

@@ -67,8 +67,9 @@ export type HandlerName = (typeof HANDLERS)[number];
 
 export type Api = Record<HandlerName, Handler> & {
   /**
-   * Runs after authentication and before anything is said about the body (`call.body` is null): throws the 404 of a
-   * resource that the path names, so that it comes before 429, 413 and 400.
+   * Throws the 404 of a resource that the path names, so that it comes before 429, 413 and 400. Runs after authentication
+   * and before anything is said about the body (`call.body` is null); for an endpoint without one, only where the request
+   * has another fault.
    */
   precheck?: Partial<Record<HandlerName, (call: Call) => Promise<void>>>;
 };

@@ -5,30 +5,61 @@ import { DEFAULT_TIMEOUT_S } from '../base/limits.ts';
 import { checkTask } from '../schema/task-rules.ts';
 import type { Target, TaskInput } from '../schema/types.gen.ts';
 import * as batches from '../store/batches.ts';
+import { readRecord } from '../store/idempotency.ts';
 import { readTask } from '../store/listing.ts';
+import type { NewTask } from '../store/records.ts';
 import type { Answer, Call } from './call.ts';
 import type { ApiContext } from './context.ts';
+import { type Keyed, keyedBy, once, recordArgs, replayed, sameRequest } from './idempotency.ts';
 import { originOf, takeIn } from './intake.ts';
 import { taskBytes } from './present.ts';
 
 export async function createTask(context: ApiContext, call: Call): Promise<Answer> {
-  const faults = checkTask(call.body, call.now_ms);
-  if (faults.length > 0) throw new ApiError('validation_error', { errors: faults });
-  const input = call.body as TaskInput;
-  const { tasks } = single(input, context, call.now_ms);
-  const partition = context.trayPartition(call.account_id);
-  const { core, first } = await batches.createTasks(context.client, {
+  const keyed = keyedBy(context, call, 'createTask');
+  const before = keyed === null ? null : await createdBefore(context, call, keyed);
+  if (before !== null) return before;
+  const task = taskOf(context, call, call.now_ms);
+  const partition = keyed?.partition ?? context.trayPartition(call.account_id);
+  const place = await batches.createTasks(context.client, {
     partition,
     core: newCore(partition, call.now_ms),
     account_id: call.account_id,
     operation: batches.newOperation(),
-    tasks,
+    tasks: [task],
+    idem: recordArgs(keyed, { at: call.now_ms }),
   });
+  if (place === null) {
+    const first = keyed && (await createdBefore(context, call, keyed));
+    if (!first) throw new ApiError('unavailable', {}, { retry_after_s: 1 });
+    return first;
+  }
   context.meter.single();
-  const [stored] = tasks;
-  if (stored === undefined) throw new Error('a task was taken in and is not there');
-  const row = { core, index: first, head: stored.head, payload: stored.payload, status: 'queued' as const, expired: false, result: null };
-  return { body: taskBytes(row, { ...TRAY, core, account_id: call.account_id }) };
+  return { body: newTaskBytes(task, place.core, place.first, call.account_id) };
+}
+
+/** The answer to a create as it was first given, where its key has a record. The request is the same, so the task is. */
+async function createdBefore(context: ApiContext, call: Call, keyed: Keyed): Promise<Answer | null> {
+  const record = await readRecord(context.client, keyed.partition, keyed.idem_key);
+  if (record === null) return null;
+  sameRequest(record, keyed);
+  if (record.done === null) throw new ApiError('unavailable', {}, { retry_after_s: 1 });
+  const [core = '', first] = record.done.reply.split(',');
+  const { at } = JSON.parse(record.done.extra) as { at: number };
+  return replayed({ body: newTaskBytes(taskOf(context, call, at), core, Number(first), call.account_id) });
+}
+
+/** The task in the body, as it will be stored. */
+function taskOf(context: ApiContext, call: Call, at_ms: number): NewTask {
+  const faults = checkTask(call.body, at_ms);
+  if (faults.length > 0) throw new ApiError('validation_error', { errors: faults });
+  const [task] = single(call.body as TaskInput, context, at_ms).tasks;
+  if (task === undefined) throw new Error('a task was taken in and is not there');
+  return task;
+}
+
+function newTaskBytes({ head, payload }: NewTask, core: string, index: number, account_id: string): Buffer {
+  const row = { core, index, head, payload, status: 'queued' as const, expired: false, result: null };
+  return taskBytes(row, { ...TRAY, core, account_id });
 }
 
 /** Faults of a single task have no `/tasks/0` in front. */
@@ -75,6 +106,11 @@ function missing(call: Call): ApiError {
   return new ApiError('task_not_found', { task_id: call.params['task_id'] });
 }
 
+/** 404 of the task in the path, where the request has another fault. */
+export async function taskExists(context: ApiContext, call: Call): Promise<void> {
+  await getTask(context, call);
+}
+
 export async function getTask(context: ApiContext, call: Call): Promise<Answer> {
   const { core, index } = placeOf(call);
   const found = await readTask(context.client, call.account_id, core, index);
@@ -83,28 +119,34 @@ export async function getTask(context: ApiContext, call: Call): Promise<Answer> 
 }
 
 export async function cancelTask(context: ApiContext, call: Call): Promise<Answer> {
-  const { core, index } = placeOf(call);
-  const outcome = await batches.cancelTask(context.client, call.account_id, core, index, context.keep);
-  if (outcome === 'missing') throw missing(call);
-  if (outcome === 'state') throw await stateError(context, call, 'Only a task that is queued can be cancelled.');
-  return getTask(context, call);
+  return once(context, call, 'cancelTask', async () => {
+    const { core, index } = placeOf(call);
+    const outcome = await batches.cancelTask(context.client, call.account_id, core, index, context.keep);
+    if (outcome === 'missing') throw missing(call);
+    if (outcome === 'state') throw await stateError(context, call, 'Only a task that is queued can be cancelled.');
+    return getTask(context, call);
+  });
 }
 
 export async function retryTask(context: ApiContext, call: Call): Promise<Answer> {
-  const { core, index } = placeOf(call);
-  const found = await readTask(context.client, call.account_id, core, index);
-  if (found === null) throw missing(call);
-  const head = JSON.parse(found.row.head.toString()) as { target: Target; timeout?: number };
-  const url = typeof head.target === 'string' ? head.target : head.target.url;
-  const outcome = await batches.retryTask(context.client, call.account_id, core, index, {
-    origin: originOf(url).hash,
-    timeout_s: Math.ceil(head.timeout ?? DEFAULT_TIMEOUT_S),
+  return once(context, call, 'retryTask', async (again) => {
+    const { core, index } = placeOf(call);
+    const found = await readTask(context.client, call.account_id, core, index);
+    if (found === null) throw missing(call);
+    const head = JSON.parse(found.row.head.toString()) as { target: Target; timeout?: number };
+    const url = typeof head.target === 'string' ? head.target : head.target.url;
+    const outcome = await batches.retryTask(context.client, call.account_id, core, index, {
+      origin: originOf(url).hash,
+      timeout_s: Math.ceil(head.timeout ?? DEFAULT_TIMEOUT_S),
+    });
+    if (outcome === 'missing') throw missing(call);
+    // Begun before under the same key: what stands in the way is most likely that first try.
+    if (outcome === 'state' && !again) throw await stateError(context, call, RETRY_REFUSED);
+    return getTask(context, call);
   });
-  if (outcome === 'missing') throw missing(call);
-  if (outcome === 'state')
-    throw await stateError(context, call, 'Only a failed task of an unfinished batch, or a failed single task, can be retried.');
-  return getTask(context, call);
 }
+
+const RETRY_REFUSED = 'Only a failed task of an unfinished batch, or a failed single task, can be retried.';
 
 async function stateError(context: ApiContext, call: Call, message: string): Promise<ApiError> {
   const { core, index } = placeOf(call);

@@ -55,10 +55,16 @@ export async function serveRoute(
   const head = readHead(req);
   const reader = startReading(host, x, route, head);
   const call = await admit(host, x, route, params, head);
-  refuseByHeaders(host, x, route, head);
-  const body = reader === null ? null : await wholeBody(host, x, reader, route);
-  if (x.done) return null;
-  readInput(call, route, head, body);
+  try {
+    refuseByHeaders(host, x, route, head);
+    const body = reader === null ? null : await wholeBody(host, x, reader, route);
+    if (x.done) return null;
+    readInput(call, route, head, body);
+  } catch (error) {
+    // What takes no body finds its resource in the one step of its work; only where something else is wrong it is asked for before.
+    if (route.body === null) await host.precheck[route.name]?.(call);
+    throw error;
+  }
   return toReply(x, route, await route.run(call));
 }
 
@@ -105,7 +111,7 @@ async function admit(host: EndpointHost, x: Exchange, route: Route, params: Reco
     idempotency_key: null,
     now_ms: x.now_ms,
   };
-  await host.precheck[route.name]?.(call);
+  if (route.body !== null) await host.precheck[route.name]?.(call);
   if (route.quota !== null && host.quota !== null) applyQuota(x, await host.quota(route, call));
   return call;
 }

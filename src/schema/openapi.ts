@@ -138,9 +138,9 @@ function success(route: RouteDoc): Json {
 
 /** Every refusal of a route, one answer for each status. */
 function failures(route: RouteDoc): Record<string, Json> {
-  const names = new Set<ErrorName>(route.errors);
+  // An endpoint that takes neither query nor body refuses both.
+  const names = new Set<ErrorName>([...route.errors, 'validation_error']);
   if (route.scope !== null) for (const name of ['unauthorized', 'forbidden', 'unavailable'] as const) names.add(name);
-  if (route.query !== null || route.body !== null) names.add('validation_error');
   if (route.body !== null) for (const name of ['invalid_json', 'payload_too_large', 'unsupported_media_type'] as const) names.add(name);
   if (idempotencyKey(route).length > 0) for (const name of ['idempotency_conflict', 'idempotency_key_reused'] as const) names.add(name);
   names.add('internal_error');

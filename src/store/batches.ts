@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { base62, partitionOf } from '../base/id.ts';
 import { BATCH_RUNS_MAX, STAGE_BYTES_MAX, STAGE_TTL_MS } from '../base/limits.ts';
+import { type IdemArgs, NO_RECORD } from './idempotency.ts';
 import { keys } from './keys.ts';
 import { encodeRecord, encodeRunMap, encodeSegments, type NewSegment, type NewTask, type Run, runsOf } from './records.ts';
 import { execPipeline, type RedisClient } from './script.ts';
@@ -53,6 +54,8 @@ export interface NewBatch {
   hold: boolean;
   /** Idempotency keys of its tasks, hashed. */
   task_keys: readonly string[];
+  /** The record to write with it; none by default. */
+  idem?: IdemArgs;
 }
 
 /** Times that scripts need; from the configuration. */
@@ -77,8 +80,11 @@ export function newOperation(): string {
   return base62(randomBytes(6).readUIntBE(0, 6), 9);
 }
 
-/** Makes a batch with its tasks, all or none. Returns its creation time (ms, Redis's clock). Throws StageLost. */
-export async function createBatch(client: RedisClient, batch: NewBatch): Promise<number> {
+/**
+ * Makes a batch with its tasks, all or none. Returns its creation time (ms, Redis's clock), or `taken` where its idempotency
+ * key has a record already. Throws StageLost.
+ */
+export async function createBatch(client: RedisClient, batch: NewBatch): Promise<number | 'taken'> {
   const { partition, core, tasks } = batch;
   const segments = encodeSegments(tasks);
   const runs = planRuns(tasks, segments);
@@ -109,13 +115,14 @@ export async function createBatch(client: RedisClient, batch: NewBatch): Promise
       expires_from_ms: batch.expires_from_ms,
       movable: batch.movable ? 1 : 0,
       hold: batch.hold ? 1 : 0,
+      ...(batch.idem ?? NO_RECORD),
       parts,
     },
   );
   const replies = await execPipeline(client, pipeline);
-  const [made, created_ms] = lastOf(replies) as [number, number];
-  if (made === 0) throw new StageLost();
-  return created_ms;
+  const [outcome, created_ms] = lastOf(replies) as [number, number];
+  if (outcome === 0) throw new StageLost();
+  return outcome === 1 ? created_ms : 'taken';
 }
 
 /** Few runs are queued by the commit; many lie as maps in their segments, to be dealt out when the account's turn comes. */
@@ -146,6 +153,8 @@ export interface AddTasks {
   expiration_ms: number;
   /** Idempotency keys of the tasks, hashed; none of them in the batch. */
   task_keys: readonly string[];
+  /** The record to write with it; none by default. */
+  idem?: IdemArgs;
 }
 
 export type AddOutcome =
@@ -153,7 +162,8 @@ export type AddOutcome =
   | { kind: 'missing' }
   | { kind: 'state'; status: BatchStatus }
   | { kind: 'lost' }
-  | { kind: 'repeat' };
+  | { kind: 'repeat' }
+  | { kind: 'taken' };
 
 /** Adds tasks to a pending or processing batch, all or none. */
 export async function addTasks(client: RedisClient, add: AddTasks): Promise<AddOutcome> {
@@ -197,6 +207,7 @@ export async function addTasks(client: RedisClient, add: AddTasks): Promise<AddO
       total: tasks.length,
       expires_from_ms: add.expires_from_ms,
       expiration_ms: add.expiration_ms,
+      ...(add.idem ?? NO_RECORD),
       parts,
     },
   );
@@ -218,6 +229,7 @@ export async function addTasks(client: RedisClient, add: AddTasks): Promise<AddO
       return { kind: 'state', status };
     case 'lost':
     case 'repeat':
+    case 'taken':
       return { kind: outcome };
     default:
       return { kind: 'missing' };
@@ -253,11 +265,11 @@ export async function knownTaskKeys(client: RedisClient, core: string, hashes: r
   return new Set(hashes.filter((_, i) => known[i] === 1));
 }
 
-/** Puts single tasks into the account's tray of a partition. */
+/** Puts single tasks into the account's tray of a partition; null where their idempotency key has a record already. */
 export async function createTasks(
   client: RedisClient,
-  task: { partition: number; core: string; account_id: string; operation: string; tasks: readonly NewTask[] },
-): Promise<{ core: string; first: number; created_ms: number }> {
+  task: { partition: number; core: string; account_id: string; operation: string; tasks: readonly NewTask[]; idem?: IdemArgs },
+): Promise<{ core: string; first: number; created_ms: number } | null> {
   const runs = runsOf(task.tasks, 0, task.tasks.length, Number.POSITIVE_INFINITY);
   const [core, first, created_ms] = await taskCreate.call(
     client,
@@ -267,10 +279,11 @@ export async function createTasks(
       account: task.account_id,
       op: task.operation,
       total: task.tasks.length,
+      ...(task.idem ?? NO_RECORD),
       parts: [task.tasks.length, ...task.tasks.map((t) => encodeRecord(t, false)), ...flatRuns(runs)],
     },
   );
-  return { core, first, created_ms };
+  return core === '' ? null : { core, first, created_ms };
 }
 
 /** `cancelled` (also when it was before), `missing`, or `state`: running or finished. */

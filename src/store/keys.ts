@@ -45,8 +45,8 @@ export const keys = {
   active: (p: number, holder: string): string => `${root(p)}active:${holder}`,
   /** hash: holder → number and references of its last claim, for a replay. */
   claims: (p: number): string => `${root(p)}claims`,
-  /** hash: an idempotency record, 24 h. */
-  idempotency: (p: number, account: string, key: string): string => `${root(p)}idem:${account}:${digest(key)}`,
+  /** hash: an idempotency record, 24 h; fields in lua/lib/idem.lua. */
+  idempotency: (p: number, name: string): string => `${root(p)}idem:${name}`,
   /** hash: operation → batch, first index and time (ms) of the tasks that it added; one for each 10 s, gone after 20. */
   operations: (p: number, window: number): string => `${root(p)}ops:${window}`,
   /** sharded channel: "work arrived"; a hint. */
@@ -72,8 +72,9 @@ function home(subject: string): string {
   return `sluice:{${homeTag(n)}}:`;
 }
 
-function digest(text: string): string {
-  return createHash('sha256').update(text).digest('base64url').slice(0, 22);
+/** The name of an idempotency key in keys: what the caller chose appears only as a hash. */
+export function idempotencyName(account: string, key: string): string {
+  return `${account}:${createHash('sha256').update(key).digest('base64url').slice(0, 22)}`;
 }
 
 /** Partition of an idempotent create: the record and what it makes must share a slot. */

@@ -179,12 +179,12 @@ function readSettled(reply: unknown, groups: readonly (readonly Settlement[])[])
     const states = flags[i] ?? GONE;
     if (states === '' || states === GONE) continue;
     const from = Number(group[0]?.flight.name.split(',')[1]);
-    left.push(...group.filter(({ index }) => IN_FLIGHT.has(states[index - from] ?? '')));
+    // A task of a range that has been started again since is in flight under another name.
+    const in_flight = states.length === 1 ? /[pP]/ : /p/;
+    left.push(...group.filter(({ index }) => in_flight.test(states[index - from] ?? '')));
   }
   return { now_ms, first_due_ms, left };
 }
-
-const IN_FLIGHT = new Set(['p', 'P']);
 
 function readTick(reply: unknown): TickReply {
   const [now_ms, next_ms, more, promoted, expired, recovered, deleted, ready] = reply as number[];

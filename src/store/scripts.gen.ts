@@ -2,14 +2,17 @@
 import { type RestValue, script } from './script.ts';
 
 /** Puts tasks behind those of a batch that is pending or processing: all of them, or none. See lua/batch/add.lua. */
-export const batchAdd = script<{ meta: string }, { core: string; account: string; op: string; total: number; expires_from_ms: number; expiration_ms: number; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [string, string, number, number, number, number, number, number]>({
+export const batchAdd = script<{ meta: string }, { core: string; account: string; op: string; total: number; expires_from_ms: number; expiration_ms: number; idem_key: string; idem_print: string; idem_extra: Buffer; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [string, string, number, number, number, number, number, number]>({
   name: 'batch/add',
   keys: ["meta"],
-  args: [["core","string"],["account","string"],["op","string"],["total","int"],["expires_from_ms","int"],["expiration_ms","int"],["now_ms","now"]],
+  args: [["core","string"],["account","string"],["op","string"],["total","int"],["expires_from_ms","int"],["expiration_ms","int"],["idem_key","string"],["idem_print","string"],["idem_extra","bytes"],["now_ms","now"]],
   rest: "parts",
   lua: `#!lua
 local meta = KEYS[1]
 local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local idem_extra = table.remove(ARGV)
+local idem_print = table.remove(ARGV)
+local idem_key = table.remove(ARGV)
 local expiration_ms = tonumber(table.remove(ARGV))
 local expires_from_ms = tonumber(table.remove(ARGV))
 local total = tonumber(table.remove(ARGV))
@@ -309,11 +312,20 @@ local function append_write(b, count)
   call('HSET', b.key, 'q', b.q)
   if b.g_new then call('HSET', b.key, 'g', b.g) end
 end
+local IDEM_KEEP_MS = 86400000
+local function idem_taken() return idem_key ~= '' and call('HEXISTS', root .. 'idem:' .. idem_key, 'r') == 1 end
+local function idem_write(reply)
+  if idem_key == '' then return end
+  local key = root .. 'idem:' .. idem_key
+  call('HSET', key, 'f', idem_print, 'x', idem_extra, 'r', table.concat(reply, ','))
+  call('PEXPIRE', key, IDEM_KEEP_MS)
+end
 local b = batch_visible(core, account)
 if not b then return { 'missing', '', 0, 0, 0, 0, 0, 0 } end
 local function answer(outcome, first, updated)
   return { outcome, b.s, b.n, b.c, b.f, b.x, updated, first }
 end
+if idem_taken() then return answer('taken', 0, now_ms) end
 local before = operation_before(op, now_ms)
 if before then return answer('added', before.first, before.at_ms) end
 if not batch_live(b) then return answer('state', 0, now_ms) end
@@ -371,8 +383,9 @@ operation_write(op, core, first, now_ms)
 batch_save(now_ms)
 queue_write()
 ring_bell()
+idem_write(answer('added', first, now_ms))
 return answer('added', first, now_ms)`,
-  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",14],[4,"lua/batch/add.lua",13],[5,"lua/batch/add.lua",12],[6,"lua/batch/add.lua",11],[7,"lua/batch/add.lua",10],[8,"lua/batch/add.lua",9],[9,"lua/batch/add.lua",8],[10,"lua/batch/add.lua",15],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",6],[16,"lua/lib/batch.lua",8],[17,"lua/lib/batch.lua",10],[33,"lua/lib/batch.lua",28],[38,"lua/lib/batch.lua",34],[39,"lua/lib/batch.lua",36],[40,"lua/lib/batch.lua",39],[52,"lua/lib/batch.lua",52],[53,"lua/lib/batch.lua",54],[57,"lua/lib/batch.lua",60],[72,"lua/lib/batch.lua",77],[79,"lua/lib/batch.lua",85],[82,"lua/lib/batch.lua",90],[92,"lua/lib/batch.lua",101],[109,"lua/lib/ring.lua",4],[110,"lua/lib/ring.lua",6],[118,"lua/lib/ring.lua",16],[124,"lua/lib/ring.lua",23],[125,"lua/lib/ring.lua",25],[126,"lua/lib/ring.lua",28],[130,"lua/lib/ring.lua",34],[137,"lua/lib/ring.lua",42],[143,"lua/lib/ready.lua",8],[144,"lua/lib/ready.lua",10],[145,"lua/lib/ready.lua",13],[159,"lua/lib/ready.lua",28],[164,"lua/lib/ready.lua",34],[167,"lua/lib/ready.lua",38],[179,"lua/lib/ready.lua",51],[182,"lua/lib/ready.lua",55],[188,"lua/lib/ready.lua",66],[191,"lua/lib/ready.lua",70],[198,"lua/lib/ready.lua",79],[199,"lua/lib/ready.lua",82],[200,"lua/lib/delayed.lua",3],[201,"lua/lib/delayed.lua",5],[205,"lua/lib/delayed.lua",11],[208,"lua/lib/delayed.lua",15],[212,"lua/lib/delayed.lua",20],[216,"lua/lib/delayed.lua",26],[223,"lua/lib/delayed.lua",35],[230,"lua/lib/operation.lua",4],[231,"lua/lib/operation.lua",6],[234,"lua/lib/operation.lua",11],[240,"lua/lib/operation.lua",18],[245,"lua/lib/append.lua",6],[247,"lua/lib/append.lua",9],[253,"lua/lib/append.lua",17],[282,"lua/lib/append.lua",48],[290,"lua/lib/append.lua",57],[295,"lua/lib/append.lua",63],[303,"lua/batch/add.lua",20],[305,"lua/batch/add.lua",23],[308,"lua/batch/add.lua",27],[311,"lua/batch/add.lua",31],[335,"lua/batch/add.lua",56],[344,"lua/batch/add.lua",66],[349,"lua/batch/add.lua",72]],
+  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",17],[4,"lua/batch/add.lua",16],[5,"lua/batch/add.lua",15],[6,"lua/batch/add.lua",14],[7,"lua/batch/add.lua",13],[8,"lua/batch/add.lua",12],[9,"lua/batch/add.lua",11],[10,"lua/batch/add.lua",10],[11,"lua/batch/add.lua",9],[12,"lua/batch/add.lua",8],[13,"lua/batch/add.lua",18],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",6],[19,"lua/lib/batch.lua",8],[20,"lua/lib/batch.lua",10],[36,"lua/lib/batch.lua",28],[41,"lua/lib/batch.lua",34],[42,"lua/lib/batch.lua",36],[43,"lua/lib/batch.lua",39],[55,"lua/lib/batch.lua",52],[56,"lua/lib/batch.lua",54],[60,"lua/lib/batch.lua",60],[75,"lua/lib/batch.lua",77],[82,"lua/lib/batch.lua",85],[85,"lua/lib/batch.lua",90],[95,"lua/lib/batch.lua",101],[112,"lua/lib/ring.lua",4],[113,"lua/lib/ring.lua",6],[121,"lua/lib/ring.lua",16],[127,"lua/lib/ring.lua",23],[128,"lua/lib/ring.lua",25],[129,"lua/lib/ring.lua",28],[133,"lua/lib/ring.lua",34],[140,"lua/lib/ring.lua",42],[146,"lua/lib/ready.lua",8],[147,"lua/lib/ready.lua",10],[148,"lua/lib/ready.lua",13],[162,"lua/lib/ready.lua",28],[167,"lua/lib/ready.lua",34],[170,"lua/lib/ready.lua",38],[182,"lua/lib/ready.lua",51],[185,"lua/lib/ready.lua",55],[191,"lua/lib/ready.lua",66],[194,"lua/lib/ready.lua",70],[201,"lua/lib/ready.lua",79],[202,"lua/lib/ready.lua",82],[203,"lua/lib/delayed.lua",3],[204,"lua/lib/delayed.lua",5],[208,"lua/lib/delayed.lua",11],[211,"lua/lib/delayed.lua",15],[215,"lua/lib/delayed.lua",20],[219,"lua/lib/delayed.lua",26],[226,"lua/lib/delayed.lua",35],[233,"lua/lib/operation.lua",4],[234,"lua/lib/operation.lua",6],[237,"lua/lib/operation.lua",11],[243,"lua/lib/operation.lua",18],[248,"lua/lib/append.lua",6],[250,"lua/lib/append.lua",9],[256,"lua/lib/append.lua",17],[285,"lua/lib/append.lua",48],[293,"lua/lib/append.lua",57],[298,"lua/lib/append.lua",63],[306,"lua/lib/idem.lua",6],[307,"lua/lib/idem.lua",8],[308,"lua/lib/idem.lua",10],[314,"lua/batch/add.lua",24],[316,"lua/batch/add.lua",27],[319,"lua/batch/add.lua",31],[323,"lua/batch/add.lua",36],[347,"lua/batch/add.lua",61],[356,"lua/batch/add.lua",71],[361,"lua/batch/add.lua",77]],
 });
 
 /** Cancels a batch: every task not running becomes cancelled at once, whatever their number; running ones finish and count. See lua/batch/cancel.lua. */
@@ -502,14 +515,17 @@ return { outcome, b.s, b.n, b.c, b.f, b.x, updated_ms }`,
 });
 
 /** Makes a batch real: its segments were written before, under names that expire; here they get their own, and its work See lua/batch/create.lua. */
-export const batchCreate = script<{ meta: string }, { core: string; account: string; doc: Buffer; total: number; last_bytes: number; expiration_ms: number; expires_from_ms: number; movable: number; hold: number; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [number, number]>({
+export const batchCreate = script<{ meta: string }, { core: string; account: string; doc: Buffer; total: number; last_bytes: number; expiration_ms: number; expires_from_ms: number; movable: number; hold: number; idem_key: string; idem_print: string; idem_extra: Buffer; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [number, number]>({
   name: 'batch/create',
   keys: ["meta"],
-  args: [["core","string"],["account","string"],["doc","bytes"],["total","int"],["last_bytes","int"],["expiration_ms","int"],["expires_from_ms","int"],["movable","int"],["hold","int"],["now_ms","now"]],
+  args: [["core","string"],["account","string"],["doc","bytes"],["total","int"],["last_bytes","int"],["expiration_ms","int"],["expires_from_ms","int"],["movable","int"],["hold","int"],["idem_key","string"],["idem_print","string"],["idem_extra","bytes"],["now_ms","now"]],
   rest: "parts",
   lua: `#!lua
 local meta = KEYS[1]
 local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local idem_extra = table.remove(ARGV)
+local idem_print = table.remove(ARGV)
+local idem_key = table.remove(ARGV)
 local hold = tonumber(table.remove(ARGV))
 local movable = tonumber(table.remove(ARGV))
 local expires_from_ms = tonumber(table.remove(ARGV))
@@ -739,9 +755,18 @@ local function ring_bell()
     call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
   end
 end
+local IDEM_KEEP_MS = 86400000
+local function idem_taken() return idem_key ~= '' and call('HEXISTS', root .. 'idem:' .. idem_key, 'r') == 1 end
+local function idem_write(reply)
+  if idem_key == '' then return end
+  local key = root .. 'idem:' .. idem_key
+  call('HSET', key, 'f', idem_print, 'x', idem_extra, 'r', table.concat(reply, ','))
+  call('PEXPIRE', key, IDEM_KEEP_MS)
+end
 local key = root .. 'b:' .. core
 local before = call('HGET', key, 't')
 if before then return { 1, tonumber(before) } end
+if idem_taken() then return { 2, now_ms } end
 local staged, segments, bases = {}, {}, {}
 local at = 1
 for _ = 1, tonumber(parts[1]) do
@@ -783,8 +808,9 @@ call('ZADD', list .. ':pending', now_ms, core)
 call('ZADD', root .. 'deadlines', expires_ms, core)
 queue_write()
 ring_bell()
+idem_write({ 1, now_ms })
 return { 1, now_ms }`,
-  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",7],[3,"lua/batch/create.lua",17],[4,"lua/batch/create.lua",16],[5,"lua/batch/create.lua",15],[6,"lua/batch/create.lua",14],[7,"lua/batch/create.lua",13],[8,"lua/batch/create.lua",12],[9,"lua/batch/create.lua",11],[10,"lua/batch/create.lua",10],[11,"lua/batch/create.lua",9],[12,"lua/batch/create.lua",8],[13,"lua/batch/create.lua",18],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",6],[19,"lua/lib/batch.lua",8],[20,"lua/lib/batch.lua",10],[36,"lua/lib/batch.lua",28],[41,"lua/lib/batch.lua",34],[42,"lua/lib/batch.lua",36],[43,"lua/lib/batch.lua",39],[55,"lua/lib/batch.lua",52],[56,"lua/lib/batch.lua",54],[60,"lua/lib/batch.lua",60],[75,"lua/lib/batch.lua",77],[82,"lua/lib/batch.lua",85],[85,"lua/lib/batch.lua",90],[95,"lua/lib/batch.lua",101],[112,"lua/lib/ring.lua",4],[113,"lua/lib/ring.lua",6],[121,"lua/lib/ring.lua",16],[127,"lua/lib/ring.lua",23],[128,"lua/lib/ring.lua",25],[129,"lua/lib/ring.lua",28],[133,"lua/lib/ring.lua",34],[140,"lua/lib/ring.lua",42],[146,"lua/lib/ready.lua",8],[147,"lua/lib/ready.lua",10],[148,"lua/lib/ready.lua",13],[162,"lua/lib/ready.lua",28],[167,"lua/lib/ready.lua",34],[170,"lua/lib/ready.lua",38],[182,"lua/lib/ready.lua",51],[185,"lua/lib/ready.lua",55],[191,"lua/lib/ready.lua",66],[194,"lua/lib/ready.lua",70],[201,"lua/lib/ready.lua",79],[202,"lua/lib/ready.lua",82],[203,"lua/lib/delayed.lua",3],[204,"lua/lib/delayed.lua",5],[208,"lua/lib/delayed.lua",11],[211,"lua/lib/delayed.lua",15],[215,"lua/lib/delayed.lua",20],[219,"lua/lib/delayed.lua",26],[226,"lua/lib/delayed.lua",35],[233,"lua/batch/create.lua",24],[236,"lua/batch/create.lua",28],[247,"lua/batch/create.lua",40],[255,"lua/batch/create.lua",49],[257,"lua/batch/create.lua",52],[260,"lua/batch/create.lua",56]],
+  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",7],[3,"lua/batch/create.lua",20],[4,"lua/batch/create.lua",19],[5,"lua/batch/create.lua",18],[6,"lua/batch/create.lua",17],[7,"lua/batch/create.lua",16],[8,"lua/batch/create.lua",15],[9,"lua/batch/create.lua",14],[10,"lua/batch/create.lua",13],[11,"lua/batch/create.lua",12],[12,"lua/batch/create.lua",11],[13,"lua/batch/create.lua",10],[14,"lua/batch/create.lua",9],[15,"lua/batch/create.lua",8],[16,"lua/batch/create.lua",21],[17,"lua/lib/root.lua",2],[19,"lua/lib/root.lua",6],[22,"lua/lib/batch.lua",8],[23,"lua/lib/batch.lua",10],[39,"lua/lib/batch.lua",28],[44,"lua/lib/batch.lua",34],[45,"lua/lib/batch.lua",36],[46,"lua/lib/batch.lua",39],[58,"lua/lib/batch.lua",52],[59,"lua/lib/batch.lua",54],[63,"lua/lib/batch.lua",60],[78,"lua/lib/batch.lua",77],[85,"lua/lib/batch.lua",85],[88,"lua/lib/batch.lua",90],[98,"lua/lib/batch.lua",101],[115,"lua/lib/ring.lua",4],[116,"lua/lib/ring.lua",6],[124,"lua/lib/ring.lua",16],[130,"lua/lib/ring.lua",23],[131,"lua/lib/ring.lua",25],[132,"lua/lib/ring.lua",28],[136,"lua/lib/ring.lua",34],[143,"lua/lib/ring.lua",42],[149,"lua/lib/ready.lua",8],[150,"lua/lib/ready.lua",10],[151,"lua/lib/ready.lua",13],[165,"lua/lib/ready.lua",28],[170,"lua/lib/ready.lua",34],[173,"lua/lib/ready.lua",38],[185,"lua/lib/ready.lua",51],[188,"lua/lib/ready.lua",55],[194,"lua/lib/ready.lua",66],[197,"lua/lib/ready.lua",70],[204,"lua/lib/ready.lua",79],[205,"lua/lib/ready.lua",82],[206,"lua/lib/delayed.lua",3],[207,"lua/lib/delayed.lua",5],[211,"lua/lib/delayed.lua",11],[214,"lua/lib/delayed.lua",15],[218,"lua/lib/delayed.lua",20],[222,"lua/lib/delayed.lua",26],[229,"lua/lib/delayed.lua",35],[236,"lua/lib/idem.lua",6],[237,"lua/lib/idem.lua",8],[238,"lua/lib/idem.lua",10],[244,"lua/batch/create.lua",28],[248,"lua/batch/create.lua",33],[259,"lua/batch/create.lua",45],[267,"lua/batch/create.lua",54],[269,"lua/batch/create.lua",57],[272,"lua/batch/create.lua",61]],
 });
 
 /** Lets a held batch end: at once where nothing is left to finish. On a batch that is not held it changes nothing. See lua/batch/release.lua. */
@@ -908,6 +934,54 @@ if b.h then
 end
 return 1`,
   map: [[1,"lua/batch/release.lua",1],[2,"lua/batch/release.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",6],[12,"lua/lib/batch.lua",8],[13,"lua/lib/batch.lua",10],[29,"lua/lib/batch.lua",28],[34,"lua/lib/batch.lua",34],[35,"lua/lib/batch.lua",36],[36,"lua/lib/batch.lua",39],[48,"lua/lib/batch.lua",52],[49,"lua/lib/batch.lua",54],[53,"lua/lib/batch.lua",60],[68,"lua/lib/batch.lua",77],[75,"lua/lib/batch.lua",85],[78,"lua/lib/batch.lua",90],[88,"lua/lib/batch.lua",101],[105,"lua/batch/release.lua",13]],
+});
+
+/** Claims an idempotency key for work on a resource that exists, or tells what it was claimed for. See lua/idem/begin.lua. */
+export const idemBegin = script<{ meta: string }, { idem_key: string; idem_print: string }, [string, string, string, number]>({
+  name: 'idem/begin',
+  keys: ["meta"],
+  args: [["idem_key","string"],["idem_print","string"]],
+  rest: null,
+  lua: `#!lua
+local meta = KEYS[1]
+local idem_key = ARGV[1]
+local idem_print = ARGV[2]
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local key = root .. 'idem:' .. idem_key
+local record = call('HMGET', key, 'f', 'r', 'x')
+if record[1] then return { record[1], record[2] or '', record[3] or '', 1 } end
+call('HSET', key, 'f', idem_print)
+call('PEXPIRE', key, 86400000)
+return { idem_print, '', '', 0 }`,
+  map: [[1,"lua/idem/begin.lua",1],[2,"lua/idem/begin.lua",6],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",6],[10,"lua/idem/begin.lua",13]],
+});
+
+/** Keeps the answer of work that was claimed by idem/begin; the first one stays. See lua/idem/finish.lua. */
+export const idemFinish = script<{ meta: string }, { idem_key: string; idem_print: string; answer: Buffer }, number>({
+  name: 'idem/finish',
+  keys: ["meta"],
+  args: [["idem_key","string"],["idem_print","string"],["answer","bytes"]],
+  rest: null,
+  lua: `#!lua
+local meta = KEYS[1]
+local idem_key = ARGV[1]
+local idem_print = ARGV[2]
+local answer = ARGV[3]
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local key = root .. 'idem:' .. idem_key
+call('HSETNX', key, 'f', idem_print)
+call('HSETNX', key, 'r', answer)
+call('PEXPIRE', key, 86400000)
+return 1`,
+  map: [[1,"lua/idem/finish.lua",1],[2,"lua/idem/finish.lua",3],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",6],[11,"lua/idem/finish.lua",11]],
 });
 
 /** Says that a process is alive and answers with all that are, by this shard's clock. See lua/member/beat.lua. */
@@ -1667,9 +1741,9 @@ local function count_run(b, outcome, tasks)
     b.c = b.c + tasks
     return 'c'
   end
-  if outcome == 'b' and b.s == 'cancelled' then
-    b.x = b.x + tasks
-    return 'x'
+  if outcome == 'b' then
+    if b.s == 'cancelled' then b.x = b.x + tasks else b.f = b.f + tasks end
+    return 'r'
   end
   b.f = b.f + tasks
   return 'f'
@@ -1735,7 +1809,7 @@ end
 batch_save(now_ms)
 queue_write()
 return { now_ms, delays_first() or 0, flags }`,
-  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",10],[3,"lua/partition/settle.lua",14],[4,"lua/partition/settle.lua",13],[5,"lua/partition/settle.lua",12],[6,"lua/partition/settle.lua",11],[7,"lua/partition/settle.lua",15],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",6],[13,"lua/lib/batch.lua",8],[14,"lua/lib/batch.lua",10],[30,"lua/lib/batch.lua",28],[35,"lua/lib/batch.lua",34],[36,"lua/lib/batch.lua",36],[37,"lua/lib/batch.lua",39],[49,"lua/lib/batch.lua",52],[50,"lua/lib/batch.lua",54],[54,"lua/lib/batch.lua",60],[69,"lua/lib/batch.lua",77],[76,"lua/lib/batch.lua",85],[79,"lua/lib/batch.lua",90],[89,"lua/lib/batch.lua",101],[106,"lua/lib/ring.lua",4],[107,"lua/lib/ring.lua",6],[115,"lua/lib/ring.lua",16],[121,"lua/lib/ring.lua",23],[122,"lua/lib/ring.lua",25],[123,"lua/lib/ring.lua",28],[127,"lua/lib/ring.lua",34],[134,"lua/lib/ring.lua",42],[140,"lua/lib/ready.lua",8],[141,"lua/lib/ready.lua",10],[142,"lua/lib/ready.lua",13],[156,"lua/lib/ready.lua",28],[161,"lua/lib/ready.lua",34],[164,"lua/lib/ready.lua",38],[176,"lua/lib/ready.lua",51],[179,"lua/lib/ready.lua",55],[185,"lua/lib/ready.lua",66],[188,"lua/lib/ready.lua",70],[195,"lua/lib/ready.lua",79],[196,"lua/lib/ready.lua",82],[197,"lua/lib/delayed.lua",3],[198,"lua/lib/delayed.lua",5],[202,"lua/lib/delayed.lua",11],[205,"lua/lib/delayed.lua",15],[209,"lua/lib/delayed.lua",20],[213,"lua/lib/delayed.lua",26],[220,"lua/lib/delayed.lua",35],[227,"lua/lib/results.lua",3],[236,"lua/lib/results.lua",13],[237,"lua/lib/results.lua",15],[238,"lua/partition/settle.lua",22],[240,"lua/partition/settle.lua",26],[257,"lua/partition/settle.lua",45],[270,"lua/partition/settle.lua",60],[277,"lua/partition/settle.lua",68],[284,"lua/partition/settle.lua",76],[290,"lua/partition/settle.lua",83],[298,"lua/partition/settle.lua",92],[324,"lua/partition/settle.lua",119],[331,"lua/partition/settle.lua",127],[337,"lua/partition/settle.lua",134]],
+  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",10],[3,"lua/partition/settle.lua",14],[4,"lua/partition/settle.lua",13],[5,"lua/partition/settle.lua",12],[6,"lua/partition/settle.lua",11],[7,"lua/partition/settle.lua",15],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",6],[13,"lua/lib/batch.lua",8],[14,"lua/lib/batch.lua",10],[30,"lua/lib/batch.lua",28],[35,"lua/lib/batch.lua",34],[36,"lua/lib/batch.lua",36],[37,"lua/lib/batch.lua",39],[49,"lua/lib/batch.lua",52],[50,"lua/lib/batch.lua",54],[54,"lua/lib/batch.lua",60],[69,"lua/lib/batch.lua",77],[76,"lua/lib/batch.lua",85],[79,"lua/lib/batch.lua",90],[89,"lua/lib/batch.lua",101],[106,"lua/lib/ring.lua",4],[107,"lua/lib/ring.lua",6],[115,"lua/lib/ring.lua",16],[121,"lua/lib/ring.lua",23],[122,"lua/lib/ring.lua",25],[123,"lua/lib/ring.lua",28],[127,"lua/lib/ring.lua",34],[134,"lua/lib/ring.lua",42],[140,"lua/lib/ready.lua",8],[141,"lua/lib/ready.lua",10],[142,"lua/lib/ready.lua",13],[156,"lua/lib/ready.lua",28],[161,"lua/lib/ready.lua",34],[164,"lua/lib/ready.lua",38],[176,"lua/lib/ready.lua",51],[179,"lua/lib/ready.lua",55],[185,"lua/lib/ready.lua",66],[188,"lua/lib/ready.lua",70],[195,"lua/lib/ready.lua",79],[196,"lua/lib/ready.lua",82],[197,"lua/lib/delayed.lua",3],[198,"lua/lib/delayed.lua",5],[202,"lua/lib/delayed.lua",11],[205,"lua/lib/delayed.lua",15],[209,"lua/lib/delayed.lua",20],[213,"lua/lib/delayed.lua",26],[220,"lua/lib/delayed.lua",35],[227,"lua/lib/results.lua",3],[236,"lua/lib/results.lua",13],[237,"lua/lib/results.lua",15],[238,"lua/partition/settle.lua",22],[240,"lua/partition/settle.lua",26],[257,"lua/partition/settle.lua",45],[270,"lua/partition/settle.lua",60],[278,"lua/partition/settle.lua",69],[284,"lua/partition/settle.lua",76],[290,"lua/partition/settle.lua",83],[298,"lua/partition/settle.lua",92],[324,"lua/partition/settle.lua",119],[331,"lua/partition/settle.lua",127],[337,"lua/partition/settle.lua",134]],
 });
 
 /** What time brings to a partition: work becomes due, batches expire or are deleted, silent holders lose their work. See lua/partition/tick.lua. */
@@ -2340,14 +2414,17 @@ return 'cancelled'`,
 });
 
 /** Accepts single tasks: puts them into the account's open tray, or opens a new one. See lua/task/create.lua. */
-export const taskCreate = script<{ meta: string }, { core: string; account: string; op: string; total: number; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [string, number, number]>({
+export const taskCreate = script<{ meta: string }, { core: string; account: string; op: string; total: number; idem_key: string; idem_print: string; idem_extra: Buffer; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [string, number, number]>({
   name: 'task/create',
   keys: ["meta"],
-  args: [["core","string"],["account","string"],["op","string"],["total","int"],["now_ms","now"]],
+  args: [["core","string"],["account","string"],["op","string"],["total","int"],["idem_key","string"],["idem_print","string"],["idem_extra","bytes"],["now_ms","now"]],
   rest: "parts",
   lua: `#!lua
 local meta = KEYS[1]
 local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local idem_extra = table.remove(ARGV)
+local idem_print = table.remove(ARGV)
+local idem_key = table.remove(ARGV)
 local total = tonumber(table.remove(ARGV))
 local op = table.remove(ARGV)
 local account = table.remove(ARGV)
@@ -2645,6 +2722,15 @@ local function append_write(b, count)
   call('HSET', b.key, 'q', b.q)
   if b.g_new then call('HSET', b.key, 'g', b.g) end
 end
+local IDEM_KEEP_MS = 86400000
+local function idem_taken() return idem_key ~= '' and call('HEXISTS', root .. 'idem:' .. idem_key, 'r') == 1 end
+local function idem_write(reply)
+  if idem_key == '' then return end
+  local key = root .. 'idem:' .. idem_key
+  call('HSET', key, 'f', idem_print, 'x', idem_extra, 'r', table.concat(reply, ','))
+  call('PEXPIRE', key, IDEM_KEEP_MS)
+end
+if idem_taken() then return { '', 0, now_ms } end
 local before = operation_before(op, now_ms)
 if before then return { before.core, before.first, before.at_ms } end
 local tray = root .. 'a:' .. account .. ':tray'
@@ -2676,8 +2762,9 @@ operation_write(op, b.core, first, now_ms)
 batch_save(now_ms)
 queue_write()
 ring_bell()
+idem_write({ b.core, first, now_ms })
 return { b.core, first, now_ms }`,
-  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",12],[4,"lua/task/create.lua",11],[5,"lua/task/create.lua",10],[6,"lua/task/create.lua",9],[7,"lua/task/create.lua",8],[8,"lua/task/create.lua",13],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",6],[14,"lua/lib/batch.lua",8],[15,"lua/lib/batch.lua",10],[31,"lua/lib/batch.lua",28],[36,"lua/lib/batch.lua",34],[37,"lua/lib/batch.lua",36],[38,"lua/lib/batch.lua",39],[50,"lua/lib/batch.lua",52],[51,"lua/lib/batch.lua",54],[55,"lua/lib/batch.lua",60],[70,"lua/lib/batch.lua",77],[77,"lua/lib/batch.lua",85],[80,"lua/lib/batch.lua",90],[90,"lua/lib/batch.lua",101],[107,"lua/lib/ring.lua",4],[108,"lua/lib/ring.lua",6],[116,"lua/lib/ring.lua",16],[122,"lua/lib/ring.lua",23],[123,"lua/lib/ring.lua",25],[124,"lua/lib/ring.lua",28],[128,"lua/lib/ring.lua",34],[135,"lua/lib/ring.lua",42],[141,"lua/lib/ready.lua",8],[142,"lua/lib/ready.lua",10],[143,"lua/lib/ready.lua",13],[157,"lua/lib/ready.lua",28],[162,"lua/lib/ready.lua",34],[165,"lua/lib/ready.lua",38],[177,"lua/lib/ready.lua",51],[180,"lua/lib/ready.lua",55],[186,"lua/lib/ready.lua",66],[189,"lua/lib/ready.lua",70],[196,"lua/lib/ready.lua",79],[197,"lua/lib/ready.lua",82],[198,"lua/lib/delayed.lua",3],[199,"lua/lib/delayed.lua",5],[203,"lua/lib/delayed.lua",11],[206,"lua/lib/delayed.lua",15],[210,"lua/lib/delayed.lua",20],[214,"lua/lib/delayed.lua",26],[221,"lua/lib/delayed.lua",35],[228,"lua/lib/operation.lua",4],[229,"lua/lib/operation.lua",6],[232,"lua/lib/operation.lua",11],[238,"lua/lib/operation.lua",18],[243,"lua/lib/append.lua",6],[245,"lua/lib/append.lua",9],[251,"lua/lib/append.lua",17],[280,"lua/lib/append.lua",48],[288,"lua/lib/append.lua",57],[293,"lua/lib/append.lua",63],[301,"lua/task/create.lua",18],[303,"lua/task/create.lua",21],[313,"lua/task/create.lua",32],[317,"lua/task/create.lua",37],[320,"lua/task/create.lua",41]],
+  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",15],[4,"lua/task/create.lua",14],[5,"lua/task/create.lua",13],[6,"lua/task/create.lua",12],[7,"lua/task/create.lua",11],[8,"lua/task/create.lua",10],[9,"lua/task/create.lua",9],[10,"lua/task/create.lua",8],[11,"lua/task/create.lua",16],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",6],[17,"lua/lib/batch.lua",8],[18,"lua/lib/batch.lua",10],[34,"lua/lib/batch.lua",28],[39,"lua/lib/batch.lua",34],[40,"lua/lib/batch.lua",36],[41,"lua/lib/batch.lua",39],[53,"lua/lib/batch.lua",52],[54,"lua/lib/batch.lua",54],[58,"lua/lib/batch.lua",60],[73,"lua/lib/batch.lua",77],[80,"lua/lib/batch.lua",85],[83,"lua/lib/batch.lua",90],[93,"lua/lib/batch.lua",101],[110,"lua/lib/ring.lua",4],[111,"lua/lib/ring.lua",6],[119,"lua/lib/ring.lua",16],[125,"lua/lib/ring.lua",23],[126,"lua/lib/ring.lua",25],[127,"lua/lib/ring.lua",28],[131,"lua/lib/ring.lua",34],[138,"lua/lib/ring.lua",42],[144,"lua/lib/ready.lua",8],[145,"lua/lib/ready.lua",10],[146,"lua/lib/ready.lua",13],[160,"lua/lib/ready.lua",28],[165,"lua/lib/ready.lua",34],[168,"lua/lib/ready.lua",38],[180,"lua/lib/ready.lua",51],[183,"lua/lib/ready.lua",55],[189,"lua/lib/ready.lua",66],[192,"lua/lib/ready.lua",70],[199,"lua/lib/ready.lua",79],[200,"lua/lib/ready.lua",82],[201,"lua/lib/delayed.lua",3],[202,"lua/lib/delayed.lua",5],[206,"lua/lib/delayed.lua",11],[209,"lua/lib/delayed.lua",15],[213,"lua/lib/delayed.lua",20],[217,"lua/lib/delayed.lua",26],[224,"lua/lib/delayed.lua",35],[231,"lua/lib/operation.lua",4],[232,"lua/lib/operation.lua",6],[235,"lua/lib/operation.lua",11],[241,"lua/lib/operation.lua",18],[246,"lua/lib/append.lua",6],[248,"lua/lib/append.lua",9],[254,"lua/lib/append.lua",17],[283,"lua/lib/append.lua",48],[291,"lua/lib/append.lua",57],[296,"lua/lib/append.lua",63],[304,"lua/lib/idem.lua",6],[305,"lua/lib/idem.lua",8],[306,"lua/lib/idem.lua",10],[312,"lua/task/create.lua",22],[315,"lua/task/create.lua",26],[325,"lua/task/create.lua",37],[329,"lua/task/create.lua",42],[332,"lua/task/create.lua",46]],
 });
 
 /** Runs a failed task of a tray or of an unfinished batch again, its attempts at zero. See lua/task/retry.lua. */
@@ -2948,4 +3035,4 @@ return 'queued'`,
 });
 
 /** Every script, by its name. */
-export const scripts = { batchAdd, batchCancel, batchCreate, batchRelease, memberBeat, partitionClaim, partitionLook, partitionSettle, partitionTick, secretEnsure, secretRotate, taskCancel, taskCreate, taskRetry };
+export const scripts = { batchAdd, batchCancel, batchCreate, batchRelease, idemBegin, idemFinish, memberBeat, partitionClaim, partitionLook, partitionSettle, partitionTick, secretEnsure, secretRotate, taskCancel, taskCreate, taskRetry };

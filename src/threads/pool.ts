@@ -53,6 +53,8 @@ export class ThreadPool<Data> implements Service {
   readonly #options: PoolOptions<Data>;
   readonly #piscina: Piscina;
   readonly #threads: Thread[] = [];
+  /** Lives that have not said `ready` yet. */
+  readonly #unready = new Set<AbortController>();
   #lives = 0;
   #stopping = false;
   #wakeSleepers: (() => void)[] = [];
@@ -70,6 +72,10 @@ export class ThreadPool<Data> implements Service {
       resourceLimits: { maxYoungGenerationSizeMb: YOUNG_GENERATION_MB },
       // A job never ends while its thread is healthy; nothing waits for a free one.
       maxQueue: options.threads,
+    });
+    // A thread failed before it took a job, which Piscina tells nobody in particular: the lives that may wait for it try again.
+    this.#piscina.on('error', (error: unknown) => {
+      for (const waiting of this.#unready) waiting.abort(error);
     });
   }
 
@@ -134,9 +140,12 @@ export class ThreadPool<Data> implements Service {
 
   async #live(index: number, life: number, thread: Thread, ready: () => void): Promise<void> {
     const { port1, port2 } = new MessageChannel();
+    const unready = new AbortController();
+    this.#unready.add(unready);
     thread.port = port1;
     port1.on('message', (message: unknown) => {
       if (isReady(message)) {
+        this.#unready.delete(unready);
         ready();
         this.#options.onReady(index, life);
       } else {
@@ -144,7 +153,11 @@ export class ThreadPool<Data> implements Service {
       }
     });
     const input: JobInput<Data> = { data: this.#options.dataFor(index, life), port: port2 };
-    await this.#piscina.run(input, { transferList: [port2] });
+    try {
+      await this.#piscina.run(input, { transferList: [port2], signal: unready.signal });
+    } finally {
+      this.#unready.delete(unready);
+    }
   }
 
   #sleep(ms: number): Promise<void> {

@@ -44,9 +44,10 @@ export interface Receiver {
   readonly calls: readonly ReceivedCall[];
   /** Says how calls to this path are answered: of each task the first by the first answer, …, all others by the last. The URL. */
   at(path: string, ...answers: Answer[]): string;
-  to(path: string): ReceivedCall[];
+  /** Those to one path; the list grows with later calls. */
+  to(path: string): readonly ReceivedCall[];
   /** Waits until so many calls to the path have come. */
-  heard(path: string, count: number, ms_max?: number): Promise<ReceivedCall[]>;
+  heard(path: string, count: number, ms_max?: number): Promise<readonly ReceivedCall[]>;
   /** Calls that wait for `release`, and whose caller is still there. */
   held(path?: string): ReceivedCall[];
   /** Answers what is held; with `false` for later calls, those are answered at once from here on. */
@@ -58,16 +59,23 @@ const HEARD_MS_MAX = 20_000;
 /** Listens on a free port of this machine; closed by itself when the test, or the file, that made it ends. */
 export async function startReceiver(): Promise<Receiver> {
   const calls: ReceivedCall[] = [];
+  const by_path = new Map<string, ReceivedCall[]>();
   const answers = new Map<string, Answer[]>();
   const held = new Map<ReceivedCall, () => void>();
   const counts = new Map<string, number>();
 
+  const to = (path: string): ReceivedCall[] => {
+    const list = by_path.get(path) ?? [];
+    by_path.set(path, list);
+    return list;
+  };
   const server = http.createServer({ keepAliveTimeout: 60_000 }, (request, response) => {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.once('end', () => {
       const call = toCall(request, Buffer.concat(chunks));
       calls.push(call);
+      to(call.path).push(call);
       const path = call.path.replace(/\?.*$/s, '');
       const key = `${path} ${call.id}`;
       const count = counts.get(key) ?? 0;
@@ -96,7 +104,6 @@ export async function startReceiver(): Promise<Receiver> {
   if (address === null || typeof address === 'string') throw new Error('no port');
   const url = `http://127.0.0.1:${address.port}`;
 
-  const to = (path: string): ReceivedCall[] => calls.filter((call) => call.path === path);
   const heldAt = (path?: string): ReceivedCall[] => [...held.keys()].filter((call) => path === undefined || call.path === path);
   return {
     url,

@@ -186,6 +186,7 @@ export class Rig {
       operation: options.operation ?? batches.newOperation(),
       tasks: tasksOf(tasks, 'single'),
     });
+    if (made === null) throw new Error('no idempotency key was given, so none can be taken');
     await this.check(partition);
     return made;
   }

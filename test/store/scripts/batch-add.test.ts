@@ -1,4 +1,5 @@
 // lua/batch/add.lua: tasks behind those of a batch, all of them or none, once.
+import { NO_RECORD } from '../../../src/store/idempotency.ts';
 import assert from 'node:assert/strict';
 import { after, beforeEach, describe, test } from 'node:test';
 import { newOperation } from '../../../src/store/batches.ts';
@@ -196,7 +197,7 @@ describe('batch/add', () => {
     const core = await rig.create();
     const before = await rig.dump();
     const parts = [1, `b:${core}:+op:0`, 300, 5000, 0, 1, 0, 299, 'o1', 30, 0, 0];
-    const args = { core, account: ACCOUNT, op: 'op', total: 300, expires_from_ms: 0, expiration_ms: 0, parts };
+    const args = { core, account: ACCOUNT, op: 'op', total: 300, expires_from_ms: 0, expiration_ms: 0, ...NO_RECORD, parts };
     const [outcome] = await batchAdd.call(rig.redis, { meta: keys.partition(0) }, args);
     assert.equal(outcome, 'lost');
     assert.deepEqual(await rig.dump(), before);

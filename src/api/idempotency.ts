@@ -1,0 +1,58 @@
+// Idempotency-Key: the same request again gets the first answer again, whatever died in between.
+//
+// What creates writes its record in the same script as the resource, in the key's own partition; so does adding tasks,
+// beside the batch. Cancel, release and retry are harmless twice: they claim the key, work, and keep their answer.
+import { createHash } from 'node:crypto';
+import { ApiError } from '../base/errors.ts';
+import { claimKey, finishKey, type IdemArgs, type IdemRecord, NO_RECORD, placeOfKey } from '../store/idempotency.ts';
+import type { Answer, Call, HandlerName } from './call.ts';
+import type { ApiContext } from './context.ts';
+
+/** A request's key, where it lies and what it stands for; null without a key. */
+export interface Keyed {
+  partition: number;
+  idem_key: string;
+  print: string;
+}
+
+export function keyedBy(context: ApiContext, call: Call, name: HandlerName): Keyed | null {
+  if (call.idempotency_key === null) return null;
+  const place = placeOfKey(call.account_id, call.idempotency_key, context.partitions);
+  const hash = createHash('sha256').update(`${name}\n${JSON.stringify(call.params)}\n`);
+  if (call.raw_body !== null) hash.update(call.raw_body);
+  return { ...place, print: hash.digest('base64url') };
+}
+
+/** The arguments with which a script writes the record. */
+export function recordArgs(keyed: Keyed | null, extra: unknown): IdemArgs {
+  if (keyed === null) return NO_RECORD;
+  return { idem_key: keyed.idem_key, idem_print: keyed.print, idem_extra: Buffer.from(JSON.stringify(extra)) };
+}
+
+/** 422 where the key was used for another request. */
+export function sameRequest(record: IdemRecord, keyed: Keyed): void {
+  if (record.print !== keyed.print) throw new ApiError('idempotency_key_reused');
+}
+
+export function replayed(answer: Answer): Answer {
+  return { ...answer, headers: { ...answer.headers, 'Idempotent-Replayed': 'true' } };
+}
+
+/** Claims the key of work on a resource that exists; returns the finished record where there is one. */
+export async function claim(context: ApiContext, keyed: Keyed): Promise<IdemRecord & { known: boolean }> {
+  const record = await claimKey(context.client, keyed, keyed.print);
+  sameRequest(record, keyed);
+  return record;
+}
+
+/** Runs what is harmless twice. `again` is true where the same request was begun before and its answer is not known. */
+export async function once(context: ApiContext, call: Call, name: HandlerName, run: (again: boolean) => Promise<Answer>): Promise<Answer> {
+  const keyed = keyedBy(context, call, name);
+  if (keyed === null) return run(false);
+  const record = await claim(context, keyed);
+  if (record.done !== null) return replayed({ body: Buffer.from(record.done.reply) });
+  const answer = await run(record.known);
+  const body = Buffer.isBuffer(answer.body) ? answer.body : Buffer.from(JSON.stringify(answer.body));
+  await finishKey(context.client, keyed, keyed.print, body);
+  return { ...answer, body };
+}

@@ -1,0 +1,34 @@
+// The limits of spec section 9: which request takes from which, and what the caller is told.
+import { ID_PREFIX, parseId } from '../base/id.ts';
+import { QUOTA_WINDOW_S, type QuotaState, takeBatchAdd, takeBatchCreate } from '../store/quota.ts';
+import type { Call, QuotaVerdict } from './call.ts';
+import type { ApiContext } from './context.ts';
+
+/** Requests a minute; 0 = no limit. */
+export interface ApiLimits {
+  batch_create: number;
+  batch_add: number;
+  batch_status: number;
+}
+
+/** What a state means to a caller; null where there is no limit. */
+export function verdictOf(policy: string, limit: number, state: QuotaState): QuotaVerdict | null {
+  if (limit === 0) return null;
+  return {
+    granted: state.granted,
+    policy,
+    limit,
+    window_s: QUOTA_WINDOW_S,
+    remaining: state.left,
+    reset_s: Math.max(1, Math.ceil(state.next_ms / 1000)),
+  };
+}
+
+/** Decides on the headers of a request, before its body is read. Reads of a batch decide in the step that reads. */
+export async function takeQuota(context: ApiContext, quota: keyof ApiLimits, call: Call): Promise<QuotaVerdict | null> {
+  const limit = context.limits[quota];
+  if (limit === 0 || quota === 'batch_status') return null;
+  if (quota === 'batch_create') return verdictOf('batch-create', limit, await takeBatchCreate(context.client, call.account_id, limit));
+  const core = parseId(ID_PREFIX.batch, call.params['batch_id'] ?? '');
+  return core === null ? null : verdictOf('batch-add', limit, await takeBatchAdd(context.client, core, limit));
+}

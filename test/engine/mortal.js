@@ -1,0 +1,24 @@
+// Loaded in front of an engine by a test: ends the worker thread that first sees the file named by MORTAL_FILE, as a crash
+// in native code or a bug would. What the file says tells how; with `stillborn` the next thread fails before it has begun.
+// The product itself has no such door.
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { isMainThread } from 'node:worker_threads';
+
+const LOOK_MS = 20;
+const file = process.env['MORTAL_FILE'];
+
+if (!isMainThread && file !== undefined) {
+  const stillborn = `${file}.stillborn`;
+  if (existsSync(stillborn)) {
+    rmSync(stillborn);
+    throw new Error('stillborn');
+  }
+  setInterval(() => {
+    if (!existsSync(file)) return;
+    const death = readFileSync(file, 'utf8');
+    rmSync(file);
+    if (death.includes('stillborn')) writeFileSync(stillborn, '');
+    if (death.includes('throw')) throw new Error('mortal');
+    process.exit(3);
+  }, LOOK_MS).unref();
+}
