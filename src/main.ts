@@ -3,7 +3,8 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { makeApi } from './api/api.ts';
+import { makeApi, makeQuota } from './api/api.ts';
+import type { ApiContext } from './api/context.ts';
 import { Placement } from './api/placement.ts';
 import { systemClock } from './base/clock.ts';
 import { base62 } from './base/id.ts';
@@ -170,10 +171,13 @@ class FrontDoorService implements Service {
     const local = await this.#localToken();
     const fixed = [...config.access_tokens, ...(local === null ? [] : [{ account: LOCAL_ACCOUNT, token: local.token }])];
     const requests = requestMeter(metrics);
+    const context = this.#context();
+    const quota = makeQuota(context);
     this.#server = await startServer({
       host: config.host,
       port: config.port,
-      api: this.#makeApi(),
+      api: makeApi(context),
+      quota: (route, call) => (route.quota === null ? Promise.resolve(null) : quota(route.quota, call)),
       auth: new Authenticator({ lookup: (hash) => lookupToken(this.#store.client, hash), fixed, clock: systemClock }),
       ops: { ready: () => this.#ready(), metrics: () => metrics.text() },
       metrics_token: config.metrics_token,
@@ -199,18 +203,23 @@ class FrontDoorService implements Service {
     return ensureLocalToken(data_dir);
   }
 
-  #makeApi() {
+  #context(): ApiContext {
     const { client, partitions } = this.#store;
     const { allow_private_targets, egress_allow_cidrs, egress_deny_cidrs } = this.#config;
     const placement = new Placement(partitions);
     const batches = this.#metrics.counter('batches_created_total', {});
     const tasks = this.#metrics.counter('tasks_created_total', { source: 'batch' });
     const singles = this.#metrics.counter('tasks_created_total', { source: 'single' });
-    return makeApi({
+    return {
       client,
       partitions,
       keep: keepOf(this.#config),
       policy: egressPolicy({ allow_private: allow_private_targets, allow_cidrs: egress_allow_cidrs, deny_cidrs: egress_deny_cidrs }),
+      limits: {
+        batch_create: this.#config.limit_batch_create,
+        batch_add: this.#config.limit_batch_add,
+        batch_status: this.#config.limit_batch_status,
+      },
       nextPartition: () => placement.next(),
       trayPartition: (account_id) => placement.forTray(account_id),
       meter: {
@@ -221,7 +230,7 @@ class FrontDoorService implements Service {
         added: (count) => tasks.add(count),
         single: () => singles.add(),
       },
-    });
+    };
   }
 
   async #ready(): Promise<{ ok: boolean; checks: Record<string, string> }> {

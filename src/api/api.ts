@@ -3,8 +3,9 @@
 import { ApiError } from '../base/errors.ts';
 import { isUnavailable } from '../store/errors.ts';
 import * as batches from './batches.ts';
-import type { Api, Call } from './call.ts';
+import type { Api, Call, QuotaVerdict } from './call.ts';
 import type { ApiContext } from './context.ts';
+import { type ApiLimits, takeQuota } from './quota.ts';
 import * as secrets from './secrets.ts';
 import * as tasks from './tasks.ts';
 
@@ -37,14 +38,26 @@ export function makeApi(context: ApiContext): Api {
     rotateSigningSecret: bind(secrets.rotateSigningSecret),
     precheck: {
       addTasks: bind(batches.batchExists),
-      getBatch: bind(batches.batchExists),
-      listBatchTasks: bind(batches.batchExists),
+      getBatch: bind(batches.batchReadable),
+      listBatchTasks: bind(batches.batchReadable),
       cancelBatch: bind(batches.batchExists),
       releaseBatch: bind(batches.batchExists),
       getTask: bind(tasks.taskExists),
       cancelTask: bind(tasks.taskExists),
       retryTask: bind(tasks.taskExists),
     },
+  };
+}
+
+/** The limits of the API, as the front door asks for them. */
+export function makeQuota(context: ApiContext) {
+  return async (quota: keyof ApiLimits, call: Call): Promise<QuotaVerdict | null> => {
+    try {
+      return await takeQuota(context, quota, call);
+    } catch (error) {
+      if (isUnavailable(error)) throw unavailable(error);
+      throw error;
+    }
   };
 }
 

@@ -3,15 +3,17 @@ import { ApiError } from '../base/errors.ts';
 import { ID_PREFIX, newCore, parseId } from '../base/id.ts';
 import { DEFAULT_EXPIRATION_H } from '../base/limits.ts';
 import { type BodyCheck, checkBatchCreate, checkTasksAdd, rejectedTasks } from '../schema/batch-check.ts';
-import type { BatchListQuery, TaskListQuery } from '../schema/types.gen.ts';
+import type { Batch, BatchListQuery, TaskListQuery } from '../schema/types.gen.ts';
 import * as batches from '../store/batches.ts';
 import { readRecord, readRecordBeside } from '../store/idempotency.ts';
-import { listBatches, listTasks } from '../store/listing.ts';
+import { type BatchRead, listBatches, listTasks, readLimited } from '../store/listing.ts';
+import type { QuotaState } from '../store/quota.ts';
 import type { Answer, Call } from './call.ts';
 import type { ApiContext } from './context.ts';
 import { claim, type Keyed, keyedBy, once, recordArgs, replayed, sameRequest } from './idempotency.ts';
 import { type Intake, takeIn, targetFault, taskKeysOf } from './intake.ts';
 import { type BatchDoc, batchItem, batchView, changeView, taskBytes, timestamp } from './present.ts';
+import { verdictOf } from './quota.ts';
 
 const HOUR_MS = 3_600_000;
 /** An add whose keys or segments were overtaken is tried again this often before the caller is asked to. */
@@ -103,8 +105,31 @@ function accepted<Body>(checked: BodyCheck<Body>): Extract<BodyCheck<Body>, { ki
 }
 
 export async function getBatch(context: ApiContext, call: Call): Promise<Answer> {
-  const row = await visible(context, call);
-  return { body: batchView(row, JSON.parse(row.doc) as BatchDoc) };
+  const read = await readWithinLimit(context, call, false);
+  return { body: read.kind === 'read' ? viewOf(read.batch) : null, ...told(context, read) };
+}
+
+function viewOf(row: batches.BatchRow): Batch {
+  return batchView(row, JSON.parse(row.doc) as BatchDoc);
+}
+
+/** Throws 404; a refused read is the caller's to tell, with `told`. */
+async function readWithinLimit(context: ApiContext, call: Call, states: boolean): Promise<Exclude<BatchRead, { kind: 'missing' }>> {
+  const read = await readLimited(context.client, call.account_id, coreOf(call), { limit: context.limits.batch_status, states });
+  if (read.kind === 'missing') throw missing(call);
+  return read;
+}
+
+/** How the limit on reads stands; one that is not granted becomes the answer 429. */
+function told(context: ApiContext, read: { quota: QuotaState }): Pick<Answer, 'quota'> {
+  const quota = verdictOf('batch-status', context.limits.batch_status, read.quota);
+  return quota === null ? {} : { quota };
+}
+
+/** 404, then 429, of a read whose query is at fault. */
+export async function batchReadable(context: ApiContext, call: Call): Promise<void> {
+  const { quota } = told(context, await readWithinLimit(context, call, false));
+  if (quota?.granted === false) throw new ApiError('rate_limited', {}, { retry_after_s: quota.reset_s });
 }
 
 async function visible(context: ApiContext, call: Call): Promise<batches.BatchRow> {
@@ -136,15 +161,16 @@ export async function list(context: ApiContext, call: Call): Promise<Answer> {
 
 export async function listBatchTasks(context: ApiContext, call: Call): Promise<Answer> {
   const { status = null, limit, offset } = call.query as unknown as TaskListQuery;
-  const page = await listTasks(context.client, call.account_id, coreOf(call), { status, limit, offset });
-  if (page === null) throw missing(call);
+  const read = await readWithinLimit(context, call, true);
+  if (read.kind === 'refused') return { body: null, ...told(context, read) };
+  const page = await listTasks(context.client, read.batch, read.states, { status, limit, offset });
   const parts: Buffer[] = [Buffer.from(`{"total":${page.total},"tasks":[`)];
   for (const [i, row] of page.rows.entries()) {
     if (i > 0) parts.push(COMMA);
-    parts.push(taskBytes(row, page.batch));
+    parts.push(taskBytes(row, read.batch));
   }
   parts.push(END);
-  return { body: Buffer.concat(parts) };
+  return { body: Buffer.concat(parts), ...told(context, read) };
 }
 
 const COMMA = Buffer.from(',');
@@ -231,6 +257,6 @@ async function cancel(context: ApiContext, call: Call): Promise<Answer> {
 export async function releaseBatch(context: ApiContext, call: Call): Promise<Answer> {
   return once(context, call, 'releaseBatch', async () => {
     if (!(await batches.releaseBatch(context.client, call.account_id, coreOf(call), context.keep))) throw missing(call);
-    return getBatch(context, call);
+    return { body: viewOf(await visible(context, call)) };
   });
 }

@@ -49,6 +49,8 @@ export const keys = {
   idempotency: (p: number, name: string): string => `${root(p)}idem:${name}`,
   /** hash: operation → batch, first index and time (ms) of the tasks that it added; one for each 10 s, gone after 20. */
   operations: (p: number, window: number): string => `${root(p)}ops:${window}`,
+  /** list: times of the last requests of an API limit on a batch (`add`, `status`); 1 min. */
+  batchQuota: (p: number, core: string, limit: string): string => `${root(p)}b:${core}:quota:${limit}`,
   /** sharded channel: "work arrived"; a hint. */
   bell: (p: number): string => `${root(p)}bell`,
 
@@ -60,6 +62,8 @@ export const keys = {
   token: (hash: string): string => `${home(hash)}token:${hash}`,
   /** set: token hashes of an account. */
   accountTokens: (account: string): string => `${home(account)}a:${account}:tokens`,
+  /** list: times of the last requests of an API limit of an account; 1 min. */
+  quota: (account: string, limit: string): string => `${home(account)}a:${account}:quota:${limit}`,
   /** hash: signing secrets of an account. */
   secrets: (account: string): string => `${home(account)}a:${account}:secrets`,
   /** set: names of all accounts that ever had a token or a secret, for the operator's lists. */

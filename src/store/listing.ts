@@ -2,10 +2,12 @@
 
 import { partitionOf } from '../base/id.ts';
 import { PAGE_TASKS } from '../base/limits.ts';
-import { BATCH_FIELDS, type BatchRow, readBatch, throwFirst, toRow } from './batches.ts';
+import { BATCH_FIELDS, type BatchRow, readBatch, toRow } from './batches.ts';
 import { keys } from './keys.ts';
+import type { QuotaState } from './quota.ts';
 import { decodePage, decodeResults, type StoredTask } from './records.ts';
 import type { RedisClient } from './script.ts';
+import { batchRead } from './scripts.gen.ts';
 
 interface Place {
   core: string;
@@ -112,24 +114,40 @@ export function statusOf(byte: string, batch: BatchRow): TaskStatus {
   }
 }
 
-/** A page of a batch's tasks in the order of creation. Null where the account has no such batch. */
-export async function listTasks(
+/** A batch as its owner may read it now, within the limit on such reads. */
+export type BatchRead =
+  | { kind: 'missing' }
+  | { kind: 'refused'; quota: QuotaState }
+  | { kind: 'read'; quota: QuotaState; batch: BatchRow; states: string };
+
+/** Owner, limit (reads a minute, 0 = none) and read are one step. `states` holds one byte a task where it is asked for. */
+export async function readLimited(
   client: RedisClient,
   account_id: string,
   core: string,
+  options: { limit: number; states: boolean },
+): Promise<BatchRead> {
+  const [outcome, left, next_ms, fields, states] = await batchRead.callBuffer(
+    client,
+    { meta: keys.partition(partitionOf(core)) },
+    { core, account: account_id, limit: options.limit, states: options.states ? 1 : 0 },
+  );
+  if (outcome === 0) return { kind: 'missing' };
+  const quota = { granted: outcome === 2, left, next_ms };
+  if (outcome === 1) return { kind: 'refused', quota };
+  const batch = toRow(core, fields);
+  return batch === null ? { kind: 'missing' } : { kind: 'read', quota, batch, states: states.toString('latin1') };
+}
+
+/** A page of the tasks of a batch that was just read, in the order of creation. */
+export async function listTasks(
+  client: RedisClient,
+  batch: BatchRow,
+  states: string,
   page: { status: string | null; limit: number; offset: number },
-): Promise<{ batch: BatchRow; total: number; rows: TaskRow[] } | null> {
-  const partition = partitionOf(core);
-  const pipeline = client.pipeline();
-  pipeline.hmgetBuffer(keys.batch(partition, core), ...BATCH_FIELDS);
-  pipeline.getBuffer(keys.states(partition, core));
-  const replies = (await pipeline.exec()) ?? [];
-  throwFirst(replies);
-  const batch = toRow(core, replies[0]?.[1] as (Buffer | null)[]);
-  if (batch === null || batch.account_id !== account_id || batch.status === null) return null;
-  const states = ((replies[1]?.[1] as Buffer | null) ?? Buffer.alloc(0)).toString('latin1');
+): Promise<{ total: number; rows: TaskRow[] }> {
   const { total, indexes } = choose(states, batch, page);
-  return { batch, total, rows: await readTasks(client, batch, states, indexes) };
+  return { total, rows: await readTasks(client, batch, states, indexes) };
 }
 
 function choose(

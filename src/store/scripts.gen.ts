@@ -813,6 +813,57 @@ return { 1, now_ms }`,
   map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",7],[3,"lua/batch/create.lua",20],[4,"lua/batch/create.lua",19],[5,"lua/batch/create.lua",18],[6,"lua/batch/create.lua",17],[7,"lua/batch/create.lua",16],[8,"lua/batch/create.lua",15],[9,"lua/batch/create.lua",14],[10,"lua/batch/create.lua",13],[11,"lua/batch/create.lua",12],[12,"lua/batch/create.lua",11],[13,"lua/batch/create.lua",10],[14,"lua/batch/create.lua",9],[15,"lua/batch/create.lua",8],[16,"lua/batch/create.lua",21],[17,"lua/lib/root.lua",2],[19,"lua/lib/root.lua",6],[22,"lua/lib/batch.lua",8],[23,"lua/lib/batch.lua",10],[39,"lua/lib/batch.lua",28],[44,"lua/lib/batch.lua",34],[45,"lua/lib/batch.lua",36],[46,"lua/lib/batch.lua",39],[58,"lua/lib/batch.lua",52],[59,"lua/lib/batch.lua",54],[63,"lua/lib/batch.lua",60],[78,"lua/lib/batch.lua",77],[85,"lua/lib/batch.lua",85],[88,"lua/lib/batch.lua",90],[98,"lua/lib/batch.lua",101],[115,"lua/lib/ring.lua",4],[116,"lua/lib/ring.lua",6],[124,"lua/lib/ring.lua",16],[130,"lua/lib/ring.lua",23],[131,"lua/lib/ring.lua",25],[132,"lua/lib/ring.lua",28],[136,"lua/lib/ring.lua",34],[143,"lua/lib/ring.lua",42],[149,"lua/lib/ready.lua",8],[150,"lua/lib/ready.lua",10],[151,"lua/lib/ready.lua",13],[165,"lua/lib/ready.lua",28],[170,"lua/lib/ready.lua",34],[173,"lua/lib/ready.lua",38],[185,"lua/lib/ready.lua",51],[188,"lua/lib/ready.lua",55],[194,"lua/lib/ready.lua",66],[197,"lua/lib/ready.lua",70],[204,"lua/lib/ready.lua",79],[205,"lua/lib/ready.lua",82],[206,"lua/lib/delayed.lua",3],[207,"lua/lib/delayed.lua",5],[211,"lua/lib/delayed.lua",11],[214,"lua/lib/delayed.lua",15],[218,"lua/lib/delayed.lua",20],[222,"lua/lib/delayed.lua",26],[229,"lua/lib/delayed.lua",35],[236,"lua/lib/idem.lua",6],[237,"lua/lib/idem.lua",8],[238,"lua/lib/idem.lua",10],[244,"lua/batch/create.lua",28],[248,"lua/batch/create.lua",33],[259,"lua/batch/create.lua",45],[267,"lua/batch/create.lua",54],[269,"lua/batch/create.lua",57],[272,"lua/batch/create.lua",61]],
 });
 
+/** Reads a batch for its owner, within his limit on such reads: who it belongs to, the limit and the state in one step. See lua/batch/read.lua. */
+export const batchRead = script<{ meta: string }, { core: string; account: string; limit: number; states: number; now_ms?: number | '' | undefined }, [number, number, number, (string | null)[], string]>({
+  name: 'batch/read',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["limit","int"],["states","int"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local core = ARGV[1]
+local account = ARGV[2]
+local limit = tonumber(ARGV[3])
+local states = tonumber(ARGV[4])
+local now_ms = tonumber(ARGV[5]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local QUOTA_WINDOW_MS, QUOTA_READ_MAX = 60000, 4000
+local function quota_passed(key, length, now)
+  local first = tonumber(redis.call('LINDEX', key, 0) or now)
+  if first > now - QUOTA_WINDOW_MS and first <= now then return 0, first end
+  local passed = 0
+  for _, text in ipairs(redis.call('LRANGE', key, 0, math.min(length, QUOTA_READ_MAX) - 1)) do
+    first = tonumber(text)
+    if first > now - QUOTA_WINDOW_MS and first <= now then return passed, first end
+    passed = passed + 1
+  end
+  return passed, now
+end
+local function quota_take(key, limit, now)
+  if limit == 0 then return 1, 0, 0 end
+  local length = redis.call('LLEN', key)
+  local passed, first = quota_passed(key, length, now)
+  local left = limit - (length - passed)
+  if left <= 0 then return 0, 0, first + QUOTA_WINDOW_MS - now end
+  redis.call('RPUSH', key, now)
+  if passed > 0 then redis.call('LTRIM', key, passed, -1) end
+  redis.call('PEXPIRE', key, QUOTA_WINDOW_MS)
+  return 1, left - 1, first + QUOTA_WINDOW_MS - now
+end
+local key = root .. 'b:' .. core
+local fields = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 't', 'u', 'z', 'd', 'g')
+if fields[1] ~= account or fields[2] == 'tray' or fields[2] == 'deleted' then return { 0, 0, 0, {}, '' } end
+local text = states == 1 and call('GET', key .. ':s') or ''
+local granted, left, next_ms = quota_take(key .. ':quota:status', limit, now_ms)
+if granted == 0 then return { 1, left, next_ms, {}, '' } end
+return { 2, left, next_ms, fields, text }`,
+  map: [[1,"lua/batch/read.lua",1],[2,"lua/batch/read.lua",4],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",6],[13,"lua/lib/quota.lua",3],[14,"lua/lib/quota.lua",6],[25,"lua/lib/quota.lua",19],[36,"lua/batch/read.lua",15]],
+});
+
 /** Lets a held batch end: at once where nothing is left to finish. On a batch that is not held it changes nothing. See lua/batch/release.lua. */
 export const batchRelease = script<{ meta: string }, { core: string; account: string; keep_ms: number; now_ms?: number | '' | undefined }, number>({
   name: 'batch/release',
@@ -2060,10 +2111,13 @@ local function result_field(local_index) return 'r' .. string.format('%.0f', mat
 local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX = 200, 50, 200, 500
 local more = 0
 local written = { meta, root .. 'holders', root .. 'claims', root .. 'delayed', root .. 'deadlines' }
-local last_ms = tonumber(call('HGET', meta, 'last') or now_ms)
+local before = call('HMGET', meta, 'last', 'thaw')
+local last_ms = tonumber(before[1] or now_ms)
 local shift_ms = 0
 if now_ms - last_ms > gap_ms then shift_ms = now_ms - last_ms end
 if now_ms < last_ms then shift_ms = now_ms - last_ms end
+local thaw_ms = shift_ms ~= 0 and now_ms or tonumber(before[2] or 0)
+local thawed = now_ms - thaw_ms >= silence_ms
 local marks = call('HGETALL', root .. 'holders')
 local silent, marks_new, others = {}, {}, 0
 local mine = call('ZCARD', root .. 'active:' .. holder)
@@ -2127,7 +2181,7 @@ for _, name in ipairs(silent) do
   if reap_left > 0 then gone[#gone + 1] = name else more = 1 end
 end
 for i = 1, #marks, 2 do
-  if reap_left > 0 then
+  if reap_left > 0 and thawed then
     local late = call('ZRANGEBYSCORE', root .. 'active:' .. marks[i], '-inf', now_ms, 'LIMIT', 0, reap_left)
     local is_silent = false
     for _, name in ipairs(silent) do is_silent = is_silent or name == marks[i] end
@@ -2182,8 +2236,13 @@ local ready = (#plans_made > 0 or call('EXISTS', root .. 'ready:f', root .. 'rea
 batch_touch()
 queue_touch()
 touch(written)
-call('HSET', meta, 'last', now_ms)
-if mine > 0 then call('HSET', written[2], holder, now_ms) else call('HDEL', written[2], holder) end
+call('HSET', meta, 'last', now_ms, 'thaw', thaw_ms)
+if mine > 0 then
+  call('HSET', written[2], holder, now_ms)
+else
+  call('HDEL', written[2], holder)
+  call('HDEL', written[3], holder)
+end
 if #marks_new > 0 then call('HSET', written[2], unpack(marks_new, 1, #marks_new)) end
 for _, pair in ipairs(reaped) do call('ZREM', pair[1], pair[2]) end
 for i = 1, #gone do
@@ -2212,7 +2271,44 @@ for _, p in ipairs(purged) do
 end
 queue_write()
 return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready }`,
-  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",6],[15,"lua/lib/batch.lua",8],[16,"lua/lib/batch.lua",10],[32,"lua/lib/batch.lua",28],[37,"lua/lib/batch.lua",34],[38,"lua/lib/batch.lua",36],[39,"lua/lib/batch.lua",39],[51,"lua/lib/batch.lua",52],[52,"lua/lib/batch.lua",54],[56,"lua/lib/batch.lua",60],[71,"lua/lib/batch.lua",77],[78,"lua/lib/batch.lua",85],[81,"lua/lib/batch.lua",90],[91,"lua/lib/batch.lua",101],[108,"lua/lib/ring.lua",4],[109,"lua/lib/ring.lua",6],[117,"lua/lib/ring.lua",16],[123,"lua/lib/ring.lua",23],[124,"lua/lib/ring.lua",25],[125,"lua/lib/ring.lua",28],[129,"lua/lib/ring.lua",34],[136,"lua/lib/ring.lua",42],[142,"lua/lib/ready.lua",8],[143,"lua/lib/ready.lua",10],[144,"lua/lib/ready.lua",13],[158,"lua/lib/ready.lua",28],[163,"lua/lib/ready.lua",34],[166,"lua/lib/ready.lua",38],[178,"lua/lib/ready.lua",51],[181,"lua/lib/ready.lua",55],[187,"lua/lib/ready.lua",66],[190,"lua/lib/ready.lua",70],[197,"lua/lib/ready.lua",79],[198,"lua/lib/ready.lua",82],[199,"lua/lib/delayed.lua",3],[200,"lua/lib/delayed.lua",5],[204,"lua/lib/delayed.lua",11],[207,"lua/lib/delayed.lua",15],[211,"lua/lib/delayed.lua",20],[215,"lua/lib/delayed.lua",26],[222,"lua/lib/delayed.lua",35],[229,"lua/lib/results.lua",3],[238,"lua/lib/results.lua",13],[239,"lua/lib/results.lua",15],[240,"lua/partition/tick.lua",22],[243,"lua/partition/tick.lua",27],[262,"lua/partition/tick.lua",48],[264,"lua/partition/tick.lua",51],[278,"lua/partition/tick.lua",67],[302,"lua/partition/tick.lua",92],[320,"lua/partition/tick.lua",112],[326,"lua/partition/tick.lua",120],[339,"lua/partition/tick.lua",134],[353,"lua/partition/tick.lua",150],[360,"lua/partition/tick.lua",158],[362,"lua/partition/tick.lua",161],[365,"lua/partition/tick.lua",165]],
+  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",6],[15,"lua/lib/batch.lua",8],[16,"lua/lib/batch.lua",10],[32,"lua/lib/batch.lua",28],[37,"lua/lib/batch.lua",34],[38,"lua/lib/batch.lua",36],[39,"lua/lib/batch.lua",39],[51,"lua/lib/batch.lua",52],[52,"lua/lib/batch.lua",54],[56,"lua/lib/batch.lua",60],[71,"lua/lib/batch.lua",77],[78,"lua/lib/batch.lua",85],[81,"lua/lib/batch.lua",90],[91,"lua/lib/batch.lua",101],[108,"lua/lib/ring.lua",4],[109,"lua/lib/ring.lua",6],[117,"lua/lib/ring.lua",16],[123,"lua/lib/ring.lua",23],[124,"lua/lib/ring.lua",25],[125,"lua/lib/ring.lua",28],[129,"lua/lib/ring.lua",34],[136,"lua/lib/ring.lua",42],[142,"lua/lib/ready.lua",8],[143,"lua/lib/ready.lua",10],[144,"lua/lib/ready.lua",13],[158,"lua/lib/ready.lua",28],[163,"lua/lib/ready.lua",34],[166,"lua/lib/ready.lua",38],[178,"lua/lib/ready.lua",51],[181,"lua/lib/ready.lua",55],[187,"lua/lib/ready.lua",66],[190,"lua/lib/ready.lua",70],[197,"lua/lib/ready.lua",79],[198,"lua/lib/ready.lua",82],[199,"lua/lib/delayed.lua",3],[200,"lua/lib/delayed.lua",5],[204,"lua/lib/delayed.lua",11],[207,"lua/lib/delayed.lua",15],[211,"lua/lib/delayed.lua",20],[215,"lua/lib/delayed.lua",26],[222,"lua/lib/delayed.lua",35],[229,"lua/lib/results.lua",3],[238,"lua/lib/results.lua",13],[239,"lua/lib/results.lua",15],[240,"lua/partition/tick.lua",22],[243,"lua/partition/tick.lua",27],[248,"lua/partition/tick.lua",33],[265,"lua/partition/tick.lua",52],[267,"lua/partition/tick.lua",55],[281,"lua/partition/tick.lua",71],[305,"lua/partition/tick.lua",96],[323,"lua/partition/tick.lua",116],[329,"lua/partition/tick.lua",124],[342,"lua/partition/tick.lua",138],[356,"lua/partition/tick.lua",154],[363,"lua/partition/tick.lua",162],[365,"lua/partition/tick.lua",165],[368,"lua/partition/tick.lua",169]],
+});
+
+/** Takes one request from an API limit: an exact sliding minute, shared by all processes. See lua/quota/take.lua. */
+export const quotaTake = script<{ window: string }, { limit: number; now_ms?: number | '' | undefined }, [number, number, number]>({
+  name: 'quota/take',
+  keys: ["window"],
+  args: [["limit","int"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua flags=allow-oom
+local window = KEYS[1]
+local limit = tonumber(ARGV[1])
+local now_ms = tonumber(ARGV[2]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local QUOTA_WINDOW_MS, QUOTA_READ_MAX = 60000, 4000
+local function quota_passed(key, length, now)
+  local first = tonumber(redis.call('LINDEX', key, 0) or now)
+  if first > now - QUOTA_WINDOW_MS and first <= now then return 0, first end
+  local passed = 0
+  for _, text in ipairs(redis.call('LRANGE', key, 0, math.min(length, QUOTA_READ_MAX) - 1)) do
+    first = tonumber(text)
+    if first > now - QUOTA_WINDOW_MS and first <= now then return passed, first end
+    passed = passed + 1
+  end
+  return passed, now
+end
+local function quota_take(key, limit, now)
+  if limit == 0 then return 1, 0, 0 end
+  local length = redis.call('LLEN', key)
+  local passed, first = quota_passed(key, length, now)
+  local left = limit - (length - passed)
+  if left <= 0 then return 0, 0, first + QUOTA_WINDOW_MS - now end
+  redis.call('RPUSH', key, now)
+  if passed > 0 then redis.call('LTRIM', key, passed, -1) end
+  redis.call('PEXPIRE', key, QUOTA_WINDOW_MS)
+  return 1, left - 1, first + QUOTA_WINDOW_MS - now
+end
+return { quota_take(window, limit, now_ms) }`,
+  map: [[1,"lua/quota/take.lua",1],[2,"lua/quota/take.lua",4],[5,"lua/lib/quota.lua",3],[6,"lua/lib/quota.lua",6],[17,"lua/lib/quota.lua",19],[28,"lua/quota/take.lua",10]],
 });
 
 /** The live signing secrets of an account, newest first; makes the first one where there is none. See lua/secret/ensure.lua. */
@@ -2261,13 +2357,19 @@ local secret = ARGV[2]
 local overlap_ms = tonumber(ARGV[3])
 local now_ms = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
 local all = redis.call('HGETALL', secrets)
-local newest, newest_ms, ended = nil, -1, {}
+local newest, newest_ms, made_before, others = nil, -1, nil, {}
 for i = 1, #all, 2 do
-  local created_ms, expires_ms = string.match(all[i + 1], '^%S+ (%d+) (%d*)$')
+  local text, created_ms, expires_ms = string.match(all[i + 1], '^(%S+) (%d+) (%d*)$')
   local live = expires_ms == '' or tonumber(expires_ms) > now_ms
   if live and tonumber(created_ms) > newest_ms then
     newest, newest_ms = i, tonumber(created_ms)
   end
+  local parts = { all[i], text, created_ms, expires_ms }
+  if all[i] == id then made_before = parts elseif live then others = parts end
+end
+if made_before then
+  for _, part in ipairs(others) do made_before[#made_before + 1] = part end
+  return made_before
 end
 local created_ms = string.format('%.0f', math.max(now_ms, newest_ms + 1))
 local reply = { id, secret, created_ms, '' }
@@ -2282,7 +2384,7 @@ if newest then
 end
 redis.call('HSET', secrets, id, secret .. ' ' .. created_ms .. ' ')
 return reply`,
-  map: [[1,"lua/secret/rotate.lua",1],[2,"lua/secret/rotate.lua",3],[7,"lua/secret/rotate.lua",10]],
+  map: [[1,"lua/secret/rotate.lua",1],[2,"lua/secret/rotate.lua",4],[7,"lua/secret/rotate.lua",11]],
 });
 
 /** Cancels one task that is not running and not finished. See lua/task/cancel.lua. */
@@ -3035,4 +3137,4 @@ return 'queued'`,
 });
 
 /** Every script, by its name. */
-export const scripts = { batchAdd, batchCancel, batchCreate, batchRelease, idemBegin, idemFinish, memberBeat, partitionClaim, partitionLook, partitionSettle, partitionTick, secretEnsure, secretRotate, taskCancel, taskCreate, taskRetry };
+export const scripts = { batchAdd, batchCancel, batchCreate, batchRead, batchRelease, idemBegin, idemFinish, memberBeat, partitionClaim, partitionLook, partitionSettle, partitionTick, quotaTake, secretEnsure, secretRotate, taskCancel, taskCreate, taskRetry };
