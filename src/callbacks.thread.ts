@@ -33,8 +33,12 @@ export type ToCallbackThread = { type: 'own'; partitions: readonly number[] } | 
 export type FromCallbackThread = { type: 'metrics'; snapshot: MetricsSnapshot };
 
 const SNAPSHOT_MS = 1_000;
-/** If nobody called a partition for this long, it was not the holders' fault. */
-const GAP_MS = 3_000;
+/**
+ * If nobody called a partition for this long, it was not the holders' fault. More than a dead process's partitions go
+ * without an owner (4.5 s, delivery/membership.ts), or its tasks would wait that much longer; with the time between two
+ * calls (2.5 s) less than the silence that counts as death.
+ */
+const GAP_MS = 5_000;
 /** Shorter than the silence after which others take over, so that nothing is started that they may have. */
 const FENCE_SHARE = 0.75;
 

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { makeApi, makeQuota } from './api/api.ts';
 import type { ApiContext } from './api/context.ts';
 import { Placement } from './api/placement.ts';
+import { TrayWriter } from './api/tray-writer.ts';
 import { systemClock } from './base/clock.ts';
 import { base62 } from './base/id.ts';
 import { createLog, type Log } from './base/log.ts';
@@ -221,7 +222,7 @@ class FrontDoorService implements Service {
         batch_status: this.#config.limit_batch_status,
       },
       nextPartition: () => placement.next(),
-      trayPartition: (account_id) => placement.forTray(account_id),
+      trays: new TrayWriter({ client, partitionFor: (account_id, count) => placement.forTray(account_id, count), clock: systemClock }),
       meter: {
         batch: (count) => {
           batches.add();

@@ -12,13 +12,14 @@
 -- @arg   budget    int     tasks at most
 -- @arg   grace_ms  int     lease beyond a task's own total deadline
 -- @arg   now_ms    now     this shard's clock
--- @reply [number, number, unknown[]]   this shard's time; 1 where more may be ready; of each run: name in active, core, account, from, to, attempt, recoveries, due_ms, segment base, first page, 1 of a tray, pages
+-- @reply [number, number, number, unknown[]]   this shard's time; 1 where more may be ready; first due ms among what was delayed, 0 where none; of each run: name in active, core, account, from, to, attempt, recoveries, due_ms, segment base, first page, 1 of a tray, pages
 -- @cost  O(budget + visits), visits at most 96
 -- @include lib/batch
 -- @include lib/delayed
 
 local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND = 48, 96, 16, 250
 local visits = 0
+local expanded = false
 local runs, active, starts, saved = {}, {}, {}, {}
 
 -- The pages that hold tasks from..to of one segment.
@@ -52,7 +53,7 @@ local function replay()
   return true
 end
 
-if replay() then return { now_ms, 1, runs } end
+if replay() then return { now_ms, 1, 0, runs } end
 
 -- Puts tasks from..to of a live batch in flight under one name.
 local function start(b, base, from, to, entry, flow, byte)
@@ -95,6 +96,7 @@ end
 
 -- A range whose tasks go to many origins: its segment's map of runs, written at creation, gives them to their flows.
 local function expand(b, entry)
+  expanded = true
   local base, segment_end = segment_bounds(b, entry.from)
   local map = call('HGET', segment_key(b, base), 'm') or ''
   local done, next_from = 0, nil
@@ -207,4 +209,4 @@ if #runs > 0 then
   call('HSET', written[2], holder, string.format('%.0f ', call_no) .. table.concat(saved, ' '))
   call('HSETNX', written[3], holder, now_ms)
 end
-return { now_ms, (left <= 0 or visits >= VISITS_MAX or #plans_made > 0) and 1 or 0, runs }
+return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded) and 1 or 0, delays_first() or 0, runs }

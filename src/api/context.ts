@@ -3,6 +3,7 @@ import type { EgressPolicy } from '../outbound/addresses.ts';
 import type { Keep } from '../store/batches.ts';
 import type { RedisClient } from '../store/script.ts';
 import type { ApiLimits } from './quota.ts';
+import type { TrayWriter } from './tray-writer.ts';
 
 export interface ApiContext {
   client: RedisClient;
@@ -12,8 +13,7 @@ export interface ApiContext {
   limits: ApiLimits;
   /** Where the next batch goes: each in turn, so that load spreads. */
   nextPartition(): number;
-  /** Where an account's single tasks go for now: the same for a while, so that they share trays. */
-  trayPartition(account_id: string): number;
+  trays: TrayWriter;
   meter: {
     /** A batch with so many tasks was created. */
     batch(tasks: number): void;

@@ -22,15 +22,15 @@ export class Placement {
     return this.#next;
   }
 
-  /** For a single task: few tasks share one tray, many spread over all partitions. */
-  forTray(account_id: string): number {
+  /** For `tasks` single tasks: few share one tray, many spread over all partitions. */
+  forTray(account_id: string, tasks: number): number {
     const now_ms = monotonicMs();
     if (now_ms - this.#second_began_ms > 1_000 || this.#second.size > ACCOUNTS_MAX) {
       this.#second.clear();
       this.#second_began_ms = now_ms;
     }
     const count = this.#second.get(account_id) ?? 0;
-    this.#second.set(account_id, count + 1);
+    this.#second.set(account_id, count + tasks);
     const start = Number.parseInt(account_id, 36) % this.#partitions;
     return (start + Math.floor(count / TRAY_TASKS_A_SECOND)) % this.#partitions;
   }

@@ -13,28 +13,34 @@ import type { ApiContext } from './context.ts';
 import { type Keyed, keyedBy, once, recordArgs, replayed, sameRequest } from './idempotency.ts';
 import { originOf, takeIn } from './intake.ts';
 import { taskBytes } from './present.ts';
+import type { Place } from './tray-writer.ts';
 
 export async function createTask(context: ApiContext, call: Call): Promise<Answer> {
   const keyed = keyedBy(context, call, 'createTask');
   const before = keyed === null ? null : await createdBefore(context, call, keyed);
   if (before !== null) return before;
   const task = taskOf(context, call, call.now_ms);
-  const partition = keyed?.partition ?? context.trayPartition(call.account_id);
-  const place = await batches.createTasks(context.client, {
-    partition,
-    core: newCore(partition, call.now_ms),
-    account_id: call.account_id,
-    operation: batches.newOperation(),
-    tasks: [task],
-    idem: recordArgs(keyed, { at: call.now_ms }),
-  });
+  const place = keyed === null ? await context.trays.write(call.account_id, task) : await createKeyed(context, call, keyed, task);
   if (place === null) {
     const first = keyed && (await createdBefore(context, call, keyed));
     if (!first) throw new ApiError('unavailable', {}, { retry_after_s: 1 });
     return first;
   }
   context.meter.single();
-  return { body: newTaskBytes(task, place.core, place.first, call.account_id) };
+  return { body: newTaskBytes(task, place.core, place.index, call.account_id) };
+}
+
+/** The record must share a slot with the task, so a keyed task goes where its key lies. Null where the key is taken. */
+async function createKeyed(context: ApiContext, call: Call, keyed: Keyed, task: NewTask): Promise<Place | null> {
+  const made = await batches.createTasks(context.client, {
+    partition: keyed.partition,
+    core: newCore(keyed.partition, call.now_ms),
+    account_id: call.account_id,
+    operation: batches.newOperation(),
+    tasks: [task],
+    idem: recordArgs(keyed, { at: call.now_ms }),
+  });
+  return made === null ? null : { core: made.core, index: made.first };
 }
 
 /** The answer to a create as it was first given, where its key has a record. The request is the same, so the task is. */
@@ -90,11 +96,6 @@ const TRAY: batches.BatchRow = {
   doc: '{}',
   bases: [0],
 };
-
-interface Place {
-  core: string;
-  index: number;
-}
 
 function placeOf(call: Call): Place {
   const place = parseTaskId(call.params['task_id'] ?? '');

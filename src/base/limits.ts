@@ -13,6 +13,10 @@ export const STAGE_TTL_MS = 60_000;
 /** Runs (neighbours of one origin, timeout and due time) that a commit queues itself; more are dealt out by claims. */
 export const BATCH_RUNS_MAX = 64;
 
+/** Single tasks that one call puts into a tray, and their bytes: about a millisecond of Redis. */
+export const TRAY_GROUP_TASKS_MAX = 200;
+export const TRAY_GROUP_BYTES_MAX = 262_144;
+
 /** Tasks in one claim: about half a millisecond of Redis. */
 export const CLAIM_MAX = 128;
 /** Outcomes that are settled at once, without waiting for more. */

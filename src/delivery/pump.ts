@@ -16,6 +16,7 @@ import { monotonicMs } from '../base/clock.ts';
 import { CLAIM_MAX, SETTLE_DELAY_MS, SETTLE_FLUSH, SETTLE_MAX } from '../base/limits.ts';
 import {
   type Claimed,
+  type ClaimReply,
   readActive,
   type Settlement,
   type SettleReply,
@@ -236,7 +237,12 @@ export class Pump {
     }
     if (left.size > 0) this.#outcomes.unshift(...left);
     if (again) this.#ready = true;
-    if (reply.first_due_ms > 0) this.#next_tick_ms = Math.min(this.#next_tick_ms, reply.first_due_ms - this.#offset_ms);
+    this.#dueAt(reply.first_due_ms);
+  }
+
+  /** A time of the partition at which something is due; 0 = none. */
+  #dueAt(due_ms: number): void {
+    if (due_ms > 0) this.#next_tick_ms = Math.min(this.#next_tick_ms, due_ms - this.#offset_ms);
   }
 
   #landed(name: string): void {
@@ -254,9 +260,10 @@ export class Pump {
     this.#host.ticked(reply);
   }
 
-  #claimed(reply: { now_ms: number; more: boolean; tasks: readonly Claimed[] }, places: number): void {
+  #claimed(reply: ClaimReply, places: number): void {
     this.#clock(reply.now_ms);
     this.#call_no += 1;
+    this.#dueAt(reply.first_due_ms);
     const { tasks } = reply;
     this.#ready = reply.more || tasks.length >= places;
     for (const { flight } of tasks) this.#flights.set(flight.name, (this.#flights.get(flight.name) ?? 0) + 1);

@@ -76,11 +76,19 @@ export interface SettleReply {
   left: Settlement[];
 }
 
+export interface ClaimReply {
+  now_ms: number;
+  more: boolean;
+  /** Earliest time among what turned out to be due later; 0 = none. */
+  first_due_ms: number;
+  tasks: Claimed[];
+}
+
 /** Each part as it was asked for, or the error that it met; the parts are independent of one another. */
 export interface TurnReply {
   settled: SettleReply | Error | null;
   tick: TickReply | Error | null;
-  claimed: { now_ms: number; more: boolean; tasks: Claimed[] } | Error | null;
+  claimed: ClaimReply | Error | null;
 }
 
 /** One turn. Errors of Redis are part of the reply; nothing is thrown for them. */
@@ -215,11 +223,11 @@ type RunReply = [
   pages: (Buffer | null)[],
 ];
 
-function readClaimed(reply: unknown): { now_ms: number; more: boolean; tasks: Claimed[] } {
-  const [now_ms, more, runs] = reply as [number, number, RunReply[]];
+function readClaimed(reply: unknown): ClaimReply {
+  const [now_ms, more, first_due_ms, runs] = reply as [number, number, number, RunReply[]];
   const tasks: Claimed[] = [];
   for (const run of runs) readRun(run, tasks);
-  return { now_ms, more: more === 1, tasks };
+  return { now_ms, more: more === 1, first_due_ms, tasks };
 }
 
 function readRun(run: RunReply, tasks: Claimed[]): void {

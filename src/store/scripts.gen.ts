@@ -1073,7 +1073,7 @@ return live`,
 });
 
 /** Takes up to `budget` tasks that may run now and puts them in flight for `holder`. See lua/partition/claim.lua. */
-export const partitionClaim = script<{ meta: string }, { holder: string; call_no: number; budget: number; grace_ms: number; now_ms?: number | '' | undefined }, [number, number, unknown[]]>({
+export const partitionClaim = script<{ meta: string }, { holder: string; call_no: number; budget: number; grace_ms: number; now_ms?: number | '' | undefined }, [number, number, number, unknown[]]>({
   name: 'partition/claim',
   keys: ["meta"],
   args: [["holder","string"],["call_no","int"],["budget","int"],["grace_ms","int"],["now_ms","now"]],
@@ -1306,6 +1306,7 @@ local function ring_bell()
 end
 local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND = 48, 96, 16, 250
 local visits = 0
+local expanded = false
 local runs, active, starts, saved = {}, {}, {}, {}
 local function pages_of(b, base, from, to)
   local fields = {}
@@ -1334,7 +1335,7 @@ local function replay()
   end
   return true
 end
-if replay() then return { now_ms, 1, runs } end
+if replay() then return { now_ms, 1, 0, runs } end
 local function start(b, base, from, to, entry, flow, byte)
   local ref = { attempt = entry.attempts + 1, recoveries = entry.recoveries }
   local member = member_of(b.core, from, to, ref.attempt, ref.recoveries, entry.timeout_s, flow)
@@ -1370,6 +1371,7 @@ local function take_range(b, entry, chunk, flow)
   return started, to + 1
 end
 local function expand(b, entry)
+  expanded = true
   local base, segment_end = segment_bounds(b, entry.from)
   local map = call('HGET', segment_key(b, base), 'm') or ''
   local done, next_from = 0, nil
@@ -1474,8 +1476,8 @@ if #runs > 0 then
   call('HSET', written[2], holder, string.format('%.0f ', call_no) .. table.concat(saved, ' '))
   call('HSETNX', written[3], holder, now_ms)
 end
-return { now_ms, (left <= 0 or visits >= VISITS_MAX or #plans_made > 0) and 1 or 0, runs }`,
-  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",6],[13,"lua/lib/batch.lua",8],[14,"lua/lib/batch.lua",10],[30,"lua/lib/batch.lua",28],[35,"lua/lib/batch.lua",34],[36,"lua/lib/batch.lua",36],[37,"lua/lib/batch.lua",39],[49,"lua/lib/batch.lua",52],[50,"lua/lib/batch.lua",54],[54,"lua/lib/batch.lua",60],[69,"lua/lib/batch.lua",77],[76,"lua/lib/batch.lua",85],[79,"lua/lib/batch.lua",90],[89,"lua/lib/batch.lua",101],[106,"lua/lib/ring.lua",4],[107,"lua/lib/ring.lua",6],[115,"lua/lib/ring.lua",16],[121,"lua/lib/ring.lua",23],[122,"lua/lib/ring.lua",25],[123,"lua/lib/ring.lua",28],[127,"lua/lib/ring.lua",34],[134,"lua/lib/ring.lua",42],[140,"lua/lib/ready.lua",8],[141,"lua/lib/ready.lua",10],[142,"lua/lib/ready.lua",13],[156,"lua/lib/ready.lua",28],[161,"lua/lib/ready.lua",34],[164,"lua/lib/ready.lua",38],[176,"lua/lib/ready.lua",51],[179,"lua/lib/ready.lua",55],[185,"lua/lib/ready.lua",66],[188,"lua/lib/ready.lua",70],[195,"lua/lib/ready.lua",79],[196,"lua/lib/ready.lua",82],[197,"lua/lib/delayed.lua",3],[198,"lua/lib/delayed.lua",5],[202,"lua/lib/delayed.lua",11],[205,"lua/lib/delayed.lua",15],[209,"lua/lib/delayed.lua",20],[213,"lua/lib/delayed.lua",26],[220,"lua/lib/delayed.lua",35],[227,"lua/partition/claim.lua",20],[230,"lua/partition/claim.lua",25],[237,"lua/partition/claim.lua",33],[241,"lua/partition/claim.lua",38],[257,"lua/partition/claim.lua",55],[258,"lua/partition/claim.lua",58],[271,"lua/partition/claim.lua",73],[274,"lua/partition/claim.lua",77],[292,"lua/partition/claim.lua",97],[308,"lua/partition/claim.lua",114],[337,"lua/partition/claim.lua",144],[347,"lua/partition/claim.lua",155],[362,"lua/partition/claim.lua",173],[376,"lua/partition/claim.lua",188],[381,"lua/partition/claim.lua",194]],
+return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded) and 1 or 0, delays_first() or 0, runs }`,
+  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",6],[13,"lua/lib/batch.lua",8],[14,"lua/lib/batch.lua",10],[30,"lua/lib/batch.lua",28],[35,"lua/lib/batch.lua",34],[36,"lua/lib/batch.lua",36],[37,"lua/lib/batch.lua",39],[49,"lua/lib/batch.lua",52],[50,"lua/lib/batch.lua",54],[54,"lua/lib/batch.lua",60],[69,"lua/lib/batch.lua",77],[76,"lua/lib/batch.lua",85],[79,"lua/lib/batch.lua",90],[89,"lua/lib/batch.lua",101],[106,"lua/lib/ring.lua",4],[107,"lua/lib/ring.lua",6],[115,"lua/lib/ring.lua",16],[121,"lua/lib/ring.lua",23],[122,"lua/lib/ring.lua",25],[123,"lua/lib/ring.lua",28],[127,"lua/lib/ring.lua",34],[134,"lua/lib/ring.lua",42],[140,"lua/lib/ready.lua",8],[141,"lua/lib/ready.lua",10],[142,"lua/lib/ready.lua",13],[156,"lua/lib/ready.lua",28],[161,"lua/lib/ready.lua",34],[164,"lua/lib/ready.lua",38],[176,"lua/lib/ready.lua",51],[179,"lua/lib/ready.lua",55],[185,"lua/lib/ready.lua",66],[188,"lua/lib/ready.lua",70],[195,"lua/lib/ready.lua",79],[196,"lua/lib/ready.lua",82],[197,"lua/lib/delayed.lua",3],[198,"lua/lib/delayed.lua",5],[202,"lua/lib/delayed.lua",11],[205,"lua/lib/delayed.lua",15],[209,"lua/lib/delayed.lua",20],[213,"lua/lib/delayed.lua",26],[220,"lua/lib/delayed.lua",35],[227,"lua/partition/claim.lua",20],[231,"lua/partition/claim.lua",26],[238,"lua/partition/claim.lua",34],[242,"lua/partition/claim.lua",39],[258,"lua/partition/claim.lua",56],[259,"lua/partition/claim.lua",59],[272,"lua/partition/claim.lua",74],[275,"lua/partition/claim.lua",78],[293,"lua/partition/claim.lua",98],[310,"lua/partition/claim.lua",116],[339,"lua/partition/claim.lua",146],[349,"lua/partition/claim.lua",157],[364,"lua/partition/claim.lua",175],[378,"lua/partition/claim.lua",190],[383,"lua/partition/claim.lua",196]],
 });
 
 /** What waits in a partition, for the operator's gauges. Counts are exact; the oldest is looked for at the heads of the See lua/partition/look.lua. */
@@ -2111,6 +2113,12 @@ local function result_field(local_index) return 'r' .. string.format('%.0f', mat
 local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX = 200, 50, 200, 500
 local more = 0
 local written = { meta, root .. 'holders', root .. 'claims', root .. 'delayed', root .. 'deadlines' }
+local function first_of(key) return tonumber(call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]) end
+if call('EXISTS', root .. 'holders', root .. 'active:' .. holder, root .. 'ready:f', root .. 'ready:r', root .. 'ready:n') == 0 then
+  local delayed_ms, deadline_ms = first_of(written[4]), first_of(written[5])
+  local first_ms = math.min(delayed_ms or math.huge, deadline_ms or math.huge)
+  if first_ms > now_ms then return { now_ms, first_ms < math.huge and first_ms or 0, 0, 0, 0, 0, 0, 0 } end
+end
 local before = call('HMGET', meta, 'last', 'thaw')
 local last_ms = tonumber(before[1] or now_ms)
 local shift_ms = 0
@@ -2122,7 +2130,7 @@ local marks = call('HGETALL', root .. 'holders')
 local silent, marks_new, others = {}, {}, 0
 local mine = call('ZCARD', root .. 'active:' .. holder)
 for i = 1, #marks, 2 do
-  local name, seen_ms = marks[i], tonumber(marks[i + 1]) + shift_ms
+  local name, seen_ms = marks[i], math.min(now_ms, tonumber(marks[i + 1]) + shift_ms)
   if name ~= holder then
     others = others + 1
     if now_ms - seen_ms > silence_ms then
@@ -2271,7 +2279,7 @@ for _, p in ipairs(purged) do
 end
 queue_write()
 return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready }`,
-  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",6],[15,"lua/lib/batch.lua",8],[16,"lua/lib/batch.lua",10],[32,"lua/lib/batch.lua",28],[37,"lua/lib/batch.lua",34],[38,"lua/lib/batch.lua",36],[39,"lua/lib/batch.lua",39],[51,"lua/lib/batch.lua",52],[52,"lua/lib/batch.lua",54],[56,"lua/lib/batch.lua",60],[71,"lua/lib/batch.lua",77],[78,"lua/lib/batch.lua",85],[81,"lua/lib/batch.lua",90],[91,"lua/lib/batch.lua",101],[108,"lua/lib/ring.lua",4],[109,"lua/lib/ring.lua",6],[117,"lua/lib/ring.lua",16],[123,"lua/lib/ring.lua",23],[124,"lua/lib/ring.lua",25],[125,"lua/lib/ring.lua",28],[129,"lua/lib/ring.lua",34],[136,"lua/lib/ring.lua",42],[142,"lua/lib/ready.lua",8],[143,"lua/lib/ready.lua",10],[144,"lua/lib/ready.lua",13],[158,"lua/lib/ready.lua",28],[163,"lua/lib/ready.lua",34],[166,"lua/lib/ready.lua",38],[178,"lua/lib/ready.lua",51],[181,"lua/lib/ready.lua",55],[187,"lua/lib/ready.lua",66],[190,"lua/lib/ready.lua",70],[197,"lua/lib/ready.lua",79],[198,"lua/lib/ready.lua",82],[199,"lua/lib/delayed.lua",3],[200,"lua/lib/delayed.lua",5],[204,"lua/lib/delayed.lua",11],[207,"lua/lib/delayed.lua",15],[211,"lua/lib/delayed.lua",20],[215,"lua/lib/delayed.lua",26],[222,"lua/lib/delayed.lua",35],[229,"lua/lib/results.lua",3],[238,"lua/lib/results.lua",13],[239,"lua/lib/results.lua",15],[240,"lua/partition/tick.lua",22],[243,"lua/partition/tick.lua",27],[248,"lua/partition/tick.lua",33],[265,"lua/partition/tick.lua",52],[267,"lua/partition/tick.lua",55],[281,"lua/partition/tick.lua",71],[305,"lua/partition/tick.lua",96],[323,"lua/partition/tick.lua",116],[329,"lua/partition/tick.lua",124],[342,"lua/partition/tick.lua",138],[356,"lua/partition/tick.lua",154],[363,"lua/partition/tick.lua",162],[365,"lua/partition/tick.lua",165],[368,"lua/partition/tick.lua",169]],
+  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",6],[15,"lua/lib/batch.lua",8],[16,"lua/lib/batch.lua",10],[32,"lua/lib/batch.lua",28],[37,"lua/lib/batch.lua",34],[38,"lua/lib/batch.lua",36],[39,"lua/lib/batch.lua",39],[51,"lua/lib/batch.lua",52],[52,"lua/lib/batch.lua",54],[56,"lua/lib/batch.lua",60],[71,"lua/lib/batch.lua",77],[78,"lua/lib/batch.lua",85],[81,"lua/lib/batch.lua",90],[91,"lua/lib/batch.lua",101],[108,"lua/lib/ring.lua",4],[109,"lua/lib/ring.lua",6],[117,"lua/lib/ring.lua",16],[123,"lua/lib/ring.lua",23],[124,"lua/lib/ring.lua",25],[125,"lua/lib/ring.lua",28],[129,"lua/lib/ring.lua",34],[136,"lua/lib/ring.lua",42],[142,"lua/lib/ready.lua",8],[143,"lua/lib/ready.lua",10],[144,"lua/lib/ready.lua",13],[158,"lua/lib/ready.lua",28],[163,"lua/lib/ready.lua",34],[166,"lua/lib/ready.lua",38],[178,"lua/lib/ready.lua",51],[181,"lua/lib/ready.lua",55],[187,"lua/lib/ready.lua",66],[190,"lua/lib/ready.lua",70],[197,"lua/lib/ready.lua",79],[198,"lua/lib/ready.lua",82],[199,"lua/lib/delayed.lua",3],[200,"lua/lib/delayed.lua",5],[204,"lua/lib/delayed.lua",11],[207,"lua/lib/delayed.lua",15],[211,"lua/lib/delayed.lua",20],[215,"lua/lib/delayed.lua",26],[222,"lua/lib/delayed.lua",35],[229,"lua/lib/results.lua",3],[238,"lua/lib/results.lua",13],[239,"lua/lib/results.lua",15],[240,"lua/partition/tick.lua",22],[243,"lua/partition/tick.lua",27],[249,"lua/partition/tick.lua",35],[254,"lua/partition/tick.lua",41],[271,"lua/partition/tick.lua",60],[273,"lua/partition/tick.lua",63],[287,"lua/partition/tick.lua",79],[311,"lua/partition/tick.lua",104],[329,"lua/partition/tick.lua",124],[335,"lua/partition/tick.lua",132],[348,"lua/partition/tick.lua",146],[362,"lua/partition/tick.lua",162],[369,"lua/partition/tick.lua",170],[371,"lua/partition/tick.lua",173],[374,"lua/partition/tick.lua",177]],
 });
 
 /** Takes one request from an API limit: an exact sliding minute, shared by all processes. See lua/quota/take.lua. */

@@ -75,6 +75,7 @@ export class ThreadPool<Data> implements Service {
     });
     // A thread failed before it took a job, which Piscina tells nobody in particular: the lives that may wait for it try again.
     this.#piscina.on('error', (error: unknown) => {
+      options.log.error({ err: error, pool: options.name }, 'a thread failed before it had a job');
       for (const waiting of this.#unready) waiting.abort(error);
     });
   }

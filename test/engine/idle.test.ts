@@ -22,7 +22,8 @@ test('an idle engine sends fewer than 20 commands a second to Redis', async (t) 
   // Idle after work, not before the first: whatever work leaves running shows too.
   await allEnded(client, await createLoad(client, receiver, 16, 50), 20_000);
 
-  const monitor = await redis.redis.duplicate().monitor();
+  const watcher = redis.redis.duplicate();
+  const monitor = await watcher.monitor();
   const seen = new Map<string, number>();
   let in_scripts = 0;
   monitor.on('monitor', (_time: string, [name = '']: string[], source: string) => {
@@ -35,6 +36,7 @@ test('an idle engine sends fewer than 20 commands a second to Redis', async (t) 
   const counted = commandCalls(await redis.redis.info('commandstats'));
   const seconds = (performance.now() - began_ms) / 1_000;
   monitor.disconnect();
+  watcher.disconnect();
 
   // The server counts the commands of scripts too; MONITOR tells them apart.
   const all = [...counted.values()].reduce((sum, calls) => sum + calls, 0);

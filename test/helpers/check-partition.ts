@@ -67,6 +67,7 @@ export interface CheckedBatch {
   f: number;
   x: number;
   r: number;
+  updated_ms: number;
   states: string;
 }
 
@@ -123,8 +124,9 @@ function readBatches(dump: Dump): Map<string, CheckedBatch> {
       return Number(text);
     };
     const [n, c, f, x, r] = ['n', 'c', 'f', 'x', 'r'].map(number) as [number, number, number, number, number];
+    const updated_ms = number('u');
     const states = dump.get(`${name}:s`)?.items[0] ?? '';
-    batches.set(core, { core, account: fields.get('a') ?? '', status: fields.get('s') ?? '', n, c, f, x, r, states });
+    batches.set(core, { core, account: fields.get('a') ?? '', status: fields.get('s') ?? '', n, c, f, x, r, updated_ms, states });
   }
   return batches;
 }

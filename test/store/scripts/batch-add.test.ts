@@ -1,11 +1,12 @@
 // lua/batch/add.lua: tasks behind those of a batch, all of them or none, once.
-import { NO_RECORD } from '../../../src/store/idempotency.ts';
+
 import assert from 'node:assert/strict';
 import { after, beforeEach, describe, test } from 'node:test';
 import { newOperation } from '../../../src/store/batches.ts';
+import { NO_RECORD } from '../../../src/store/idempotency.ts';
 import { keys } from '../../../src/store/keys.ts';
-import { listTasks } from '../../../src/store/listing.ts';
 import { batchAdd } from '../../../src/store/scripts.gen.ts';
+import { listTasks } from '../../helpers/listing.ts';
 import { ACCOUNT, startRig, T0 } from '../../helpers/rig.ts';
 
 const rig = await startRig();

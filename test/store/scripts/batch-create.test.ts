@@ -5,8 +5,8 @@ import { after, beforeEach, describe, test } from 'node:test';
 import { createBatch, StageLost } from '../../../src/store/batches.ts';
 import { NO_RECORD } from '../../../src/store/idempotency.ts';
 import { keys } from '../../../src/store/keys.ts';
-import { listTasks } from '../../../src/store/listing.ts';
 import { batchCreate } from '../../../src/store/scripts.gen.ts';
+import { listTasks } from '../../helpers/listing.ts';
 import { ACCOUNT, startRig, T0, tasksOf } from '../../helpers/rig.ts';
 
 const rig = await startRig();

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, beforeEach, describe, test } from 'node:test';
 import { keys } from '../../../src/store/keys.ts';
-import { listTasks } from '../../../src/store/listing.ts';
+import { listTasks } from '../../helpers/listing.ts';
 import { ACCOUNT, SETTINGS, startRig, T0 } from '../../helpers/rig.ts';
 
 const rig = await startRig();

@@ -1,8 +1,9 @@
 // lua/partition/settle.lua: every outcome counts once, for what is still in flight under its name.
 import assert from 'node:assert/strict';
 import { after, beforeEach, describe, test } from 'node:test';
-import { listTasks, readTask } from '../../../src/store/listing.ts';
+import { readTask } from '../../../src/store/listing.ts';
 import type { Claimed, Verdict } from '../../../src/store/partition.ts';
+import { listTasks } from '../../helpers/listing.ts';
 import { ACCOUNT, SETTINGS, startRig, T0 } from '../../helpers/rig.ts';
 
 const rig = await startRig();

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { after, beforeEach, describe, test } from 'node:test';
 import { keys } from '../../../src/store/keys.ts';
-import { listTasks, readTask } from '../../../src/store/listing.ts';
+import { readTask } from '../../../src/store/listing.ts';
+import { listTasks } from '../../helpers/listing.ts';
 import { ACCOUNT, places, SETTINGS, startRig, T0 } from '../../helpers/rig.ts';
 
 const rig = await startRig();

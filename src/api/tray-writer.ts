@@ -1,0 +1,85 @@
+// Writes single tasks in groups: while one call to Redis is under way, what arrives for the same account waits for the
+// next. A task that comes alone is written at once; under load one call carries hundreds, and costs little more than one.
+import { newCore } from '../base/id.ts';
+import { TRAY_GROUP_BYTES_MAX, TRAY_GROUP_TASKS_MAX } from '../base/limits.ts';
+import * as batches from '../store/batches.ts';
+import type { NewTask } from '../store/records.ts';
+import type { RedisClient } from '../store/script.ts';
+
+/** Where a task came to lie. */
+export interface Place {
+  core: string;
+  index: number;
+}
+
+interface Waiting {
+  task: NewTask;
+  done(place: Place): void;
+  failed(error: unknown): void;
+}
+
+export interface TrayWriterDeps {
+  client: RedisClient;
+  /** Where an account's single tasks go for now. */
+  partitionFor(account_id: string, tasks: number): number;
+  /** For the name of a tray. */
+  clock(): number;
+}
+
+export class TrayWriter {
+  readonly #deps: TrayWriterDeps;
+  /** Accounts with a call under way, and what waits for its end. */
+  readonly #lines = new Map<string, Waiting[]>();
+
+  constructor(deps: TrayWriterDeps) {
+    this.#deps = deps;
+  }
+
+  /** Stores a task. Rejects where its group could not be written; whether it was is then unknown. */
+  write(account_id: string, task: NewTask): Promise<Place> {
+    return new Promise((done, failed) => {
+      const line = this.#lines.get(account_id);
+      const waiting = { task, done, failed };
+      if (line !== undefined) {
+        line.push(waiting);
+        return;
+      }
+      const fresh = [waiting];
+      this.#lines.set(account_id, fresh);
+      void this.#run(account_id, fresh);
+    });
+  }
+
+  async #run(account_id: string, line: Waiting[]): Promise<void> {
+    while (line.length > 0) await this.#writeGroup(account_id, takeGroup(line));
+    this.#lines.delete(account_id);
+  }
+
+  async #writeGroup(account_id: string, group: readonly Waiting[]): Promise<void> {
+    const partition = this.#deps.partitionFor(account_id, group.length);
+    try {
+      const place = await batches.createTasks(this.#deps.client, {
+        partition,
+        core: newCore(partition, this.#deps.clock()),
+        account_id,
+        operation: batches.newOperation(),
+        tasks: group.map(({ task }) => task),
+      });
+      if (place === null) throw new Error('no idempotency key was given, so none can be taken');
+      for (const [i, { done }] of group.entries()) done({ core: place.core, index: place.first + i });
+    } catch (error) {
+      for (const { failed } of group) failed(error);
+    }
+  }
+}
+
+function takeGroup(line: Waiting[]): Waiting[] {
+  let bytes = 0;
+  let count = 0;
+  while (count < line.length && count < TRAY_GROUP_TASKS_MAX && bytes < TRAY_GROUP_BYTES_MAX) {
+    const { head, payload } = (line[count] as Waiting).task;
+    bytes += head.length + (payload?.length ?? 0);
+    count += 1;
+  }
+  return line.splice(0, count);
+}
