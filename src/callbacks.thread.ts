@@ -63,6 +63,7 @@ export default async function run({ data, port }: JobInput<CallbackThreadData>):
       fence_ms: data.silence_ms * FENCE_SHARE,
     },
     in_flight_max: data.in_flight_max,
+    in_flight_per_origin_max: data.outbound.connections_per_origin_max,
     audit_ms: data.sweep_ms,
     meter: meterOf(metrics),
     log,

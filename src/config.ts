@@ -172,14 +172,14 @@ export const SETTINGS = {
   }),
   callbacks_per_thread: integer({
     env: 'CALLBACKS_PER_THREAD',
-    default: '1024',
+    default: '4096',
     min: 1,
     max: 16_384,
     meaning: 'Callbacks that one thread has in flight, at most.',
   }),
   connections_per_origin: integer({
     env: 'CONNECTIONS_PER_ORIGIN',
-    default: '256',
+    default: '2048',
     min: 1,
     max: 16_384,
     meaning: 'Connections of one thread to one origin (scheme, host and port), at most.',

@@ -2,7 +2,7 @@
 --
 -- Why a script: a task is in the queue, in flight or finished, never in two of them and never in none.
 -- Fair by construction: classes share 6:1:1, in each class accounts take turns, in an account its flows, in a flow its
--- batches; what is left of a range goes back to the end. Ranges of batches that are over are dropped when met.
+-- batches; what is left of a range goes back to the end. A flow whose origin has no room is parked, not claimed. Ranges of batches that are over are dropped when met.
 -- A repeated call number (the reply was lost) returns the same references and takes nothing.
 --
 -- @flags allow-oom
@@ -10,12 +10,15 @@
 -- @arg   holder    string  who holds what is taken
 -- @arg   call_no   int     number of this call of this holder, growing
 -- @arg   budget    int     tasks at most
+-- @arg   room      int     tasks of one origin at most, where `limits` does not name it
 -- @arg   grace_ms  int     lease beyond a task's own total deadline
 -- @arg   now_ms    now     this shard's clock
--- @reply [number, number, number, unknown[]]   this shard's time; 1 where more may be ready; first due ms among what was delayed, 0 where none; of each run: name in active, core, account, from, to, attempt, recoveries, due_ms, segment base, first page, 1 of a tray, pages
+-- @rest  limits            origins that have room again ('*' all): count, then each; origins with little room: count, then (origin, tasks) of each
+-- @reply [number, number, number, string[], unknown[]]   this shard's time; 1 where more may be ready; first due ms among what was delayed, 0 where none; origins parked for want of room; of each run: name in active, core, account, from, to, attempt, recoveries, due_ms, segment base, first page, 1 of a tray, pages
 -- @cost  O(budget + visits), visits at most 96
 -- @include lib/batch
 -- @include lib/delayed
+-- @include lib/parked
 
 local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND = 48, 96, 16, 250
 local visits = 0
@@ -53,7 +56,12 @@ local function replay()
   return true
 end
 
-if replay() then return { now_ms, 1, 0, runs } end
+if replay() then return { now_ms, 1, 0, {}, runs } end
+
+local rooms = {}
+local rooms_at = unpark_all(limits, 1)
+for i = 1, tonumber(limits[rooms_at]) do rooms[limits[rooms_at + i * 2 - 1]] = tonumber(limits[rooms_at + i * 2]) end
+local function room_of(origin) return rooms[origin] or room end
 
 -- Puts tasks from..to of a live batch in flight under one name.
 local function start(b, base, from, to, entry, flow, byte)
@@ -70,12 +78,12 @@ local function start(b, base, from, to, entry, flow, byte)
   return to - from + 1
 end
 
--- Takes at most `chunk` tasks from the front of a range; returns how many started and what is left of the range.
-local function take_range(b, entry, chunk, flow)
+-- Takes about `chunk` tasks from the front of a range, never more than `most`; returns how many started and what is left.
+local function take_range(b, entry, chunk, most, flow)
   local base, segment_end = segment_bounds(b, entry.from)
   local to = math.min(entry.to, entry.from + chunk - 1)
   -- Whole pages, so that no page is read twice; never beyond this segment.
-  to = math.min(entry.to, segment_end, base + math.ceil((to - base + 1) / PAGE_TASKS) * PAGE_TASKS - 1)
+  to = math.min(entry.to, entry.from + most - 1, segment_end, base + math.ceil((to - base + 1) / PAGE_TASKS) * PAGE_TASKS - 1)
   local states = call('GETRANGE', b.key .. ':s', entry.from, to)
   if #states < to - entry.from + 1 then return redis.error_reply('TRYAGAIN a part of this batch is not here') end
   local started, at = 0, 1
@@ -129,7 +137,7 @@ local function visit_flow(cls, account, origin, chunk)
       if origin == '*' then
         left_from = expand(b, entry)
       else
-        started, left_from = take_range(b, entry, chunk, flow)
+        started, left_from = take_range(b, entry, chunk, math.max(1, room_of(origin)), flow)
         if type(started) == 'table' then return started end
         if left_from > entry.to then left_from = nil end
       end
@@ -147,9 +155,14 @@ local function visit_account(cls, account, chunk)
   local flows = ring_read(root .. 'ready:' .. cls .. ':' .. account, WINDOW)
   local origin = ring_take(flows)
   if not origin then return 0, flows end
+  if origin ~= '*' and room_of(origin) <= 0 then
+    park(cls, account, origin)
+    return 0, flows
+  end
   local share = math.max(8, math.ceil(chunk / math.min(8, ring_left(flows) + 1)))
   local started, ring = visit_flow(cls, account, origin, share)
   if type(started) == 'table' then return started end
+  rooms[origin] = room_of(origin) - started
   if ring_left(ring) > 0 or not ring.whole then ring_put(flows, origin) end
   return started, flows
 end
@@ -189,6 +202,7 @@ end
 
 batch_touch()
 queue_touch()
+parked_touch()
 local written = { root .. 'active:' .. holder, root .. 'claims', root .. 'holders', meta }
 for _, s in ipairs(starts) do written[#written + 1] = s[1] end
 touch(written)
@@ -196,6 +210,7 @@ touch(written)
 rings_put()
 queue_write()
 rings_trim()
+local parked = parked_write()
 for i = 1, #active, 1000 do call('ZADD', written[1], unpack(active, i, math.min(i + 999, #active))) end
 for _, s in ipairs(starts) do call('SETRANGE', s[1], s[2], s[3]) end
 for _, b in ipairs(batches_loaded) do
@@ -209,4 +224,4 @@ if #runs > 0 then
   call('HSET', written[2], holder, string.format('%.0f ', call_no) .. table.concat(saved, ' '))
   call('HSETNX', written[3], holder, now_ms)
 end
-return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded) and 1 or 0, delays_first() or 0, runs }
+return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded) and 1 or 0, delays_first() or 0, parked, runs }

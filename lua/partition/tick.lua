@@ -152,7 +152,7 @@ for _, core in ipairs(ended) do
   elseif b.s == 'pending' or b.s == 'processing' then
     batch_stop(b, 'expired', now_ms, keep_ms)
     expired = expired + 1
-  elseif segments_left > 0 and b.r == 0 then
+  elseif segments_left > 0 and b.r == 0 and not b.deadline then -- one that ended just now stays its time
     purge(b)
   end
 end

@@ -19,6 +19,18 @@ export const TRAY_GROUP_BYTES_MAX = 262_144;
 
 /** Tasks in one claim: about half a millisecond of Redis. */
 export const CLAIM_MAX = 128;
+/** Claims that a thread has under way: what it may take of an origin is known only when the ones before were answered. */
+export const CLAIMS_UNDER_WAY_MAX = 2;
+/** A claim unanswered for this long holds up no other: its Redis node may be frozen. */
+export const CLAIM_PATIENCE_MS = 50;
+
+/** Origins that a thread remembers, and those that a claim is told about. */
+export const ORIGINS_MAX = 2_000;
+export const ROOMS_MAX = 500;
+/** Connect failures in a row that break an origin, and the time between the probes of a broken one. */
+export const BREAKER_FAILURES = 20;
+export const BREAKER_PROBE_MS = 5_000;
+
 /** Outcomes that are settled at once, without waiting for more. */
 export const SETTLE_FLUSH = 128;
 /** Outcomes in one settle call. */

@@ -17,6 +17,7 @@ import { CLAIM_MAX, SETTLE_DELAY_MS, SETTLE_FLUSH, SETTLE_MAX } from '../base/li
 import {
   type Claimed,
   type ClaimReply,
+  type ClaimRequest,
   readActive,
   type Settlement,
   type SettleReply,
@@ -25,13 +26,19 @@ import {
   turn,
 } from '../store/partition.ts';
 import type { RedisClient } from '../store/script.ts';
+import type { Origins } from './origins.ts';
 
 /** What a pump needs from the thread that runs it. */
 export interface PumpHost {
   /** Takes up to `wanted` places for tasks in flight; at least `floor` are given, so that no partition starves. */
-  reserve(wanted: number, floor: number): number;
+  reserve(pump: Pump, wanted: number, floor: number): number;
   /** Gives back places that no task took. */
   release(places: number): void;
+  /** A claim was answered or failed; until then few others may begin. */
+  claimEnded(pump: Pump): void;
+  origins: Origins;
+  /** Places not taken. */
+  readonly free: number;
   /** Starts tasks; each takes one reserved place until `pump.settle` names it. */
   run(pump: Pump, tasks: readonly Claimed[], now_ms: number): void;
   ticked(reply: TickReply): void;
@@ -47,6 +54,8 @@ export interface PumpSettings extends TurnSettings {
 /** A partition that never starves has this many places in flight whatever the others do. */
 const PLACES_MIN = 16;
 const ACTIVE_MAX = 20_000;
+/** While the probe of a broken origin is under way elsewhere, it is asked for again after this. */
+const PROBE_WAIT_MS = 250;
 const BACKOFF = { min_ms: 20, max_ms: 1_000 };
 
 export class Pump {
@@ -72,6 +81,10 @@ export class Pump {
   #timer: NodeJS.Timeout | null = null;
   #strangers = new Set<string>();
   #claimed_since_audit = false;
+  /** The first claim of an owner lets go of what an owner before him parked. */
+  #unpark_all = true;
+  /** Origins named in a claim that was not answered yet. */
+  #unparking: string[] = [];
   #idle: (() => void)[] = [];
 
   constructor(partition: number, client: RedisClient, settings: PumpSettings, host: PumpHost) {
@@ -88,6 +101,7 @@ export class Pump {
     if (this.#claiming) return;
     this.#claiming = true;
     this.#ready = true;
+    this.#unpark_all = true;
     this.#next_tick_ms = 0;
     this.wake();
   }
@@ -129,7 +143,11 @@ export class Pump {
 
   /** Places have become free: goes on where work was left for want of them. */
   hungry(): boolean {
-    return this.#claiming && this.#ready && !this.#running;
+    return this.#claiming && !this.#running && this.#hasWork();
+  }
+
+  #hasWork(): boolean {
+    return this.#ready || this.#host.origins.hasUnparkable(this.partition);
   }
 
   /** What became of a task that was started. It counts as in flight until Redis has answered. */
@@ -195,14 +213,15 @@ export class Pump {
     if (began_ms < this.#pause_until_ms) return false;
     const settlements = this.#outcomes.splice(0, SETTLE_MAX);
     const tick = began_ms >= this.#next_tick_ms;
-    const places = this.#claiming && this.#ready ? this.#host.reserve(CLAIM_MAX, PLACES_MIN - this.#in_flight) : 0;
+    const places = this.#claiming && this.#hasWork() ? this.#host.reserve(this, CLAIM_MAX, PLACES_MIN - this.#in_flight) : 0;
     if (settlements.length === 0 && !tick && places === 0) return false;
     if (places > 0) this.#claimed_since_audit = true;
     const reply = await turn(this.#client, this.partition, this.#settings, {
       settlements,
       tick,
-      claim: places > 0 ? { call_no: this.#call_no, budget: places } : null,
+      claim: places > 0 ? this.#claimRequest(places) : null,
     });
+    if (places > 0) this.#host.claimEnded(this);
     let error: Error | null = null;
     const answer = <T extends object>(part: T | Error | null): T | null => {
       if (!(part instanceof Error)) return part;
@@ -223,7 +242,20 @@ export class Pump {
     }
     this.#failures = 0;
     this.#answered_ms = monotonicMs();
-    return this.#outcomes.length >= SETTLE_FLUSH || ticked?.more === true || (claimed !== null && this.#ready);
+    // More to claim is asked for in turn with the other partitions: the host feeds those that are hungry.
+    return this.#outcomes.length >= SETTLE_FLUSH || ticked?.more === true;
+  }
+
+  #claimRequest(places: number): ClaimRequest {
+    const { origins, free } = this.#host;
+    this.#unparking = this.#unpark_all ? ['*'] : [...this.#unparking, ...origins.unparkable(this.partition)];
+    return {
+      call_no: this.#call_no,
+      budget: places,
+      room: origins.roomOf(free + places),
+      unpark: this.#unparking,
+      rooms: origins.rooms(free + places),
+    };
   }
 
   #settled(settlements: readonly Settlement[], reply: SettleReply): void {
@@ -263,6 +295,9 @@ export class Pump {
   #claimed(reply: ClaimReply, places: number): void {
     this.#clock(reply.now_ms);
     this.#call_no += 1;
+    this.#unpark_all = false;
+    this.#unparking = [];
+    for (const origin of reply.parked) this.#host.origins.parked(origin, this.partition);
     this.#dueAt(reply.first_due_ms);
     const { tasks } = reply;
     this.#ready = reply.more || tasks.length >= places;
@@ -289,6 +324,8 @@ export class Pump {
     let at_ms = this.#next_tick_ms;
     if (this.#outcomes.length > 0) at_ms = Math.min(at_ms, this.#first_outcome_ms + SETTLE_DELAY_MS);
     if (this.#claiming && this.#ready && this.#failures > 0) at_ms = Math.min(at_ms, this.#pause_until_ms);
+    const probe_ms = this.#claiming ? this.#host.origins.nextProbeMs(this.partition) : null;
+    if (probe_ms !== null) at_ms = Math.min(at_ms, Math.max(probe_ms, monotonicMs() + PROBE_WAIT_MS));
     at_ms = Math.max(at_ms, this.#pause_until_ms);
     if (!this.#claiming && this.empty) return;
     if (this.#timer !== null) clearTimeout(this.#timer);

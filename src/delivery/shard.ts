@@ -1,6 +1,7 @@
 // A callback thread's work: the pumps of the partitions it owns, one budget of calls in flight, one outbound client.
 import { monotonicMs } from '../base/clock.ts';
 import { ID_PREFIX, taskId } from '../base/id.ts';
+import { CLAIM_PATIENCE_MS, CLAIMS_UNDER_WAY_MAX } from '../base/limits.ts';
 import { type LimitedLog, type Log, limitedLog } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
 import type { RunningCall } from '../outbound/call.ts';
@@ -9,6 +10,7 @@ import type { Hints } from '../store/hints.ts';
 import { keys } from '../store/keys.ts';
 import type { Claimed, Settlement, TickReply } from '../store/partition.ts';
 import type { RedisClient } from '../store/script.ts';
+import { Origins } from './origins.ts';
 import { Pump, type PumpHost, type PumpSettings } from './pump.ts';
 import { SigningKeys } from './signing-keys.ts';
 import { specOf } from './spec.ts';
@@ -33,6 +35,7 @@ export interface ShardDeps {
   outbound: Outbound;
   settings: PumpSettings;
   in_flight_max: number;
+  in_flight_per_origin_max: number;
   audit_ms: number;
   meter: DeliveryMeter;
   log: Log;
@@ -51,6 +54,9 @@ export class CallbackShard implements Service, PumpHost {
   readonly #pumps = new Map<number, Pump>();
   readonly #calls = new Set<RunningCall>();
   readonly #keys: SigningKeys;
+  /** Claims under way, and when they began. */
+  readonly #claims = new Map<Pump, number>();
+  readonly origins: Origins;
   #places: number;
   #feeding = false;
   #audit: NodeJS.Timeout | null = null;
@@ -61,6 +67,7 @@ export class CallbackShard implements Service, PumpHost {
     this.#log = limitedLog(deps.log);
     this.#keys = new SigningKeys(deps.client);
     this.#places = deps.in_flight_max;
+    this.origins = new Origins(deps.in_flight_per_origin_max);
   }
 
   async start(): Promise<void> {
@@ -109,15 +116,33 @@ export class CallbackShard implements Service, PumpHost {
     for (const pump of this.#pumps.values()) pump.close();
   }
 
-  reserve(wanted: number, floor: number): number {
+  reserve(pump: Pump, wanted: number, floor: number): number {
+    const now_ms = monotonicMs();
+    for (const [other, began_ms] of this.#claims) if (now_ms - began_ms > CLAIM_PATIENCE_MS) this.#claims.delete(other);
+    if (this.#claims.size >= CLAIMS_UNDER_WAY_MAX) return 0;
     const places = Math.max(Math.min(wanted, this.#places), Math.min(wanted, floor), 0);
     this.#places -= places;
+    if (places > 0) {
+      this.#claims.set(pump, now_ms);
+      // Who claimed last is fed last.
+      this.#pumps.delete(pump.partition);
+      this.#pumps.set(pump.partition, pump);
+    }
     return places;
+  }
+
+  claimEnded(pump: Pump): void {
+    this.#claims.delete(pump);
+    this.#feed();
+  }
+
+  get free(): number {
+    return Math.max(0, this.#places);
   }
 
   release(places: number): void {
     this.#places += places;
-    if (this.#places > 0) this.#feed();
+    this.#feed();
   }
 
   /** Wakes the pumps that left work for want of places, once for all places that become free in a turn of the event loop. */
@@ -126,7 +151,10 @@ export class CallbackShard implements Service, PumpHost {
     this.#feeding = true;
     setImmediate(() => {
       this.#feeding = false;
-      for (const pump of this.#pumps.values()) if (this.#places > 0 && pump.hungry()) pump.wake();
+      for (const pump of [...this.#pumps.values()]) {
+        if (this.#claims.size >= CLAIMS_UNDER_WAY_MAX) return;
+        if (pump.hungry()) pump.wake();
+      }
     });
   }
 
@@ -158,6 +186,7 @@ export class CallbackShard implements Service, PumpHost {
     const spec = specOf(task.head);
     if (spec.valid_until_ms !== null && now_ms >= spec.valid_until_ms) return this.#end(pump, settlementOfExpired(task, now_ms), 0);
     this.#deps.meter.lag(Math.max(0, now_ms - task.due_ms));
+    this.origins.began(task.flight.origin);
     const running = this.#deps.outbound.call(
       {
         url: spec.url,
@@ -174,6 +203,7 @@ export class CallbackShard implements Service, PumpHost {
       },
       (outcome) => {
         this.#calls.delete(running);
+        this.origins.ended(task.flight.origin, outcome.error?.code ?? null, outcome.duration_ms);
         const settlement = settlementOf(task, spec, outcome, { now_ms: pump.now_ms(), dice: Math.random() });
         this.#end(pump, settlement, outcome.duration_ms);
       },

@@ -30,6 +30,8 @@ export const keys = {
   staged: (p: number, core: string, operation: string, k: number): string => `${root(p)}b:${core}:+${operation}:${k}`,
   /** list: accounts with ready work of a class (`f` fresh, `r` retry, `n` notification). */
   ready: (p: number, cls: string): string => `${root(p)}ready:${cls}`,
+  /** set: origins without room; and of one: `<class>:<account>` of its parked flows. */
+  parked: (p: number, origin?: string): string => (origin === undefined ? `${root(p)}parked` : `${root(p)}parked:${origin}`),
   /** zset: an account's batches by creation time; with a status: those in it. */
   accountBatches: (p: number, account: string, status?: string): string =>
     status === undefined ? `${root(p)}a:${account}:b` : `${root(p)}a:${account}:b:${status}`,

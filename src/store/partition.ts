@@ -9,6 +9,8 @@ export interface Flight {
   /** Its name in `active:<holder>`; see lua/lib/ready.lua. */
   name: string;
   core: string;
+  /** Hash of the origin that its tasks go to. */
+  origin: string;
   /** First index of the segment. */
   base: number;
 }
@@ -50,11 +52,23 @@ export interface TurnSettings {
   recoveries_max: number;
 }
 
+export interface ClaimRequest {
+  call_no: number;
+  /** Tasks at most, but for what a page rounds up to. */
+  budget: number;
+  /** Tasks of one origin at most. */
+  room: number;
+  /** Origins that have room again; `*` is all. */
+  unpark: readonly string[];
+  /** Origins with less room than others; none = parked where met. */
+  rooms: readonly (readonly [origin: string, tasks: number])[];
+}
+
 export interface TurnRequest {
   settlements: readonly Settlement[];
   tick: boolean;
   /** null claims nothing. A number of a call is repeated until it was answered. */
-  claim: { call_no: number; budget: number } | null;
+  claim: ClaimRequest | null;
 }
 
 export interface TickReply {
@@ -81,6 +95,8 @@ export interface ClaimReply {
   more: boolean;
   /** Earliest time among what turned out to be due later; 0 = none. */
   first_due_ms: number;
+  /** Origins for which work waits until they are named in `unpark`. */
+  parked: string[];
   tasks: Claimed[];
 }
 
@@ -105,8 +121,9 @@ export async function turn(client: RedisClient, partition: number, settings: Tur
     partitionTick.queue(pipeline, { meta }, { holder, silence_ms, gap_ms, keep_ms, tray_keep_ms, recoveries_max });
   }
   if (request.claim !== null) {
-    const { call_no, budget } = request.claim;
-    partitionClaim.queueBuffer(pipeline, { meta }, { holder, call_no, budget, grace_ms: settings.grace_ms });
+    const { call_no, budget, room, unpark, rooms } = request.claim;
+    const limits = [unpark.length, ...unpark, rooms.length, ...rooms.flat()];
+    partitionClaim.queueBuffer(pipeline, { meta }, { holder, call_no, budget, room, grace_ms: settings.grace_ms, limits });
   }
   let replies: readonly (readonly [Error | null, unknown])[];
   try {
@@ -224,15 +241,20 @@ type RunReply = [
 ];
 
 function readClaimed(reply: unknown): ClaimReply {
-  const [now_ms, more, first_due_ms, runs] = reply as [number, number, number, RunReply[]];
+  const [now_ms, more, first_due_ms, parked, runs] = reply as [number, number, number, Buffer[], RunReply[]];
   const tasks: Claimed[] = [];
   for (const run of runs) readRun(run, tasks);
-  return { now_ms, more: more === 1, first_due_ms, tasks };
+  return { now_ms, more: more === 1, first_due_ms, parked: parked.map((origin) => origin.toString('latin1')), tasks };
+}
+
+function originOf(name: string): string {
+  return name.slice(name.lastIndexOf(':') + 1);
 }
 
 function readRun(run: RunReply, tasks: Claimed[]): void {
   const [name, core, account, from, to, attempt, recoveries, due_ms, base, first_page, in_tray, pages] = run;
-  const flight = { name: name.toString('latin1'), core: core.toString('latin1'), base };
+  const text = name.toString('latin1');
+  const flight = { name: text, core: core.toString('latin1'), origin: originOf(text), base };
   const account_id = account.toString('latin1');
   const single = in_tray === 1;
   let page_at = -1;
@@ -261,7 +283,7 @@ export async function readActive(
   const names = await client.zrange(keys.active(partition, holder), 0, String(max - 1));
   return names.map((name) => {
     const [core = '', from, to] = name.split(',');
-    return { flight: { name, core, base: 0 }, from: Number(from), to: Number(to) };
+    return { flight: { name, core, origin: originOf(name), base: 0 }, from: Number(from), to: Number(to) };
   });
 }
 

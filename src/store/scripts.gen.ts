@@ -22,6 +22,7 @@ local core = table.remove(ARGV)
 local parts = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
+call('EXISTS', meta, root .. '?')
 local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
@@ -385,7 +386,7 @@ queue_write()
 ring_bell()
 idem_write(answer('added', first, now_ms))
 return answer('added', first, now_ms)`,
-  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",17],[4,"lua/batch/add.lua",16],[5,"lua/batch/add.lua",15],[6,"lua/batch/add.lua",14],[7,"lua/batch/add.lua",13],[8,"lua/batch/add.lua",12],[9,"lua/batch/add.lua",11],[10,"lua/batch/add.lua",10],[11,"lua/batch/add.lua",9],[12,"lua/batch/add.lua",8],[13,"lua/batch/add.lua",18],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",6],[19,"lua/lib/batch.lua",8],[20,"lua/lib/batch.lua",10],[36,"lua/lib/batch.lua",28],[41,"lua/lib/batch.lua",34],[42,"lua/lib/batch.lua",36],[43,"lua/lib/batch.lua",39],[55,"lua/lib/batch.lua",52],[56,"lua/lib/batch.lua",54],[60,"lua/lib/batch.lua",60],[75,"lua/lib/batch.lua",77],[82,"lua/lib/batch.lua",85],[85,"lua/lib/batch.lua",90],[95,"lua/lib/batch.lua",101],[112,"lua/lib/ring.lua",4],[113,"lua/lib/ring.lua",6],[121,"lua/lib/ring.lua",16],[127,"lua/lib/ring.lua",23],[128,"lua/lib/ring.lua",25],[129,"lua/lib/ring.lua",28],[133,"lua/lib/ring.lua",34],[140,"lua/lib/ring.lua",42],[146,"lua/lib/ready.lua",8],[147,"lua/lib/ready.lua",10],[148,"lua/lib/ready.lua",13],[162,"lua/lib/ready.lua",28],[167,"lua/lib/ready.lua",34],[170,"lua/lib/ready.lua",38],[182,"lua/lib/ready.lua",51],[185,"lua/lib/ready.lua",55],[191,"lua/lib/ready.lua",66],[194,"lua/lib/ready.lua",70],[201,"lua/lib/ready.lua",79],[202,"lua/lib/ready.lua",82],[203,"lua/lib/delayed.lua",3],[204,"lua/lib/delayed.lua",5],[208,"lua/lib/delayed.lua",11],[211,"lua/lib/delayed.lua",15],[215,"lua/lib/delayed.lua",20],[219,"lua/lib/delayed.lua",26],[226,"lua/lib/delayed.lua",35],[233,"lua/lib/operation.lua",4],[234,"lua/lib/operation.lua",6],[237,"lua/lib/operation.lua",11],[243,"lua/lib/operation.lua",18],[248,"lua/lib/append.lua",6],[250,"lua/lib/append.lua",9],[256,"lua/lib/append.lua",17],[285,"lua/lib/append.lua",48],[293,"lua/lib/append.lua",57],[298,"lua/lib/append.lua",63],[306,"lua/lib/idem.lua",6],[307,"lua/lib/idem.lua",8],[308,"lua/lib/idem.lua",10],[314,"lua/batch/add.lua",24],[316,"lua/batch/add.lua",27],[319,"lua/batch/add.lua",31],[323,"lua/batch/add.lua",36],[347,"lua/batch/add.lua",61],[356,"lua/batch/add.lua",71],[361,"lua/batch/add.lua",77]],
+  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",17],[4,"lua/batch/add.lua",16],[5,"lua/batch/add.lua",15],[6,"lua/batch/add.lua",14],[7,"lua/batch/add.lua",13],[8,"lua/batch/add.lua",12],[9,"lua/batch/add.lua",11],[10,"lua/batch/add.lua",10],[11,"lua/batch/add.lua",9],[12,"lua/batch/add.lua",8],[13,"lua/batch/add.lua",18],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",8],[21,"lua/lib/batch.lua",10],[37,"lua/lib/batch.lua",28],[42,"lua/lib/batch.lua",34],[43,"lua/lib/batch.lua",36],[44,"lua/lib/batch.lua",39],[56,"lua/lib/batch.lua",52],[57,"lua/lib/batch.lua",54],[61,"lua/lib/batch.lua",60],[76,"lua/lib/batch.lua",77],[83,"lua/lib/batch.lua",85],[86,"lua/lib/batch.lua",90],[96,"lua/lib/batch.lua",101],[113,"lua/lib/ring.lua",4],[114,"lua/lib/ring.lua",6],[122,"lua/lib/ring.lua",16],[128,"lua/lib/ring.lua",23],[129,"lua/lib/ring.lua",25],[130,"lua/lib/ring.lua",28],[134,"lua/lib/ring.lua",34],[141,"lua/lib/ring.lua",42],[147,"lua/lib/ready.lua",8],[148,"lua/lib/ready.lua",10],[149,"lua/lib/ready.lua",13],[163,"lua/lib/ready.lua",28],[168,"lua/lib/ready.lua",34],[171,"lua/lib/ready.lua",38],[183,"lua/lib/ready.lua",51],[186,"lua/lib/ready.lua",55],[192,"lua/lib/ready.lua",66],[195,"lua/lib/ready.lua",70],[202,"lua/lib/ready.lua",79],[203,"lua/lib/ready.lua",82],[204,"lua/lib/delayed.lua",3],[205,"lua/lib/delayed.lua",5],[209,"lua/lib/delayed.lua",11],[212,"lua/lib/delayed.lua",15],[216,"lua/lib/delayed.lua",20],[220,"lua/lib/delayed.lua",26],[227,"lua/lib/delayed.lua",35],[234,"lua/lib/operation.lua",4],[235,"lua/lib/operation.lua",6],[238,"lua/lib/operation.lua",11],[244,"lua/lib/operation.lua",18],[249,"lua/lib/append.lua",6],[251,"lua/lib/append.lua",9],[257,"lua/lib/append.lua",17],[286,"lua/lib/append.lua",48],[294,"lua/lib/append.lua",57],[299,"lua/lib/append.lua",63],[307,"lua/lib/idem.lua",6],[308,"lua/lib/idem.lua",8],[309,"lua/lib/idem.lua",10],[315,"lua/batch/add.lua",24],[317,"lua/batch/add.lua",27],[320,"lua/batch/add.lua",31],[324,"lua/batch/add.lua",36],[348,"lua/batch/add.lua",61],[357,"lua/batch/add.lua",71],[362,"lua/batch/add.lua",77]],
 });
 
 /** Cancels a batch: every task not running becomes cancelled at once, whatever their number; running ones finish and count. See lua/batch/cancel.lua. */
@@ -402,6 +403,7 @@ local keep_ms = tonumber(ARGV[3])
 local now_ms = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
 local root = string.sub(meta, 1, -2)
 local call = redis.call
+call('EXISTS', meta, root .. '?')
 local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
@@ -511,7 +513,7 @@ else
   updated_ms = tonumber(call('HGET', b.key, 'u'))
 end
 return { outcome, b.s, b.n, b.c, b.f, b.x, updated_ms }`,
-  map: [[1,"lua/batch/cancel.lua",1],[2,"lua/batch/cancel.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",6],[12,"lua/lib/batch.lua",8],[13,"lua/lib/batch.lua",10],[29,"lua/lib/batch.lua",28],[34,"lua/lib/batch.lua",34],[35,"lua/lib/batch.lua",36],[36,"lua/lib/batch.lua",39],[48,"lua/lib/batch.lua",52],[49,"lua/lib/batch.lua",54],[53,"lua/lib/batch.lua",60],[68,"lua/lib/batch.lua",77],[75,"lua/lib/batch.lua",85],[78,"lua/lib/batch.lua",90],[88,"lua/lib/batch.lua",101],[105,"lua/batch/cancel.lua",16]],
+  map: [[1,"lua/batch/cancel.lua",1],[2,"lua/batch/cancel.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",8],[14,"lua/lib/batch.lua",10],[30,"lua/lib/batch.lua",28],[35,"lua/lib/batch.lua",34],[36,"lua/lib/batch.lua",36],[37,"lua/lib/batch.lua",39],[49,"lua/lib/batch.lua",52],[50,"lua/lib/batch.lua",54],[54,"lua/lib/batch.lua",60],[69,"lua/lib/batch.lua",77],[76,"lua/lib/batch.lua",85],[79,"lua/lib/batch.lua",90],[89,"lua/lib/batch.lua",101],[106,"lua/batch/cancel.lua",16]],
 });
 
 /** Makes a batch real: its segments were written before, under names that expire; here they get their own, and its work See lua/batch/create.lua. */
@@ -538,6 +540,7 @@ local core = table.remove(ARGV)
 local parts = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
+call('EXISTS', meta, root .. '?')
 local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
@@ -810,7 +813,7 @@ queue_write()
 ring_bell()
 idem_write({ 1, now_ms })
 return { 1, now_ms }`,
-  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",7],[3,"lua/batch/create.lua",20],[4,"lua/batch/create.lua",19],[5,"lua/batch/create.lua",18],[6,"lua/batch/create.lua",17],[7,"lua/batch/create.lua",16],[8,"lua/batch/create.lua",15],[9,"lua/batch/create.lua",14],[10,"lua/batch/create.lua",13],[11,"lua/batch/create.lua",12],[12,"lua/batch/create.lua",11],[13,"lua/batch/create.lua",10],[14,"lua/batch/create.lua",9],[15,"lua/batch/create.lua",8],[16,"lua/batch/create.lua",21],[17,"lua/lib/root.lua",2],[19,"lua/lib/root.lua",6],[22,"lua/lib/batch.lua",8],[23,"lua/lib/batch.lua",10],[39,"lua/lib/batch.lua",28],[44,"lua/lib/batch.lua",34],[45,"lua/lib/batch.lua",36],[46,"lua/lib/batch.lua",39],[58,"lua/lib/batch.lua",52],[59,"lua/lib/batch.lua",54],[63,"lua/lib/batch.lua",60],[78,"lua/lib/batch.lua",77],[85,"lua/lib/batch.lua",85],[88,"lua/lib/batch.lua",90],[98,"lua/lib/batch.lua",101],[115,"lua/lib/ring.lua",4],[116,"lua/lib/ring.lua",6],[124,"lua/lib/ring.lua",16],[130,"lua/lib/ring.lua",23],[131,"lua/lib/ring.lua",25],[132,"lua/lib/ring.lua",28],[136,"lua/lib/ring.lua",34],[143,"lua/lib/ring.lua",42],[149,"lua/lib/ready.lua",8],[150,"lua/lib/ready.lua",10],[151,"lua/lib/ready.lua",13],[165,"lua/lib/ready.lua",28],[170,"lua/lib/ready.lua",34],[173,"lua/lib/ready.lua",38],[185,"lua/lib/ready.lua",51],[188,"lua/lib/ready.lua",55],[194,"lua/lib/ready.lua",66],[197,"lua/lib/ready.lua",70],[204,"lua/lib/ready.lua",79],[205,"lua/lib/ready.lua",82],[206,"lua/lib/delayed.lua",3],[207,"lua/lib/delayed.lua",5],[211,"lua/lib/delayed.lua",11],[214,"lua/lib/delayed.lua",15],[218,"lua/lib/delayed.lua",20],[222,"lua/lib/delayed.lua",26],[229,"lua/lib/delayed.lua",35],[236,"lua/lib/idem.lua",6],[237,"lua/lib/idem.lua",8],[238,"lua/lib/idem.lua",10],[244,"lua/batch/create.lua",28],[248,"lua/batch/create.lua",33],[259,"lua/batch/create.lua",45],[267,"lua/batch/create.lua",54],[269,"lua/batch/create.lua",57],[272,"lua/batch/create.lua",61]],
+  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",7],[3,"lua/batch/create.lua",20],[4,"lua/batch/create.lua",19],[5,"lua/batch/create.lua",18],[6,"lua/batch/create.lua",17],[7,"lua/batch/create.lua",16],[8,"lua/batch/create.lua",15],[9,"lua/batch/create.lua",14],[10,"lua/batch/create.lua",13],[11,"lua/batch/create.lua",12],[12,"lua/batch/create.lua",11],[13,"lua/batch/create.lua",10],[14,"lua/batch/create.lua",9],[15,"lua/batch/create.lua",8],[16,"lua/batch/create.lua",21],[17,"lua/lib/root.lua",2],[19,"lua/lib/root.lua",8],[20,"lua/lib/root.lua",11],[23,"lua/lib/batch.lua",8],[24,"lua/lib/batch.lua",10],[40,"lua/lib/batch.lua",28],[45,"lua/lib/batch.lua",34],[46,"lua/lib/batch.lua",36],[47,"lua/lib/batch.lua",39],[59,"lua/lib/batch.lua",52],[60,"lua/lib/batch.lua",54],[64,"lua/lib/batch.lua",60],[79,"lua/lib/batch.lua",77],[86,"lua/lib/batch.lua",85],[89,"lua/lib/batch.lua",90],[99,"lua/lib/batch.lua",101],[116,"lua/lib/ring.lua",4],[117,"lua/lib/ring.lua",6],[125,"lua/lib/ring.lua",16],[131,"lua/lib/ring.lua",23],[132,"lua/lib/ring.lua",25],[133,"lua/lib/ring.lua",28],[137,"lua/lib/ring.lua",34],[144,"lua/lib/ring.lua",42],[150,"lua/lib/ready.lua",8],[151,"lua/lib/ready.lua",10],[152,"lua/lib/ready.lua",13],[166,"lua/lib/ready.lua",28],[171,"lua/lib/ready.lua",34],[174,"lua/lib/ready.lua",38],[186,"lua/lib/ready.lua",51],[189,"lua/lib/ready.lua",55],[195,"lua/lib/ready.lua",66],[198,"lua/lib/ready.lua",70],[205,"lua/lib/ready.lua",79],[206,"lua/lib/ready.lua",82],[207,"lua/lib/delayed.lua",3],[208,"lua/lib/delayed.lua",5],[212,"lua/lib/delayed.lua",11],[215,"lua/lib/delayed.lua",15],[219,"lua/lib/delayed.lua",20],[223,"lua/lib/delayed.lua",26],[230,"lua/lib/delayed.lua",35],[237,"lua/lib/idem.lua",6],[238,"lua/lib/idem.lua",8],[239,"lua/lib/idem.lua",10],[245,"lua/batch/create.lua",28],[249,"lua/batch/create.lua",33],[260,"lua/batch/create.lua",45],[268,"lua/batch/create.lua",54],[270,"lua/batch/create.lua",57],[273,"lua/batch/create.lua",61]],
 });
 
 /** Reads a batch for its owner, within his limit on such reads: who it belongs to, the limit and the state in one step. See lua/batch/read.lua. */
@@ -828,6 +831,7 @@ local states = tonumber(ARGV[4])
 local now_ms = tonumber(ARGV[5]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
 local root = string.sub(meta, 1, -2)
 local call = redis.call
+call('EXISTS', meta, root .. '?')
 local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
@@ -861,7 +865,7 @@ local text = states == 1 and call('GET', key .. ':s') or ''
 local granted, left, next_ms = quota_take(key .. ':quota:status', limit, now_ms)
 if granted == 0 then return { 1, left, next_ms, {}, '' } end
 return { 2, left, next_ms, fields, text }`,
-  map: [[1,"lua/batch/read.lua",1],[2,"lua/batch/read.lua",4],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",6],[13,"lua/lib/quota.lua",3],[14,"lua/lib/quota.lua",6],[25,"lua/lib/quota.lua",19],[36,"lua/batch/read.lua",15]],
+  map: [[1,"lua/batch/read.lua",1],[2,"lua/batch/read.lua",4],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/lib/quota.lua",3],[15,"lua/lib/quota.lua",6],[26,"lua/lib/quota.lua",19],[37,"lua/batch/read.lua",15]],
 });
 
 /** Lets a held batch end: at once where nothing is left to finish. On a batch that is not held it changes nothing. See lua/batch/release.lua. */
@@ -878,6 +882,7 @@ local keep_ms = tonumber(ARGV[3])
 local now_ms = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
 local root = string.sub(meta, 1, -2)
 local call = redis.call
+call('EXISTS', meta, root .. '?')
 local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
@@ -984,7 +989,7 @@ if b.h then
   batch_save(now_ms)
 end
 return 1`,
-  map: [[1,"lua/batch/release.lua",1],[2,"lua/batch/release.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",6],[12,"lua/lib/batch.lua",8],[13,"lua/lib/batch.lua",10],[29,"lua/lib/batch.lua",28],[34,"lua/lib/batch.lua",34],[35,"lua/lib/batch.lua",36],[36,"lua/lib/batch.lua",39],[48,"lua/lib/batch.lua",52],[49,"lua/lib/batch.lua",54],[53,"lua/lib/batch.lua",60],[68,"lua/lib/batch.lua",77],[75,"lua/lib/batch.lua",85],[78,"lua/lib/batch.lua",90],[88,"lua/lib/batch.lua",101],[105,"lua/batch/release.lua",13]],
+  map: [[1,"lua/batch/release.lua",1],[2,"lua/batch/release.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",8],[14,"lua/lib/batch.lua",10],[30,"lua/lib/batch.lua",28],[35,"lua/lib/batch.lua",34],[36,"lua/lib/batch.lua",36],[37,"lua/lib/batch.lua",39],[49,"lua/lib/batch.lua",52],[50,"lua/lib/batch.lua",54],[54,"lua/lib/batch.lua",60],[69,"lua/lib/batch.lua",77],[76,"lua/lib/batch.lua",85],[79,"lua/lib/batch.lua",90],[89,"lua/lib/batch.lua",101],[106,"lua/batch/release.lua",13]],
 });
 
 /** Claims an idempotency key for work on a resource that exists, or tells what it was claimed for. See lua/idem/begin.lua. */
@@ -999,6 +1004,7 @@ local idem_key = ARGV[1]
 local idem_print = ARGV[2]
 local root = string.sub(meta, 1, -2)
 local call = redis.call
+call('EXISTS', meta, root .. '?')
 local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
@@ -1008,7 +1014,7 @@ if record[1] then return { record[1], record[2] or '', record[3] or '', 1 } end
 call('HSET', key, 'f', idem_print)
 call('PEXPIRE', key, 86400000)
 return { idem_print, '', '', 0 }`,
-  map: [[1,"lua/idem/begin.lua",1],[2,"lua/idem/begin.lua",6],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",6],[10,"lua/idem/begin.lua",13]],
+  map: [[1,"lua/idem/begin.lua",1],[2,"lua/idem/begin.lua",6],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/idem/begin.lua",13]],
 });
 
 /** Keeps the answer of work that was claimed by idem/begin; the first one stays. See lua/idem/finish.lua. */
@@ -1024,6 +1030,7 @@ local idem_print = ARGV[2]
 local answer = ARGV[3]
 local root = string.sub(meta, 1, -2)
 local call = redis.call
+call('EXISTS', meta, root .. '?')
 local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
@@ -1032,7 +1039,7 @@ call('HSETNX', key, 'f', idem_print)
 call('HSETNX', key, 'r', answer)
 call('PEXPIRE', key, 86400000)
 return 1`,
-  map: [[1,"lua/idem/finish.lua",1],[2,"lua/idem/finish.lua",3],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",6],[11,"lua/idem/finish.lua",11]],
+  map: [[1,"lua/idem/finish.lua",1],[2,"lua/idem/finish.lua",3],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/idem/finish.lua",11]],
 });
 
 /** Says that a process is alive and answers with all that are, by this shard's clock. See lua/member/beat.lua. */
@@ -1073,20 +1080,23 @@ return live`,
 });
 
 /** Takes up to `budget` tasks that may run now and puts them in flight for `holder`. See lua/partition/claim.lua. */
-export const partitionClaim = script<{ meta: string }, { holder: string; call_no: number; budget: number; grace_ms: number; now_ms?: number | '' | undefined }, [number, number, number, unknown[]]>({
+export const partitionClaim = script<{ meta: string }, { holder: string; call_no: number; budget: number; room: number; grace_ms: number; now_ms?: number | '' | undefined; limits: readonly RestValue[] }, [number, number, number, string[], unknown[]]>({
   name: 'partition/claim',
   keys: ["meta"],
-  args: [["holder","string"],["call_no","int"],["budget","int"],["grace_ms","int"],["now_ms","now"]],
-  rest: null,
+  args: [["holder","string"],["call_no","int"],["budget","int"],["room","int"],["grace_ms","int"],["now_ms","now"]],
+  rest: "limits",
   lua: `#!lua flags=allow-oom
 local meta = KEYS[1]
-local holder = ARGV[1]
-local call_no = tonumber(ARGV[2])
-local budget = tonumber(ARGV[3])
-local grace_ms = tonumber(ARGV[4])
-local now_ms = tonumber(ARGV[5]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local grace_ms = tonumber(table.remove(ARGV))
+local room = tonumber(table.remove(ARGV))
+local budget = tonumber(table.remove(ARGV))
+local call_no = tonumber(table.remove(ARGV))
+local holder = table.remove(ARGV)
+local limits = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
+call('EXISTS', meta, root .. '?')
 local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
@@ -1304,6 +1314,55 @@ local function ring_bell()
     call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
   end
 end
+local UNPARK_MAX = 200
+local parked_new, parked_gone, origins_gone = {}, {}, {}
+local function park(cls, account, origin)
+  local key = root .. 'parked:' .. origin
+  parked_new[key] = parked_new[key] or { origin = origin, flows = {} }
+  local flows = parked_new[key].flows
+  flows[#flows + 1] = cls .. ':' .. account
+end
+local function unpark(origin)
+  local key = root .. 'parked:' .. origin
+  local flows = call('SRANDMEMBER', key, UNPARK_MAX)
+  for _, flow in ipairs(flows) do
+    local cls, account = string.match(flow, '^(%a):(%w+)$')
+    local ring = ring_read(root .. 'ready:' .. cls .. ':' .. account, 48)
+    if ring_left(ring) == 0 and ring.whole then ring_put(ring_read(root .. 'ready:' .. cls, 48), account) end
+    ring_put(ring, origin)
+  end
+  if #flows > 0 then parked_gone[#parked_gone + 1] = { key, flows } end
+  if #flows < UNPARK_MAX then origins_gone[#origins_gone + 1] = origin end
+end
+local function unpark_all(list, at)
+  local count = tonumber(list[at])
+  for i = 1, count do
+    if list[at + i] == '*' then
+      for _, origin in ipairs(call('SRANDMEMBER', root .. 'parked', UNPARK_MAX)) do unpark(origin) end
+    else
+      unpark(list[at + i])
+    end
+  end
+  return at + count + 1
+end
+local function parked_touch()
+  local list = { root .. 'parked' }
+  for key in pairs(parked_new) do list[#list + 1] = key end
+  touch(list)
+end
+local function parked_write()
+  for _, pair in ipairs(parked_gone) do
+    call('SREM', pair[1], unpack(pair[2], 1, #pair[2]))
+  end
+  if #origins_gone > 0 then call('SREM', root .. 'parked', unpack(origins_gone, 1, #origins_gone)) end
+  local origins = {}
+  for key, new in pairs(parked_new) do
+    call('SADD', key, unpack(new.flows, 1, #new.flows))
+    origins[#origins + 1] = new.origin
+  end
+  if #origins > 0 then call('SADD', root .. 'parked', unpack(origins, 1, #origins)) end
+  return origins
+end
 local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND = 48, 96, 16, 250
 local visits = 0
 local expanded = false
@@ -1335,7 +1394,11 @@ local function replay()
   end
   return true
 end
-if replay() then return { now_ms, 1, 0, runs } end
+if replay() then return { now_ms, 1, 0, {}, runs } end
+local rooms = {}
+local rooms_at = unpark_all(limits, 1)
+for i = 1, tonumber(limits[rooms_at]) do rooms[limits[rooms_at + i * 2 - 1]] = tonumber(limits[rooms_at + i * 2]) end
+local function room_of(origin) return rooms[origin] or room end
 local function start(b, base, from, to, entry, flow, byte)
   local ref = { attempt = entry.attempts + 1, recoveries = entry.recoveries }
   local member = member_of(b.core, from, to, ref.attempt, ref.recoveries, entry.timeout_s, flow)
@@ -1349,10 +1412,10 @@ local function start(b, base, from, to, entry, flow, byte)
   add_run(b, ref, member, base, from, to, entry.due_ms)
   return to - from + 1
 end
-local function take_range(b, entry, chunk, flow)
+local function take_range(b, entry, chunk, most, flow)
   local base, segment_end = segment_bounds(b, entry.from)
   local to = math.min(entry.to, entry.from + chunk - 1)
-  to = math.min(entry.to, segment_end, base + math.ceil((to - base + 1) / PAGE_TASKS) * PAGE_TASKS - 1)
+  to = math.min(entry.to, entry.from + most - 1, segment_end, base + math.ceil((to - base + 1) / PAGE_TASKS) * PAGE_TASKS - 1)
   local states = call('GETRANGE', b.key .. ':s', entry.from, to)
   if #states < to - entry.from + 1 then return redis.error_reply('TRYAGAIN a part of this batch is not here') end
   local started, at = 0, 1
@@ -1403,7 +1466,7 @@ local function visit_flow(cls, account, origin, chunk)
       if origin == '*' then
         left_from = expand(b, entry)
       else
-        started, left_from = take_range(b, entry, chunk, flow)
+        started, left_from = take_range(b, entry, chunk, math.max(1, room_of(origin)), flow)
         if type(started) == 'table' then return started end
         if left_from > entry.to then left_from = nil end
       end
@@ -1420,9 +1483,14 @@ local function visit_account(cls, account, chunk)
   local flows = ring_read(root .. 'ready:' .. cls .. ':' .. account, WINDOW)
   local origin = ring_take(flows)
   if not origin then return 0, flows end
+  if origin ~= '*' and room_of(origin) <= 0 then
+    park(cls, account, origin)
+    return 0, flows
+  end
   local share = math.max(8, math.ceil(chunk / math.min(8, ring_left(flows) + 1)))
   local started, ring = visit_flow(cls, account, origin, share)
   if type(started) == 'table' then return started end
+  rooms[origin] = room_of(origin) - started
   if ring_left(ring) > 0 or not ring.whole then ring_put(flows, origin) end
   return started, flows
 end
@@ -1457,12 +1525,14 @@ for round = 1, 2 do
 end
 batch_touch()
 queue_touch()
+parked_touch()
 local written = { root .. 'active:' .. holder, root .. 'claims', root .. 'holders', meta }
 for _, s in ipairs(starts) do written[#written + 1] = s[1] end
 touch(written)
 rings_put()
 queue_write()
 rings_trim()
+local parked = parked_write()
 for i = 1, #active, 1000 do call('ZADD', written[1], unpack(active, i, math.min(i + 999, #active))) end
 for _, s in ipairs(starts) do call('SETRANGE', s[1], s[2], s[3]) end
 for _, b in ipairs(batches_loaded) do
@@ -1476,8 +1546,8 @@ if #runs > 0 then
   call('HSET', written[2], holder, string.format('%.0f ', call_no) .. table.concat(saved, ' '))
   call('HSETNX', written[3], holder, now_ms)
 end
-return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded) and 1 or 0, delays_first() or 0, runs }`,
-  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",6],[13,"lua/lib/batch.lua",8],[14,"lua/lib/batch.lua",10],[30,"lua/lib/batch.lua",28],[35,"lua/lib/batch.lua",34],[36,"lua/lib/batch.lua",36],[37,"lua/lib/batch.lua",39],[49,"lua/lib/batch.lua",52],[50,"lua/lib/batch.lua",54],[54,"lua/lib/batch.lua",60],[69,"lua/lib/batch.lua",77],[76,"lua/lib/batch.lua",85],[79,"lua/lib/batch.lua",90],[89,"lua/lib/batch.lua",101],[106,"lua/lib/ring.lua",4],[107,"lua/lib/ring.lua",6],[115,"lua/lib/ring.lua",16],[121,"lua/lib/ring.lua",23],[122,"lua/lib/ring.lua",25],[123,"lua/lib/ring.lua",28],[127,"lua/lib/ring.lua",34],[134,"lua/lib/ring.lua",42],[140,"lua/lib/ready.lua",8],[141,"lua/lib/ready.lua",10],[142,"lua/lib/ready.lua",13],[156,"lua/lib/ready.lua",28],[161,"lua/lib/ready.lua",34],[164,"lua/lib/ready.lua",38],[176,"lua/lib/ready.lua",51],[179,"lua/lib/ready.lua",55],[185,"lua/lib/ready.lua",66],[188,"lua/lib/ready.lua",70],[195,"lua/lib/ready.lua",79],[196,"lua/lib/ready.lua",82],[197,"lua/lib/delayed.lua",3],[198,"lua/lib/delayed.lua",5],[202,"lua/lib/delayed.lua",11],[205,"lua/lib/delayed.lua",15],[209,"lua/lib/delayed.lua",20],[213,"lua/lib/delayed.lua",26],[220,"lua/lib/delayed.lua",35],[227,"lua/partition/claim.lua",20],[231,"lua/partition/claim.lua",26],[238,"lua/partition/claim.lua",34],[242,"lua/partition/claim.lua",39],[258,"lua/partition/claim.lua",56],[259,"lua/partition/claim.lua",59],[272,"lua/partition/claim.lua",74],[275,"lua/partition/claim.lua",78],[293,"lua/partition/claim.lua",98],[310,"lua/partition/claim.lua",116],[339,"lua/partition/claim.lua",146],[349,"lua/partition/claim.lua",157],[364,"lua/partition/claim.lua",175],[378,"lua/partition/claim.lua",190],[383,"lua/partition/claim.lua",196]],
+return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded) and 1 or 0, delays_first() or 0, parked, runs }`,
+  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",15],[4,"lua/partition/claim.lua",14],[5,"lua/partition/claim.lua",13],[6,"lua/partition/claim.lua",12],[7,"lua/partition/claim.lua",11],[8,"lua/partition/claim.lua",10],[9,"lua/partition/claim.lua",16],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/root.lua",11],[16,"lua/lib/batch.lua",8],[17,"lua/lib/batch.lua",10],[33,"lua/lib/batch.lua",28],[38,"lua/lib/batch.lua",34],[39,"lua/lib/batch.lua",36],[40,"lua/lib/batch.lua",39],[52,"lua/lib/batch.lua",52],[53,"lua/lib/batch.lua",54],[57,"lua/lib/batch.lua",60],[72,"lua/lib/batch.lua",77],[79,"lua/lib/batch.lua",85],[82,"lua/lib/batch.lua",90],[92,"lua/lib/batch.lua",101],[109,"lua/lib/ring.lua",4],[110,"lua/lib/ring.lua",6],[118,"lua/lib/ring.lua",16],[124,"lua/lib/ring.lua",23],[125,"lua/lib/ring.lua",25],[126,"lua/lib/ring.lua",28],[130,"lua/lib/ring.lua",34],[137,"lua/lib/ring.lua",42],[143,"lua/lib/ready.lua",8],[144,"lua/lib/ready.lua",10],[145,"lua/lib/ready.lua",13],[159,"lua/lib/ready.lua",28],[164,"lua/lib/ready.lua",34],[167,"lua/lib/ready.lua",38],[179,"lua/lib/ready.lua",51],[182,"lua/lib/ready.lua",55],[188,"lua/lib/ready.lua",66],[191,"lua/lib/ready.lua",70],[198,"lua/lib/ready.lua",79],[199,"lua/lib/ready.lua",82],[200,"lua/lib/delayed.lua",3],[201,"lua/lib/delayed.lua",5],[205,"lua/lib/delayed.lua",11],[208,"lua/lib/delayed.lua",15],[212,"lua/lib/delayed.lua",20],[216,"lua/lib/delayed.lua",26],[223,"lua/lib/delayed.lua",35],[230,"lua/lib/parked.lua",5],[232,"lua/lib/parked.lua",8],[238,"lua/lib/parked.lua",16],[250,"lua/lib/parked.lua",30],[261,"lua/lib/parked.lua",42],[266,"lua/lib/parked.lua",49],[279,"lua/partition/claim.lua",23],[283,"lua/partition/claim.lua",29],[290,"lua/partition/claim.lua",37],[294,"lua/partition/claim.lua",42],[310,"lua/partition/claim.lua",59],[311,"lua/partition/claim.lua",61],[315,"lua/partition/claim.lua",67],[328,"lua/partition/claim.lua",82],[331,"lua/partition/claim.lua",86],[349,"lua/partition/claim.lua",106],[366,"lua/partition/claim.lua",124],[395,"lua/partition/claim.lua",154],[410,"lua/partition/claim.lua",170],[425,"lua/partition/claim.lua",188],[439,"lua/partition/claim.lua",203],[445,"lua/partition/claim.lua",210]],
 });
 
 /** What waits in a partition, for the operator's gauges. Counts are exact; the oldest is looked for at the heads of the See lua/partition/look.lua. */
@@ -1491,6 +1561,7 @@ local meta = KEYS[1]
 local now_ms = tonumber(ARGV[1]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
 local root = string.sub(meta, 1, -2)
 local call = redis.call
+call('EXISTS', meta, root .. '?')
 local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
@@ -1509,7 +1580,7 @@ for i, cls in ipairs({ 'f', 'r', 'n' }) do
   end
 end
 return { counts[1], counts[2], counts[3], call('ZCARD', root .. 'delayed'), now_ms - oldest_ms }`,
-  map: [[1,"lua/partition/look.lua",1],[2,"lua/partition/look.lua",5],[4,"lua/lib/root.lua",2],[6,"lua/lib/root.lua",6],[9,"lua/partition/look.lua",11]],
+  map: [[1,"lua/partition/look.lua",1],[2,"lua/partition/look.lua",5],[4,"lua/lib/root.lua",2],[6,"lua/lib/root.lua",8],[7,"lua/lib/root.lua",11],[10,"lua/partition/look.lua",11]],
 });
 
 /** Counts outcomes of attempts, each once: only of tasks that are still in flight under the name that this holder has. See lua/partition/settle.lua. */
@@ -1527,6 +1598,7 @@ local holder = table.remove(ARGV)
 local parts = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
+call('EXISTS', meta, root .. '?')
 local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
@@ -1862,7 +1934,7 @@ end
 batch_save(now_ms)
 queue_write()
 return { now_ms, delays_first() or 0, flags }`,
-  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",10],[3,"lua/partition/settle.lua",14],[4,"lua/partition/settle.lua",13],[5,"lua/partition/settle.lua",12],[6,"lua/partition/settle.lua",11],[7,"lua/partition/settle.lua",15],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",6],[13,"lua/lib/batch.lua",8],[14,"lua/lib/batch.lua",10],[30,"lua/lib/batch.lua",28],[35,"lua/lib/batch.lua",34],[36,"lua/lib/batch.lua",36],[37,"lua/lib/batch.lua",39],[49,"lua/lib/batch.lua",52],[50,"lua/lib/batch.lua",54],[54,"lua/lib/batch.lua",60],[69,"lua/lib/batch.lua",77],[76,"lua/lib/batch.lua",85],[79,"lua/lib/batch.lua",90],[89,"lua/lib/batch.lua",101],[106,"lua/lib/ring.lua",4],[107,"lua/lib/ring.lua",6],[115,"lua/lib/ring.lua",16],[121,"lua/lib/ring.lua",23],[122,"lua/lib/ring.lua",25],[123,"lua/lib/ring.lua",28],[127,"lua/lib/ring.lua",34],[134,"lua/lib/ring.lua",42],[140,"lua/lib/ready.lua",8],[141,"lua/lib/ready.lua",10],[142,"lua/lib/ready.lua",13],[156,"lua/lib/ready.lua",28],[161,"lua/lib/ready.lua",34],[164,"lua/lib/ready.lua",38],[176,"lua/lib/ready.lua",51],[179,"lua/lib/ready.lua",55],[185,"lua/lib/ready.lua",66],[188,"lua/lib/ready.lua",70],[195,"lua/lib/ready.lua",79],[196,"lua/lib/ready.lua",82],[197,"lua/lib/delayed.lua",3],[198,"lua/lib/delayed.lua",5],[202,"lua/lib/delayed.lua",11],[205,"lua/lib/delayed.lua",15],[209,"lua/lib/delayed.lua",20],[213,"lua/lib/delayed.lua",26],[220,"lua/lib/delayed.lua",35],[227,"lua/lib/results.lua",3],[236,"lua/lib/results.lua",13],[237,"lua/lib/results.lua",15],[238,"lua/partition/settle.lua",22],[240,"lua/partition/settle.lua",26],[257,"lua/partition/settle.lua",45],[270,"lua/partition/settle.lua",60],[278,"lua/partition/settle.lua",69],[284,"lua/partition/settle.lua",76],[290,"lua/partition/settle.lua",83],[298,"lua/partition/settle.lua",92],[324,"lua/partition/settle.lua",119],[331,"lua/partition/settle.lua",127],[337,"lua/partition/settle.lua",134]],
+  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",10],[3,"lua/partition/settle.lua",14],[4,"lua/partition/settle.lua",13],[5,"lua/partition/settle.lua",12],[6,"lua/partition/settle.lua",11],[7,"lua/partition/settle.lua",15],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/lib/batch.lua",8],[15,"lua/lib/batch.lua",10],[31,"lua/lib/batch.lua",28],[36,"lua/lib/batch.lua",34],[37,"lua/lib/batch.lua",36],[38,"lua/lib/batch.lua",39],[50,"lua/lib/batch.lua",52],[51,"lua/lib/batch.lua",54],[55,"lua/lib/batch.lua",60],[70,"lua/lib/batch.lua",77],[77,"lua/lib/batch.lua",85],[80,"lua/lib/batch.lua",90],[90,"lua/lib/batch.lua",101],[107,"lua/lib/ring.lua",4],[108,"lua/lib/ring.lua",6],[116,"lua/lib/ring.lua",16],[122,"lua/lib/ring.lua",23],[123,"lua/lib/ring.lua",25],[124,"lua/lib/ring.lua",28],[128,"lua/lib/ring.lua",34],[135,"lua/lib/ring.lua",42],[141,"lua/lib/ready.lua",8],[142,"lua/lib/ready.lua",10],[143,"lua/lib/ready.lua",13],[157,"lua/lib/ready.lua",28],[162,"lua/lib/ready.lua",34],[165,"lua/lib/ready.lua",38],[177,"lua/lib/ready.lua",51],[180,"lua/lib/ready.lua",55],[186,"lua/lib/ready.lua",66],[189,"lua/lib/ready.lua",70],[196,"lua/lib/ready.lua",79],[197,"lua/lib/ready.lua",82],[198,"lua/lib/delayed.lua",3],[199,"lua/lib/delayed.lua",5],[203,"lua/lib/delayed.lua",11],[206,"lua/lib/delayed.lua",15],[210,"lua/lib/delayed.lua",20],[214,"lua/lib/delayed.lua",26],[221,"lua/lib/delayed.lua",35],[228,"lua/lib/results.lua",3],[237,"lua/lib/results.lua",13],[238,"lua/lib/results.lua",15],[239,"lua/partition/settle.lua",22],[241,"lua/partition/settle.lua",26],[258,"lua/partition/settle.lua",45],[271,"lua/partition/settle.lua",60],[279,"lua/partition/settle.lua",69],[285,"lua/partition/settle.lua",76],[291,"lua/partition/settle.lua",83],[299,"lua/partition/settle.lua",92],[325,"lua/partition/settle.lua",119],[332,"lua/partition/settle.lua",127],[338,"lua/partition/settle.lua",134]],
 });
 
 /** What time brings to a partition: work becomes due, batches expire or are deleted, silent holders lose their work. See lua/partition/tick.lua. */
@@ -1882,6 +1954,7 @@ local recoveries_max = tonumber(ARGV[6])
 local now_ms = tonumber(ARGV[7]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
 local root = string.sub(meta, 1, -2)
 local call = redis.call
+call('EXISTS', meta, root .. '?')
 local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
@@ -2227,7 +2300,7 @@ for _, core in ipairs(ended) do
   elseif b.s == 'pending' or b.s == 'processing' then
     batch_stop(b, 'expired', now_ms, keep_ms)
     expired = expired + 1
-  elseif segments_left > 0 and b.r == 0 then
+  elseif segments_left > 0 and b.r == 0 and not b.deadline then -- one that ended just now stays its time
     purge(b)
   end
 end
@@ -2279,7 +2352,7 @@ for _, p in ipairs(purged) do
 end
 queue_write()
 return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready }`,
-  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",6],[15,"lua/lib/batch.lua",8],[16,"lua/lib/batch.lua",10],[32,"lua/lib/batch.lua",28],[37,"lua/lib/batch.lua",34],[38,"lua/lib/batch.lua",36],[39,"lua/lib/batch.lua",39],[51,"lua/lib/batch.lua",52],[52,"lua/lib/batch.lua",54],[56,"lua/lib/batch.lua",60],[71,"lua/lib/batch.lua",77],[78,"lua/lib/batch.lua",85],[81,"lua/lib/batch.lua",90],[91,"lua/lib/batch.lua",101],[108,"lua/lib/ring.lua",4],[109,"lua/lib/ring.lua",6],[117,"lua/lib/ring.lua",16],[123,"lua/lib/ring.lua",23],[124,"lua/lib/ring.lua",25],[125,"lua/lib/ring.lua",28],[129,"lua/lib/ring.lua",34],[136,"lua/lib/ring.lua",42],[142,"lua/lib/ready.lua",8],[143,"lua/lib/ready.lua",10],[144,"lua/lib/ready.lua",13],[158,"lua/lib/ready.lua",28],[163,"lua/lib/ready.lua",34],[166,"lua/lib/ready.lua",38],[178,"lua/lib/ready.lua",51],[181,"lua/lib/ready.lua",55],[187,"lua/lib/ready.lua",66],[190,"lua/lib/ready.lua",70],[197,"lua/lib/ready.lua",79],[198,"lua/lib/ready.lua",82],[199,"lua/lib/delayed.lua",3],[200,"lua/lib/delayed.lua",5],[204,"lua/lib/delayed.lua",11],[207,"lua/lib/delayed.lua",15],[211,"lua/lib/delayed.lua",20],[215,"lua/lib/delayed.lua",26],[222,"lua/lib/delayed.lua",35],[229,"lua/lib/results.lua",3],[238,"lua/lib/results.lua",13],[239,"lua/lib/results.lua",15],[240,"lua/partition/tick.lua",22],[243,"lua/partition/tick.lua",27],[249,"lua/partition/tick.lua",35],[254,"lua/partition/tick.lua",41],[271,"lua/partition/tick.lua",60],[273,"lua/partition/tick.lua",63],[287,"lua/partition/tick.lua",79],[311,"lua/partition/tick.lua",104],[329,"lua/partition/tick.lua",124],[335,"lua/partition/tick.lua",132],[348,"lua/partition/tick.lua",146],[362,"lua/partition/tick.lua",162],[369,"lua/partition/tick.lua",170],[371,"lua/partition/tick.lua",173],[374,"lua/partition/tick.lua",177]],
+  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/root.lua",11],[16,"lua/lib/batch.lua",8],[17,"lua/lib/batch.lua",10],[33,"lua/lib/batch.lua",28],[38,"lua/lib/batch.lua",34],[39,"lua/lib/batch.lua",36],[40,"lua/lib/batch.lua",39],[52,"lua/lib/batch.lua",52],[53,"lua/lib/batch.lua",54],[57,"lua/lib/batch.lua",60],[72,"lua/lib/batch.lua",77],[79,"lua/lib/batch.lua",85],[82,"lua/lib/batch.lua",90],[92,"lua/lib/batch.lua",101],[109,"lua/lib/ring.lua",4],[110,"lua/lib/ring.lua",6],[118,"lua/lib/ring.lua",16],[124,"lua/lib/ring.lua",23],[125,"lua/lib/ring.lua",25],[126,"lua/lib/ring.lua",28],[130,"lua/lib/ring.lua",34],[137,"lua/lib/ring.lua",42],[143,"lua/lib/ready.lua",8],[144,"lua/lib/ready.lua",10],[145,"lua/lib/ready.lua",13],[159,"lua/lib/ready.lua",28],[164,"lua/lib/ready.lua",34],[167,"lua/lib/ready.lua",38],[179,"lua/lib/ready.lua",51],[182,"lua/lib/ready.lua",55],[188,"lua/lib/ready.lua",66],[191,"lua/lib/ready.lua",70],[198,"lua/lib/ready.lua",79],[199,"lua/lib/ready.lua",82],[200,"lua/lib/delayed.lua",3],[201,"lua/lib/delayed.lua",5],[205,"lua/lib/delayed.lua",11],[208,"lua/lib/delayed.lua",15],[212,"lua/lib/delayed.lua",20],[216,"lua/lib/delayed.lua",26],[223,"lua/lib/delayed.lua",35],[230,"lua/lib/results.lua",3],[239,"lua/lib/results.lua",13],[240,"lua/lib/results.lua",15],[241,"lua/partition/tick.lua",22],[244,"lua/partition/tick.lua",27],[250,"lua/partition/tick.lua",35],[255,"lua/partition/tick.lua",41],[272,"lua/partition/tick.lua",60],[274,"lua/partition/tick.lua",63],[288,"lua/partition/tick.lua",79],[312,"lua/partition/tick.lua",104],[330,"lua/partition/tick.lua",124],[336,"lua/partition/tick.lua",132],[349,"lua/partition/tick.lua",146],[363,"lua/partition/tick.lua",162],[370,"lua/partition/tick.lua",170],[372,"lua/partition/tick.lua",173],[375,"lua/partition/tick.lua",177]],
 });
 
 /** Takes one request from an API limit: an exact sliding minute, shared by all processes. See lua/quota/take.lua. */
@@ -2411,6 +2484,7 @@ local tray_keep_ms = tonumber(ARGV[5])
 local now_ms = tonumber(ARGV[6]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
 local root = string.sub(meta, 1, -2)
 local call = redis.call
+call('EXISTS', meta, root .. '?')
 local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
@@ -2520,7 +2594,7 @@ touch({ b.key .. ':s' })
 call('SETRANGE', b.key .. ':s', index, 'x')
 batch_save(now_ms)
 return 'cancelled'`,
-  map: [[1,"lua/task/cancel.lua",1],[2,"lua/task/cancel.lua",4],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",6],[14,"lua/lib/batch.lua",8],[15,"lua/lib/batch.lua",10],[31,"lua/lib/batch.lua",28],[36,"lua/lib/batch.lua",34],[37,"lua/lib/batch.lua",36],[38,"lua/lib/batch.lua",39],[50,"lua/lib/batch.lua",52],[51,"lua/lib/batch.lua",54],[55,"lua/lib/batch.lua",60],[70,"lua/lib/batch.lua",77],[77,"lua/lib/batch.lua",85],[80,"lua/lib/batch.lua",90],[90,"lua/lib/batch.lua",101],[107,"lua/task/cancel.lua",15],[113,"lua/task/cancel.lua",22]],
+  map: [[1,"lua/task/cancel.lua",1],[2,"lua/task/cancel.lua",4],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",8],[16,"lua/lib/batch.lua",10],[32,"lua/lib/batch.lua",28],[37,"lua/lib/batch.lua",34],[38,"lua/lib/batch.lua",36],[39,"lua/lib/batch.lua",39],[51,"lua/lib/batch.lua",52],[52,"lua/lib/batch.lua",54],[56,"lua/lib/batch.lua",60],[71,"lua/lib/batch.lua",77],[78,"lua/lib/batch.lua",85],[81,"lua/lib/batch.lua",90],[91,"lua/lib/batch.lua",101],[108,"lua/task/cancel.lua",15],[114,"lua/task/cancel.lua",22]],
 });
 
 /** Accepts single tasks: puts them into the account's open tray, or opens a new one. See lua/task/create.lua. */
@@ -2542,6 +2616,7 @@ local core = table.remove(ARGV)
 local parts = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
+call('EXISTS', meta, root .. '?')
 local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
@@ -2874,7 +2949,7 @@ queue_write()
 ring_bell()
 idem_write({ b.core, first, now_ms })
 return { b.core, first, now_ms }`,
-  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",15],[4,"lua/task/create.lua",14],[5,"lua/task/create.lua",13],[6,"lua/task/create.lua",12],[7,"lua/task/create.lua",11],[8,"lua/task/create.lua",10],[9,"lua/task/create.lua",9],[10,"lua/task/create.lua",8],[11,"lua/task/create.lua",16],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",6],[17,"lua/lib/batch.lua",8],[18,"lua/lib/batch.lua",10],[34,"lua/lib/batch.lua",28],[39,"lua/lib/batch.lua",34],[40,"lua/lib/batch.lua",36],[41,"lua/lib/batch.lua",39],[53,"lua/lib/batch.lua",52],[54,"lua/lib/batch.lua",54],[58,"lua/lib/batch.lua",60],[73,"lua/lib/batch.lua",77],[80,"lua/lib/batch.lua",85],[83,"lua/lib/batch.lua",90],[93,"lua/lib/batch.lua",101],[110,"lua/lib/ring.lua",4],[111,"lua/lib/ring.lua",6],[119,"lua/lib/ring.lua",16],[125,"lua/lib/ring.lua",23],[126,"lua/lib/ring.lua",25],[127,"lua/lib/ring.lua",28],[131,"lua/lib/ring.lua",34],[138,"lua/lib/ring.lua",42],[144,"lua/lib/ready.lua",8],[145,"lua/lib/ready.lua",10],[146,"lua/lib/ready.lua",13],[160,"lua/lib/ready.lua",28],[165,"lua/lib/ready.lua",34],[168,"lua/lib/ready.lua",38],[180,"lua/lib/ready.lua",51],[183,"lua/lib/ready.lua",55],[189,"lua/lib/ready.lua",66],[192,"lua/lib/ready.lua",70],[199,"lua/lib/ready.lua",79],[200,"lua/lib/ready.lua",82],[201,"lua/lib/delayed.lua",3],[202,"lua/lib/delayed.lua",5],[206,"lua/lib/delayed.lua",11],[209,"lua/lib/delayed.lua",15],[213,"lua/lib/delayed.lua",20],[217,"lua/lib/delayed.lua",26],[224,"lua/lib/delayed.lua",35],[231,"lua/lib/operation.lua",4],[232,"lua/lib/operation.lua",6],[235,"lua/lib/operation.lua",11],[241,"lua/lib/operation.lua",18],[246,"lua/lib/append.lua",6],[248,"lua/lib/append.lua",9],[254,"lua/lib/append.lua",17],[283,"lua/lib/append.lua",48],[291,"lua/lib/append.lua",57],[296,"lua/lib/append.lua",63],[304,"lua/lib/idem.lua",6],[305,"lua/lib/idem.lua",8],[306,"lua/lib/idem.lua",10],[312,"lua/task/create.lua",22],[315,"lua/task/create.lua",26],[325,"lua/task/create.lua",37],[329,"lua/task/create.lua",42],[332,"lua/task/create.lua",46]],
+  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",15],[4,"lua/task/create.lua",14],[5,"lua/task/create.lua",13],[6,"lua/task/create.lua",12],[7,"lua/task/create.lua",11],[8,"lua/task/create.lua",10],[9,"lua/task/create.lua",9],[10,"lua/task/create.lua",8],[11,"lua/task/create.lua",16],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/root.lua",11],[18,"lua/lib/batch.lua",8],[19,"lua/lib/batch.lua",10],[35,"lua/lib/batch.lua",28],[40,"lua/lib/batch.lua",34],[41,"lua/lib/batch.lua",36],[42,"lua/lib/batch.lua",39],[54,"lua/lib/batch.lua",52],[55,"lua/lib/batch.lua",54],[59,"lua/lib/batch.lua",60],[74,"lua/lib/batch.lua",77],[81,"lua/lib/batch.lua",85],[84,"lua/lib/batch.lua",90],[94,"lua/lib/batch.lua",101],[111,"lua/lib/ring.lua",4],[112,"lua/lib/ring.lua",6],[120,"lua/lib/ring.lua",16],[126,"lua/lib/ring.lua",23],[127,"lua/lib/ring.lua",25],[128,"lua/lib/ring.lua",28],[132,"lua/lib/ring.lua",34],[139,"lua/lib/ring.lua",42],[145,"lua/lib/ready.lua",8],[146,"lua/lib/ready.lua",10],[147,"lua/lib/ready.lua",13],[161,"lua/lib/ready.lua",28],[166,"lua/lib/ready.lua",34],[169,"lua/lib/ready.lua",38],[181,"lua/lib/ready.lua",51],[184,"lua/lib/ready.lua",55],[190,"lua/lib/ready.lua",66],[193,"lua/lib/ready.lua",70],[200,"lua/lib/ready.lua",79],[201,"lua/lib/ready.lua",82],[202,"lua/lib/delayed.lua",3],[203,"lua/lib/delayed.lua",5],[207,"lua/lib/delayed.lua",11],[210,"lua/lib/delayed.lua",15],[214,"lua/lib/delayed.lua",20],[218,"lua/lib/delayed.lua",26],[225,"lua/lib/delayed.lua",35],[232,"lua/lib/operation.lua",4],[233,"lua/lib/operation.lua",6],[236,"lua/lib/operation.lua",11],[242,"lua/lib/operation.lua",18],[247,"lua/lib/append.lua",6],[249,"lua/lib/append.lua",9],[255,"lua/lib/append.lua",17],[284,"lua/lib/append.lua",48],[292,"lua/lib/append.lua",57],[297,"lua/lib/append.lua",63],[305,"lua/lib/idem.lua",6],[306,"lua/lib/idem.lua",8],[307,"lua/lib/idem.lua",10],[313,"lua/task/create.lua",22],[316,"lua/task/create.lua",26],[326,"lua/task/create.lua",37],[330,"lua/task/create.lua",42],[333,"lua/task/create.lua",46]],
 });
 
 /** Runs a failed task of a tray or of an unfinished batch again, its attempts at zero. See lua/task/retry.lua. */
@@ -2893,6 +2968,7 @@ local timeout_s = tonumber(ARGV[5])
 local now_ms = tonumber(ARGV[6]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
 local root = string.sub(meta, 1, -2)
 local call = redis.call
+call('EXISTS', meta, root .. '?')
 local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
@@ -3141,7 +3217,7 @@ batch_save(now_ms)
 queue_write()
 ring_bell()
 return 'queued'`,
-  map: [[1,"lua/task/retry.lua",1],[2,"lua/task/retry.lua",3],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",6],[14,"lua/lib/batch.lua",8],[15,"lua/lib/batch.lua",10],[31,"lua/lib/batch.lua",28],[36,"lua/lib/batch.lua",34],[37,"lua/lib/batch.lua",36],[38,"lua/lib/batch.lua",39],[50,"lua/lib/batch.lua",52],[51,"lua/lib/batch.lua",54],[55,"lua/lib/batch.lua",60],[70,"lua/lib/batch.lua",77],[77,"lua/lib/batch.lua",85],[80,"lua/lib/batch.lua",90],[90,"lua/lib/batch.lua",101],[107,"lua/lib/ring.lua",4],[108,"lua/lib/ring.lua",6],[116,"lua/lib/ring.lua",16],[122,"lua/lib/ring.lua",23],[123,"lua/lib/ring.lua",25],[124,"lua/lib/ring.lua",28],[128,"lua/lib/ring.lua",34],[135,"lua/lib/ring.lua",42],[141,"lua/lib/ready.lua",8],[142,"lua/lib/ready.lua",10],[143,"lua/lib/ready.lua",13],[157,"lua/lib/ready.lua",28],[162,"lua/lib/ready.lua",34],[165,"lua/lib/ready.lua",38],[177,"lua/lib/ready.lua",51],[180,"lua/lib/ready.lua",55],[186,"lua/lib/ready.lua",66],[189,"lua/lib/ready.lua",70],[196,"lua/lib/ready.lua",79],[197,"lua/lib/ready.lua",82],[198,"lua/lib/delayed.lua",3],[199,"lua/lib/delayed.lua",5],[203,"lua/lib/delayed.lua",11],[206,"lua/lib/delayed.lua",15],[210,"lua/lib/delayed.lua",20],[214,"lua/lib/delayed.lua",26],[221,"lua/lib/delayed.lua",35],[228,"lua/lib/results.lua",3],[237,"lua/lib/results.lua",13],[238,"lua/lib/results.lua",15],[239,"lua/task/retry.lua",16],[242,"lua/task/retry.lua",20],[253,"lua/task/retry.lua",32]],
+  map: [[1,"lua/task/retry.lua",1],[2,"lua/task/retry.lua",3],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",8],[16,"lua/lib/batch.lua",10],[32,"lua/lib/batch.lua",28],[37,"lua/lib/batch.lua",34],[38,"lua/lib/batch.lua",36],[39,"lua/lib/batch.lua",39],[51,"lua/lib/batch.lua",52],[52,"lua/lib/batch.lua",54],[56,"lua/lib/batch.lua",60],[71,"lua/lib/batch.lua",77],[78,"lua/lib/batch.lua",85],[81,"lua/lib/batch.lua",90],[91,"lua/lib/batch.lua",101],[108,"lua/lib/ring.lua",4],[109,"lua/lib/ring.lua",6],[117,"lua/lib/ring.lua",16],[123,"lua/lib/ring.lua",23],[124,"lua/lib/ring.lua",25],[125,"lua/lib/ring.lua",28],[129,"lua/lib/ring.lua",34],[136,"lua/lib/ring.lua",42],[142,"lua/lib/ready.lua",8],[143,"lua/lib/ready.lua",10],[144,"lua/lib/ready.lua",13],[158,"lua/lib/ready.lua",28],[163,"lua/lib/ready.lua",34],[166,"lua/lib/ready.lua",38],[178,"lua/lib/ready.lua",51],[181,"lua/lib/ready.lua",55],[187,"lua/lib/ready.lua",66],[190,"lua/lib/ready.lua",70],[197,"lua/lib/ready.lua",79],[198,"lua/lib/ready.lua",82],[199,"lua/lib/delayed.lua",3],[200,"lua/lib/delayed.lua",5],[204,"lua/lib/delayed.lua",11],[207,"lua/lib/delayed.lua",15],[211,"lua/lib/delayed.lua",20],[215,"lua/lib/delayed.lua",26],[222,"lua/lib/delayed.lua",35],[229,"lua/lib/results.lua",3],[238,"lua/lib/results.lua",13],[239,"lua/lib/results.lua",15],[240,"lua/task/retry.lua",16],[243,"lua/task/retry.lua",20],[254,"lua/task/retry.lua",32]],
 });
 
 /** Every script, by its name. */

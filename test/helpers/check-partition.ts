@@ -255,13 +255,26 @@ function checkActive(dump: Dump, batches: Map<string, CheckedBatch>): void {
   }
 }
 
-/** An account is in a class's ring where its own ring has a flow; a flow is in that where its list has an entry. */
+/** An account is in a class's ring where its own ring has a flow; a flow with entries is in that, or parked with its origin. */
 function checkRings(dump: Dump): void {
+  const parked = new Set<string>();
+  const origins: string[] = [];
+  for (const [name, { items }] of dump) {
+    if (!name.startsWith('parked:')) continue;
+    const origin = name.slice('parked:'.length);
+    origins.push(origin);
+    for (const flow of items) {
+      assert.ok(dump.has(`f:${flow}:${origin}`), `${flow}:${origin} is parked and has nothing`);
+      parked.add(`${flow}:${origin}`);
+    }
+  }
+  assert.deepEqual([...list(dump, 'parked')].sort(), origins.sort(), 'origins with parked flows');
   for (const cls of CLASSES) {
     const filled = new Map<string, string[]>();
     for (const name of dump.keys()) {
       const [, account = '', origin = ''] = new RegExp(`^f:${cls}:(\\w+):([\\w*]+)$`).exec(name) ?? [];
-      if (account !== '') filled.set(account, [...(filled.get(account) ?? []), origin]);
+      if (account === '' || parked.has(name.slice(2))) continue;
+      filled.set(account, [...(filled.get(account) ?? []), origin]);
     }
     const accounts = list(dump, `ready:${cls}`);
     assert.deepEqual([...accounts].sort(), [...filled.keys()].sort(), `ring of accounts, class ${cls}`);

@@ -104,9 +104,9 @@ export class Rig {
   }
 
   /** An empty Redis at T0. */
-  async reset(): Promise<void> {
+  async reset(partitions = 4): Promise<void> {
     await this.redis.flushall();
-    await preparePartitions(this.redis, 4);
+    await preparePartitions(this.redis, partitions);
     this.redis.now_ms = T0;
     this.#call_no = 0;
   }
@@ -214,7 +214,12 @@ export class Rig {
     options: { call_no?: number; partition?: number } = {},
   ): Promise<{ more: boolean; tasks: Claimed[] }> {
     const { call_no = ++this.#call_no, partition = this.partition } = options;
-    const reply = await turn(this.redis, partition, { ...SETTINGS, holder }, { settlements: [], tick: false, claim: { call_no, budget } });
+    const reply = await turn(
+      this.redis,
+      partition,
+      { ...SETTINGS, holder },
+      { settlements: [], tick: false, claim: { call_no, budget, room: 1_000_000, unpark: [], rooms: [] } },
+    );
     if (reply.claimed === null || reply.claimed instanceof Error) throw reply.claimed ?? new Error('no answer');
     await this.check(partition);
     return reply.claimed;

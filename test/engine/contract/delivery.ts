@@ -145,6 +145,44 @@ export function delivery({ client, receiver }: Stage): void {
     assert.equal(receiver.to(path).length, 1);
   });
 
+  test('valid_until: what was not started by then is never called', async () => {
+    const path = freshPath();
+    const due_ms = Date.now() + 500;
+    const [execute_after, valid_until] = [due_ms, due_ms + 1].map((ms) => new Date(ms).toISOString());
+    const task = { target: receiver.at(path), execute_after, valid_until };
+    const { id } = await acme.create({ tasks: Array.from({ length: 200 }, () => task) });
+    await acme.batchWhen(id, ({ stats }) => stats.pending === 0);
+    const called = new Set(receiver.to(path).map((call) => call.id));
+    for (const { id: task_id, status, attempts, result } of (await acme.tasks(id, '?limit=200')).tasks) {
+      const seen = [status, attempts, result?.error?.code ?? null];
+      assert.deepEqual(seen, called.has(task_id) ? ['completed', 1, null] : ['failed', 0, 'expired']);
+    }
+  });
+
+  test('neighbours that differ in time-out, method and due time are each called once, in their time', async () => {
+    const path = freshPath();
+    const url = receiver.at(path);
+    const due_ms = Date.now() + 1_000;
+    const tasks = Array.from({ length: 1_200 }, (_, n) => ({
+      target: { url, method: n % 3 === 0 ? 'PUT' : 'POST' },
+      payload: n,
+      timeout: 10 + (n % 5),
+      ...(n % 4 === 0 ? { execute_after: new Date(due_ms + n).toISOString() } : {}),
+    }));
+    const { id } = await acme.create({ tasks });
+    await acme.ended(id, 'completed');
+    const calls = receiver.to(path);
+    assert.deepEqual(
+      calls.map(({ body }) => Number(body)).toSorted((a, b) => a - b),
+      tasks.map(({ payload }) => payload),
+    );
+    for (const { body, method, at_ms } of calls) {
+      const n = Number(body);
+      assert.equal(method, n % 3 === 0 ? 'PUT' : 'POST');
+      assert.ok(n % 4 > 0 || at_ms >= due_ms + n, `task ${n} came ${due_ms + n - at_ms} ms early`);
+    }
+  });
+
   test('an excerpt is the first 1,024 bytes of an answer that is text', async () => {
     const bodies = { long: 'é'.repeat(2_000), short: 'done', binary: Buffer.from([0, 1, 2, 255]), none: '' };
     const tasks = Object.values(bodies).map((body) => ({

@@ -92,6 +92,19 @@ describe('expiry', () => {
   });
 });
 
+describe('a batch whose last task is lost for good when its expiry has come', () => {
+  test('has failed, and is kept as every finished batch', async () => {
+    const core = await rig.create({ tasks: 1, expiration_ms: 9000 });
+    await rig.claim('h1', 1);
+    await passWith('h2', 8000);
+    rig.pass(1000);
+    const { deleted } = await rig.tick('h2', { recoveries_max: 1 });
+    assert.equal(deleted, 0);
+    assert.equal((await rig.batch(core)).status, 'failed');
+    assert.equal(await rig.redis.zscore(keys.deadlines(0), core), String(rig.now_ms + SETTINGS.keep_ms));
+  });
+});
+
 describe('silent holders', () => {
   test('one silent for longer than silence_ms loses its work, which runs again with its attempt counted', async () => {
     const core = await rig.create({ tasks: 20 });

@@ -1,0 +1,61 @@
+-- @include lib/ring
+-- Flows whose origin has no room (it is at its cap, or broken) are parked: out of the rings, so that no claim meets them,
+-- until a thread says that there is room again. `parked` is the set of their origins, `parked:<origin>` that of
+-- `<class>:<account>`. A flow is parked only while it has entries, and what is pushed onto it meanwhile leaves it parked.
+local UNPARK_MAX = 200
+local parked_new, parked_gone, origins_gone = {}, {}, {}
+
+local function park(cls, account, origin)
+  local key = root .. 'parked:' .. origin
+  parked_new[key] = parked_new[key] or { origin = origin, flows = {} }
+  local flows = parked_new[key].flows
+  flows[#flows + 1] = cls .. ':' .. account
+end
+
+-- Puts the flows of an origin back into the rings; at most UNPARK_MAX of them, the rest stay for the next call.
+local function unpark(origin)
+  local key = root .. 'parked:' .. origin
+  local flows = call('SRANDMEMBER', key, UNPARK_MAX)
+  for _, flow in ipairs(flows) do
+    local cls, account = string.match(flow, '^(%a):(%w+)$')
+    local ring = ring_read(root .. 'ready:' .. cls .. ':' .. account, 48)
+    if ring_left(ring) == 0 and ring.whole then ring_put(ring_read(root .. 'ready:' .. cls, 48), account) end
+    ring_put(ring, origin)
+  end
+  if #flows > 0 then parked_gone[#parked_gone + 1] = { key, flows } end
+  if #flows < UNPARK_MAX then origins_gone[#origins_gone + 1] = origin end
+end
+
+-- Reads `list` from `at`: count, then origins; `*` stands for all.
+local function unpark_all(list, at)
+  local count = tonumber(list[at])
+  for i = 1, count do
+    if list[at + i] == '*' then
+      for _, origin in ipairs(call('SRANDMEMBER', root .. 'parked', UNPARK_MAX)) do unpark(origin) end
+    else
+      unpark(list[at + i])
+    end
+  end
+  return at + count + 1
+end
+
+local function parked_touch()
+  local list = { root .. 'parked' }
+  for key in pairs(parked_new) do list[#list + 1] = key end
+  touch(list)
+end
+
+-- Returns the origins that were parked. What was let go comes first: a flow may be let go and parked in one call.
+local function parked_write()
+  for _, pair in ipairs(parked_gone) do
+    call('SREM', pair[1], unpack(pair[2], 1, #pair[2]))
+  end
+  if #origins_gone > 0 then call('SREM', root .. 'parked', unpack(origins_gone, 1, #origins_gone)) end
+  local origins = {}
+  for key, new in pairs(parked_new) do
+    call('SADD', key, unpack(new.flows, 1, #new.flows))
+    origins[#origins + 1] = new.origin
+  end
+  if #origins > 0 then call('SADD', root .. 'parked', unpack(origins, 1, #origins)) end
+  return origins
+end

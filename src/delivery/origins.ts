@@ -1,0 +1,187 @@
+// How much of each origin a thread may have in flight, and which origins are broken.
+//
+// An origin gets as many places as it can use: twice what keeps it busy at the best latency seen lately (Little's law),
+// at least LIMIT_MIN, at most its cap, and never more than half of what is free. So a host that hangs holds LIMIT_MIN
+// places, however much work waits for it, and one that takes its time and answers gets enough to be fast all the same.
+// Work for an origin without room is parked in Redis and rung for when it has some.
+//
+//   whole ──20 connect failures in a row──▶ broken ──every 5 s──▶ one probe ──answered──▶ whole
+//                                              ▲                      │
+//                                              └───────failed─────────┘
+
+import { type Clock, monotonicMs } from '../base/clock.ts';
+import { BREAKER_FAILURES, BREAKER_PROBE_MS, ORIGINS_MAX, ROOMS_MAX } from '../base/limits.ts';
+import type { FailureCode } from '../outbound/failures.ts';
+
+/** Places that keep an origin busy for each millisecond of its latency: 60 calls a millisecond are more than a thread makes. */
+const PLACES_PER_MS = 120;
+const LIMIT_MIN = 128;
+/** The best latency is that of this second or the one before, in a window of twice this. */
+const LATENCY_WINDOW_MS = 5_000;
+
+interface Origin {
+  in_flight: number;
+  /** Best latency of the current window and of the one before, ms; Infinity = no answer yet. */
+  best_ms: number;
+  best_before_ms: number;
+  window_ms: number;
+  /** Connect failures in a row. */
+  failures: number;
+  /** When a broken one may be tried next; null for a whole one. */
+  probe_ms: number | null;
+  /** Partitions where work for it is parked. */
+  readonly parked: Set<number>;
+}
+
+/** Failures that say that the host cannot be reached at all. */
+const UNREACHABLE: ReadonlySet<FailureCode> = new Set<FailureCode>(['dns', 'connect', 'tls']);
+
+export class Origins {
+  readonly #cap: number;
+  readonly #clock: Clock;
+  readonly #origins = new Map<string, Origin>();
+  #broken = 0;
+  #parked = 0;
+
+  constructor(cap: number, clock: Clock = monotonicMs) {
+    this.#cap = cap;
+    this.#clock = clock;
+  }
+
+  /** Origins that are broken now. */
+  get broken(): number {
+    return this.#broken;
+  }
+
+  /** What a claim may take of an origin that it is not told about, with so many places free. */
+  roomOf(free: number): number {
+    return Math.max(1, Math.min(this.#cap, LIMIT_MIN, Math.floor(free / 2)));
+  }
+
+  /** The room of origins that are known: what is in flight counts, and a broken one has room for its probe alone. */
+  rooms(free: number): [origin: string, tasks: number][] {
+    const half = Math.max(1, Math.floor(free / 2));
+    const rooms: [string, number][] = [];
+    for (const [name, origin] of this.#origins) {
+      rooms.push([name, Math.max(0, Math.min(half, this.#roomLeft(origin)))]);
+    }
+    if (rooms.length <= ROOMS_MAX) return rooms;
+    return rooms.sort((a, b) => a[1] - b[1]).slice(0, ROOMS_MAX);
+  }
+
+  #roomLeft(origin: Origin): number {
+    if (origin.probe_ms === null) return this.#limitOf(origin) - origin.in_flight;
+    return origin.in_flight === 0 && this.#clock() >= origin.probe_ms ? 1 : 0;
+  }
+
+  #limitOf(origin: Origin): number {
+    const best_ms = Math.min(origin.best_ms, origin.best_before_ms);
+    if (best_ms === Number.POSITIVE_INFINITY) return Math.min(this.#cap, LIMIT_MIN);
+    return Math.min(this.#cap, Math.max(LIMIT_MIN, Math.ceil(best_ms * PLACES_PER_MS)));
+  }
+
+  began(name: string): void {
+    const origin = this.#get(name);
+    origin.in_flight += 1;
+    if (origin.probe_ms !== null) origin.probe_ms = this.#clock() + BREAKER_PROBE_MS;
+  }
+
+  /** A call ended; `failure` is null where the host answered, or where nothing can be said about it. */
+  ended(name: string, failure: FailureCode | null, duration_ms: number): void {
+    const origin = this.#get(name);
+    origin.in_flight -= 1;
+    if (failure === null || failure === 'http_status') this.#learn(origin, duration_ms);
+    if (failure !== null && UNREACHABLE.has(failure)) {
+      origin.failures += 1;
+      if (origin.failures >= BREAKER_FAILURES && origin.probe_ms === null) {
+        this.#broken += 1;
+        origin.probe_ms = this.#clock() + BREAKER_PROBE_MS;
+      }
+    } else if (failure !== 'shutdown' && failure !== 'cancelled' && failure !== 'target_blocked') {
+      if (origin.probe_ms !== null) this.#broken -= 1;
+      origin.failures = 0;
+      origin.probe_ms = null;
+    }
+  }
+
+  #learn(origin: Origin, duration_ms: number): void {
+    const now_ms = this.#clock();
+    if (now_ms - origin.window_ms > LATENCY_WINDOW_MS) {
+      origin.best_before_ms = origin.best_ms;
+      origin.best_ms = duration_ms;
+      origin.window_ms = now_ms;
+    } else if (duration_ms < origin.best_ms) {
+      origin.best_ms = duration_ms;
+    }
+  }
+
+  /** Work for it waits in this partition until `unparkable` names it. */
+  parked(name: string, partition: number): void {
+    const { parked } = this.#get(name);
+    if (!parked.has(partition)) this.#parked += 1;
+    parked.add(partition);
+  }
+
+  /** Origins that have room again for work parked in this partition; they count as rung for. */
+  unparkable(partition: number): string[] {
+    const names: string[] = [];
+    if (this.#parked === 0) return names;
+    for (const [name, origin] of this.#origins) {
+      if (!origin.parked.has(partition) || !this.#wellBelow(origin)) continue;
+      origin.parked.delete(partition);
+      this.#parked -= 1;
+      names.push(name);
+    }
+    return names;
+  }
+
+  /** Whether work is parked here for an origin that has room again. */
+  hasUnparkable(partition: number): boolean {
+    if (this.#parked === 0) return false;
+    for (const origin of this.#origins.values()) if (origin.parked.has(partition) && this.#wellBelow(origin)) return true;
+    return false;
+  }
+
+  /** When the next broken origin may be tried, for a partition where its work is parked; null where there is none. */
+  nextProbeMs(partition: number): number | null {
+    let next_ms: number | null = null;
+    if (this.#parked === 0 || this.#broken === 0) return null;
+    for (const { probe_ms, parked } of this.#origins.values()) {
+      if (probe_ms !== null && parked.has(partition) && (next_ms === null || probe_ms < next_ms)) next_ms = probe_ms;
+    }
+    return next_ms;
+  }
+
+  /** Ringing for each place that becomes free would be a call a task. */
+  #wellBelow(origin: Origin): boolean {
+    const left = this.#roomLeft(origin);
+    return origin.probe_ms !== null ? left > 0 : left >= Math.max(1, Math.floor(this.#limitOf(origin) / 4));
+  }
+
+  #get(name: string): Origin {
+    let origin = this.#origins.get(name);
+    if (origin === undefined) {
+      origin = {
+        in_flight: 0,
+        best_ms: Number.POSITIVE_INFINITY,
+        best_before_ms: Number.POSITIVE_INFINITY,
+        window_ms: this.#clock(),
+        failures: 0,
+        probe_ms: null,
+        parked: new Set(),
+      };
+      if (this.#origins.size >= ORIGINS_MAX) this.#forgetSome();
+      this.#origins.set(name, origin);
+    }
+    return origin;
+  }
+
+  /** Too many: those with nothing in flight begin anew. */
+  #forgetSome(): void {
+    for (const [name, origin] of this.#origins) {
+      if (origin.in_flight > 0 || origin.parked.size > 0) continue;
+      if (origin.probe_ms !== null) this.#broken -= 1;
+      this.#origins.delete(name);
+    }
+  }
+}
