@@ -7,6 +7,8 @@ import * as batches from '../../src/store/batches.ts';
 import { keys } from '../../src/store/keys.ts';
 import {
   type Claimed,
+  type ClaimReply,
+  type ClaimRequest,
   preparePartitions,
   type Settlement,
   type SettleReply,
@@ -73,6 +75,8 @@ export interface CreateOptions {
   hold?: boolean;
   task_keys?: readonly string[];
 }
+
+export type ClaimOptions = Partial<ClaimRequest> & { partition?: number };
 
 export interface AddOptions {
   account?: string;
@@ -204,21 +208,17 @@ export class Rig {
   }
 
   /** The next call of this rig, or a repeated one where `call_no` is given. */
-  async claim(holder: string, budget: number, options: { call_no?: number; partition?: number } = {}): Promise<Claimed[]> {
+  async claim(holder: string, budget: number, options: ClaimOptions = {}): Promise<Claimed[]> {
     return (await this.claimed(holder, budget, options)).tasks;
   }
 
-  async claimed(
-    holder: string,
-    budget: number,
-    options: { call_no?: number; partition?: number } = {},
-  ): Promise<{ more: boolean; tasks: Claimed[] }> {
-    const { call_no = ++this.#call_no, partition = this.partition } = options;
+  async claimed(holder: string, budget: number, options: ClaimOptions = {}): Promise<ClaimReply> {
+    const { call_no = ++this.#call_no, partition = this.partition, room = 1_000_000, unpark = [], rooms = [] } = options;
     const reply = await turn(
       this.redis,
       partition,
       { ...SETTINGS, holder },
-      { settlements: [], tick: false, claim: { call_no, budget, room: 1_000_000, unpark: [], rooms: [] } },
+      { settlements: [], tick: false, claim: { call_no, budget, room, unpark, rooms } },
     );
     if (reply.claimed === null || reply.claimed instanceof Error) throw reply.claimed ?? new Error('no answer');
     await this.check(partition);

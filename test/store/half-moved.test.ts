@@ -147,7 +147,7 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
   ],
   'partition/tick': [
     () => ({ ...TICK, holder: 'h1' }),
-    () => ({ ...TICK, holder: 'h2', late_ms: 2000 }),
+    () => ({ ...TICK, holder: 'h2', late_ms: 2000, silence_ms: 1000 }),
     () => ({ ...TICK, holder: 'h1', late_ms: SETTINGS.keep_ms }),
   ],
   'task/cancel': [({ running: core }) => ({ ...KEEP, core, index: 1199, account: ACCOUNT })],

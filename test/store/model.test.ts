@@ -37,6 +37,19 @@ const specs = fc.oneof(
 /** More runs than a commit queues. */
 const many = fc.constant(Array.from({ length: 70 }, (_, i) => ({ origin: ORIGINS[i % 3] ?? '', due_ms: 0, timeout_s: 30 })));
 
+/** Mostly every origin has room. */
+const rooms = fc.oneof(
+  { weight: 4, arbitrary: fc.constant<[string, number][]>([]) },
+  {
+    weight: 1,
+    arbitrary: fc.uniqueArray(fc.tuple(fc.constantFrom(...ORIGINS), fc.constantFrom(0, 0, 1, 5)), {
+      maxLength: 3,
+      selector: ([origin]) => origin,
+    }),
+  },
+);
+const unpark = fc.constantFrom<string[]>([], ['o1'], ['o2', 'o3'], ['*']);
+
 const command = fc.oneof(
   {
     weight: 5,
@@ -69,6 +82,8 @@ const command = fc.oneof(
       holder,
       budget: fc.constantFrom(1, 5, 20, 128),
       again: fc.boolean(),
+      rooms,
+      unpark,
     }),
   },
   {
@@ -163,7 +178,7 @@ class Run {
       case 'pass':
         return this.#pass(step.ms);
       case 'finish':
-        await this.#claim({ ...step, kind: 'claim', budget: 128, again: false });
+        await this.#claim({ ...step, kind: 'claim', budget: 128, again: false, rooms: [], unpark: ['*'] });
         return this.#settle({ ...step, kind: 'settle', verdicts: [step.verdict], delay_ms: 0, again: false });
       case 'lose':
         return this.#lose(step);
@@ -246,8 +261,9 @@ class Run {
     const { partition: p, holder: h, budget } = step;
     const before = this.model.partition(p).claims.get(h);
     const call_no = step.again && before !== undefined ? before.call_no : ++this.#call_no;
-    const reply = await rig.claimed(h, budget, { call_no, partition: p });
-    this.model.claim(h, p, call_no, budget, reply);
+    const { rooms: limited, unpark: let_go } = step;
+    const reply = await rig.claimed(h, budget, { call_no, partition: p, rooms: limited, unpark: let_go });
+    this.model.claim(h, p, { call_no, budget, rooms: limited, unpark: let_go }, reply);
     for (const task of reply.tasks) this.#claimed.push({ holder: h, partition: p, task });
   }
 

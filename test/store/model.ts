@@ -2,7 +2,7 @@
 //
 // It does not say which tasks a claim picks; it says which it may pick, and that none is left where a claim says so.
 import assert from 'node:assert/strict';
-import type { Claimed, Settlement } from '../../src/store/partition.ts';
+import type { Claimed, ClaimReply, Settlement } from '../../src/store/partition.ts';
 import type { CheckedBatch } from '../helpers/check-partition.ts';
 import { SETTINGS, type TaskSpec } from '../helpers/rig.ts';
 
@@ -15,6 +15,7 @@ export interface ModelTask {
   due_ms: number;
   ready: boolean;
   payload: string;
+  origin: string;
   /** While it runs. */
   holder: string;
   name: string;
@@ -36,7 +37,18 @@ export interface ModelBatch {
   swept: 'f' | 'x' | null;
 }
 
+/** What a claim was asked for. */
+export interface ModelClaim {
+  call_no: number;
+  budget: number;
+  unpark: readonly string[];
+  /** Origins that have less room than all. */
+  rooms: readonly (readonly [origin: string, tasks: number])[];
+}
+
 interface ModelPartition {
+  /** Origins of which flows may be parked. */
+  parked: Set<string>;
   marks: Map<string, number>;
   /** holder → number of the last claim that brought something. */
   claims: Map<string, { call_no: number; tasks: Claimed[] }>;
@@ -57,7 +69,7 @@ export class Model {
   }
 
   partition(partition: number): ModelPartition {
-    const known = this.#partitions.get(partition) ?? { marks: new Map(), claims: new Map() };
+    const known = this.#partitions.get(partition) ?? { marks: new Map(), claims: new Map(), parked: new Set() };
     this.#partitions.set(partition, known);
     return known;
   }
@@ -81,15 +93,16 @@ export class Model {
 
   append(core: string, specs: readonly TaskSpec[], payloads: readonly string[]): void {
     const batch = this.#of(core);
-    for (const [i, { due_ms = 0, timeout_s = 30 }] of specs.entries()) {
+    for (const [i, { due_ms = 0, timeout_s = 30, origin = 'o1' }] of specs.entries()) {
       const place = { holder: '', name: '', lease_ms: 0, attempts: 0, recoveries: 0 };
       const ready = due_ms <= this.now_ms;
-      batch.tasks.push({ byte: 'q', timeout_s, due_ms: ready ? this.now_ms : due_ms, ready, payload: payloads[i] ?? '', ...place });
+      batch.tasks.push({ byte: 'q', timeout_s, due_ms: ready ? this.now_ms : due_ms, ready, payload: payloads[i] ?? '', origin, ...place });
     }
     if (batch.status === 'tray') batch.deadline_ms = null;
   }
 
-  claim(holder: string, partition: number, call_no: number, budget: number, reply: { more: boolean; tasks: readonly Claimed[] }): void {
+  claim(holder: string, partition: number, claim: ModelClaim, reply: ClaimReply): void {
+    const { call_no, budget, rooms } = claim;
     const state = this.partition(partition);
     const before = state.claims.get(holder);
     if (before?.call_no === call_no) {
@@ -99,13 +112,24 @@ export class Model {
     }
     assert.ok(reply.tasks.length <= budget + 64, `${reply.tasks.length} claimed with a budget of ${budget}`);
     for (const claimed of reply.tasks) this.#start(holder, claimed);
+    for (const [origin, room] of rooms) {
+      const taken = reply.tasks.filter(({ flight }) => flight.name.endsWith(`:${origin}`)).length;
+      assert.ok(taken <= room, `${origin}: room for ${room}, and ${taken} were claimed`);
+    }
+    for (const origin of reply.parked)
+      assert.ok(
+        rooms.some(([name]) => name === origin),
+        `${origin} is parked and has room`,
+      );
+    for (const origin of claim.unpark.includes('*') ? [...state.parked] : claim.unpark) state.parked.delete(origin);
+    for (const origin of reply.parked) state.parked.add(origin);
     if (reply.tasks.length > 0) {
       state.claims.set(holder, { call_no, tasks: [...reply.tasks] });
       if (!state.marks.has(holder)) state.marks.set(holder, this.now_ms);
     }
     if (reply.more) return;
     for (const batch of this.#live(partition)) {
-      const left = batch.tasks.findIndex(({ byte, ready }) => ready && (byte === 'q' || byte === 'r'));
+      const left = batch.tasks.findIndex(({ byte, ready, origin }) => ready && (byte === 'q' || byte === 'r') && !state.parked.has(origin));
       assert.equal(left, -1, `${batch.core}: the claim says that no more is ready, and task ${left} is`);
     }
   }
@@ -182,7 +206,7 @@ export class Model {
     const task = batch?.tasks[index];
     if (batch === undefined || task === undefined) return 'missing';
     if (task.byte !== 'f' || !this.live(batch)) return 'state';
-    Object.assign(task, { attempts: 0, recoveries: 0, timeout_s: 30 });
+    Object.assign(task, { attempts: 0, recoveries: 0, timeout_s: 30, origin: 'o1' });
     this.#wait(task, this.now_ms);
     if (batch.status === 'tray') batch.deadline_ms = null;
     return 'queued';

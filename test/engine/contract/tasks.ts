@@ -125,7 +125,7 @@ export function tasks({ client, receiver }: Stage): void {
   test('a single task is created, read and run; its batch_id is null and no list shows it', async () => {
     const path = freshPath();
     const target = { url: receiver.at(path), method: 'PUT' };
-    const created = await client.stranger.createTask({ target, payload: { only: 1 }, ...ONCE });
+    const created = await client.stranger.createTask({ target, payload: { alone: 1 }, ...ONCE });
     assert.deepEqual(created, {
       id: created.id,
       batch_id: null,
@@ -133,7 +133,7 @@ export function tasks({ client, receiver }: Stage): void {
       target,
       created_at: created.created_at,
       attempts: 0,
-      payload: { only: 1 },
+      payload: { alone: 1 },
     });
     const done = await client.stranger.taskWhen(created.id, ({ status }) => status === 'completed');
     assert.deepEqual([done.batch_id, done.attempts, done.result?.status_code, done.created_at], [null, 1, 200, created.created_at]);

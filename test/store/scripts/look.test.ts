@@ -1,0 +1,49 @@
+// lua/partition/look.lua, and lua/idem/*.lua: what is only read or remembered.
+import assert from 'node:assert/strict';
+import { after, beforeEach, describe, test } from 'node:test';
+import { keys } from '../../../src/store/keys.ts';
+import { idemBegin, idemFinish, partitionLook } from '../../../src/store/scripts.gen.ts';
+import { startRig, T0 } from '../../helpers/rig.ts';
+
+const rig = await startRig();
+after(() => rig.redis.disconnect());
+beforeEach(() => rig.reset());
+
+const meta = keys.partition(0);
+
+describe('partition/look', () => {
+  test('counts what is ready by class and what waits, and says how old the oldest is', async () => {
+    await rig.create({ tasks: 5 });
+    await rig.settle('h1', await rig.claim('h1', 5), 'r');
+    await rig.create({ tasks: [{}, {}, {}, { due_ms: T0 + 10_000 }], account: 'rival' });
+    rig.pass(700);
+    assert.deepEqual(await partitionLook.call(rig.redis, { meta }, {}), [3, 5, 0, 1, 700]);
+  });
+
+  test('an empty partition is empty, and a look writes nothing', async () => {
+    const before = await rig.dump();
+    assert.deepEqual(await partitionLook.call(rig.redis, { meta }, {}), [0, 0, 0, 0, 0]);
+    assert.deepEqual(await rig.dump(), before);
+  });
+});
+
+describe('idem/begin and idem/finish', () => {
+  const place = { idem_key: 'acme:hash' };
+  const begin = (idem_print: string): Promise<[string, string, string, number]> =>
+    idemBegin.call(rig.redis, { meta }, { ...place, idem_print });
+
+  test('the first to come holds the key; who comes later learns for what', async () => {
+    const seen = await Promise.all(['p1', 'p2', 'p3'].map(begin));
+    assert.equal(seen.filter(([, , , known]) => known === 0).length, 1);
+    assert.equal(new Set(seen.map(([print]) => print)).size, 1);
+  });
+
+  test('the first answer stays, byte for byte', async () => {
+    await begin('p1');
+    const answer = Buffer.from([0x7b, 0x7d, 0xc3, 0xa9]);
+    for (const text of [answer, Buffer.from('other')])
+      await idemFinish.call(rig.redis, { meta }, { ...place, idem_print: 'p1', answer: text });
+    assert.deepEqual(await begin('p1'), ['p1', answer.toString(), '', 1]);
+    assert.equal((await rig.dump()).get(`idem:${place.idem_key}`)?.expires, true);
+  });
+});
