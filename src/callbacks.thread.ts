@@ -68,6 +68,12 @@ export default async function run({ data, port }: JobInput<CallbackThreadData>):
     meter: meterOf(metrics),
     log,
   });
+  const in_flight = metrics.gauge('callbacks_in_flight', {});
+  const broken = metrics.gauge('origins_broken', {});
+  metrics.beforeSnapshot(() => {
+    in_flight.set(shard.in_flight);
+    broken.set(shard.origins.broken);
+  });
   await shard.start();
   const posting = setInterval(() => post(port, metrics), SNAPSHOT_MS);
   const deadline_ms = await untilStop(port, shard);
@@ -101,14 +107,12 @@ function meterOf(metrics: Metrics): DeliveryMeter {
   const duration = metrics.histogram('callback_duration_seconds', {});
   const lag = metrics.histogram('delivery_lag_seconds', {});
   const recovered = metrics.counter('recovered_leases_total', {});
-  const in_flight = metrics.gauge('callbacks_in_flight', {});
   return {
     ended: (end, ms) => {
       ends[end].add();
       if (end !== 'returned') duration.observe(ms / 1000);
     },
     lag: (ms) => lag.observe(ms / 1000),
-    in_flight: (count) => in_flight.set(count),
     ticked: (reply) => recovered.add(reply.recovered),
     handed_back: (count) => recovered.add(count),
   };

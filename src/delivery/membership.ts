@@ -1,4 +1,4 @@
-// Says every second that this process is alive, and tells its threads what they own when the members change.
+// Says several times a second that this process is alive, and tells its threads what they own when the members change.
 import { type Log, limitedLog } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
 import { beat, type Member } from '../store/members.ts';
@@ -15,9 +15,11 @@ export interface MembershipOptions {
   log: Log;
 }
 
-const BEAT_MS = 1_000;
-/** A process that was not heard of for this long gives its partitions to others; its work in flight is another matter. */
-const SILENCE_MS = 3_500;
+/** A process alone has nobody to take over from it; one of several is missed within a second. */
+const BEAT_ALONE_MS = 500;
+const BEAT_MS = 250;
+/** A process not heard of for this long gives its partitions to others; what it has in flight is judged elsewhere. */
+const SILENCE_MS = 750;
 
 export class Membership implements Service {
   readonly name = 'membership';
@@ -25,6 +27,7 @@ export class Membership implements Service {
   #timer: NodeJS.Timeout | null = null;
   #known = '';
   #stopped = false;
+  #alone = true;
   #beating: Promise<void> = Promise.resolve();
 
   constructor(options: MembershipOptions) {
@@ -48,18 +51,22 @@ export class Membership implements Service {
 
   #again(): void {
     if (this.#stopped) return;
-    this.#timer = setTimeout(() => {
-      this.#beating = this.#beat()
-        .catch((error: unknown) => {
-          limitedLog(this.#options.log).warn({ err: error }, 'could not say that this process is alive');
-        })
-        .then(() => this.#again());
-    }, BEAT_MS);
+    this.#timer = setTimeout(
+      () => {
+        this.#beating = this.#beat()
+          .catch((error: unknown) => {
+            limitedLog(this.#options.log).warn({ err: error }, 'could not say that this process is alive');
+          })
+          .then(() => this.#again());
+      },
+      this.#alone ? BEAT_ALONE_MS : BEAT_MS,
+    );
   }
 
   async #beat(): Promise<void> {
     const { client, id, threads, partitions, onAssignment } = this.#options;
     const members = await beat(client, id, threads, SILENCE_MS);
+    this.#alone = members.length <= 1;
     const seen = fingerprint(members);
     if (seen === this.#known || this.#stopped) return;
     this.#known = seen;

@@ -83,6 +83,8 @@ export class Pump {
   #claimed_since_audit = false;
   /** The first claim of an owner lets go of what an owner before him parked. */
   #unpark_all = true;
+  /** A reply was lost since the last claim: the next one may be a repetition, which does not say again what was parked. */
+  #lost = false;
   /** Origins named in a claim that was not answered yet. */
   #unparking: string[] = [];
   #idle: (() => void)[] = [];
@@ -147,7 +149,7 @@ export class Pump {
   }
 
   #hasWork(): boolean {
-    return this.#ready || this.#host.origins.hasUnparkable(this.partition);
+    return this.#ready || this.#unparking.length > 0 || this.#host.origins.hasUnparkable(this.partition);
   }
 
   /** What became of a task that was started. It counts as in flight until Redis has answered. */
@@ -295,12 +297,13 @@ export class Pump {
   #claimed(reply: ClaimReply, places: number): void {
     this.#clock(reply.now_ms);
     this.#call_no += 1;
-    this.#unpark_all = false;
+    this.#unpark_all = this.#lost;
     this.#unparking = [];
     for (const origin of reply.parked) this.#host.origins.parked(origin, this.partition);
     this.#dueAt(reply.first_due_ms);
     const { tasks } = reply;
-    this.#ready = reply.more || tasks.length >= places;
+    this.#ready = reply.more || tasks.length >= places || this.#lost;
+    this.#lost = false;
     for (const { flight } of tasks) this.#flights.set(flight.name, (this.#flights.get(flight.name) ?? 0) + 1);
     this.#in_flight += tasks.length;
     // A claim rounds up to whole pages, so it may bring a few more than were reserved.
@@ -314,6 +317,7 @@ export class Pump {
 
   #failed(error: Error): void {
     this.#failures += 1;
+    this.#lost = true;
     this.#pause_until_ms = monotonicMs() + backoff_ms(this.#failures, BACKOFF, Math.random);
     this.#host.failed(this.partition, error);
   }

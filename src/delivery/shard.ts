@@ -23,7 +23,6 @@ export interface DeliveryMeter {
   ended(end: AttemptEnd, duration_ms: number): void;
   /** From due to sent, by the partition's clock. */
   lag(ms: number): void;
-  in_flight(count: number): void;
   ticked(reply: TickReply): void;
   /** References that Redis had in flight here and nobody ran. */
   handed_back(count: number): void;
@@ -131,6 +130,11 @@ export class CallbackShard implements Service, PumpHost {
     return places;
   }
 
+  /** Calls under way. */
+  get in_flight(): number {
+    return this.#calls.size;
+  }
+
   claimEnded(pump: Pump): void {
     this.#claims.delete(pump);
     this.#feed();
@@ -166,7 +170,6 @@ export class CallbackShard implements Service, PumpHost {
       else unsigned.set(task.account_id, [...(unsigned.get(task.account_id) ?? []), task]);
     }
     for (const [account_id, waiting] of unsigned) void this.#runSigned(pump, account_id, waiting);
-    this.#deps.meter.in_flight(this.#calls.size);
   }
 
   async #runSigned(pump: Pump, account_id: string, tasks: readonly Claimed[]): Promise<void> {

@@ -31,6 +31,13 @@ export const METRICS = {
     merge: 'sum',
     question: 'Is the sending capacity used up? Compare with CALLBACK_THREADS × CALLBACKS_PER_THREAD.',
   },
+  origins_broken: {
+    kind: 'gauge',
+    help: 'Target hosts that could not be reached 20 times in a row; one probe every 5 s, their work waits.',
+    labels: [],
+    merge: 'max',
+    question: 'Is a target down?',
+  },
   delivery_lag_seconds: {
     kind: 'histogram',
     help: 'Time from when a task was due to when its request was written. Waiting for a rate limiter counts.',

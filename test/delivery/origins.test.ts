@@ -1,0 +1,139 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { BREAKER_FAILURES, BREAKER_PROBE_MS } from '../../src/base/limits.ts';
+import { Origins } from '../../src/delivery/origins.ts';
+
+/** A thread's origins on a clock that stands until the test moves it. */
+function setUp(cap = 2048): { origins: Origins; clock: { ms: number } } {
+  const clock = { ms: 1_000 };
+  return { origins: new Origins(cap, () => clock.ms), clock };
+}
+
+function roomOf(origins: Origins, name: string, free = 4096): number | undefined {
+  return origins.rooms(free).find(([origin]) => origin === name)?.[1];
+}
+
+function answerAll(origins: Origins, name: string, calls: number, duration_ms: number): void {
+  for (let i = 0; i < calls; i++) origins.began(name);
+  for (let i = 0; i < calls; i++) origins.ended(name, null, duration_ms);
+}
+
+describe('room of an origin', () => {
+  test('a host that never answers holds 128 places, however many are free', () => {
+    const { origins } = setUp();
+    assert.equal(origins.roomOf(4096), 128);
+    for (let i = 0; i < 128; i++) origins.began('silent');
+    assert.equal(roomOf(origins, 'silent'), 0);
+  });
+
+  test('a host that takes 10 ms and answers gets the places that keep it busy', () => {
+    const { origins } = setUp();
+    answerAll(origins, 'slow', 1, 10);
+    assert.equal(roomOf(origins, 'slow'), 1200);
+  });
+
+  test('no host gets more than its cap, nor more than half of what is free', () => {
+    const { origins } = setUp(500);
+    answerAll(origins, 'slow', 1, 10_000);
+    assert.equal(roomOf(origins, 'slow'), 500);
+    assert.equal(roomOf(origins, 'slow', 100), 50);
+    assert.equal(origins.roomOf(100), 50);
+    assert.equal(origins.roomOf(0), 1);
+  });
+
+  test('the best latency counts: time that calls spent waiting for us earns no more places', () => {
+    const { origins } = setUp();
+    answerAll(origins, 'fast', 1, 2);
+    answerAll(origins, 'fast', 10, 400);
+    assert.equal(roomOf(origins, 'fast'), 240);
+  });
+
+  test('a host that became slow gets its places after two windows', () => {
+    const { origins, clock } = setUp();
+    answerAll(origins, 'host', 1, 1);
+    clock.ms += 5_001;
+    answerAll(origins, 'host', 1, 10);
+    assert.equal(roomOf(origins, 'host'), 128);
+    clock.ms += 5_001;
+    answerAll(origins, 'host', 1, 10);
+    assert.equal(roomOf(origins, 'host'), 1200);
+  });
+});
+
+describe('parked work', () => {
+  test('is rung for once a quarter of the places is free, in each partition once', () => {
+    const { origins } = setUp();
+    for (let i = 0; i < 128; i++) origins.began('host');
+    origins.parked('host', 3);
+    origins.parked('host', 5);
+    for (let i = 0; i < 31; i++) origins.ended('host', 'timeout', 1);
+    assert.equal(origins.hasUnparkable(3), false);
+    origins.ended('host', 'timeout', 1);
+    assert.equal(origins.hasUnparkable(3), true);
+    assert.deepEqual(origins.unparkable(3), ['host']);
+    assert.deepEqual(origins.unparkable(3), []);
+    assert.equal(origins.hasUnparkable(5), true);
+    assert.equal(origins.hasUnparkable(4), false);
+  });
+});
+
+describe('the breaker', () => {
+  function breakIt(origins: Origins): void {
+    for (let i = 0; i < BREAKER_FAILURES; i++) {
+      origins.began('down');
+      origins.ended('down', 'connect', 1);
+    }
+  }
+
+  test('opens after so many connect failures in a row, not one sooner', () => {
+    const { origins } = setUp();
+    for (let i = 1; i < BREAKER_FAILURES; i++) {
+      origins.began('down');
+      origins.ended('down', 'dns', 1);
+    }
+    assert.equal(origins.broken, 0);
+    origins.began('down');
+    origins.ended('down', 'tls', 1);
+    assert.equal(origins.broken, 1);
+    assert.equal(roomOf(origins, 'down'), 0);
+  });
+
+  test('an answer of any kind in between starts the count anew', () => {
+    const { origins } = setUp();
+    for (let i = 0; i < 3 * BREAKER_FAILURES; i++) {
+      origins.began('flaky');
+      origins.ended('flaky', i % BREAKER_FAILURES === 5 ? 'http_status' : 'connect', 1);
+    }
+    assert.equal(origins.broken, 0);
+  });
+
+  test('lets one probe go every so often, and closes when it is answered', () => {
+    const { origins, clock } = setUp();
+    breakIt(origins);
+    origins.parked('down', 1);
+    assert.equal(origins.nextProbeMs(1), clock.ms + BREAKER_PROBE_MS);
+    assert.equal(origins.hasUnparkable(1), false);
+    clock.ms += BREAKER_PROBE_MS;
+    assert.deepEqual(origins.unparkable(1), ['down']);
+    assert.equal(roomOf(origins, 'down'), 1);
+    origins.began('down');
+    assert.equal(roomOf(origins, 'down'), 0);
+    origins.parked('down', 1);
+    origins.ended('down', 'connect', 1);
+    assert.equal(origins.broken, 1);
+    assert.equal(origins.hasUnparkable(1), false);
+    clock.ms += BREAKER_PROBE_MS;
+    origins.began('down');
+    origins.ended('down', 'http_status', 1);
+    assert.equal(origins.broken, 0);
+    assert.deepEqual(origins.unparkable(1), ['down']);
+  });
+
+  test('a shutdown says nothing about a host', () => {
+    const { origins } = setUp();
+    breakIt(origins);
+    origins.began('down');
+    origins.ended('down', 'shutdown', 1);
+    assert.equal(origins.broken, 1);
+  });
+});
