@@ -14,6 +14,7 @@
 -- @arg   expires_from_ms int     the latest execute_after, 0 where none or where the caller gave an expiration
 -- @arg   movable         int     1 where the expiry moves with the latest execute_after of added tasks
 -- @arg   hold            int     1 where it is held open until it is released
+-- @arg   labels          string  hashes of its labels, 10 characters each
 -- @arg   idem_key        string  idempotency record to write, '' for none; see lib/idem
 -- @arg   idem_print      string  fingerprint of the request
 -- @arg   idem_extra      bytes   what the answer needs besides the reply
@@ -55,7 +56,9 @@ at = at + runs * 5 + 1
 local keyed = tonumber(parts[at])
 
 local list = root .. 'a:' .. account .. ':b'
+local label_lists = label_keys(account, labels)
 touch({ key .. ':s', key .. ':k', list, list .. ':pending', root .. 'deadlines' })
+touch(label_lists)
 queue_touch()
 
 local expires_ms = math.max(now_ms, expires_from_ms) + expiration_ms
@@ -72,6 +75,8 @@ for i = 1, #segments do
 end
 call('ZADD', list, now_ms, core)
 call('ZADD', list .. ':pending', now_ms, core)
+if labels ~= '' then call('HSET', key, 'l', labels) end
+for _, label_list in ipairs(label_lists) do call('ZADD', label_list, now_ms, core) end
 call('ZADD', root .. 'deadlines', expires_ms, core)
 queue_write()
 ring_bell()

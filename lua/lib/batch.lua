@@ -3,6 +3,7 @@
 --   a account   s status, or `tray`   n total  c completed  f failed  x cancelled  r running (counts of tasks)
 --   v change number   t created   u updated   e expires ('' = never)   z finished   (ms)
 --   g first index of each segment, 4 bytes each (absent: one segment at 0)   q bytes in the last segment
+--   l hashes of its labels, 10 characters each (absent: none)
 --   h '1' while it is held open   w '1' where the expiry moves with the latest execute_after   d document, opaque JSON
 -- total = pending + c + f + x holds by construction: pending is never stored.
 local batches, batches_loaded = {}, {}
@@ -84,6 +85,13 @@ end
 
 local function list_key(b, status)
   return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
+end
+
+-- The lists of an account's batches by label, for hashes as in field `l`.
+local function label_keys(account, labels)
+  local list = {}
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
 end
 
 -- The keys that batch_save will write, looked at before the first write of the script.

@@ -138,9 +138,14 @@ local function purge(b)
     list[#list + 1] = segment_key(b, b.g and struct.unpack('>I4', b.g, k * 4 + 1) or 0)
   end
   segments_left = segments_left - #list
-  purged[#purged + 1] = { b = b, list = list, whole = keep == 0, g = b.g and string.sub(b.g, 1, keep * 4) }
-  written[#written + 1] = list_key(b)
-  written[#written + 1] = list_key(b, b.s)
+  local lists = {}
+  if b.s ~= 'tray' then
+    lists = label_keys(b.a, call('HGET', b.key, 'l') or '')
+    lists[#lists + 1] = list_key(b)
+    lists[#lists + 1] = list_key(b, b.s)
+  end
+  for _, key in ipairs(lists) do written[#written + 1] = key end
+  purged[#purged + 1] = { b = b, list = list, lists = lists, whole = keep == 0, g = b.g and string.sub(b.g, 1, keep * 4) }
 end
 
 local ended = call('ZRANGEBYSCORE', root .. 'deadlines', '-inf', now_ms, 'LIMIT', 0, BATCHES_MAX)
@@ -196,10 +201,7 @@ if #orphans > 0 then call('ZREM', written[5], unpack(orphans, 1, #orphans)) end
 batch_save(now_ms)
 for _, p in ipairs(purged) do
   for i = 1, #p.list do call('UNLINK', p.list[i]) end
-  if p.b.s ~= 'tray' then
-    call('ZREM', list_key(p.b), p.b.core)
-    call('ZREM', list_key(p.b, p.b.s), p.b.core)
-  end
+  for i = 1, #p.lists do call('ZREM', p.lists[i], p.b.core) end
   if p.whole then
     call('UNLINK', p.b.key, p.b.key .. ':s', p.b.key .. ':k')
     call('ZREM', written[5], p.b.core)

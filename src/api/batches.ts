@@ -6,6 +6,7 @@ import { type BodyCheck, checkBatchCreate, checkTasksAdd, rejectedTasks } from '
 import type { Batch, BatchListQuery, TaskListQuery } from '../schema/types.gen.ts';
 import * as batches from '../store/batches.ts';
 import { readRecord, readRecordBeside } from '../store/idempotency.ts';
+import { labelHash } from '../store/keys.ts';
 import { type BatchRead, listBatches, listTasks, readLimited } from '../store/listing.ts';
 import type { QuotaState } from '../store/quota.ts';
 import type { Answer, Call } from './call.ts';
@@ -66,6 +67,7 @@ export async function createBatch(context: ApiContext, call: Call): Promise<Answ
     expires_from_ms: expiration === undefined ? intake.latest_ms : 0,
     movable: expiration === undefined,
     hold,
+    labels: Object.entries(body.labels ?? {}).map(([name, value]) => labelHash(name, value)),
     idem: recordArgs(keyed, view),
   });
   if (created_ms === 'taken') return (keyed && (await createdBefore(context, keyed))) ?? unavailable();
@@ -153,9 +155,13 @@ function missing(call: Call): ApiError {
   return new ApiError('batch_not_found', { batch_id: call.params['batch_id'] });
 }
 
+/** What is left of the query besides the named parameters: `label.<key>`, as its schema says. */
+const LABEL_PREFIX = 'label.';
+
 export async function list(context: ApiContext, call: Call): Promise<Answer> {
-  const { status = null, limit, offset } = call.query as unknown as BatchListQuery;
-  const { total, rows } = await listBatches(context.client, context.partitions, call.account_id, { status, limit, offset });
+  const { status = null, limit, offset, ...rest } = call.query as unknown as BatchListQuery;
+  const labels = Object.entries(rest).map(([name, value]) => labelHash(name.slice(LABEL_PREFIX.length), String(value)));
+  const { total, rows } = await listBatches(context.client, context.partitions, call.account_id, { status, labels, limit, offset });
   return { body: { total, batches: rows.map((row) => batchItem(row, JSON.parse(row.doc) as BatchDoc)) } };
 }
 

@@ -1,8 +1,10 @@
 // What every endpoint works with; made once by main.
 import type { EgressPolicy } from '../outbound/addresses.ts';
 import type { Keep } from '../store/batches.ts';
+import type { Durability } from '../store/durability.ts';
 import type { RedisClient } from '../store/script.ts';
 import type { ApiLimits } from './quota.ts';
+import type { Placement } from './placement.ts';
 import type { TrayWriter } from './tray-writer.ts';
 
 export interface ApiContext {
@@ -11,8 +13,9 @@ export interface ApiContext {
   keep: Keep;
   policy: EgressPolicy;
   limits: ApiLimits;
-  /** Where the next batch goes: each in turn, so that load spreads. */
-  nextPartition(): number;
+  placement: Placement;
+  /** Whether what was just written to a partition is as safe as the setting DURABILITY asks; throws where it may not be. */
+  durability: Durability;
   trays: TrayWriter;
   meter: {
     /** A batch with so many tasks was created. */

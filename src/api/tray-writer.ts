@@ -5,6 +5,7 @@ import { TRAY_GROUP_BYTES_MAX, TRAY_GROUP_TASKS_MAX } from '../base/limits.ts';
 import * as batches from '../store/batches.ts';
 import type { NewTask } from '../store/records.ts';
 import type { RedisClient } from '../store/script.ts';
+import type { Placement } from './placement.ts';
 
 /** Where a task came to lie. */
 export interface Place {
@@ -20,8 +21,7 @@ interface Waiting {
 
 export interface TrayWriterDeps {
   client: RedisClient;
-  /** Where an account's single tasks go for now. */
-  partitionFor(account_id: string, tasks: number): number;
+  placement: Placement;
   /** For the name of a tray. */
   clock(): number;
 }
@@ -56,15 +56,17 @@ export class TrayWriter {
   }
 
   async #writeGroup(account_id: string, group: readonly Waiting[]): Promise<void> {
-    const partition = this.#deps.partitionFor(account_id, group.length);
-    try {
-      const place = await batches.createTasks(this.#deps.client, {
+    const { client, placement, clock } = this.#deps;
+    const create = (partition: number) =>
+      batches.createTasks(client, {
         partition,
-        core: newCore(partition, this.#deps.clock()),
+        core: newCore(partition, clock()),
         account_id,
         operation: batches.newOperation(),
         tasks: group.map(({ task }) => task),
       });
+    try {
+      const place = await placement.place(() => placement.forTray(account_id, group.length), create);
       if (place === null) throw new Error('no idempotency key was given, so none can be taken');
       for (const [i, { done }] of group.entries()) done({ core: place.core, index: place.first + i });
     } catch (error) {

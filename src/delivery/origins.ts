@@ -1,8 +1,9 @@
 // How much of each origin a thread may have in flight, and which origins are broken.
 //
 // An origin gets as many places as it can use: twice what keeps it busy at the best latency seen lately (Little's law),
-// at least LIMIT_MIN, at most its cap, and never more than half of what is free. So a host that hangs holds LIMIT_MIN
-// places, however much work waits for it, and one that takes its time and answers gets enough to be fast all the same.
+// at least LIMIT_MIN, at most its cap, and never more than half of what the others leave. One that never answered yet may have
+// LIMIT_UNKNOWN: so a host that hangs leaves room for all others, however much work waits for it, and one that takes its
+// time and answers gets enough to be fast all the same.
 // Work for an origin without room is parked in Redis and rung for when it has some.
 //
 //   whole ──20 connect failures in a row──▶ broken ──every 5 s──▶ one probe ──answered──▶ whole
@@ -16,6 +17,7 @@ import type { FailureCode } from '../outbound/failures.ts';
 /** Places that keep an origin busy for each millisecond of its latency: 60 calls a millisecond are more than a thread makes. */
 const PLACES_PER_MS = 120;
 const LIMIT_MIN = 128;
+const LIMIT_UNKNOWN = 1024;
 /** The best latency is that of this second or the one before, in a window of twice this. */
 const LATENCY_WINDOW_MS = 5_000;
 
@@ -38,13 +40,16 @@ const UNREACHABLE: ReadonlySet<FailureCode> = new Set<FailureCode>(['dns', 'conn
 
 export class Origins {
   readonly #cap: number;
+  readonly #free: () => number;
   readonly #clock: Clock;
   readonly #origins = new Map<string, Origin>();
   #broken = 0;
   #parked = 0;
 
-  constructor(cap: number, clock: Clock = monotonicMs) {
+  /** `free` tells the places that no task has taken. */
+  constructor(cap: number, free: () => number, clock: Clock = monotonicMs) {
     this.#cap = cap;
+    this.#free = free;
     this.#clock = clock;
   }
 
@@ -53,30 +58,33 @@ export class Origins {
     return this.#broken;
   }
 
-  /** What a claim may take of an origin that it is not told about, with so many places free. */
-  roomOf(free: number): number {
-    return Math.max(1, Math.min(this.#cap, LIMIT_MIN, Math.floor(free / 2)));
+  /** What a claim may take of an origin that it is not told about. */
+  room(): number {
+    return Math.max(1, Math.min(this.#cap, LIMIT_UNKNOWN, Math.floor(this.#free() / 2)));
   }
 
   /** The room of origins that are known: what is in flight counts, and a broken one has room for its probe alone. */
-  rooms(free: number): [origin: string, tasks: number][] {
-    const half = Math.max(1, Math.floor(free / 2));
+  rooms(): [origin: string, tasks: number][] {
     const rooms: [string, number][] = [];
-    for (const [name, origin] of this.#origins) {
-      rooms.push([name, Math.max(0, Math.min(half, this.#roomLeft(origin)))]);
-    }
+    for (const [name, origin] of this.#origins) rooms.push([name, Math.max(0, this.#roomLeft(origin))]);
     if (rooms.length <= ROOMS_MAX) return rooms;
     return rooms.sort((a, b) => a[1] - b[1]).slice(0, ROOMS_MAX);
   }
 
   #roomLeft(origin: Origin): number {
-    if (origin.probe_ms === null) return this.#limitOf(origin) - origin.in_flight;
+    if (origin.probe_ms === null) return this.#placesOf(origin) - origin.in_flight;
     return origin.in_flight === 0 && this.#clock() >= origin.probe_ms ? 1 : 0;
+  }
+
+  /** Places that it may have in all. */
+  #placesOf(origin: Origin): number {
+    const share = Math.max(1, Math.floor((this.#free() + origin.in_flight) / 2));
+    return Math.min(share, this.#limitOf(origin));
   }
 
   #limitOf(origin: Origin): number {
     const best_ms = Math.min(origin.best_ms, origin.best_before_ms);
-    if (best_ms === Number.POSITIVE_INFINITY) return Math.min(this.#cap, LIMIT_MIN);
+    if (best_ms === Number.POSITIVE_INFINITY) return Math.min(this.#cap, LIMIT_UNKNOWN);
     return Math.min(this.#cap, Math.max(LIMIT_MIN, Math.ceil(best_ms * PLACES_PER_MS)));
   }
 
@@ -155,7 +163,7 @@ export class Origins {
   /** Ringing for each place that becomes free would be a call a task. */
   #wellBelow(origin: Origin): boolean {
     const left = this.#roomLeft(origin);
-    return origin.probe_ms !== null ? left > 0 : left >= Math.max(1, Math.floor(this.#limitOf(origin) / 4));
+    return origin.probe_ms !== null ? left > 0 : left >= Math.max(1, Math.floor(this.#placesOf(origin) / 4));
   }
 
   #get(name: string): Origin {

@@ -37,8 +37,6 @@ export interface PumpHost {
   /** A claim was answered or failed; until then few others may begin. */
   claimEnded(pump: Pump): void;
   origins: Origins;
-  /** Places not taken. */
-  readonly free: number;
   /** Starts tasks; each takes one reserved place until `pump.settle` names it. */
   run(pump: Pump, tasks: readonly Claimed[], now_ms: number): void;
   ticked(reply: TickReply): void;
@@ -249,14 +247,14 @@ export class Pump {
   }
 
   #claimRequest(places: number): ClaimRequest {
-    const { origins, free } = this.#host;
+    const { origins } = this.#host;
     this.#unparking = this.#unpark_all ? ['*'] : [...this.#unparking, ...origins.unparkable(this.partition)];
     return {
       call_no: this.#call_no,
       budget: places,
-      room: origins.roomOf(free + places),
+      room: origins.room(),
       unpark: this.#unparking,
-      rooms: origins.rooms(free + places),
+      rooms: origins.rooms(),
     };
   }
 

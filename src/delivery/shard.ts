@@ -5,6 +5,7 @@ import { CLAIM_PATIENCE_MS, CLAIMS_UNDER_WAY_MAX } from '../base/limits.ts';
 import { type LimitedLog, type Log, limitedLog } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
 import type { RunningCall } from '../outbound/call.ts';
+import type { FailureCode } from '../outbound/failures.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import type { Hints } from '../store/hints.ts';
 import { keys } from '../store/keys.ts';
@@ -56,7 +57,10 @@ export class CallbackShard implements Service, PumpHost {
   /** Claims under way, and when they began. */
   readonly #claims = new Map<Pump, number>();
   readonly origins: Origins;
+  /** Places not reserved. */
   #places: number;
+  /** Places that tasks have; what is reserved for claims under way is not in it. */
+  #taken = 0;
   #feeding = false;
   #audit: NodeJS.Timeout | null = null;
   #draining = false;
@@ -66,7 +70,7 @@ export class CallbackShard implements Service, PumpHost {
     this.#log = limitedLog(deps.log);
     this.#keys = new SigningKeys(deps.client);
     this.#places = deps.in_flight_max;
-    this.origins = new Origins(deps.in_flight_per_origin_max);
+    this.origins = new Origins(deps.in_flight_per_origin_max, () => Math.max(0, deps.in_flight_max - this.#taken));
   }
 
   async start(): Promise<void> {
@@ -140,10 +144,6 @@ export class CallbackShard implements Service, PumpHost {
     this.#feed();
   }
 
-  get free(): number {
-    return Math.max(0, this.#places);
-  }
-
   release(places: number): void {
     this.#places += places;
     this.#feed();
@@ -164,7 +164,9 @@ export class CallbackShard implements Service, PumpHost {
 
   run(pump: Pump, tasks: readonly Claimed[], now_ms: number): void {
     const unsigned = new Map<string, Claimed[]>();
+    this.#taken += tasks.length;
     for (const task of tasks) {
+      this.origins.began(task.flight.origin);
       const secrets = this.#keys.get(task.account_id);
       if (secrets !== null) this.#begin(pump, task, secrets, now_ms);
       else unsigned.set(task.account_id, [...(unsigned.get(task.account_id) ?? []), task]);
@@ -187,9 +189,9 @@ export class CallbackShard implements Service, PumpHost {
   #begin(pump: Pump, task: Claimed, secrets: readonly Buffer[], now_ms: number): void {
     if (this.#draining || pump.fenced) return this.#handBack(pump, task, 0);
     const spec = specOf(task.head);
-    if (spec.valid_until_ms !== null && now_ms >= spec.valid_until_ms) return this.#end(pump, settlementOfExpired(task, now_ms), 0);
+    if (spec.valid_until_ms !== null && now_ms >= spec.valid_until_ms)
+      return this.#end(pump, settlementOfExpired(task, now_ms), 'shutdown', 0);
     this.#deps.meter.lag(Math.max(0, now_ms - task.due_ms));
-    this.origins.began(task.flight.origin);
     const running = this.#deps.outbound.call(
       {
         url: spec.url,
@@ -206,19 +208,21 @@ export class CallbackShard implements Service, PumpHost {
       },
       (outcome) => {
         this.#calls.delete(running);
-        this.origins.ended(task.flight.origin, outcome.error?.code ?? null, outcome.duration_ms);
         const settlement = settlementOf(task, spec, outcome, { now_ms: pump.now_ms(), dice: Math.random() });
-        this.#end(pump, settlement, outcome.duration_ms);
+        this.#end(pump, settlement, outcome.error?.code ?? null, outcome.duration_ms);
       },
     );
     this.#calls.add(running);
   }
 
   #handBack(pump: Pump, task: Claimed, delay_ms: number): void {
-    this.#end(pump, { flight: task.flight, index: task.index, verdict: 'b', delay_ms, result: '' }, 0);
+    this.#end(pump, { flight: task.flight, index: task.index, verdict: 'b', delay_ms, result: '' }, 'shutdown', 0);
   }
 
-  #end(pump: Pump, settlement: Settlement, duration_ms: number): void {
+  /** `failure` is null where the host answered; `shutdown` where nothing was learnt about it. */
+  #end(pump: Pump, settlement: Settlement, failure: FailureCode | null, duration_ms: number): void {
+    this.#taken -= 1;
+    this.origins.ended(settlement.flight.origin, failure, duration_ms);
     pump.settle(settlement);
     this.#deps.meter.ended(END_NAMES[settlement.verdict], duration_ms);
     this.release(1);

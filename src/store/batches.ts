@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { base62, partitionOf } from '../base/id.ts';
 import { BATCH_RUNS_MAX, STAGE_BYTES_MAX, STAGE_TTL_MS } from '../base/limits.ts';
+import { StageLost } from './errors.ts';
 import { type IdemArgs, NO_RECORD } from './idempotency.ts';
 import { keys } from './keys.ts';
 import { encodeRecord, encodeRunMap, encodeSegments, type NewSegment, type NewTask, type Run, runsOf } from './records.ts';
@@ -54,6 +55,8 @@ export interface NewBatch {
   hold: boolean;
   /** Idempotency keys of its tasks, hashed. */
   task_keys: readonly string[];
+  /** Its labels, hashed (labelHash); none by default. */
+  labels?: readonly string[];
   /** The record to write with it; none by default. */
   idem?: IdemArgs;
 }
@@ -63,9 +66,6 @@ export interface Keep {
   keep_ms: number;
   tray_keep_ms: number;
 }
-
-/** A create whose segments ran out before its commit: Redis stood still for a minute. Nothing was made. */
-export class StageLost extends Error {}
 
 /** Fields of a batch's hash, in the order that `toRow` takes. */
 export const BATCH_FIELDS = ['a', 's', 'n', 'c', 'f', 'x', 'r', 't', 'u', 'z', 'd', 'g'] as const;
@@ -115,6 +115,7 @@ export async function createBatch(client: RedisClient, batch: NewBatch): Promise
       expires_from_ms: batch.expires_from_ms,
       movable: batch.movable ? 1 : 0,
       hold: batch.hold ? 1 : 0,
+      labels: batch.labels?.join('') ?? '',
       ...(batch.idem ?? NO_RECORD),
       parts,
     },

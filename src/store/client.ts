@@ -4,6 +4,7 @@
 //   link down         calls wait for it, for up to 1 s; from then on they fail at once, until it is back
 //   link cut          calls in flight are sent once more if the next connect succeeds, else they fail
 //   link silent       a socket that owes answers and says nothing for 4 s is closed and replaced
+//   slot on the move  calls fail at once, with nothing done; ASK is not followed (docs/decisions/0007-ask-is-not-followed.md)
 //
 // So a call that failed may have run, also a little later. Scripts are written to be harmless twice.
 import { type RedisOptions as AnyRedisOptions, Cluster, type ClusterOptions, Redis } from 'ioredis';
@@ -72,8 +73,24 @@ export function createProbe(spec: ConnectionSpec, host: Host | null = null): Red
   return probe;
 }
 
+/** A connection to one node of a Cluster, `host:port`, that connects by itself and for ever again. */
+export function createNode(spec: ConnectionSpec, node: string, role: string, overrides: RedisOptions = {}): Redis {
+  const colon = node.lastIndexOf(':');
+  return new Redis({
+    ...nodeOptions(spec, role),
+    ...overrides,
+    host: node.slice(0, colon),
+    port: Number(node.slice(colon + 1)),
+    retryStrategy: retryWait_ms,
+  });
+}
+
+function retryWait_ms(times: number): number {
+  return Math.min(RETRY_MAX_MS, RETRY_MIN_MS * 2 ** Math.min(times, 10));
+}
+
 /** Options for one node of a Cluster, and the part that all kinds share. */
-export function nodeOptions(spec: ConnectionSpec, role: string): RedisOptions {
+function nodeOptions(spec: ConnectionSpec, role: string): RedisOptions {
   return {
     connectionName: `sluice-${role}`,
     clientInfoTag: 'sluice',
@@ -94,7 +111,7 @@ function redisOptions(spec: Exclude<ConnectionSpec, { kind: 'cluster' }>, role: 
     ...nodeOptions(spec, role),
     db: spec.db,
     maxRetriesPerRequest: 1,
-    retryStrategy: (times) => Math.min(RETRY_MAX_MS, RETRY_MIN_MS * 2 ** Math.min(times, 10)),
+    retryStrategy: retryWait_ms,
     // The master was demoted under this connection: another one leads to its successor.
     reconnectOnError: (error) => error.message.startsWith('READONLY'),
   };
@@ -103,7 +120,7 @@ function redisOptions(spec: Exclude<ConnectionSpec, { kind: 'cluster' }>, role: 
       ...shared,
       sentinels: spec.sentinels,
       name: spec.master,
-      sentinelRetryStrategy: (times) => Math.min(RETRY_MAX_MS, RETRY_MIN_MS * 2 ** Math.min(times, 10)),
+      sentinelRetryStrategy: retryWait_ms,
       sentinelCommandTimeout: COMMAND_TIMEOUT_MS,
       ...(spec.sentinel_username === null ? {} : { sentinelUsername: spec.sentinel_username }),
       ...(spec.sentinel_password === null ? {} : { sentinelPassword: spec.sentinel_password }),
@@ -126,7 +143,6 @@ function clusterOptions(
     // At most 16 of these delays a call, and never beyond the command timeout.
     maxRedirections: 16,
     retryDelayOnMoved: 20,
-    retryDelayOnTryAgain: 50,
     retryDelayOnFailover: 100,
     retryDelayOnClusterDown: 100,
     // Host names are kept as they are, so that TLS can check them; the socket resolves them at each connect.
@@ -142,12 +158,42 @@ class BoundedRedis extends Redis {
   }
 }
 
+/** What ioredis does about error replies, with its ways to go on. */
+type OnError = Parameters<Cluster['handleError']>;
+
 class BoundedCluster extends Cluster {
   /** ioredis starts the clock when a node gets the command; while no node is known it would wait without end. */
   override sendCommand(...[command, stream, node]: Parameters<Cluster['sendCommand']>): unknown {
     command.setTimeout(COMMAND_TIMEOUT_MS);
+    // A pipeline, which alone names a node, puts ASKING between its commands before it asks `handleError`; so it sees no ASK.
+    if (node !== undefined) {
+      const reject = command.reject;
+      command.reject = (error) => reject(moving(error) ?? error);
+    }
     return super.sendCommand(command, stream, node);
   }
+
+  /**
+   * ASK leads to the node that receives the slot, where a key that has not come yet looks like one that does not exist:
+   * work would be reported as missing or made twice. What moves is not waited for either: new work can go elsewhere.
+   */
+  override handleError(...[error, ttl, go]: OnError): void {
+    const given_up = moving(error);
+    // Of the ways to go on, the one that ends the call with the error it is given.
+    if (given_up !== null) return go.maxRedirections(given_up);
+    const slot = Number(/^MOVED (\d+) /.exec(error.message)?.[1]);
+    const nodes = this.slots[slot];
+    // ioredis has one list of nodes for a whole range of slots and writes the new owner of one slot into it.
+    if (nodes !== undefined) this.slots[slot] = [...nodes];
+    super.handleError(error, ttl, go);
+  }
+}
+
+/** ASK as the TRYAGAIN that it is here, TRYAGAIN itself, or null for any other error. */
+function moving(error: Error): Error | null {
+  if (error.message.startsWith('TRYAGAIN')) return error;
+  const ask = /^ASK (\d+) (.*)/s.exec(error.message);
+  return ask === null ? null : new Error(`TRYAGAIN slot ${ask[1]} is on its way to ${ask[2]}; nothing was done`);
 }
 
 /** ioredis reads `enableOfflineQueue` at each call, so it can be switched: a short outage is waited out, a long one is not. */
@@ -167,7 +213,8 @@ function failFastWhenDown(client: RedisClient): void {
   down();
 }
 
-function untilReady(client: RedisClient, wait_ms: number): Promise<void> {
+/** Rejects after `wait_ms`, with the last reason why not. */
+export function untilReady(client: RedisClient, wait_ms: number): Promise<void> {
   if (client.status === 'ready') return Promise.resolve();
   return new Promise((resolve, reject) => {
     let last: Error | null = null;

@@ -6,6 +6,16 @@ export class StoreRefused extends Error {
   override readonly name = 'StoreRefused';
 }
 
+/** A create whose segments were gone before its commit: Redis stood still for a minute, or failed over. Nothing was made. */
+export class StageLost extends Error {
+  override readonly name = 'StageLost';
+}
+
+/** What was written may not be on a replica yet. It may exist: the same Idempotency-Key finds it. */
+export class NotReplicated extends Error {
+  override readonly name = 'NotReplicated';
+}
+
 /**
  * First words of error replies. Of these, only BUSY and the cluster's redirections come from a server that is well;
  * ioredis follows redirections itself and gives up after a bounded number, so one that arrives here is a loop.
@@ -28,6 +38,24 @@ const REPLY_CODES = new Set([
   'UNBLOCKED',
 ]);
 
+/** Of these, the ones that a server gives before it does anything: what was asked for may be done elsewhere instead. */
+const REFUSALS = new Set([
+  'LOADING',
+  'BUSY',
+  'CLUSTERDOWN',
+  'TRYAGAIN',
+  'ASK',
+  'MOVED',
+  'READONLY',
+  'MASTERDOWN',
+  'MISCONF',
+  'OOM',
+  'NOREPLICAS',
+]);
+
+/** A script in a slot that is being moved away meets a key that has gone already. Scripts look before they write. */
+const NOT_LOCAL = 'ERR Script attempted to access a non local key in a cluster node';
+
 /** Beginnings of messages that have no code: from ioredis 6 and from Redis's scripting engine. */
 const BEGINNINGS = [
   'Command timed out',
@@ -47,8 +75,7 @@ const BEGINNINGS = [
   'Socket timeout',
   'Socket closed unexpectedly',
   'timeout', // ioredis's refresh of the slot map
-  // In a slot that is being moved away, a script meets a key that has gone already.
-  'ERR Script attempted to access a non local key in a cluster node',
+  NOT_LOCAL,
   'ERR max number of clients reached',
 ];
 
@@ -76,11 +103,17 @@ export function isUnavailable(error: unknown): boolean {
   let current = error;
   for (let depth = 0; depth < CAUSES_MAX; depth++) {
     if (!(current instanceof Error)) return false;
-    if (matches(current)) return true;
+    if (current instanceof StageLost || current instanceof NotReplicated || matches(current)) return true;
     if (current instanceof AggregateError && current.errors.length > 0) return current.errors.every(isUnavailable);
     current = current.cause;
   }
   return false;
+}
+
+/** Whether `error` proves that the call changed nothing, so that the same may be tried elsewhere without doing it twice. */
+export function changedNothing(error: unknown): boolean {
+  if (error instanceof StageLost) return true;
+  return error instanceof Error && (REFUSALS.has(firstWord(error.message)) || error.message.startsWith(NOT_LOCAL));
 }
 
 function matches(error: Error): boolean {
@@ -88,7 +121,11 @@ function matches(error: Error): boolean {
     if (SYSTEM_CODES.has(error.code)) return true;
     if (error.code === 'ENOENT' && 'syscall' in error && error.syscall === 'connect') return true;
   }
-  const space = error.message.indexOf(' ');
-  if (REPLY_CODES.has(space < 0 ? error.message : error.message.slice(0, space))) return true;
+  if (REPLY_CODES.has(firstWord(error.message))) return true;
   return BEGINNINGS.some((beginning) => error.message.startsWith(beginning));
+}
+
+function firstWord(message: string): string {
+  const space = message.indexOf(' ');
+  return space < 0 ? message : message.slice(0, space);
 }

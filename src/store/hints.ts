@@ -8,11 +8,11 @@
 // A channel is `on` a link and, once the server said so, `confirmed`. Confirmation is lost when the link closes, when
 // the server takes the channel away (its slot moves: a `sunsubscribe` push), and when the 5 s check finds fewer
 // channels on the server than here. Whatever was lost is asked for again, where the slot table now says.
-import { Cluster, Redis } from 'ioredis';
+import { Cluster, type Redis } from 'ioredis';
 import { backoff_ms } from '../base/backoff.ts';
 import { limitedLog } from '../base/log.ts';
 import type { ConnectionSpec } from './address.ts';
-import { type ClientOptions, createClient, nodeOptions } from './client.ts';
+import { type ClientOptions, createClient, createNode } from './client.ts';
 import type { RedisClient } from './script.ts';
 import { slotOf } from './tags.ts';
 
@@ -52,8 +52,6 @@ const CONFIRM_WAIT_MS = 2_000;
 const CHECK_INTERVAL_MS = 5_000;
 /** Waits before the slot table is read again and what is missing is asked for again. */
 const RETRY_WAIT = { min_ms: 50, max_ms: 1_000 };
-const RETRY_MIN_MS = 25;
-const RETRY_MAX_MS = 1_000;
 /** The link's name where there is one master for everything. */
 const ONLY = '';
 
@@ -160,7 +158,7 @@ export function openHints(client: RedisClient, spec: ConnectionSpec, owner: Clie
   }
 
   function openLink(node: string): Link {
-    const redis = cluster === null ? openOnly(spec, { role, log: owner.log }) : openNode(spec, node, role);
+    const redis = cluster === null ? openOnly(spec, { role, log: owner.log }) : createNode(spec, node, role, { ...SUBSCRIBER, enableReadyCheck: false });
     const link: Link = { redis, names: new Set(), pending: 0 };
     redis.on('smessage', (name: string, message: string) => deliver(name, message));
     redis.on('ready', () => sendAll(link));
@@ -290,18 +288,6 @@ function openOnly(spec: ConnectionSpec, options: ClientOptions): Redis {
   const client = createClient(spec, options, { ...SUBSCRIBER, enableReadyCheck: spec.kind === 'sentinel' });
   if (client instanceof Cluster) throw new Error('a Cluster has a link for each master');
   return client;
-}
-
-function openNode(spec: ConnectionSpec, node: string, role: string): Redis {
-  const colon = node.lastIndexOf(':');
-  return new Redis({
-    ...nodeOptions(spec, role),
-    ...SUBSCRIBER,
-    enableReadyCheck: false,
-    host: node.slice(0, colon),
-    port: Number(node.slice(colon + 1)),
-    retryStrategy: (times) => Math.min(RETRY_MAX_MS, RETRY_MIN_MS * 2 ** Math.min(times, 10)),
-  });
 }
 
 /** Subscriptions are made again by `ready`, with their confirmation seen; nothing is queued or sent twice behind our back. */

@@ -4,6 +4,7 @@
 // `m` key as their declared key and build the others from the same table in lua/lib/keys.lua. What a caller chose
 // (account names, idempotency keys, origins) appears in a key only as a hash.
 import { createHash } from 'node:crypto';
+import { shortHash } from '../base/id.ts';
 import { HOMES, homeTag, partitionTag } from './tags.ts';
 
 const roots: string[] = [];
@@ -16,7 +17,7 @@ function root(partition: number): string {
 
 /** Keys of a partition. `core`: a batch id without its prefix. */
 export const keys = {
-  /** hash: `last` and `thaw` times of the last tick that had work, and of the last after a gap (ms); `ready:<class>` tasks queued. Never deleted: the declared key of every script. */
+  /** hash: `last` and `thaw` times of the last tick that had work, and of the last after a gap (ms); `ready:<class>` tasks queued; `w` is only written (durability.ts). Never deleted: the declared key of every script. */
   partition: (p: number): string => `${root(p)}m`,
   /** hash: a batch; fields in lua/lib/batch.lua. */
   batch: (p: number, core: string): string => `${root(p)}b:${core}`,
@@ -35,6 +36,8 @@ export const keys = {
   /** zset: an account's batches by creation time; with a status: those in it. */
   accountBatches: (p: number, account: string, status?: string): string =>
     status === undefined ? `${root(p)}a:${account}:b` : `${root(p)}a:${account}:b:${status}`,
+  /** zset: an account's batches with a label, by creation time; see labelHash. */
+  accountLabel: (p: number, account: string, hash: string): string => `${root(p)}a:${account}:l:${hash}`,
   /** string: the account's open tray (core), 1 s. */
   tray: (p: number, account: string): string => `${root(p)}a:${account}:tray`,
   /** zset: `<class>:<account>:<origin>|<entry>` by due time (ms). */
@@ -81,6 +84,11 @@ function home(subject: string): string {
 /** The name of an idempotency key in keys: what the caller chose appears only as a hash. */
 export function idempotencyName(account: string, key: string): string {
   return `${account}:${createHash('sha256').update(key).digest('base64url').slice(0, 22)}`;
+}
+
+/** The name of a label with its value in keys; lua/lib/batch.lua relies on its ten characters. */
+export function labelHash(label: string, value: string): string {
+  return shortHash(`label:${label}=${value}`);
 }
 
 /** Partition of an idempotent create: the record and what it makes must share a slot. */

@@ -4,27 +4,54 @@ import { partitionOf } from '../base/id.ts';
 import { PAGE_TASKS } from '../base/limits.ts';
 import { BATCH_FIELDS, type BatchRow, readBatch, toRow } from './batches.ts';
 import { keys } from './keys.ts';
+import { matchAll, newestFirst, type Place, toPlaces } from './matching.ts';
 import type { QuotaState } from './quota.ts';
 import { decodePage, decodeResults, type StoredTask } from './records.ts';
 import type { RedisClient } from './script.ts';
 import { batchRead } from './scripts.gen.ts';
 
-interface Place {
-  core: string;
-  created_ms: number;
-}
-
 /** Above this offset, the first page is found by counting instead of by reading all that comes before it. */
 const READ_OFFSET_MAX = 500;
+
+export interface BatchFilter {
+  /** null: any. */
+  status: string | null;
+  /** Hashes of labels (labelHash) that a batch must all have. */
+  labels: readonly string[];
+}
 
 /** A page of an account's batches, newest first, ties by id; `total` counts all that match. */
 export async function listBatches(
   client: RedisClient,
   partitions: number,
   account_id: string,
-  page: { status: string | null; limit: number; offset: number },
+  page: BatchFilter & { limit: number; offset: number },
 ): Promise<{ total: number; rows: BatchRow[] }> {
-  const lists = Array.from({ length: partitions }, (_, p) => keys.accountBatches(p, account_id, page.status ?? undefined));
+  const lists = Array.from({ length: partitions }, (_, p) => listsOf(p, account_id, page));
+  const need = page.offset + page.limit;
+  if ((lists[0]?.length ?? 0) > 1) {
+    const found = await Promise.all(lists.map((of_partition) => matchAll(client, of_partition, need)));
+    const total = found.reduce((sum, { count }) => sum + count, 0);
+    const places = found.flatMap(({ newest }) => newest).sort(newestFirst);
+    return { total, rows: await readRows(client, account_id, places.slice(page.offset, need)) };
+  }
+  return listOne(client, account_id, lists.flat(), page);
+}
+
+/** What a batch must be in, of one partition. */
+function listsOf(p: number, account_id: string, { status, labels }: BatchFilter): string[] {
+  const lists = labels.map((hash) => keys.accountLabel(p, account_id, hash));
+  if (status !== null) lists.push(keys.accountBatches(p, account_id, status));
+  return lists.length > 0 ? lists : [keys.accountBatches(p, account_id)];
+}
+
+/** A page of what one list of each partition holds. */
+async function listOne(
+  client: RedisClient,
+  account_id: string,
+  lists: readonly string[],
+  page: { limit: number; offset: number },
+): Promise<{ total: number; rows: BatchRow[] }> {
   const counts = await Promise.all(lists.map((key) => client.zcard(key)));
   const total = counts.reduce((sum, n) => sum + n, 0);
   if (page.offset >= total) return { total, rows: [] };
@@ -54,17 +81,6 @@ async function findOffset(client: RedisClient, lists: readonly string[], offset:
     else low = middle + 1;
   }
   return { max_ms: low, skip: offset - (await newer(low)) };
-}
-
-function toPlaces(flat: string[]): Place[] {
-  const places: Place[] = [];
-  for (let i = 0; i < flat.length; i += 2) places.push({ core: flat[i] ?? '', created_ms: Number(flat[i + 1]) });
-  return places;
-}
-
-function newestFirst(a: Place, b: Place): number {
-  if (a.created_ms !== b.created_ms) return b.created_ms - a.created_ms;
-  return a.core < b.core ? 1 : a.core > b.core ? -1 : 0;
 }
 
 async function readRows(client: RedisClient, account_id: string, places: readonly Place[]): Promise<BatchRow[]> {

@@ -92,6 +92,11 @@ end
 local function list_key(b, status)
   return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
 end
+local function label_keys(account, labels)
+  local list = {}
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
+end
 local function batch_touch()
   local list = { root .. 'deadlines' }
   for _, b in ipairs(batches_loaded) do
@@ -386,7 +391,7 @@ queue_write()
 ring_bell()
 idem_write(answer('added', first, now_ms))
 return answer('added', first, now_ms)`,
-  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",17],[4,"lua/batch/add.lua",16],[5,"lua/batch/add.lua",15],[6,"lua/batch/add.lua",14],[7,"lua/batch/add.lua",13],[8,"lua/batch/add.lua",12],[9,"lua/batch/add.lua",11],[10,"lua/batch/add.lua",10],[11,"lua/batch/add.lua",9],[12,"lua/batch/add.lua",8],[13,"lua/batch/add.lua",18],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",8],[21,"lua/lib/batch.lua",10],[37,"lua/lib/batch.lua",28],[42,"lua/lib/batch.lua",34],[43,"lua/lib/batch.lua",36],[44,"lua/lib/batch.lua",39],[56,"lua/lib/batch.lua",52],[57,"lua/lib/batch.lua",54],[61,"lua/lib/batch.lua",60],[76,"lua/lib/batch.lua",77],[83,"lua/lib/batch.lua",85],[86,"lua/lib/batch.lua",90],[96,"lua/lib/batch.lua",101],[113,"lua/lib/ring.lua",4],[114,"lua/lib/ring.lua",6],[122,"lua/lib/ring.lua",16],[128,"lua/lib/ring.lua",23],[129,"lua/lib/ring.lua",25],[130,"lua/lib/ring.lua",28],[134,"lua/lib/ring.lua",34],[141,"lua/lib/ring.lua",42],[147,"lua/lib/ready.lua",8],[148,"lua/lib/ready.lua",10],[149,"lua/lib/ready.lua",13],[163,"lua/lib/ready.lua",28],[168,"lua/lib/ready.lua",34],[171,"lua/lib/ready.lua",38],[183,"lua/lib/ready.lua",51],[186,"lua/lib/ready.lua",55],[192,"lua/lib/ready.lua",66],[195,"lua/lib/ready.lua",70],[202,"lua/lib/ready.lua",79],[203,"lua/lib/ready.lua",82],[204,"lua/lib/delayed.lua",3],[205,"lua/lib/delayed.lua",5],[209,"lua/lib/delayed.lua",11],[212,"lua/lib/delayed.lua",15],[216,"lua/lib/delayed.lua",20],[220,"lua/lib/delayed.lua",26],[227,"lua/lib/delayed.lua",35],[234,"lua/lib/operation.lua",4],[235,"lua/lib/operation.lua",6],[238,"lua/lib/operation.lua",11],[244,"lua/lib/operation.lua",18],[249,"lua/lib/append.lua",6],[251,"lua/lib/append.lua",9],[257,"lua/lib/append.lua",17],[286,"lua/lib/append.lua",48],[294,"lua/lib/append.lua",57],[299,"lua/lib/append.lua",63],[307,"lua/lib/idem.lua",6],[308,"lua/lib/idem.lua",8],[309,"lua/lib/idem.lua",10],[315,"lua/batch/add.lua",24],[317,"lua/batch/add.lua",27],[320,"lua/batch/add.lua",31],[324,"lua/batch/add.lua",36],[348,"lua/batch/add.lua",61],[357,"lua/batch/add.lua",71],[362,"lua/batch/add.lua",77]],
+  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",17],[4,"lua/batch/add.lua",16],[5,"lua/batch/add.lua",15],[6,"lua/batch/add.lua",14],[7,"lua/batch/add.lua",13],[8,"lua/batch/add.lua",12],[9,"lua/batch/add.lua",11],[10,"lua/batch/add.lua",10],[11,"lua/batch/add.lua",9],[12,"lua/batch/add.lua",8],[13,"lua/batch/add.lua",18],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",9],[21,"lua/lib/batch.lua",11],[37,"lua/lib/batch.lua",29],[42,"lua/lib/batch.lua",35],[43,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",40],[56,"lua/lib/batch.lua",53],[57,"lua/lib/batch.lua",55],[61,"lua/lib/batch.lua",61],[76,"lua/lib/batch.lua",78],[83,"lua/lib/batch.lua",86],[86,"lua/lib/batch.lua",91],[91,"lua/lib/batch.lua",98],[101,"lua/lib/batch.lua",109],[118,"lua/lib/ring.lua",4],[119,"lua/lib/ring.lua",6],[127,"lua/lib/ring.lua",16],[133,"lua/lib/ring.lua",23],[134,"lua/lib/ring.lua",25],[135,"lua/lib/ring.lua",28],[139,"lua/lib/ring.lua",34],[146,"lua/lib/ring.lua",42],[152,"lua/lib/ready.lua",8],[153,"lua/lib/ready.lua",10],[154,"lua/lib/ready.lua",13],[168,"lua/lib/ready.lua",28],[173,"lua/lib/ready.lua",34],[176,"lua/lib/ready.lua",38],[188,"lua/lib/ready.lua",51],[191,"lua/lib/ready.lua",55],[197,"lua/lib/ready.lua",66],[200,"lua/lib/ready.lua",70],[207,"lua/lib/ready.lua",79],[208,"lua/lib/ready.lua",82],[209,"lua/lib/delayed.lua",3],[210,"lua/lib/delayed.lua",5],[214,"lua/lib/delayed.lua",11],[217,"lua/lib/delayed.lua",15],[221,"lua/lib/delayed.lua",20],[225,"lua/lib/delayed.lua",26],[232,"lua/lib/delayed.lua",35],[239,"lua/lib/operation.lua",4],[240,"lua/lib/operation.lua",6],[243,"lua/lib/operation.lua",11],[249,"lua/lib/operation.lua",18],[254,"lua/lib/append.lua",6],[256,"lua/lib/append.lua",9],[262,"lua/lib/append.lua",17],[291,"lua/lib/append.lua",48],[299,"lua/lib/append.lua",57],[304,"lua/lib/append.lua",63],[312,"lua/lib/idem.lua",6],[313,"lua/lib/idem.lua",8],[314,"lua/lib/idem.lua",10],[320,"lua/batch/add.lua",24],[322,"lua/batch/add.lua",27],[325,"lua/batch/add.lua",31],[329,"lua/batch/add.lua",36],[353,"lua/batch/add.lua",61],[362,"lua/batch/add.lua",71],[367,"lua/batch/add.lua",77]],
 });
 
 /** Cancels a batch: every task not running becomes cancelled at once, whatever their number; running ones finish and count. See lua/batch/cancel.lua. */
@@ -473,6 +478,11 @@ end
 local function list_key(b, status)
   return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
 end
+local function label_keys(account, labels)
+  local list = {}
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
+end
 local function batch_touch()
   local list = { root .. 'deadlines' }
   for _, b in ipairs(batches_loaded) do
@@ -513,14 +523,14 @@ else
   updated_ms = tonumber(call('HGET', b.key, 'u'))
 end
 return { outcome, b.s, b.n, b.c, b.f, b.x, updated_ms }`,
-  map: [[1,"lua/batch/cancel.lua",1],[2,"lua/batch/cancel.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",8],[14,"lua/lib/batch.lua",10],[30,"lua/lib/batch.lua",28],[35,"lua/lib/batch.lua",34],[36,"lua/lib/batch.lua",36],[37,"lua/lib/batch.lua",39],[49,"lua/lib/batch.lua",52],[50,"lua/lib/batch.lua",54],[54,"lua/lib/batch.lua",60],[69,"lua/lib/batch.lua",77],[76,"lua/lib/batch.lua",85],[79,"lua/lib/batch.lua",90],[89,"lua/lib/batch.lua",101],[106,"lua/batch/cancel.lua",16]],
+  map: [[1,"lua/batch/cancel.lua",1],[2,"lua/batch/cancel.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",9],[14,"lua/lib/batch.lua",11],[30,"lua/lib/batch.lua",29],[35,"lua/lib/batch.lua",35],[36,"lua/lib/batch.lua",37],[37,"lua/lib/batch.lua",40],[49,"lua/lib/batch.lua",53],[50,"lua/lib/batch.lua",55],[54,"lua/lib/batch.lua",61],[69,"lua/lib/batch.lua",78],[76,"lua/lib/batch.lua",86],[79,"lua/lib/batch.lua",91],[84,"lua/lib/batch.lua",98],[94,"lua/lib/batch.lua",109],[111,"lua/batch/cancel.lua",16]],
 });
 
 /** Makes a batch real: its segments were written before, under names that expire; here they get their own, and its work See lua/batch/create.lua. */
-export const batchCreate = script<{ meta: string }, { core: string; account: string; doc: Buffer; total: number; last_bytes: number; expiration_ms: number; expires_from_ms: number; movable: number; hold: number; idem_key: string; idem_print: string; idem_extra: Buffer; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [number, number]>({
+export const batchCreate = script<{ meta: string }, { core: string; account: string; doc: Buffer; total: number; last_bytes: number; expiration_ms: number; expires_from_ms: number; movable: number; hold: number; labels: string; idem_key: string; idem_print: string; idem_extra: Buffer; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [number, number]>({
   name: 'batch/create',
   keys: ["meta"],
-  args: [["core","string"],["account","string"],["doc","bytes"],["total","int"],["last_bytes","int"],["expiration_ms","int"],["expires_from_ms","int"],["movable","int"],["hold","int"],["idem_key","string"],["idem_print","string"],["idem_extra","bytes"],["now_ms","now"]],
+  args: [["core","string"],["account","string"],["doc","bytes"],["total","int"],["last_bytes","int"],["expiration_ms","int"],["expires_from_ms","int"],["movable","int"],["hold","int"],["labels","string"],["idem_key","string"],["idem_print","string"],["idem_extra","bytes"],["now_ms","now"]],
   rest: "parts",
   lua: `#!lua
 local meta = KEYS[1]
@@ -528,6 +538,7 @@ local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 local idem_extra = table.remove(ARGV)
 local idem_print = table.remove(ARGV)
 local idem_key = table.remove(ARGV)
+local labels = table.remove(ARGV)
 local hold = tonumber(table.remove(ARGV))
 local movable = tonumber(table.remove(ARGV))
 local expires_from_ms = tonumber(table.remove(ARGV))
@@ -609,6 +620,11 @@ local function batch_stop(b, status, now, keep_ms)
 end
 local function list_key(b, status)
   return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
+end
+local function label_keys(account, labels)
+  local list = {}
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
 end
 local function batch_touch()
   local list = { root .. 'deadlines' }
@@ -792,7 +808,9 @@ end
 at = at + runs * 5 + 1
 local keyed = tonumber(parts[at])
 local list = root .. 'a:' .. account .. ':b'
+local label_lists = label_keys(account, labels)
 touch({ key .. ':s', key .. ':k', list, list .. ':pending', root .. 'deadlines' })
+touch(label_lists)
 queue_touch()
 local expires_ms = math.max(now_ms, expires_from_ms) + expiration_ms
 call('HSET', key, 'a', account, 's', 'pending', 'n', total, 'c', 0, 'f', 0, 'x', 0, 'r', 0, 'v', 1, 't', now_ms, 'u', now_ms,
@@ -808,12 +826,14 @@ for i = 1, #segments do
 end
 call('ZADD', list, now_ms, core)
 call('ZADD', list .. ':pending', now_ms, core)
+if labels ~= '' then call('HSET', key, 'l', labels) end
+for _, label_list in ipairs(label_lists) do call('ZADD', label_list, now_ms, core) end
 call('ZADD', root .. 'deadlines', expires_ms, core)
 queue_write()
 ring_bell()
 idem_write({ 1, now_ms })
 return { 1, now_ms }`,
-  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",7],[3,"lua/batch/create.lua",20],[4,"lua/batch/create.lua",19],[5,"lua/batch/create.lua",18],[6,"lua/batch/create.lua",17],[7,"lua/batch/create.lua",16],[8,"lua/batch/create.lua",15],[9,"lua/batch/create.lua",14],[10,"lua/batch/create.lua",13],[11,"lua/batch/create.lua",12],[12,"lua/batch/create.lua",11],[13,"lua/batch/create.lua",10],[14,"lua/batch/create.lua",9],[15,"lua/batch/create.lua",8],[16,"lua/batch/create.lua",21],[17,"lua/lib/root.lua",2],[19,"lua/lib/root.lua",8],[20,"lua/lib/root.lua",11],[23,"lua/lib/batch.lua",8],[24,"lua/lib/batch.lua",10],[40,"lua/lib/batch.lua",28],[45,"lua/lib/batch.lua",34],[46,"lua/lib/batch.lua",36],[47,"lua/lib/batch.lua",39],[59,"lua/lib/batch.lua",52],[60,"lua/lib/batch.lua",54],[64,"lua/lib/batch.lua",60],[79,"lua/lib/batch.lua",77],[86,"lua/lib/batch.lua",85],[89,"lua/lib/batch.lua",90],[99,"lua/lib/batch.lua",101],[116,"lua/lib/ring.lua",4],[117,"lua/lib/ring.lua",6],[125,"lua/lib/ring.lua",16],[131,"lua/lib/ring.lua",23],[132,"lua/lib/ring.lua",25],[133,"lua/lib/ring.lua",28],[137,"lua/lib/ring.lua",34],[144,"lua/lib/ring.lua",42],[150,"lua/lib/ready.lua",8],[151,"lua/lib/ready.lua",10],[152,"lua/lib/ready.lua",13],[166,"lua/lib/ready.lua",28],[171,"lua/lib/ready.lua",34],[174,"lua/lib/ready.lua",38],[186,"lua/lib/ready.lua",51],[189,"lua/lib/ready.lua",55],[195,"lua/lib/ready.lua",66],[198,"lua/lib/ready.lua",70],[205,"lua/lib/ready.lua",79],[206,"lua/lib/ready.lua",82],[207,"lua/lib/delayed.lua",3],[208,"lua/lib/delayed.lua",5],[212,"lua/lib/delayed.lua",11],[215,"lua/lib/delayed.lua",15],[219,"lua/lib/delayed.lua",20],[223,"lua/lib/delayed.lua",26],[230,"lua/lib/delayed.lua",35],[237,"lua/lib/idem.lua",6],[238,"lua/lib/idem.lua",8],[239,"lua/lib/idem.lua",10],[245,"lua/batch/create.lua",28],[249,"lua/batch/create.lua",33],[260,"lua/batch/create.lua",45],[268,"lua/batch/create.lua",54],[270,"lua/batch/create.lua",57],[273,"lua/batch/create.lua",61]],
+  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",7],[3,"lua/batch/create.lua",21],[4,"lua/batch/create.lua",20],[5,"lua/batch/create.lua",19],[6,"lua/batch/create.lua",18],[7,"lua/batch/create.lua",17],[8,"lua/batch/create.lua",16],[9,"lua/batch/create.lua",15],[10,"lua/batch/create.lua",14],[11,"lua/batch/create.lua",13],[12,"lua/batch/create.lua",12],[13,"lua/batch/create.lua",11],[14,"lua/batch/create.lua",10],[15,"lua/batch/create.lua",9],[16,"lua/batch/create.lua",8],[17,"lua/batch/create.lua",22],[18,"lua/lib/root.lua",2],[20,"lua/lib/root.lua",8],[21,"lua/lib/root.lua",11],[24,"lua/lib/batch.lua",9],[25,"lua/lib/batch.lua",11],[41,"lua/lib/batch.lua",29],[46,"lua/lib/batch.lua",35],[47,"lua/lib/batch.lua",37],[48,"lua/lib/batch.lua",40],[60,"lua/lib/batch.lua",53],[61,"lua/lib/batch.lua",55],[65,"lua/lib/batch.lua",61],[80,"lua/lib/batch.lua",78],[87,"lua/lib/batch.lua",86],[90,"lua/lib/batch.lua",91],[95,"lua/lib/batch.lua",98],[105,"lua/lib/batch.lua",109],[122,"lua/lib/ring.lua",4],[123,"lua/lib/ring.lua",6],[131,"lua/lib/ring.lua",16],[137,"lua/lib/ring.lua",23],[138,"lua/lib/ring.lua",25],[139,"lua/lib/ring.lua",28],[143,"lua/lib/ring.lua",34],[150,"lua/lib/ring.lua",42],[156,"lua/lib/ready.lua",8],[157,"lua/lib/ready.lua",10],[158,"lua/lib/ready.lua",13],[172,"lua/lib/ready.lua",28],[177,"lua/lib/ready.lua",34],[180,"lua/lib/ready.lua",38],[192,"lua/lib/ready.lua",51],[195,"lua/lib/ready.lua",55],[201,"lua/lib/ready.lua",66],[204,"lua/lib/ready.lua",70],[211,"lua/lib/ready.lua",79],[212,"lua/lib/ready.lua",82],[213,"lua/lib/delayed.lua",3],[214,"lua/lib/delayed.lua",5],[218,"lua/lib/delayed.lua",11],[221,"lua/lib/delayed.lua",15],[225,"lua/lib/delayed.lua",20],[229,"lua/lib/delayed.lua",26],[236,"lua/lib/delayed.lua",35],[243,"lua/lib/idem.lua",6],[244,"lua/lib/idem.lua",8],[245,"lua/lib/idem.lua",10],[251,"lua/batch/create.lua",29],[255,"lua/batch/create.lua",34],[266,"lua/batch/create.lua",46],[274,"lua/batch/create.lua",55],[276,"lua/batch/create.lua",58],[281,"lua/batch/create.lua",64]],
 });
 
 /** Reads a batch for its owner, within his limit on such reads: who it belongs to, the limit and the state in one step. See lua/batch/read.lua. */
@@ -952,6 +972,11 @@ end
 local function list_key(b, status)
   return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
 end
+local function label_keys(account, labels)
+  local list = {}
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
+end
 local function batch_touch()
   local list = { root .. 'deadlines' }
   for _, b in ipairs(batches_loaded) do
@@ -989,7 +1014,7 @@ if b.h then
   batch_save(now_ms)
 end
 return 1`,
-  map: [[1,"lua/batch/release.lua",1],[2,"lua/batch/release.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",8],[14,"lua/lib/batch.lua",10],[30,"lua/lib/batch.lua",28],[35,"lua/lib/batch.lua",34],[36,"lua/lib/batch.lua",36],[37,"lua/lib/batch.lua",39],[49,"lua/lib/batch.lua",52],[50,"lua/lib/batch.lua",54],[54,"lua/lib/batch.lua",60],[69,"lua/lib/batch.lua",77],[76,"lua/lib/batch.lua",85],[79,"lua/lib/batch.lua",90],[89,"lua/lib/batch.lua",101],[106,"lua/batch/release.lua",13]],
+  map: [[1,"lua/batch/release.lua",1],[2,"lua/batch/release.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",9],[14,"lua/lib/batch.lua",11],[30,"lua/lib/batch.lua",29],[35,"lua/lib/batch.lua",35],[36,"lua/lib/batch.lua",37],[37,"lua/lib/batch.lua",40],[49,"lua/lib/batch.lua",53],[50,"lua/lib/batch.lua",55],[54,"lua/lib/batch.lua",61],[69,"lua/lib/batch.lua",78],[76,"lua/lib/batch.lua",86],[79,"lua/lib/batch.lua",91],[84,"lua/lib/batch.lua",98],[94,"lua/lib/batch.lua",109],[111,"lua/batch/release.lua",13]],
 });
 
 /** Claims an idempotency key for work on a resource that exists, or tells what it was claimed for. See lua/idem/begin.lua. */
@@ -1079,6 +1104,487 @@ return live`,
   map: [[1,"lua/member/beat.lua",1],[2,"lua/member/beat.lua",4],[7,"lua/member/beat.lua",11]],
 });
 
+/** Removes messages that their destination has applied. See lua/outbox/ack.lua. */
+export const outboxAck = script<{ meta: string }, { destination: number; mark: number; now_ms?: number | '' | undefined; messages: readonly RestValue[] }, number>({
+  name: 'outbox/ack',
+  keys: ["meta"],
+  args: [["destination","int"],["mark","number"],["now_ms","now"]],
+  rest: "messages",
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local mark = tonumber(table.remove(ARGV))
+local destination = tonumber(table.remove(ARGV))
+local messages = ARGV
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+local outbox_last = nil
+local outbox_plans, outbox_plans_made = {}, {}
+local away_fields, away_since = {}, {}
+local function whole(number) return string.format('%.0f', number) end
+local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
+local function outbox_key(destination) return root .. 'outbox:' .. destination end
+local function lane_partition(lane) return whole(digit(lane, 1) * 62 + digit(lane, 2)) end
+local function outbox_next(now)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, now * 1000)
+  return whole(outbox_last)
+end
+local function outbox_put(destination, seq, kind, body)
+  local plan = outbox_plans[destination]
+  if not plan then
+    plan = { destination = destination, items = {} }
+    outbox_plans[destination] = plan
+    outbox_plans_made[#outbox_plans_made + 1] = plan
+  end
+  plan.items[#plan.items + 1] = seq
+  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+end
+local function outbox_send(now, destination, kind, body) outbox_put(destination, outbox_next(now), kind, body) end
+local function outbox_want(now, wanted, kind, lane, ref, place)
+  local seq = outbox_next(now)
+  local field = lane .. ' ' .. ref
+  place = place or seq
+  outbox_put(lane_partition(lane), seq, kind, place .. ' ' .. field)
+  away_fields[#away_fields + 1] = field
+  away_fields[#away_fields + 1] = wanted .. ' ' .. seq .. ' ' .. place
+  away_since[#away_since + 1] = now
+  away_since[#away_since + 1] = field
+end
+local function outbox_hand(now, lane, ref, place) outbox_want(now, 'q', 'queue', lane, ref, place) end
+local function outbox_release(now, lane, ref) outbox_want(now, 'r', 'release', lane, ref) end
+local function outbox_touch()
+  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
+  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
+  touch(list)
+end
+local function outbox_write()
+  for _, plan in ipairs(outbox_plans_made) do
+    local items = plan.items
+    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
+    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
+  end
+  if outbox_last and #outbox_plans_made > 0 then call('HSET', meta, 'seq', whole(outbox_last)) end
+  for i = 1, #away_fields, 1000 do
+    call('HSET', root .. 'away', unpack(away_fields, i, math.min(i + 999, #away_fields)))
+    call('ZADD', root .. 'away:since', unpack(away_since, i, math.min(i + 999, #away_since)))
+  end
+end
+local name = whole(destination)
+local key = outbox_key(name)
+local gone, since = {}, {}
+for _, message in ipairs(messages) do
+  if call('ZSCORE', key, message) then
+    gone[#gone + 1] = message
+    local kind, field = string.match(message, '^%d+ (%a+) %d+ (%w+ .*)$')
+    if kind == 'queue' or kind == 'release' then
+      since[#since + 1] = now_ms
+      since[#since + 1] = field
+    end
+  end
+end
+local last = tonumber(call('HGET', meta, 'seq') or '0')
+touch({ meta, key, root .. 'outbox', root .. 'away:since' })
+for i = 1, #gone, 1000 do call('ZREM', key, unpack(gone, i, math.min(i + 999, #gone))) end
+for i = 1, #since, 1000 do call('ZADD', root .. 'away:since', 'XX', unpack(since, i, math.min(i + 999, #since))) end
+if mark > last then call('HSET', meta, 'seq', whole(mark)) end
+local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')
+if #first == 0 then
+  call('ZREM', root .. 'outbox', name)
+  return 0
+end
+call('ZADD', root .. 'outbox', first[2], name)
+return 1`,
+  map: [[1,"lua/outbox/ack.lua",1],[2,"lua/outbox/ack.lua",7],[3,"lua/outbox/ack.lua",10],[4,"lua/outbox/ack.lua",9],[5,"lua/outbox/ack.lua",8],[6,"lua/outbox/ack.lua",11],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/outbox.lua",15],[17,"lua/lib/outbox.lua",20],[18,"lua/lib/outbox.lua",22],[19,"lua/lib/outbox.lua",24],[20,"lua/lib/outbox.lua",26],[21,"lua/lib/outbox.lua",28],[25,"lua/lib/outbox.lua",33],[35,"lua/lib/outbox.lua",45],[36,"lua/lib/outbox.lua",47],[46,"lua/lib/outbox.lua",59],[47,"lua/lib/outbox.lua",62],[48,"lua/lib/outbox.lua",64],[53,"lua/lib/outbox.lua",70],[65,"lua/outbox/ack.lua",16],[71,"lua/outbox/ack.lua",23],[79,"lua/outbox/ack.lua",32],[80,"lua/outbox/ack.lua",34]],
+});
+
+/** Tells which of these references their lanes hold. See lua/outbox/ask.lua. */
+export const outboxAsk = script<{ meta: string }, { fields: readonly RestValue[] }, number[]>({
+  name: 'outbox/ask',
+  keys: ["meta"],
+  args: [],
+  rest: "fields",
+  lua: `#!lua flags=no-writes
+local meta = KEYS[1]
+local fields = ARGV
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local lane_changes, lane_changes_made = {}, {}
+local function lane_key(lane) return root .. 'lane:' .. lane .. ':q' end
+local function lane_split(field) return string.match(field, '^(%w+) (.*)$') end
+local function lane_place(lane, ref)
+  local change = lane_changes[lane .. ' ' .. ref]
+  if change then return change.place end
+  return call('ZSCORE', lane_key(lane), ref)
+end
+local function lane_set(lane, ref, place)
+  local name = lane .. ' ' .. ref
+  local change = lane_changes[name]
+  if not change then
+    change = { key = lane_key(lane), ref = ref }
+    lane_changes[name] = change
+    lane_changes_made[#lane_changes_made + 1] = change
+  end
+  change.place = place
+end
+local function lane_touch()
+  local list = {}
+  for i, change in ipairs(lane_changes_made) do list[i] = change.key end
+  touch(list)
+end
+local function lane_write()
+  for _, change in ipairs(lane_changes_made) do
+    if change.place then call('ZADD', change.key, change.place, change.ref) else call('ZREM', change.key, change.ref) end
+  end
+end
+local known = {}
+for i, field in ipairs(fields) do
+  local lane, ref = lane_split(field)
+  known[i] = lane_place(lane, ref) and 1 or 0
+end
+return known`,
+  map: [[1,"lua/outbox/ask.lua",1],[2,"lua/outbox/ask.lua",4],[4,"lua/lib/root.lua",2],[6,"lua/lib/root.lua",8],[7,"lua/lib/root.lua",11],[10,"lua/lib/receive/lane.lua",4],[11,"lua/lib/receive/lane.lua",6],[12,"lua/lib/receive/lane.lua",9],[13,"lua/lib/receive/lane.lua",12],[18,"lua/lib/receive/lane.lua",19],[28,"lua/lib/receive/lane.lua",30],[33,"lua/lib/receive/lane.lua",36],[38,"lua/outbox/ask.lua",10]],
+});
+
+/** Books what lanes said about references: what is as it is wanted is confirmed, what is not is sent again. See lua/outbox/away.lua. */
+export const outboxAway = script<{ meta: string }, { now_ms?: number | '' | undefined; answers: readonly RestValue[] }, [number, number, number]>({
+  name: 'outbox/away',
+  keys: ["meta"],
+  args: [["now_ms","now"]],
+  rest: "answers",
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local answers = ARGV
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+local outbox_last = nil
+local outbox_plans, outbox_plans_made = {}, {}
+local away_fields, away_since = {}, {}
+local function whole(number) return string.format('%.0f', number) end
+local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
+local function outbox_key(destination) return root .. 'outbox:' .. destination end
+local function lane_partition(lane) return whole(digit(lane, 1) * 62 + digit(lane, 2)) end
+local function outbox_next(now)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, now * 1000)
+  return whole(outbox_last)
+end
+local function outbox_put(destination, seq, kind, body)
+  local plan = outbox_plans[destination]
+  if not plan then
+    plan = { destination = destination, items = {} }
+    outbox_plans[destination] = plan
+    outbox_plans_made[#outbox_plans_made + 1] = plan
+  end
+  plan.items[#plan.items + 1] = seq
+  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+end
+local function outbox_send(now, destination, kind, body) outbox_put(destination, outbox_next(now), kind, body) end
+local function outbox_want(now, wanted, kind, lane, ref, place)
+  local seq = outbox_next(now)
+  local field = lane .. ' ' .. ref
+  place = place or seq
+  outbox_put(lane_partition(lane), seq, kind, place .. ' ' .. field)
+  away_fields[#away_fields + 1] = field
+  away_fields[#away_fields + 1] = wanted .. ' ' .. seq .. ' ' .. place
+  away_since[#away_since + 1] = now
+  away_since[#away_since + 1] = field
+end
+local function outbox_hand(now, lane, ref, place) outbox_want(now, 'q', 'queue', lane, ref, place) end
+local function outbox_release(now, lane, ref) outbox_want(now, 'r', 'release', lane, ref) end
+local function outbox_touch()
+  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
+  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
+  touch(list)
+end
+local function outbox_write()
+  for _, plan in ipairs(outbox_plans_made) do
+    local items = plan.items
+    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
+    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
+  end
+  if outbox_last and #outbox_plans_made > 0 then call('HSET', meta, 'seq', whole(outbox_last)) end
+  for i = 1, #away_fields, 1000 do
+    call('HSET', root .. 'away', unpack(away_fields, i, math.min(i + 999, #away_fields)))
+    call('ZADD', root .. 'away:since', unpack(away_since, i, math.min(i + 999, #away_since)))
+  end
+end
+local lane_changes, lane_changes_made = {}, {}
+local function lane_key(lane) return root .. 'lane:' .. lane .. ':q' end
+local function lane_split(field) return string.match(field, '^(%w+) (.*)$') end
+local function lane_place(lane, ref)
+  local change = lane_changes[lane .. ' ' .. ref]
+  if change then return change.place end
+  return call('ZSCORE', lane_key(lane), ref)
+end
+local function lane_set(lane, ref, place)
+  local name = lane .. ' ' .. ref
+  local change = lane_changes[name]
+  if not change then
+    change = { key = lane_key(lane), ref = ref }
+    lane_changes[name] = change
+    lane_changes_made[#lane_changes_made + 1] = change
+  end
+  change.place = place
+end
+local function lane_touch()
+  local list = {}
+  for i, change in ipairs(lane_changes_made) do list[i] = change.key end
+  touch(list)
+end
+local function lane_write()
+  for _, change in ipairs(lane_changes_made) do
+    if change.place then call('ZADD', change.key, change.place, change.ref) else call('ZREM', change.key, change.ref) end
+  end
+end
+local AGAIN_MS_MAX = 3600000
+local confirmed, gone, again = {}, {}, 0
+for i = 1, #answers, 3 do
+  local field, known = answers[i], answers[i + 2] == '1'
+  local wanted, seq, place = string.match(call('HGET', root .. 'away', field) or '', '^(%a) (%d+) (%d+)$')
+  local lane, ref = lane_split(field)
+  if seq ~= answers[i + 1] then
+  elseif wanted == 'q' and known then
+    confirmed[#confirmed + 1] = whole(now_ms + math.max(0, math.min(AGAIN_MS_MAX, now_ms - place / 1000)))
+    confirmed[#confirmed + 1] = field
+  elseif wanted == 'r' and not known then
+    gone[#gone + 1] = field
+  else
+    again = again + 1
+    if wanted == 'q' then outbox_hand(now_ms, lane, ref, place) else outbox_release(now_ms, lane, ref) end
+  end
+end
+outbox_touch()
+for i = 1, #confirmed, 1000 do call('ZADD', root .. 'away:since', unpack(confirmed, i, math.min(i + 999, #confirmed))) end
+for i = 1, #gone, 1000 do
+  call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
+  call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
+end
+outbox_write()
+return { #confirmed / 2, again, #gone }`,
+  map: [[1,"lua/outbox/away.lua",1],[2,"lua/outbox/away.lua",8],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/outbox.lua",15],[15,"lua/lib/outbox.lua",20],[16,"lua/lib/outbox.lua",22],[17,"lua/lib/outbox.lua",24],[18,"lua/lib/outbox.lua",26],[19,"lua/lib/outbox.lua",28],[23,"lua/lib/outbox.lua",33],[33,"lua/lib/outbox.lua",45],[34,"lua/lib/outbox.lua",47],[44,"lua/lib/outbox.lua",59],[45,"lua/lib/outbox.lua",62],[46,"lua/lib/outbox.lua",64],[51,"lua/lib/outbox.lua",70],[63,"lua/lib/receive/lane.lua",4],[64,"lua/lib/receive/lane.lua",6],[65,"lua/lib/receive/lane.lua",9],[66,"lua/lib/receive/lane.lua",12],[71,"lua/lib/receive/lane.lua",19],[81,"lua/lib/receive/lane.lua",30],[86,"lua/lib/receive/lane.lua",36],[91,"lua/outbox/away.lua",16],[108,"lua/outbox/away.lua",34]],
+});
+
+/** Names references about which their lane should be asked: nobody has for `after_ms`, and no message about them waits. See lua/outbox/overdue.lua. */
+export const outboxOverdue = script<{ meta: string }, { after_ms: number; limit: number; now_ms?: number | '' | undefined }, [number, [number, string, string][]]>({
+  name: 'outbox/overdue',
+  keys: ["meta"],
+  args: [["after_ms","int"],["limit","int"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local after_ms = tonumber(ARGV[1])
+local limit = tonumber(ARGV[2])
+local now_ms = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+local outbox_last = nil
+local outbox_plans, outbox_plans_made = {}, {}
+local away_fields, away_since = {}, {}
+local function whole(number) return string.format('%.0f', number) end
+local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
+local function outbox_key(destination) return root .. 'outbox:' .. destination end
+local function lane_partition(lane) return whole(digit(lane, 1) * 62 + digit(lane, 2)) end
+local function outbox_next(now)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, now * 1000)
+  return whole(outbox_last)
+end
+local function outbox_put(destination, seq, kind, body)
+  local plan = outbox_plans[destination]
+  if not plan then
+    plan = { destination = destination, items = {} }
+    outbox_plans[destination] = plan
+    outbox_plans_made[#outbox_plans_made + 1] = plan
+  end
+  plan.items[#plan.items + 1] = seq
+  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+end
+local function outbox_send(now, destination, kind, body) outbox_put(destination, outbox_next(now), kind, body) end
+local function outbox_want(now, wanted, kind, lane, ref, place)
+  local seq = outbox_next(now)
+  local field = lane .. ' ' .. ref
+  place = place or seq
+  outbox_put(lane_partition(lane), seq, kind, place .. ' ' .. field)
+  away_fields[#away_fields + 1] = field
+  away_fields[#away_fields + 1] = wanted .. ' ' .. seq .. ' ' .. place
+  away_since[#away_since + 1] = now
+  away_since[#away_since + 1] = field
+end
+local function outbox_hand(now, lane, ref, place) outbox_want(now, 'q', 'queue', lane, ref, place) end
+local function outbox_release(now, lane, ref) outbox_want(now, 'r', 'release', lane, ref) end
+local function outbox_touch()
+  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
+  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
+  touch(list)
+end
+local function outbox_write()
+  for _, plan in ipairs(outbox_plans_made) do
+    local items = plan.items
+    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
+    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
+  end
+  if outbox_last and #outbox_plans_made > 0 then call('HSET', meta, 'seq', whole(outbox_last)) end
+  for i = 1, #away_fields, 1000 do
+    call('HSET', root .. 'away', unpack(away_fields, i, math.min(i + 999, #away_fields)))
+    call('ZADD', root .. 'away:since', unpack(away_since, i, math.min(i + 999, #away_since)))
+  end
+end
+local LIMIT_MAX = 500
+local count = math.min(limit, LIMIT_MAX)
+local fields = call('ZRANGEBYSCORE', root .. 'away:since', '-inf', now_ms - after_ms, 'LIMIT', 0, count)
+if #fields == 0 then return { 0, {} } end
+local entries = call('HMGET', root .. 'away', unpack(fields, 1, #fields))
+local named, since = {}, {}
+for i, field in ipairs(fields) do
+  local seq = string.match(entries[i], '^%a (%d+) ')
+  local destination = lane_partition(field)
+  since[#since + 1] = now_ms
+  since[#since + 1] = field
+  if call('ZCOUNT', outbox_key(destination), seq, seq) == 0 then named[#named + 1] = { tonumber(destination), field, seq } end
+end
+touch({ root .. 'away:since' })
+call('ZADD', root .. 'away:since', unpack(since, 1, #since))
+return { #fields == count and 1 or 0, named }`,
+  map: [[1,"lua/outbox/overdue.lua",1],[2,"lua/outbox/overdue.lua",6],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/outbox.lua",15],[16,"lua/lib/outbox.lua",20],[17,"lua/lib/outbox.lua",22],[18,"lua/lib/outbox.lua",24],[19,"lua/lib/outbox.lua",26],[20,"lua/lib/outbox.lua",28],[24,"lua/lib/outbox.lua",33],[34,"lua/lib/outbox.lua",45],[35,"lua/lib/outbox.lua",47],[45,"lua/lib/outbox.lua",59],[46,"lua/lib/outbox.lua",62],[47,"lua/lib/outbox.lua",64],[52,"lua/lib/outbox.lua",70],[64,"lua/outbox/overdue.lua",14],[68,"lua/outbox/overdue.lua",19],[77,"lua/outbox/overdue.lua",29]],
+});
+
+/** Applies the messages of another partition, each once and in their order, and advances the mark that says so. See lua/outbox/receive.lua. */
+export const outboxReceive = script<{ meta: string }, { source: number; messages: readonly RestValue[] }, [number, number, number]>({
+  name: 'outbox/receive',
+  keys: ["meta"],
+  args: [["source","int"]],
+  rest: "messages",
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local source = tonumber(table.remove(ARGV))
+local messages = ARGV
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local kinds = {}
+local lane_changes, lane_changes_made = {}, {}
+local function lane_key(lane) return root .. 'lane:' .. lane .. ':q' end
+local function lane_split(field) return string.match(field, '^(%w+) (.*)$') end
+local function lane_place(lane, ref)
+  local change = lane_changes[lane .. ' ' .. ref]
+  if change then return change.place end
+  return call('ZSCORE', lane_key(lane), ref)
+end
+local function lane_set(lane, ref, place)
+  local name = lane .. ' ' .. ref
+  local change = lane_changes[name]
+  if not change then
+    change = { key = lane_key(lane), ref = ref }
+    lane_changes[name] = change
+    lane_changes_made[#lane_changes_made + 1] = change
+  end
+  change.place = place
+end
+local function lane_touch()
+  local list = {}
+  for i, change in ipairs(lane_changes_made) do list[i] = change.key end
+  touch(list)
+end
+local function lane_write()
+  for _, change in ipairs(lane_changes_made) do
+    if change.place then call('ZADD', change.key, change.place, change.ref) else call('ZREM', change.key, change.ref) end
+  end
+end
+kinds.queue = function(body)
+  local place, lane, ref = string.match(body, '^(%d+) (%w+) (.*)$')
+  if not lane_place(lane, ref) then lane_set(lane, ref, place) end
+end
+kinds.release = function(body)
+  local lane, ref = string.match(body, '^%d+ (%w+) (.*)$')
+  lane_set(lane, ref, false)
+end
+local field = string.format('%.0f', source)
+local mark = tonumber(call('HGET', root .. 'hw', field) or '0')
+local before, done, applied = 0, 0, 0
+for _, message in ipairs(messages) do
+  local seq_text, kind, body = string.match(message, '^(%d+) (%a+) (.*)$')
+  local seq = tonumber(seq_text)
+  if seq <= before then return redis.error_reply('ERR messages are not ascending') end
+  before = seq
+  if seq > mark then
+    if not kinds[kind] then break end
+    kinds[kind](body)
+    mark = seq
+    applied = applied + 1
+  end
+  done = done + 1
+end
+lane_touch()
+touch({ root .. 'hw' })
+lane_write()
+if applied > 0 then call('HSET', root .. 'hw', field, string.format('%.0f', mark)) end
+return { mark, done, applied }`,
+  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/outbox/receive.lua",16],[12,"lua/lib/receive/lane.lua",4],[13,"lua/lib/receive/lane.lua",6],[14,"lua/lib/receive/lane.lua",9],[15,"lua/lib/receive/lane.lua",12],[20,"lua/lib/receive/lane.lua",19],[30,"lua/lib/receive/lane.lua",30],[35,"lua/lib/receive/lane.lua",36],[40,"lua/lib/receive/queue.lua",3],[44,"lua/lib/receive/release.lua",3],[48,"lua/outbox/receive.lua",19],[54,"lua/outbox/receive.lua",26],[64,"lua/outbox/receive.lua",37],[66,"lua/outbox/receive.lua",40]],
+});
+
+/** Reads the first messages that wait for other partitions, oldest destination first; takes nothing away. See lua/outbox/slice.lua. */
+export const outboxSlice = script<{ meta: string }, { messages_max: number; destinations_max: number; skip: readonly RestValue[] }, [number, [number, string[]][]]>({
+  name: 'outbox/slice',
+  keys: ["meta"],
+  args: [["messages_max","int"],["destinations_max","int"]],
+  rest: "skip",
+  lua: `#!lua flags=no-writes
+local meta = KEYS[1]
+local destinations_max = tonumber(table.remove(ARGV))
+local messages_max = tonumber(table.remove(ARGV))
+local skip = ARGV
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local MESSAGES_MAX = 500
+local left = math.min(messages_max, MESSAGES_MAX)
+local skipped, chosen, more = {}, {}, 0
+for _, destination in ipairs(skip) do skipped[destination] = true end
+for _, destination in ipairs(call('ZRANGE', root .. 'outbox', 0, destinations_max + #skip)) do
+  if skipped[destination] then
+  elseif #chosen < math.min(destinations_max, left) then
+    chosen[#chosen + 1] = destination
+  else
+    more = 1
+  end
+end
+local slices = {}
+for i, destination in ipairs(chosen) do
+  local key = root .. 'outbox:' .. destination
+  local share = math.ceil(left / (#chosen - i + 1))
+  local messages = call('ZRANGE', key, 0, share - 1)
+  if call('ZCARD', key) > #messages then more = 1 end
+  left = left - #messages
+  slices[#slices + 1] = { tonumber(destination), messages }
+end
+return { more, slices }`,
+  map: [[1,"lua/outbox/slice.lua",1],[2,"lua/outbox/slice.lua",4],[3,"lua/outbox/slice.lua",6],[4,"lua/outbox/slice.lua",5],[5,"lua/outbox/slice.lua",7],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/outbox/slice.lua",12],[16,"lua/outbox/slice.lua",17],[24,"lua/outbox/slice.lua",26]],
+});
+
 /** Takes up to `budget` tasks that may run now and puts them in flight for `holder`. See lua/partition/claim.lua. */
 export const partitionClaim = script<{ meta: string }, { holder: string; call_no: number; budget: number; room: number; grace_ms: number; now_ms?: number | '' | undefined; limits: readonly RestValue[] }, [number, number, number, string[], unknown[]]>({
   name: 'partition/claim',
@@ -1165,6 +1671,11 @@ local function batch_stop(b, status, now, keep_ms)
 end
 local function list_key(b, status)
   return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
+end
+local function label_keys(account, labels)
+  local list = {}
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
 end
 local function batch_touch()
   local list = { root .. 'deadlines' }
@@ -1547,7 +2058,7 @@ if #runs > 0 then
   call('HSETNX', written[3], holder, now_ms)
 end
 return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded) and 1 or 0, delays_first() or 0, parked, runs }`,
-  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",15],[4,"lua/partition/claim.lua",14],[5,"lua/partition/claim.lua",13],[6,"lua/partition/claim.lua",12],[7,"lua/partition/claim.lua",11],[8,"lua/partition/claim.lua",10],[9,"lua/partition/claim.lua",16],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/root.lua",11],[16,"lua/lib/batch.lua",8],[17,"lua/lib/batch.lua",10],[33,"lua/lib/batch.lua",28],[38,"lua/lib/batch.lua",34],[39,"lua/lib/batch.lua",36],[40,"lua/lib/batch.lua",39],[52,"lua/lib/batch.lua",52],[53,"lua/lib/batch.lua",54],[57,"lua/lib/batch.lua",60],[72,"lua/lib/batch.lua",77],[79,"lua/lib/batch.lua",85],[82,"lua/lib/batch.lua",90],[92,"lua/lib/batch.lua",101],[109,"lua/lib/ring.lua",4],[110,"lua/lib/ring.lua",6],[118,"lua/lib/ring.lua",16],[124,"lua/lib/ring.lua",23],[125,"lua/lib/ring.lua",25],[126,"lua/lib/ring.lua",28],[130,"lua/lib/ring.lua",34],[137,"lua/lib/ring.lua",42],[143,"lua/lib/ready.lua",8],[144,"lua/lib/ready.lua",10],[145,"lua/lib/ready.lua",13],[159,"lua/lib/ready.lua",28],[164,"lua/lib/ready.lua",34],[167,"lua/lib/ready.lua",38],[179,"lua/lib/ready.lua",51],[182,"lua/lib/ready.lua",55],[188,"lua/lib/ready.lua",66],[191,"lua/lib/ready.lua",70],[198,"lua/lib/ready.lua",79],[199,"lua/lib/ready.lua",82],[200,"lua/lib/delayed.lua",3],[201,"lua/lib/delayed.lua",5],[205,"lua/lib/delayed.lua",11],[208,"lua/lib/delayed.lua",15],[212,"lua/lib/delayed.lua",20],[216,"lua/lib/delayed.lua",26],[223,"lua/lib/delayed.lua",35],[230,"lua/lib/parked.lua",5],[232,"lua/lib/parked.lua",8],[238,"lua/lib/parked.lua",16],[250,"lua/lib/parked.lua",30],[261,"lua/lib/parked.lua",42],[266,"lua/lib/parked.lua",49],[279,"lua/partition/claim.lua",23],[283,"lua/partition/claim.lua",29],[290,"lua/partition/claim.lua",37],[294,"lua/partition/claim.lua",42],[310,"lua/partition/claim.lua",59],[311,"lua/partition/claim.lua",61],[315,"lua/partition/claim.lua",67],[328,"lua/partition/claim.lua",82],[331,"lua/partition/claim.lua",86],[349,"lua/partition/claim.lua",106],[366,"lua/partition/claim.lua",124],[395,"lua/partition/claim.lua",154],[410,"lua/partition/claim.lua",170],[425,"lua/partition/claim.lua",188],[439,"lua/partition/claim.lua",203],[445,"lua/partition/claim.lua",210]],
+  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",15],[4,"lua/partition/claim.lua",14],[5,"lua/partition/claim.lua",13],[6,"lua/partition/claim.lua",12],[7,"lua/partition/claim.lua",11],[8,"lua/partition/claim.lua",10],[9,"lua/partition/claim.lua",16],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/root.lua",11],[16,"lua/lib/batch.lua",9],[17,"lua/lib/batch.lua",11],[33,"lua/lib/batch.lua",29],[38,"lua/lib/batch.lua",35],[39,"lua/lib/batch.lua",37],[40,"lua/lib/batch.lua",40],[52,"lua/lib/batch.lua",53],[53,"lua/lib/batch.lua",55],[57,"lua/lib/batch.lua",61],[72,"lua/lib/batch.lua",78],[79,"lua/lib/batch.lua",86],[82,"lua/lib/batch.lua",91],[87,"lua/lib/batch.lua",98],[97,"lua/lib/batch.lua",109],[114,"lua/lib/ring.lua",4],[115,"lua/lib/ring.lua",6],[123,"lua/lib/ring.lua",16],[129,"lua/lib/ring.lua",23],[130,"lua/lib/ring.lua",25],[131,"lua/lib/ring.lua",28],[135,"lua/lib/ring.lua",34],[142,"lua/lib/ring.lua",42],[148,"lua/lib/ready.lua",8],[149,"lua/lib/ready.lua",10],[150,"lua/lib/ready.lua",13],[164,"lua/lib/ready.lua",28],[169,"lua/lib/ready.lua",34],[172,"lua/lib/ready.lua",38],[184,"lua/lib/ready.lua",51],[187,"lua/lib/ready.lua",55],[193,"lua/lib/ready.lua",66],[196,"lua/lib/ready.lua",70],[203,"lua/lib/ready.lua",79],[204,"lua/lib/ready.lua",82],[205,"lua/lib/delayed.lua",3],[206,"lua/lib/delayed.lua",5],[210,"lua/lib/delayed.lua",11],[213,"lua/lib/delayed.lua",15],[217,"lua/lib/delayed.lua",20],[221,"lua/lib/delayed.lua",26],[228,"lua/lib/delayed.lua",35],[235,"lua/lib/parked.lua",5],[237,"lua/lib/parked.lua",8],[243,"lua/lib/parked.lua",16],[255,"lua/lib/parked.lua",30],[266,"lua/lib/parked.lua",42],[271,"lua/lib/parked.lua",49],[284,"lua/partition/claim.lua",23],[288,"lua/partition/claim.lua",29],[295,"lua/partition/claim.lua",37],[299,"lua/partition/claim.lua",42],[315,"lua/partition/claim.lua",59],[316,"lua/partition/claim.lua",61],[320,"lua/partition/claim.lua",67],[333,"lua/partition/claim.lua",82],[336,"lua/partition/claim.lua",86],[354,"lua/partition/claim.lua",106],[371,"lua/partition/claim.lua",124],[400,"lua/partition/claim.lua",154],[415,"lua/partition/claim.lua",170],[430,"lua/partition/claim.lua",188],[444,"lua/partition/claim.lua",203],[450,"lua/partition/claim.lua",210]],
 });
 
 /** What waits in a partition, for the operator's gauges. Counts are exact; the oldest is looked for at the heads of the See lua/partition/look.lua. */
@@ -1667,6 +2178,11 @@ local function batch_stop(b, status, now, keep_ms)
 end
 local function list_key(b, status)
   return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
+end
+local function label_keys(account, labels)
+  local list = {}
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
 end
 local function batch_touch()
   local list = { root .. 'deadlines' }
@@ -1934,7 +2450,7 @@ end
 batch_save(now_ms)
 queue_write()
 return { now_ms, delays_first() or 0, flags }`,
-  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",10],[3,"lua/partition/settle.lua",14],[4,"lua/partition/settle.lua",13],[5,"lua/partition/settle.lua",12],[6,"lua/partition/settle.lua",11],[7,"lua/partition/settle.lua",15],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/lib/batch.lua",8],[15,"lua/lib/batch.lua",10],[31,"lua/lib/batch.lua",28],[36,"lua/lib/batch.lua",34],[37,"lua/lib/batch.lua",36],[38,"lua/lib/batch.lua",39],[50,"lua/lib/batch.lua",52],[51,"lua/lib/batch.lua",54],[55,"lua/lib/batch.lua",60],[70,"lua/lib/batch.lua",77],[77,"lua/lib/batch.lua",85],[80,"lua/lib/batch.lua",90],[90,"lua/lib/batch.lua",101],[107,"lua/lib/ring.lua",4],[108,"lua/lib/ring.lua",6],[116,"lua/lib/ring.lua",16],[122,"lua/lib/ring.lua",23],[123,"lua/lib/ring.lua",25],[124,"lua/lib/ring.lua",28],[128,"lua/lib/ring.lua",34],[135,"lua/lib/ring.lua",42],[141,"lua/lib/ready.lua",8],[142,"lua/lib/ready.lua",10],[143,"lua/lib/ready.lua",13],[157,"lua/lib/ready.lua",28],[162,"lua/lib/ready.lua",34],[165,"lua/lib/ready.lua",38],[177,"lua/lib/ready.lua",51],[180,"lua/lib/ready.lua",55],[186,"lua/lib/ready.lua",66],[189,"lua/lib/ready.lua",70],[196,"lua/lib/ready.lua",79],[197,"lua/lib/ready.lua",82],[198,"lua/lib/delayed.lua",3],[199,"lua/lib/delayed.lua",5],[203,"lua/lib/delayed.lua",11],[206,"lua/lib/delayed.lua",15],[210,"lua/lib/delayed.lua",20],[214,"lua/lib/delayed.lua",26],[221,"lua/lib/delayed.lua",35],[228,"lua/lib/results.lua",3],[237,"lua/lib/results.lua",13],[238,"lua/lib/results.lua",15],[239,"lua/partition/settle.lua",22],[241,"lua/partition/settle.lua",26],[258,"lua/partition/settle.lua",45],[271,"lua/partition/settle.lua",60],[279,"lua/partition/settle.lua",69],[285,"lua/partition/settle.lua",76],[291,"lua/partition/settle.lua",83],[299,"lua/partition/settle.lua",92],[325,"lua/partition/settle.lua",119],[332,"lua/partition/settle.lua",127],[338,"lua/partition/settle.lua",134]],
+  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",10],[3,"lua/partition/settle.lua",14],[4,"lua/partition/settle.lua",13],[5,"lua/partition/settle.lua",12],[6,"lua/partition/settle.lua",11],[7,"lua/partition/settle.lua",15],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/lib/batch.lua",9],[15,"lua/lib/batch.lua",11],[31,"lua/lib/batch.lua",29],[36,"lua/lib/batch.lua",35],[37,"lua/lib/batch.lua",37],[38,"lua/lib/batch.lua",40],[50,"lua/lib/batch.lua",53],[51,"lua/lib/batch.lua",55],[55,"lua/lib/batch.lua",61],[70,"lua/lib/batch.lua",78],[77,"lua/lib/batch.lua",86],[80,"lua/lib/batch.lua",91],[85,"lua/lib/batch.lua",98],[95,"lua/lib/batch.lua",109],[112,"lua/lib/ring.lua",4],[113,"lua/lib/ring.lua",6],[121,"lua/lib/ring.lua",16],[127,"lua/lib/ring.lua",23],[128,"lua/lib/ring.lua",25],[129,"lua/lib/ring.lua",28],[133,"lua/lib/ring.lua",34],[140,"lua/lib/ring.lua",42],[146,"lua/lib/ready.lua",8],[147,"lua/lib/ready.lua",10],[148,"lua/lib/ready.lua",13],[162,"lua/lib/ready.lua",28],[167,"lua/lib/ready.lua",34],[170,"lua/lib/ready.lua",38],[182,"lua/lib/ready.lua",51],[185,"lua/lib/ready.lua",55],[191,"lua/lib/ready.lua",66],[194,"lua/lib/ready.lua",70],[201,"lua/lib/ready.lua",79],[202,"lua/lib/ready.lua",82],[203,"lua/lib/delayed.lua",3],[204,"lua/lib/delayed.lua",5],[208,"lua/lib/delayed.lua",11],[211,"lua/lib/delayed.lua",15],[215,"lua/lib/delayed.lua",20],[219,"lua/lib/delayed.lua",26],[226,"lua/lib/delayed.lua",35],[233,"lua/lib/results.lua",3],[242,"lua/lib/results.lua",13],[243,"lua/lib/results.lua",15],[244,"lua/partition/settle.lua",22],[246,"lua/partition/settle.lua",26],[263,"lua/partition/settle.lua",45],[276,"lua/partition/settle.lua",60],[284,"lua/partition/settle.lua",69],[290,"lua/partition/settle.lua",76],[296,"lua/partition/settle.lua",83],[304,"lua/partition/settle.lua",92],[330,"lua/partition/settle.lua",119],[337,"lua/partition/settle.lua",127],[343,"lua/partition/settle.lua",134]],
 });
 
 /** What time brings to a partition: work becomes due, batches expire or are deleted, silent holders lose their work. See lua/partition/tick.lua. */
@@ -2023,6 +2539,11 @@ local function batch_stop(b, status, now, keep_ms)
 end
 local function list_key(b, status)
   return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
+end
+local function label_keys(account, labels)
+  local list = {}
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
 end
 local function batch_touch()
   local list = { root .. 'deadlines' }
@@ -2287,9 +2808,14 @@ local function purge(b)
     list[#list + 1] = segment_key(b, b.g and struct.unpack('>I4', b.g, k * 4 + 1) or 0)
   end
   segments_left = segments_left - #list
-  purged[#purged + 1] = { b = b, list = list, whole = keep == 0, g = b.g and string.sub(b.g, 1, keep * 4) }
-  written[#written + 1] = list_key(b)
-  written[#written + 1] = list_key(b, b.s)
+  local lists = {}
+  if b.s ~= 'tray' then
+    lists = label_keys(b.a, call('HGET', b.key, 'l') or '')
+    lists[#lists + 1] = list_key(b)
+    lists[#lists + 1] = list_key(b, b.s)
+  end
+  for _, key in ipairs(lists) do written[#written + 1] = key end
+  purged[#purged + 1] = { b = b, list = list, lists = lists, whole = keep == 0, g = b.g and string.sub(b.g, 1, keep * 4) }
 end
 local ended = call('ZRANGEBYSCORE', root .. 'deadlines', '-inf', now_ms, 'LIMIT', 0, BATCHES_MAX)
 local orphans = {}
@@ -2339,10 +2865,7 @@ if #orphans > 0 then call('ZREM', written[5], unpack(orphans, 1, #orphans)) end
 batch_save(now_ms)
 for _, p in ipairs(purged) do
   for i = 1, #p.list do call('UNLINK', p.list[i]) end
-  if p.b.s ~= 'tray' then
-    call('ZREM', list_key(p.b), p.b.core)
-    call('ZREM', list_key(p.b, p.b.s), p.b.core)
-  end
+  for i = 1, #p.lists do call('ZREM', p.lists[i], p.b.core) end
   if p.whole then
     call('UNLINK', p.b.key, p.b.key .. ':s', p.b.key .. ':k')
     call('ZREM', written[5], p.b.core)
@@ -2352,7 +2875,7 @@ for _, p in ipairs(purged) do
 end
 queue_write()
 return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready }`,
-  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/root.lua",11],[16,"lua/lib/batch.lua",8],[17,"lua/lib/batch.lua",10],[33,"lua/lib/batch.lua",28],[38,"lua/lib/batch.lua",34],[39,"lua/lib/batch.lua",36],[40,"lua/lib/batch.lua",39],[52,"lua/lib/batch.lua",52],[53,"lua/lib/batch.lua",54],[57,"lua/lib/batch.lua",60],[72,"lua/lib/batch.lua",77],[79,"lua/lib/batch.lua",85],[82,"lua/lib/batch.lua",90],[92,"lua/lib/batch.lua",101],[109,"lua/lib/ring.lua",4],[110,"lua/lib/ring.lua",6],[118,"lua/lib/ring.lua",16],[124,"lua/lib/ring.lua",23],[125,"lua/lib/ring.lua",25],[126,"lua/lib/ring.lua",28],[130,"lua/lib/ring.lua",34],[137,"lua/lib/ring.lua",42],[143,"lua/lib/ready.lua",8],[144,"lua/lib/ready.lua",10],[145,"lua/lib/ready.lua",13],[159,"lua/lib/ready.lua",28],[164,"lua/lib/ready.lua",34],[167,"lua/lib/ready.lua",38],[179,"lua/lib/ready.lua",51],[182,"lua/lib/ready.lua",55],[188,"lua/lib/ready.lua",66],[191,"lua/lib/ready.lua",70],[198,"lua/lib/ready.lua",79],[199,"lua/lib/ready.lua",82],[200,"lua/lib/delayed.lua",3],[201,"lua/lib/delayed.lua",5],[205,"lua/lib/delayed.lua",11],[208,"lua/lib/delayed.lua",15],[212,"lua/lib/delayed.lua",20],[216,"lua/lib/delayed.lua",26],[223,"lua/lib/delayed.lua",35],[230,"lua/lib/results.lua",3],[239,"lua/lib/results.lua",13],[240,"lua/lib/results.lua",15],[241,"lua/partition/tick.lua",22],[244,"lua/partition/tick.lua",27],[250,"lua/partition/tick.lua",35],[255,"lua/partition/tick.lua",41],[272,"lua/partition/tick.lua",60],[274,"lua/partition/tick.lua",63],[288,"lua/partition/tick.lua",79],[312,"lua/partition/tick.lua",104],[330,"lua/partition/tick.lua",124],[336,"lua/partition/tick.lua",132],[349,"lua/partition/tick.lua",146],[363,"lua/partition/tick.lua",162],[370,"lua/partition/tick.lua",170],[372,"lua/partition/tick.lua",173],[375,"lua/partition/tick.lua",177]],
+  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/root.lua",11],[16,"lua/lib/batch.lua",9],[17,"lua/lib/batch.lua",11],[33,"lua/lib/batch.lua",29],[38,"lua/lib/batch.lua",35],[39,"lua/lib/batch.lua",37],[40,"lua/lib/batch.lua",40],[52,"lua/lib/batch.lua",53],[53,"lua/lib/batch.lua",55],[57,"lua/lib/batch.lua",61],[72,"lua/lib/batch.lua",78],[79,"lua/lib/batch.lua",86],[82,"lua/lib/batch.lua",91],[87,"lua/lib/batch.lua",98],[97,"lua/lib/batch.lua",109],[114,"lua/lib/ring.lua",4],[115,"lua/lib/ring.lua",6],[123,"lua/lib/ring.lua",16],[129,"lua/lib/ring.lua",23],[130,"lua/lib/ring.lua",25],[131,"lua/lib/ring.lua",28],[135,"lua/lib/ring.lua",34],[142,"lua/lib/ring.lua",42],[148,"lua/lib/ready.lua",8],[149,"lua/lib/ready.lua",10],[150,"lua/lib/ready.lua",13],[164,"lua/lib/ready.lua",28],[169,"lua/lib/ready.lua",34],[172,"lua/lib/ready.lua",38],[184,"lua/lib/ready.lua",51],[187,"lua/lib/ready.lua",55],[193,"lua/lib/ready.lua",66],[196,"lua/lib/ready.lua",70],[203,"lua/lib/ready.lua",79],[204,"lua/lib/ready.lua",82],[205,"lua/lib/delayed.lua",3],[206,"lua/lib/delayed.lua",5],[210,"lua/lib/delayed.lua",11],[213,"lua/lib/delayed.lua",15],[217,"lua/lib/delayed.lua",20],[221,"lua/lib/delayed.lua",26],[228,"lua/lib/delayed.lua",35],[235,"lua/lib/results.lua",3],[244,"lua/lib/results.lua",13],[245,"lua/lib/results.lua",15],[246,"lua/partition/tick.lua",22],[249,"lua/partition/tick.lua",27],[255,"lua/partition/tick.lua",35],[260,"lua/partition/tick.lua",41],[277,"lua/partition/tick.lua",60],[279,"lua/partition/tick.lua",63],[293,"lua/partition/tick.lua",79],[317,"lua/partition/tick.lua",104],[335,"lua/partition/tick.lua",124],[341,"lua/partition/tick.lua",132],[359,"lua/partition/tick.lua",151],[373,"lua/partition/tick.lua",167],[380,"lua/partition/tick.lua",175],[382,"lua/partition/tick.lua",178],[385,"lua/partition/tick.lua",182]],
 });
 
 /** Takes one request from an API limit: an exact sliding minute, shared by all processes. See lua/quota/take.lua. */
@@ -2554,6 +3077,11 @@ end
 local function list_key(b, status)
   return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
 end
+local function label_keys(account, labels)
+  local list = {}
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
+end
 local function batch_touch()
   local list = { root .. 'deadlines' }
   for _, b in ipairs(batches_loaded) do
@@ -2594,7 +3122,7 @@ touch({ b.key .. ':s' })
 call('SETRANGE', b.key .. ':s', index, 'x')
 batch_save(now_ms)
 return 'cancelled'`,
-  map: [[1,"lua/task/cancel.lua",1],[2,"lua/task/cancel.lua",4],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",8],[16,"lua/lib/batch.lua",10],[32,"lua/lib/batch.lua",28],[37,"lua/lib/batch.lua",34],[38,"lua/lib/batch.lua",36],[39,"lua/lib/batch.lua",39],[51,"lua/lib/batch.lua",52],[52,"lua/lib/batch.lua",54],[56,"lua/lib/batch.lua",60],[71,"lua/lib/batch.lua",77],[78,"lua/lib/batch.lua",85],[81,"lua/lib/batch.lua",90],[91,"lua/lib/batch.lua",101],[108,"lua/task/cancel.lua",15],[114,"lua/task/cancel.lua",22]],
+  map: [[1,"lua/task/cancel.lua",1],[2,"lua/task/cancel.lua",4],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",9],[16,"lua/lib/batch.lua",11],[32,"lua/lib/batch.lua",29],[37,"lua/lib/batch.lua",35],[38,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",40],[51,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",55],[56,"lua/lib/batch.lua",61],[71,"lua/lib/batch.lua",78],[78,"lua/lib/batch.lua",86],[81,"lua/lib/batch.lua",91],[86,"lua/lib/batch.lua",98],[96,"lua/lib/batch.lua",109],[113,"lua/task/cancel.lua",15],[119,"lua/task/cancel.lua",22]],
 });
 
 /** Accepts single tasks: puts them into the account's open tray, or opens a new one. See lua/task/create.lua. */
@@ -2685,6 +3213,11 @@ local function batch_stop(b, status, now, keep_ms)
 end
 local function list_key(b, status)
   return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
+end
+local function label_keys(account, labels)
+  local list = {}
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
 end
 local function batch_touch()
   local list = { root .. 'deadlines' }
@@ -2949,7 +3482,7 @@ queue_write()
 ring_bell()
 idem_write({ b.core, first, now_ms })
 return { b.core, first, now_ms }`,
-  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",15],[4,"lua/task/create.lua",14],[5,"lua/task/create.lua",13],[6,"lua/task/create.lua",12],[7,"lua/task/create.lua",11],[8,"lua/task/create.lua",10],[9,"lua/task/create.lua",9],[10,"lua/task/create.lua",8],[11,"lua/task/create.lua",16],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/root.lua",11],[18,"lua/lib/batch.lua",8],[19,"lua/lib/batch.lua",10],[35,"lua/lib/batch.lua",28],[40,"lua/lib/batch.lua",34],[41,"lua/lib/batch.lua",36],[42,"lua/lib/batch.lua",39],[54,"lua/lib/batch.lua",52],[55,"lua/lib/batch.lua",54],[59,"lua/lib/batch.lua",60],[74,"lua/lib/batch.lua",77],[81,"lua/lib/batch.lua",85],[84,"lua/lib/batch.lua",90],[94,"lua/lib/batch.lua",101],[111,"lua/lib/ring.lua",4],[112,"lua/lib/ring.lua",6],[120,"lua/lib/ring.lua",16],[126,"lua/lib/ring.lua",23],[127,"lua/lib/ring.lua",25],[128,"lua/lib/ring.lua",28],[132,"lua/lib/ring.lua",34],[139,"lua/lib/ring.lua",42],[145,"lua/lib/ready.lua",8],[146,"lua/lib/ready.lua",10],[147,"lua/lib/ready.lua",13],[161,"lua/lib/ready.lua",28],[166,"lua/lib/ready.lua",34],[169,"lua/lib/ready.lua",38],[181,"lua/lib/ready.lua",51],[184,"lua/lib/ready.lua",55],[190,"lua/lib/ready.lua",66],[193,"lua/lib/ready.lua",70],[200,"lua/lib/ready.lua",79],[201,"lua/lib/ready.lua",82],[202,"lua/lib/delayed.lua",3],[203,"lua/lib/delayed.lua",5],[207,"lua/lib/delayed.lua",11],[210,"lua/lib/delayed.lua",15],[214,"lua/lib/delayed.lua",20],[218,"lua/lib/delayed.lua",26],[225,"lua/lib/delayed.lua",35],[232,"lua/lib/operation.lua",4],[233,"lua/lib/operation.lua",6],[236,"lua/lib/operation.lua",11],[242,"lua/lib/operation.lua",18],[247,"lua/lib/append.lua",6],[249,"lua/lib/append.lua",9],[255,"lua/lib/append.lua",17],[284,"lua/lib/append.lua",48],[292,"lua/lib/append.lua",57],[297,"lua/lib/append.lua",63],[305,"lua/lib/idem.lua",6],[306,"lua/lib/idem.lua",8],[307,"lua/lib/idem.lua",10],[313,"lua/task/create.lua",22],[316,"lua/task/create.lua",26],[326,"lua/task/create.lua",37],[330,"lua/task/create.lua",42],[333,"lua/task/create.lua",46]],
+  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",15],[4,"lua/task/create.lua",14],[5,"lua/task/create.lua",13],[6,"lua/task/create.lua",12],[7,"lua/task/create.lua",11],[8,"lua/task/create.lua",10],[9,"lua/task/create.lua",9],[10,"lua/task/create.lua",8],[11,"lua/task/create.lua",16],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/root.lua",11],[18,"lua/lib/batch.lua",9],[19,"lua/lib/batch.lua",11],[35,"lua/lib/batch.lua",29],[40,"lua/lib/batch.lua",35],[41,"lua/lib/batch.lua",37],[42,"lua/lib/batch.lua",40],[54,"lua/lib/batch.lua",53],[55,"lua/lib/batch.lua",55],[59,"lua/lib/batch.lua",61],[74,"lua/lib/batch.lua",78],[81,"lua/lib/batch.lua",86],[84,"lua/lib/batch.lua",91],[89,"lua/lib/batch.lua",98],[99,"lua/lib/batch.lua",109],[116,"lua/lib/ring.lua",4],[117,"lua/lib/ring.lua",6],[125,"lua/lib/ring.lua",16],[131,"lua/lib/ring.lua",23],[132,"lua/lib/ring.lua",25],[133,"lua/lib/ring.lua",28],[137,"lua/lib/ring.lua",34],[144,"lua/lib/ring.lua",42],[150,"lua/lib/ready.lua",8],[151,"lua/lib/ready.lua",10],[152,"lua/lib/ready.lua",13],[166,"lua/lib/ready.lua",28],[171,"lua/lib/ready.lua",34],[174,"lua/lib/ready.lua",38],[186,"lua/lib/ready.lua",51],[189,"lua/lib/ready.lua",55],[195,"lua/lib/ready.lua",66],[198,"lua/lib/ready.lua",70],[205,"lua/lib/ready.lua",79],[206,"lua/lib/ready.lua",82],[207,"lua/lib/delayed.lua",3],[208,"lua/lib/delayed.lua",5],[212,"lua/lib/delayed.lua",11],[215,"lua/lib/delayed.lua",15],[219,"lua/lib/delayed.lua",20],[223,"lua/lib/delayed.lua",26],[230,"lua/lib/delayed.lua",35],[237,"lua/lib/operation.lua",4],[238,"lua/lib/operation.lua",6],[241,"lua/lib/operation.lua",11],[247,"lua/lib/operation.lua",18],[252,"lua/lib/append.lua",6],[254,"lua/lib/append.lua",9],[260,"lua/lib/append.lua",17],[289,"lua/lib/append.lua",48],[297,"lua/lib/append.lua",57],[302,"lua/lib/append.lua",63],[310,"lua/lib/idem.lua",6],[311,"lua/lib/idem.lua",8],[312,"lua/lib/idem.lua",10],[318,"lua/task/create.lua",22],[321,"lua/task/create.lua",26],[331,"lua/task/create.lua",37],[335,"lua/task/create.lua",42],[338,"lua/task/create.lua",46]],
 });
 
 /** Runs a failed task of a tray or of an unfinished batch again, its attempts at zero. See lua/task/retry.lua. */
@@ -3037,6 +3570,11 @@ local function batch_stop(b, status, now, keep_ms)
 end
 local function list_key(b, status)
   return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
+end
+local function label_keys(account, labels)
+  local list = {}
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
 end
 local function batch_touch()
   local list = { root .. 'deadlines' }
@@ -3217,8 +3755,8 @@ batch_save(now_ms)
 queue_write()
 ring_bell()
 return 'queued'`,
-  map: [[1,"lua/task/retry.lua",1],[2,"lua/task/retry.lua",3],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",8],[16,"lua/lib/batch.lua",10],[32,"lua/lib/batch.lua",28],[37,"lua/lib/batch.lua",34],[38,"lua/lib/batch.lua",36],[39,"lua/lib/batch.lua",39],[51,"lua/lib/batch.lua",52],[52,"lua/lib/batch.lua",54],[56,"lua/lib/batch.lua",60],[71,"lua/lib/batch.lua",77],[78,"lua/lib/batch.lua",85],[81,"lua/lib/batch.lua",90],[91,"lua/lib/batch.lua",101],[108,"lua/lib/ring.lua",4],[109,"lua/lib/ring.lua",6],[117,"lua/lib/ring.lua",16],[123,"lua/lib/ring.lua",23],[124,"lua/lib/ring.lua",25],[125,"lua/lib/ring.lua",28],[129,"lua/lib/ring.lua",34],[136,"lua/lib/ring.lua",42],[142,"lua/lib/ready.lua",8],[143,"lua/lib/ready.lua",10],[144,"lua/lib/ready.lua",13],[158,"lua/lib/ready.lua",28],[163,"lua/lib/ready.lua",34],[166,"lua/lib/ready.lua",38],[178,"lua/lib/ready.lua",51],[181,"lua/lib/ready.lua",55],[187,"lua/lib/ready.lua",66],[190,"lua/lib/ready.lua",70],[197,"lua/lib/ready.lua",79],[198,"lua/lib/ready.lua",82],[199,"lua/lib/delayed.lua",3],[200,"lua/lib/delayed.lua",5],[204,"lua/lib/delayed.lua",11],[207,"lua/lib/delayed.lua",15],[211,"lua/lib/delayed.lua",20],[215,"lua/lib/delayed.lua",26],[222,"lua/lib/delayed.lua",35],[229,"lua/lib/results.lua",3],[238,"lua/lib/results.lua",13],[239,"lua/lib/results.lua",15],[240,"lua/task/retry.lua",16],[243,"lua/task/retry.lua",20],[254,"lua/task/retry.lua",32]],
+  map: [[1,"lua/task/retry.lua",1],[2,"lua/task/retry.lua",3],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",9],[16,"lua/lib/batch.lua",11],[32,"lua/lib/batch.lua",29],[37,"lua/lib/batch.lua",35],[38,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",40],[51,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",55],[56,"lua/lib/batch.lua",61],[71,"lua/lib/batch.lua",78],[78,"lua/lib/batch.lua",86],[81,"lua/lib/batch.lua",91],[86,"lua/lib/batch.lua",98],[96,"lua/lib/batch.lua",109],[113,"lua/lib/ring.lua",4],[114,"lua/lib/ring.lua",6],[122,"lua/lib/ring.lua",16],[128,"lua/lib/ring.lua",23],[129,"lua/lib/ring.lua",25],[130,"lua/lib/ring.lua",28],[134,"lua/lib/ring.lua",34],[141,"lua/lib/ring.lua",42],[147,"lua/lib/ready.lua",8],[148,"lua/lib/ready.lua",10],[149,"lua/lib/ready.lua",13],[163,"lua/lib/ready.lua",28],[168,"lua/lib/ready.lua",34],[171,"lua/lib/ready.lua",38],[183,"lua/lib/ready.lua",51],[186,"lua/lib/ready.lua",55],[192,"lua/lib/ready.lua",66],[195,"lua/lib/ready.lua",70],[202,"lua/lib/ready.lua",79],[203,"lua/lib/ready.lua",82],[204,"lua/lib/delayed.lua",3],[205,"lua/lib/delayed.lua",5],[209,"lua/lib/delayed.lua",11],[212,"lua/lib/delayed.lua",15],[216,"lua/lib/delayed.lua",20],[220,"lua/lib/delayed.lua",26],[227,"lua/lib/delayed.lua",35],[234,"lua/lib/results.lua",3],[243,"lua/lib/results.lua",13],[244,"lua/lib/results.lua",15],[245,"lua/task/retry.lua",16],[248,"lua/task/retry.lua",20],[259,"lua/task/retry.lua",32]],
 });
 
 /** Every script, by its name. */
-export const scripts = { batchAdd, batchCancel, batchCreate, batchRead, batchRelease, idemBegin, idemFinish, memberBeat, partitionClaim, partitionLook, partitionSettle, partitionTick, quotaTake, secretEnsure, secretRotate, taskCancel, taskCreate, taskRetry };
+export const scripts = { batchAdd, batchCancel, batchCreate, batchRead, batchRelease, idemBegin, idemFinish, memberBeat, outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice, partitionClaim, partitionLook, partitionSettle, partitionTick, quotaTake, secretEnsure, secretRotate, taskCancel, taskCreate, taskRetry };

@@ -4,13 +4,19 @@ import { BREAKER_FAILURES, BREAKER_PROBE_MS } from '../../src/base/limits.ts';
 import { Origins } from '../../src/delivery/origins.ts';
 
 /** A thread's origins on a clock that stands until the test moves it. */
-function setUp(cap = 2048): { origins: Origins; clock: { ms: number } } {
+function setUp(cap = 2048): { origins: Origins; clock: { ms: number }; places: { free: number } } {
   const clock = { ms: 1_000 };
-  return { origins: new Origins(cap, () => clock.ms), clock };
+  const places = { free: 4096 };
+  const origins = new Origins(
+    cap,
+    () => places.free,
+    () => clock.ms,
+  );
+  return { origins, clock, places };
 }
 
-function roomOf(origins: Origins, name: string, free = 4096): number | undefined {
-  return origins.rooms(free).find(([origin]) => origin === name)?.[1];
+function roomOf(origins: Origins, name: string): number | undefined {
+  return origins.rooms().find(([origin]) => origin === name)?.[1];
 }
 
 function answerAll(origins: Origins, name: string, calls: number, duration_ms: number): void {
@@ -19,10 +25,10 @@ function answerAll(origins: Origins, name: string, calls: number, duration_ms: n
 }
 
 describe('room of an origin', () => {
-  test('a host that never answers holds 128 places, however many are free', () => {
+  test('a host that never answers holds 1,024 places, however many are free', () => {
     const { origins } = setUp();
-    assert.equal(origins.roomOf(4096), 128);
-    for (let i = 0; i < 128; i++) origins.began('silent');
+    assert.equal(origins.room(), 1024);
+    for (let i = 0; i < 1024; i++) origins.began('silent');
     assert.equal(roomOf(origins, 'silent'), 0);
   });
 
@@ -32,13 +38,19 @@ describe('room of an origin', () => {
     assert.equal(roomOf(origins, 'slow'), 1200);
   });
 
-  test('no host gets more than its cap, nor more than half of what is free', () => {
-    const { origins } = setUp(500);
+  test('no host gets more than its cap, nor more than half of what the others leave', () => {
+    const { origins, places } = setUp(500);
     answerAll(origins, 'slow', 1, 10_000);
     assert.equal(roomOf(origins, 'slow'), 500);
-    assert.equal(roomOf(origins, 'slow', 100), 50);
-    assert.equal(origins.roomOf(100), 50);
-    assert.equal(origins.roomOf(0), 1);
+    places.free = 100;
+    assert.equal(roomOf(origins, 'slow'), 50);
+    assert.equal(origins.room(), 50);
+    for (let i = 0; i < 50; i++) origins.began('slow');
+    places.free = 50;
+    assert.equal(roomOf(origins, 'slow'), 0);
+    assert.equal(origins.room(), 25);
+    places.free = 0;
+    assert.equal(origins.room(), 1);
   });
 
   test('the best latency counts: time that calls spent waiting for us earns no more places', () => {
@@ -63,6 +75,7 @@ describe('room of an origin', () => {
 describe('parked work', () => {
   test('is rung for once a quarter of the places is free, in each partition once', () => {
     const { origins } = setUp();
+    answerAll(origins, 'host', 1, 1);
     for (let i = 0; i < 128; i++) origins.began('host');
     origins.parked('host', 3);
     origins.parked('host', 5);

@@ -4,6 +4,7 @@ import { accounts } from './contract/accounts.ts';
 import { batches } from './contract/batches.ts';
 import { conventions } from './contract/conventions.ts';
 import { delivery } from './contract/delivery.ts';
+import { labels } from './contract/labels.ts';
 import { operations } from './contract/operations.ts';
 import { refusals } from './contract/refusals.ts';
 import { retries } from './contract/retries.ts';
@@ -15,7 +16,7 @@ import type { Stage } from './stage.ts';
 const CONCURRENCY = 8;
 
 export function contract(stage: Stage): void {
-  for (const part of [conventions, refusals, batches, states, tasks, delivery, retries, accounts, operations]) {
+  for (const part of [conventions, refusals, batches, labels, states, tasks, delivery, retries, accounts, operations]) {
     describe(part.name, { concurrency: CONCURRENCY }, () => part(stage));
   }
 }

@@ -11,7 +11,8 @@ import { until } from '../helpers/redis.ts';
 import { startKillableRedis } from './killable-redis.ts';
 import { allEnded, audit, completed, createLoad, type Load } from './load.ts';
 
-const IN_FLIGHT = 1_024;
+/** An origin gets half of what is free, and parked work is taken up again when a quarter of its share is: so twice what is to be in flight. */
+const IN_FLIGHT = 2_048;
 const ENV = {
   SLUICE_CALLBACK_THREADS: '1',
   SLUICE_CALLBACKS_PER_THREAD: String(IN_FLIGHT),
@@ -37,7 +38,9 @@ test('kill -9 of the engine with a thousand callbacks in flight, and a restart o
   const receiver = await startReceiver();
   const data_dir = dataDir();
   const first = await start({ data_dir });
-  const load = await createLoad(acmeOf(first), receiver, 10, 1_000);
+  // Slow enough that a thousand at a time are worth it.
+  receiver.at('/engine-dies', { delay_ms: 20 });
+  const load = await createLoad(acmeOf(first), receiver, 10, 1_000, '/engine-dies');
   await receiver.heard(load.path, 3_000);
   receiver.at(load.path, { hold: true });
   await until(() => receiver.held().length >= 1_000, 20_000, 'a thousand callbacks in flight');

@@ -87,12 +87,14 @@ const CLASSES = ['f', 'r', 'n'];
 export async function checkPartition(redis: Redis, partition: number): Promise<Map<string, CheckedBatch>> {
   const dump = await dumpPartition(redis, partition);
   const batches = readBatches(dump);
+  const beside = besides(dump);
+  const account_lists = [...dump.keys()].filter((name) => /^a:\w+:b(:\w+)?$/.test(name)).sort();
   for (const batch of batches.values()) {
     if (batch.status !== 'deleted') {
       checkCounters(batch);
-      checkStored(dump, batch);
+      checkStored(dump, batch, beside.get(batch.core) ?? []);
     }
-    checkPlaces(dump, batch);
+    checkPlaces(dump, batch, account_lists);
   }
   checkNoStrangers(dump, batches);
   checkActive(dump, batches);
@@ -101,11 +103,32 @@ export async function checkPartition(redis: Redis, partition: number): Promise<M
   return batches;
 }
 
-function hash(dump: Dump, key: string): Map<string, string> {
-  const items = dump.get(key)?.items ?? [];
-  const map = new Map<string, string>();
-  for (let i = 0; i < items.length; i += 2) map.set(items[i] ?? '', items[i + 1] ?? '');
+const hashes = new WeakMap<Dumped, Map<string, string>>();
+
+/** Pairs of a hash or a sorted set; read once a dump. */
+function hash(dump: Dump, key: string): ReadonlyMap<string, string> {
+  const dumped = dump.get(key);
+  if (dumped === undefined) return new Map();
+  let map = hashes.get(dumped);
+  if (map === undefined) {
+    map = new Map<string, string>();
+    for (let i = 0; i < dumped.items.length; i += 2) map.set(dumped.items[i] ?? '', dumped.items[i + 1] ?? '');
+    hashes.set(dumped, map);
+  }
   return map;
+}
+
+/** What lies beside each batch, named by what follows `b:<core>:`. */
+function besides(dump: Dump): Map<string, string[]> {
+  const names = new Map<string, string[]>();
+  for (const key of dump.keys()) {
+    const [, core = '', name = ''] = /^b:(\w+):(.*)$/.exec(key) ?? [];
+    if (core === '') continue;
+    const beside = names.get(core);
+    if (beside === undefined) names.set(core, [name]);
+    else beside.push(name);
+  }
+  return names;
 }
 
 function list(dump: Dump, key: string): readonly string[] {
@@ -157,7 +180,7 @@ function checkCounters(batch: CheckedBatch): void {
 }
 
 /** Its segments hold every task, stay for ever, and nothing else lies beside them. */
-function checkStored(dump: Dump, batch: CheckedBatch): void {
+function checkStored(dump: Dump, batch: CheckedBatch, beside: readonly string[]): void {
   const fields = hash(dump, `b:${batch.core}`);
   const bases = basesOf(fields.get('g'));
   for (const [k, base] of bases.entries()) {
@@ -175,24 +198,25 @@ function checkStored(dump: Dump, batch: CheckedBatch): void {
   for (const name of ['', ':s', ':k', ...bases.map((base) => `:${base}`)]) {
     assert.notEqual(dump.get(`b:${batch.core}${name}`)?.expires, true, `b:${batch.core}${name} would expire`);
   }
-  for (const [name, { expires }] of dump) {
-    const base = name.startsWith(`b:${batch.core}:`) ? name.slice(`b:${batch.core}:`.length) : '';
-    if (/^\d+$/.test(base)) assert.ok(bases.includes(Number(base)), `${name} belongs to no segment of its batch`);
-    else if (base.startsWith('+')) assert.ok(expires, `${name} is staged and would stay for ever`);
+  const known = new Set(bases.map(String));
+  for (const name of beside) {
+    const key = `b:${batch.core}:${name}`;
+    if (/^\d+$/.test(name)) assert.ok(known.has(name), `${key} belongs to no segment of its batch`);
+    else if (name.startsWith('+')) assert.ok(dump.get(key)?.expires, `${key} is staged and would stay for ever`);
   }
 }
 
-export function basesOf(packed: string | undefined): number[] {
+function basesOf(packed: string | undefined): number[] {
   if (packed === undefined) return [0];
   const bytes = Buffer.from(packed, 'latin1');
   return Array.from({ length: bytes.length / 4 }, (_, k) => bytes.readUInt32BE(k * 4));
 }
 
 /** Exactly the lists that its status says, and `deadlines` by what comes next. */
-function checkPlaces(dump: Dump, batch: CheckedBatch): void {
+function checkPlaces(dump: Dump, batch: CheckedBatch, account_lists: readonly string[]): void {
   const { core, account, status } = batch;
   const fields = hash(dump, `b:${core}`);
-  const lists = [...dump.keys()].filter((name) => name.startsWith(`a:${account}:b`) && hash(dump, name).has(core)).sort();
+  const lists = account_lists.filter((name) => hash(dump, name).has(core));
   const shown = status !== 'tray' && status !== 'deleted';
   assert.deepEqual(lists, shown ? [`a:${account}:b`, `a:${account}:b:${status}`] : [], `${core} (${status}) is in its lists`);
   for (const name of lists) assert.equal(hash(dump, name).get(core), fields.get('t'), `${name}: by creation time`);

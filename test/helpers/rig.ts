@@ -73,6 +73,8 @@ export interface CreateOptions {
   expires_from_ms?: number;
   movable?: boolean;
   hold?: boolean;
+  /** Hashes, as labelHash gives them. */
+  labels?: readonly string[];
   task_keys?: readonly string[];
 }
 
@@ -145,6 +147,7 @@ export class Rig {
       expires_from_ms: options.expires_from_ms ?? 0,
       movable: options.movable ?? false,
       hold: options.hold ?? false,
+      labels: options.labels ?? [],
       task_keys: options.task_keys ?? [],
     });
     await this.check(partition);

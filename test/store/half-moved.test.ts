@@ -47,7 +47,7 @@ before(async () => {
 async function build(rig: Rig): Promise<Scene> {
   rig.checks = false;
   await rig.reset(1);
-  await rig.create({ tasks: 3, expiration_ms: 20_000 });
+  await rig.create({ tasks: 3, expiration_ms: 20_000, labels: ['aaaaaaaaaa'] });
   const silent = await rig.create({ tasks: 20 });
   await rig.claim('silent', 16);
   await rig.settle('silent', await rig.claim('silent', 1), 'r', { delay_ms: 15_000 });
@@ -89,7 +89,16 @@ async function stage(rig: Rig, key: string, tasks: number): Promise<void> {
 
 const RECORD = encodeRecord(tasksOf(1)[0] ?? assert.fail(), false);
 const IDEM = { idem_key: `${ACCOUNT}:key`, idem_print: 'print', idem_extra: Buffer.from('{}') };
-const NEW = { account: ACCOUNT, doc: Buffer.from('{}'), last_bytes: 1, expiration_ms: DAY_MS, expires_from_ms: 0, movable: 0, hold: 0 };
+const NEW = {
+  account: ACCOUNT,
+  doc: Buffer.from('{}'),
+  last_bytes: 1,
+  expiration_ms: DAY_MS,
+  expires_from_ms: 0,
+  movable: 0,
+  hold: 0,
+  labels: 'aaaaaaaaaabbbbbbbbbb',
+};
 const ADD = { account: ACCOUNT, expires_from_ms: 0, expiration_ms: DAY_MS, ...IDEM };
 const KEEP = { keep_ms: SETTINGS.keep_ms, tray_keep_ms: SETTINGS.tray_keep_ms };
 const CLAIM = { grace_ms: 5000, room: 1000, limits: [0, 0] };

@@ -46,12 +46,13 @@ describe('batch/add', () => {
       const core = await rig.create({ tasks: had });
       await rig.add(core, added);
       await rig.add(core, 1);
-      assert.deepEqual(await payloads(core), expected(['task', had], ['added', added], ['added', 1]));
+      const texts = expected(['task', had], ['added', added], ['added', 1]);
+      assert.deepEqual(await payloads(core), texts);
       const seen = new Set<number>();
       for (let turns = 0; turns < 100 && seen.size < had + added + 1; turns++) {
         for (const { index, payload } of await rig.claim('h1', 500)) {
           seen.add(index);
-          assert.equal(payload?.toString(), expected(['task', had], ['added', added], ['added', 1])[index]);
+          assert.equal(payload?.toString(), texts[index]);
         }
       }
       assert.equal(seen.size, had + added + 1);

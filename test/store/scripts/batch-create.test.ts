@@ -2,7 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { after, beforeEach, describe, test } from 'node:test';
-import { createBatch, StageLost } from '../../../src/store/batches.ts';
+import { createBatch } from '../../../src/store/batches.ts';
+import { StageLost } from '../../../src/store/errors.ts';
 import { NO_RECORD } from '../../../src/store/idempotency.ts';
 import { keys } from '../../../src/store/keys.ts';
 import { batchCreate } from '../../../src/store/scripts.gen.ts';
@@ -65,7 +66,11 @@ describe('batch/create', () => {
       expires_from_ms: 0,
     };
     const parts = [1, 0, 1, 0, 4, 'o1', 30, 0, 0];
-    const [made] = await batchCreate.call(rig.redis, { meta: keys.partition(0) }, { ...args, movable: 0, hold: 0, ...NO_RECORD, parts });
+    const [made] = await batchCreate.call(
+      rig.redis,
+      { meta: keys.partition(0) },
+      { ...args, movable: 0, hold: 0, labels: '', ...NO_RECORD, parts },
+    );
     assert.equal(made, 0);
     assert.deepEqual(await rig.dump(), before);
     assert.ok(new StageLost() instanceof Error);

@@ -1,0 +1,42 @@
+-- Applies the messages of another partition, each once and in their order, and advances the mark that says so.
+--
+-- `hw` holds for each source the sequence up to which its messages were applied here; what is not above it is left
+-- out, however often it comes. Work and mark are one script, so they are lost together or not at all. What a message
+-- does is in lua/lib/receive/<kind>.lua. One of a kind that is not known here (its sender is newer than this script)
+-- stops the call before it and waits for a relayer that knows it.
+--
+-- @flags allow-oom
+-- @key   meta      hash    {pN}:m
+-- @arg   source    int     partition that they come from
+-- @rest  messages          as outbox/slice gave them, ascending
+-- @reply [number, number, number]   the mark; how many of the messages, from the first, are done with; how many this call has applied
+-- @cost  O(messages)
+-- @include lib/root
+
+local kinds = {}
+-- @include lib/receive/*
+
+local field = string.format('%.0f', source)
+local mark = tonumber(call('HGET', root .. 'hw', field) or '0')
+local before, done, applied = 0, 0, 0
+for _, message in ipairs(messages) do
+  local seq_text, kind, body = string.match(message, '^(%d+) (%a+) (.*)$')
+  local seq = tonumber(seq_text)
+  -- Out of order they would be taken for old ones, and acknowledged.
+  if seq <= before then return redis.error_reply('ERR messages are not ascending') end
+  before = seq
+  if seq > mark then
+    if not kinds[kind] then break end
+    kinds[kind](body)
+    mark = seq
+    applied = applied + 1
+  end
+  done = done + 1
+end
+
+lane_touch()
+touch({ root .. 'hw' })
+
+lane_write()
+if applied > 0 then call('HSET', root .. 'hw', field, string.format('%.0f', mark)) end
+return { mark, done, applied }
