@@ -22,15 +22,15 @@ import {
   visible,
 } from './setting.ts';
 import { parseRedisUrl } from './store/address.ts';
+import type { DurabilityMode } from './store/durability.ts';
 import { PARTITIONS_MAX } from './store/tags.ts';
 
 const PREFIX = 'SLUICE_';
 
 export type { AccountToken } from './setting.ts';
 export type Role = 'api' | 'callbacks' | 'cron' | 'streams';
-export type Durability = 'local' | 'replicated' | 'strict';
 const ROLES: readonly Role[] = ['api', 'callbacks', 'cron', 'streams'];
-const DURABILITIES: readonly Durability[] = ['local', 'replicated', 'strict'];
+const DURABILITIES: readonly DurabilityMode[] = ['local', 'replicated', 'strict'];
 
 /** In the order of the docs. Field names of `Config` carry the unit of the value, which is not always that of the text. */
 export const SETTINGS = {
@@ -103,7 +103,7 @@ export const SETTINGS = {
     max_s: 3_650 * 86_400,
     meaning: 'How long finished batches are kept.',
   }),
-  durability: setting<Durability | null>({
+  durability: setting<DurabilityMode | null>({
     env: 'DURABILITY',
     default: null,
     default_text: '`replicated` with Cluster or Sentinel, else `local`',
@@ -210,7 +210,9 @@ export const SETTINGS = {
 type Parsed = { readonly [K in keyof typeof SETTINGS]: ReturnType<(typeof SETTINGS)[K]['parse']> };
 type Optional = 'redis_url' | 'metrics_token';
 /** Every setting with its value; names are those of the rows. */
-export type Config = { readonly [K in keyof Parsed]: K extends Optional ? string | null : K extends 'durability' ? Durability : Parsed[K] };
+export type Config = {
+  readonly [K in keyof Parsed]: K extends Optional ? string | null : K extends 'durability' ? DurabilityMode : Parsed[K];
+};
 
 /** Read by the command line's client, not by the server. */
 export const CLIENT_NAMES: ReadonlySet<string> = new Set(['SLUICE_URL', 'SLUICE_TOKEN']);
@@ -260,7 +262,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
   return values as Config;
 }
 
-function defaultDurability(redis_url: unknown): Durability {
+function defaultDurability(redis_url: unknown): DurabilityMode {
   return typeof redis_url === 'string' && parseRedisUrl(redis_url).kind !== 'single' ? 'replicated' : 'local';
 }
 

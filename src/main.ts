@@ -17,11 +17,13 @@ import { Membership } from './delivery/membership.ts';
 import { watchStore } from './gauges.ts';
 import { Authenticator } from './http/auth.ts';
 import { type Server, startServer } from './http/serve.ts';
+import { type Intake, makeIntake } from './intake.ts';
 import { watchLoop } from './metrics/loop.ts';
 import { createMetrics, type Metrics } from './metrics/registry.ts';
-import { egressPolicy } from './outbound/addresses.ts';
+import { type EgressPolicy, egressPolicy } from './outbound/addresses.ts';
 import type { Keep } from './store/batches.ts';
 import { openStore, type Store, StoreRefused } from './store/connect.ts';
+import { type Durability, openDurability } from './store/durability.ts';
 import { preparePartitions } from './store/partition.ts';
 import { ensureLocalToken, lookupToken } from './store/tokens.ts';
 import { ThreadPool } from './threads/pool.ts';
@@ -156,6 +158,9 @@ class FrontDoorService implements Service {
   readonly #metrics: Metrics;
   readonly #threadsAlive: () => boolean;
   readonly #log: Log;
+  readonly #durability: Durability;
+  readonly #policy: EgressPolicy;
+  readonly #intake: Intake;
   #server: Server | null = null;
 
   constructor(config: Config, store: Store, metrics: Metrics, threadsAlive: () => boolean, log: Log) {
@@ -164,6 +169,10 @@ class FrontDoorService implements Service {
     this.#metrics = metrics;
     this.#threadsAlive = threadsAlive;
     this.#log = log;
+    this.#durability = openDurability({ client: store.client, connection: store.connection, mode: config.durability, log });
+    const { allow_private_targets, egress_allow_cidrs, egress_deny_cidrs } = config;
+    this.#policy = egressPolicy({ allow_private: allow_private_targets, allow_cidrs: egress_allow_cidrs, deny_cidrs: egress_deny_cidrs });
+    this.#intake = makeIntake(this.#policy, log);
   }
 
   async start(): Promise<void> {
@@ -173,6 +182,7 @@ class FrontDoorService implements Service {
     const fixed = [...config.access_tokens, ...(local === null ? [] : [{ account: LOCAL_ACCOUNT, token: local.token }])];
     const requests = requestMeter(metrics);
     const context = this.#context();
+    await this.#intake.worker.start();
     const quota = makeQuota(context);
     this.#server = await startServer({
       host: config.host,
@@ -194,6 +204,8 @@ class FrontDoorService implements Service {
 
   async stop(deadline_ms: number): Promise<void> {
     await this.#server?.stop(deadline_ms);
+    await this.#intake.worker.stop(deadline_ms);
+    this.#durability.close();
   }
 
   /** The token that a server without any makes for itself, where its Redis is its own. */
@@ -206,23 +218,25 @@ class FrontDoorService implements Service {
 
   #context(): ApiContext {
     const { client, partitions } = this.#store;
-    const { allow_private_targets, egress_allow_cidrs, egress_deny_cidrs } = this.#config;
     const placement = new Placement(partitions);
     const batches = this.#metrics.counter('batches_created_total', {});
     const tasks = this.#metrics.counter('tasks_created_total', { source: 'batch' });
     const singles = this.#metrics.counter('tasks_created_total', { source: 'single' });
+    const degraded = this.#metrics.counter('durability_degraded_total', {});
     return {
       client,
       partitions,
       keep: keepOf(this.#config),
-      policy: egressPolicy({ allow_private: allow_private_targets, allow_cidrs: egress_allow_cidrs, deny_cidrs: egress_deny_cidrs }),
+      policy: this.#policy,
+      prepare: this.#intake.prepare,
       limits: {
         batch_create: this.#config.limit_batch_create,
         batch_add: this.#config.limit_batch_add,
         batch_status: this.#config.limit_batch_status,
       },
-      nextPartition: () => placement.next(),
-      trays: new TrayWriter({ client, partitionFor: (account_id, count) => placement.forTray(account_id, count), clock: systemClock }),
+      placement,
+      durability: this.#durability,
+      trays: new TrayWriter({ client, placement, clock: systemClock }),
       meter: {
         batch: (count) => {
           batches.add();
@@ -230,6 +244,7 @@ class FrontDoorService implements Service {
         },
         added: (count) => tasks.add(count),
         single: () => singles.add(),
+        degraded: () => degraded.add(),
       },
     };
   }

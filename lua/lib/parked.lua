@@ -3,7 +3,7 @@
 -- until a thread says that there is room again. `parked` is the set of their origins, `parked:<origin>` that of
 -- `<class>:<account>`. A flow is parked only while it has entries, and what is pushed onto it meanwhile leaves it parked.
 local UNPARK_MAX = 200
-local parked_new, parked_gone, origins_gone = {}, {}, {}
+local parked_new, parked_gone, origins_gone, parked_left = {}, {}, {}, {}
 
 local function park(cls, account, origin)
   local key = root .. 'parked:' .. origin
@@ -23,7 +23,7 @@ local function unpark(origin)
     ring_put(ring, origin)
   end
   if #flows > 0 then parked_gone[#parked_gone + 1] = { key, flows } end
-  if #flows < UNPARK_MAX then origins_gone[#origins_gone + 1] = origin end
+  if #flows < UNPARK_MAX then origins_gone[#origins_gone + 1] = origin else parked_left[#parked_left + 1] = origin end
 end
 
 -- Reads `list` from `at`: count, then origins; `*` stands for all.
@@ -31,7 +31,9 @@ local function unpark_all(list, at)
   local count = tonumber(list[at])
   for i = 1, count do
     if list[at + i] == '*' then
-      for _, origin in ipairs(call('SRANDMEMBER', root .. 'parked', UNPARK_MAX)) do unpark(origin) end
+      local origins = call('SRANDMEMBER', root .. 'parked', UNPARK_MAX)
+      for _, origin in ipairs(origins) do unpark(origin) end
+      if #origins == UNPARK_MAX then parked_left[#parked_left + 1] = '*' end
     else
       unpark(list[at + i])
     end
@@ -45,17 +47,17 @@ local function parked_touch()
   touch(list)
 end
 
--- Returns the origins that were parked. What was let go comes first: a flow may be let go and parked in one call.
+-- Returns the origins that were parked, and those (`*`: some) of which more is left than one call lets go. What was let go comes first: a flow may be let go and parked in one call.
 local function parked_write()
   for _, pair in ipairs(parked_gone) do
     call('SREM', pair[1], unpack(pair[2], 1, #pair[2]))
   end
   if #origins_gone > 0 then call('SREM', root .. 'parked', unpack(origins_gone, 1, #origins_gone)) end
-  local origins = {}
+  local origins = parked_left
   for key, new in pairs(parked_new) do
     call('SADD', key, unpack(new.flows, 1, #new.flows))
     origins[#origins + 1] = new.origin
   end
-  if #origins > 0 then call('SADD', root .. 'parked', unpack(origins, 1, #origins)) end
+  for _, new in pairs(parked_new) do call('SADD', root .. 'parked', new.origin) end
   return origins
 end

@@ -19,15 +19,16 @@ for i = 1, #answers, 3 do
   local field, known = answers[i], answers[i + 2] == '1'
   local wanted, seq, place = string.match(call('HGET', root .. 'away', field) or '', '^(%a) (%d+) (%d+)$')
   local lane, ref = lane_split(field)
-  if seq ~= answers[i + 1] then
-  elseif wanted == 'q' and known then
-    confirmed[#confirmed + 1] = whole(now_ms + math.max(0, math.min(AGAIN_MS_MAX, now_ms - place / 1000)))
-    confirmed[#confirmed + 1] = field
-  elseif wanted == 'r' and not known then
-    gone[#gone + 1] = field
-  else
-    again = again + 1
-    if wanted == 'q' then outbox_hand(now_ms, lane, ref, place) else outbox_release(now_ms, lane, ref) end
+  if seq == answers[i + 1] then
+    if wanted == 'q' and known then
+      confirmed[#confirmed + 1] = whole(now_ms + math.max(0, math.min(AGAIN_MS_MAX, now_ms - place / 1000)))
+      confirmed[#confirmed + 1] = field
+    elseif wanted == 'r' and not known then
+      gone[#gone + 1] = field
+    else
+      again = again + 1
+      if wanted == 'q' then outbox_hand(now_ms, lane, ref, place) else outbox_release(now_ms, lane, ref) end
+    end
   end
 end
 

@@ -15,11 +15,8 @@ local skipped, chosen, more = {}, {}, 0
 for _, destination in ipairs(skip) do skipped[destination] = true end
 -- One more than are looked for tells whether there are more.
 for _, destination in ipairs(call('ZRANGE', root .. 'outbox', 0, destinations_max + #skip)) do
-  if skipped[destination] then
-  elseif #chosen < math.min(destinations_max, left) then
-    chosen[#chosen + 1] = destination
-  else
-    more = 1
+  if not skipped[destination] then
+    if #chosen < math.min(destinations_max, left) then chosen[#chosen + 1] = destination else more = 1 end
   end
 end
 

@@ -9,7 +9,7 @@
 -- @key   meta      hash    {pN}:m
 -- @arg   holder    string  who holds what is taken
 -- @arg   call_no   int     number of this call of this holder, growing
--- @arg   budget    int     tasks at most
+-- @arg   budget    int     tasks; a page rounds up to 15 more
 -- @arg   room      int     tasks of one origin at most, where `limits` does not name it
 -- @arg   grace_ms  int     lease beyond a task's own total deadline
 -- @arg   now_ms    now     this shard's clock
@@ -85,7 +85,6 @@ local function take_range(b, entry, chunk, most, flow)
   -- Whole pages, so that no page is read twice; never beyond this segment.
   to = math.min(entry.to, entry.from + most - 1, segment_end, base + math.ceil((to - base + 1) / PAGE_TASKS) * PAGE_TASKS - 1)
   local states = call('GETRANGE', b.key .. ':s', entry.from, to)
-  if #states < to - entry.from + 1 then return redis.error_reply('TRYAGAIN a part of this batch is not here') end
   local started, at = 0, 1
   while true do
     local first = string.find(states, '[qr]', at)
@@ -138,7 +137,6 @@ local function visit_flow(cls, account, origin, chunk)
         left_from = expand(b, entry)
       else
         started, left_from = take_range(b, entry, chunk, math.max(1, room_of(origin)), flow)
-        if type(started) == 'table' then return started end
         if left_from > entry.to then left_from = nil end
       end
       if left_from then
@@ -161,7 +159,6 @@ local function visit_account(cls, account, chunk)
   end
   local share = math.max(8, math.ceil(chunk / math.min(8, ring_left(flows) + 1)))
   local started, ring = visit_flow(cls, account, origin, share)
-  if type(started) == 'table' then return started end
   rooms[origin] = room_of(origin) - started
   if ring_left(ring) > 0 or not ring.whole then ring_put(flows, origin) end
   return started, flows
@@ -176,7 +173,6 @@ local function serve(cls, quota)
     visits = visits + 1
     local chunk = math.min(left, math.max(8, math.ceil(quota / (ring_left(accounts) + 1))))
     local started, flows = visit_account(cls, account, chunk)
-    if type(started) == 'table' then return started end
     left = left - started
     if ring_left(flows) > 0 or not flows.whole then ring_put(accounts, account) end
   end
@@ -194,7 +190,6 @@ for round = 1, 2 do
     if left > 0 then
       local quota = round == 1 and math.min(left, math.max(1, math.floor(budget * weight[cls] / 8))) or left
       local started = serve(cls, quota)
-      if type(started) == 'table' then return started end
       left = left - started
     end
   end
@@ -206,6 +201,7 @@ parked_touch()
 local written = { root .. 'active:' .. holder, root .. 'claims', root .. 'holders', meta }
 for _, s in ipairs(starts) do written[#written + 1] = s[1] end
 touch(written)
+local alone = call('HLEN', written[3]) == 0
 
 rings_put()
 queue_write()
@@ -222,6 +218,8 @@ end
 batch_save(now_ms)
 if #runs > 0 then
   call('HSET', written[2], holder, string.format('%.0f ', call_no) .. table.concat(saved, ' '))
+  -- Where nobody held anything nobody called: what `tick` would take for a gap is none.
+  if alone then call('HSET', meta, 'last', now_ms) end
   call('HSETNX', written[3], holder, now_ms)
 end
 return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded) and 1 or 0, delays_first() or 0, parked, runs }

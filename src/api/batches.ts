@@ -1,8 +1,7 @@
 // Batches: create, list, read, add tasks, cancel, release.
 import { ApiError } from '../base/errors.ts';
-import { ID_PREFIX, newCore, parseId } from '../base/id.ts';
+import { ID_PREFIX, newCore, parseId, partitionOf } from '../base/id.ts';
 import { DEFAULT_EXPIRATION_H } from '../base/limits.ts';
-import { type BodyCheck, checkBatchCreate, checkTasksAdd, rejectedTasks } from '../schema/batch-check.ts';
 import type { Batch, BatchListQuery, TaskListQuery } from '../schema/types.gen.ts';
 import * as batches from '../store/batches.ts';
 import { readRecord, readRecordBeside } from '../store/idempotency.ts';
@@ -11,8 +10,9 @@ import { type BatchRead, listBatches, listTasks, readLimited } from '../store/li
 import type { QuotaState } from '../store/quota.ts';
 import type { Answer, Call } from './call.ts';
 import type { ApiContext } from './context.ts';
-import { claim, type Keyed, keyedBy, once, recordArgs, replayed, sameRequest } from './idempotency.ts';
-import { type Intake, takeIn, targetFault, taskKeysOf } from './intake.ts';
+import { whenDurable } from './durable.ts';
+import { claim, type Keyed, keyedAs, once, printHead, recordArgs, replayed, sameRequest } from './idempotency.ts';
+import type { Prepared, PrepareRequest, Ready } from './prepare.ts';
 import { type BatchDoc, batchItem, batchView, changeView, taskBytes, timestamp } from './present.ts';
 import { verdictOf } from './quota.ts';
 
@@ -21,59 +21,54 @@ const HOUR_MS = 3_600_000;
 const TRIES_MAX = 5;
 
 export async function createBatch(context: ApiContext, call: Call): Promise<Answer> {
-  const keyed = keyedBy(context, call, 'createBatch');
+  const { keyed, prepared } = await read(context, call, 'createBatch');
   const before = keyed === null ? null : await createdBefore(context, keyed);
   if (before !== null) return before;
-  const { value: body, rejected } = accepted(checkBatchCreate(call.body, call.now_ms));
-  const notifications = body.notifications ?? {};
-  for (const [event, webhook] of Object.entries(notifications)) {
-    const fault = targetFault(webhook.url, `/notifications/${event}/url`, context.policy);
-    if (fault !== null) throw new ApiError('target_not_allowed', { path: fault.path });
-  }
-  const { atomic = true, expiration, hold = false } = body.options ?? {};
-  const intake = takeIn(body.tasks, { policy: context.policy, partial: !atomic, rejected, known_keys: new Set(), at_ms: null });
-  const doc: BatchDoc = {
-    ...(body.description === undefined ? {} : { description: body.description }),
-    notifications,
-    options: { atomic, expiration: expiration ?? DEFAULT_EXPIRATION_H, hold },
-    ...(body.labels === undefined ? {} : { labels: body.labels }),
+  const { tasks, task_keys, latest_ms, left_out, batch } = ready(prepared);
+  if (batch === null) throw new Error('an add was prepared for a create');
+  const { doc, movable } = batch;
+  const create = async (partition: number) => {
+    const core = newCore(partition, call.now_ms);
+    const row = { ...NEW, core, account_id: call.account_id, total: tasks.count };
+    const { created_at, updated_at, ...untimed } = batchView(row, doc);
+    const view = withMembers(untimed, left_out);
+    const created_ms = await batches.createBatch(context.client, {
+      partition,
+      core,
+      account_id: call.account_id,
+      doc: Buffer.from(JSON.stringify(doc)),
+      tasks,
+      task_keys,
+      expiration_ms: Math.round(doc.options.expiration * HOUR_MS),
+      expires_from_ms: movable ? latest_ms : 0,
+      movable,
+      hold: doc.options.hold ?? false,
+      labels: Object.entries(doc.labels ?? {}).map(([name, value]) => labelHash(name, value)),
+      idem: recordArgs(keyed, view),
+    });
+    return { partition, view, created_ms };
   };
-  const partition = keyed?.partition ?? context.nextPartition();
-  const core = newCore(partition, call.now_ms);
-  const row: batches.BatchRow = {
-    core,
-    account_id: call.account_id,
-    status: 'pending',
-    total: intake.tasks.length,
-    completed: 0,
-    failed: 0,
-    cancelled: 0,
-    running: 0,
-    created_ms: 0,
-    updated_ms: 0,
-    finished_ms: null,
-    doc: '',
-    bases: [0],
-  };
-  const view = { ...batchView(row, doc), ...leftOut(intake, !atomic) };
-  const created_ms = await batches.createBatch(context.client, {
-    partition,
-    core,
-    account_id: call.account_id,
-    doc: Buffer.from(JSON.stringify(doc)),
-    tasks: intake.tasks,
-    task_keys: intake.task_keys,
-    expiration_ms: Math.round(doc.options.expiration * HOUR_MS),
-    expires_from_ms: expiration === undefined ? intake.latest_ms : 0,
-    movable: expiration === undefined,
-    hold,
-    labels: Object.entries(body.labels ?? {}).map(([name, value]) => labelHash(name, value)),
-    idem: recordArgs(keyed, view),
-  });
+  const { placement } = context;
+  const made = keyed === null ? await placement.place(() => placement.next(), create) : await create(keyed.partition);
+  const { partition, view, created_ms } = made;
   if (created_ms === 'taken') return (keyed && (await createdBefore(context, keyed))) ?? unavailable();
-  context.meter.batch(intake.tasks.length);
-  return { body: createdAt(view, created_ms) };
+  context.meter.batch(tasks.count);
+  return whenDurable(context, partition, { body: createdAt(view, created_ms) });
 }
+
+/** A batch that is being made, but for what is its own. */
+const NEW = {
+  status: 'pending',
+  completed: 0,
+  failed: 0,
+  cancelled: 0,
+  running: 0,
+  created_ms: 0,
+  updated_ms: 0,
+  finished_ms: null,
+  doc: '',
+  bases: [0],
+} as const satisfies Partial<batches.BatchRow>;
 
 /** The answer to a create as it was first given, where its key has a record. */
 async function createdBefore(context: ApiContext, keyed: Keyed): Promise<Answer | null> {
@@ -82,28 +77,49 @@ async function createdBefore(context: ApiContext, keyed: Keyed): Promise<Answer 
   sameRequest(record, keyed);
   if (record.done === null) return unavailable();
   const [, created_ms] = record.done.reply.split(',');
-  return replayed({ body: createdAt(JSON.parse(record.done.extra) as object, Number(created_ms)) });
+  const answer = replayed({ body: createdAt(Buffer.from(record.done.extra), Number(created_ms)) });
+  return whenDurable(context, keyed.partition, answer);
 }
 
-function createdAt(view: object, created_ms: number): object {
-  return { ...view, created_at: timestamp(created_ms), updated_at: timestamp(created_ms) };
+/** The answer to a create, which as it is stored lacks its times. */
+function createdAt(view: Buffer, created_ms: number): Buffer {
+  const at = timestamp(created_ms);
+  return Buffer.concat([view.subarray(0, -1), Buffer.from(`,"created_at":"${at}","updated_at":"${at}"}`)]);
 }
+
+/** An object as JSON, with members that are JSON already, each with a comma in front. */
+function withMembers(view: object, members: Uint8Array): Buffer {
+  return Buffer.concat([Buffer.from(JSON.stringify(view).slice(0, -1)), members, END_OBJECT]);
+}
+
+const BEGIN_OBJECT = Buffer.from('{');
+const END_OBJECT = Buffer.from('}');
 
 function unavailable(): never {
   throw new ApiError('unavailable', {}, { retry_after_s: 1 });
 }
 
-/** `errors` of an `atomic: false` request, and `duplicates` where there were any. */
-function leftOut(intake: Intake, partial: boolean): Record<string, unknown> {
-  return {
-    ...(partial ? { errors: rejectedTasks(intake.rejected) } : {}),
-    ...(intake.duplicates > 0 ? { duplicates: intake.duplicates } : {}),
-  };
+/** Prepares the body, and throws where it is no JSON, or where something was wrong with the head of the request. */
+async function read(
+  context: ApiContext,
+  call: Call,
+  name: 'createBatch' | 'addTasks',
+): Promise<{ keyed: Keyed | null; prepared: Prepared }> {
+  const prepared = await context.prepare(prepareRequest(call, name, call.raw_body ?? Buffer.alloc(0), []));
+  if (prepared.outcome.kind === 'refused' && prepared.outcome.stage === 'json') ready(prepared);
+  if (call.head_faults.length > 0) throw new ApiError('validation_error', { errors: call.head_faults });
+  return { keyed: keyedAs(context, call, prepared.print), prepared };
 }
 
-function accepted<Body>(checked: BodyCheck<Body>): Extract<BodyCheck<Body>, { kind: 'ok' }> {
-  if (checked.kind === 'refused') throw new ApiError('validation_error', { errors: checked.faults });
-  return checked;
+function prepareRequest(call: Call, name: 'createBatch' | 'addTasks', body: Uint8Array, known_keys: readonly string[]): PrepareRequest {
+  const print_head = call.idempotency_key === null ? null : printHead(call, name);
+  return { what: name === 'createBatch' ? 'create' : 'add', body, now_ms: call.now_ms, print_head, known_keys };
+}
+
+/** Throws what the preparation refused. */
+function ready({ outcome }: Prepared): Ready {
+  if (outcome.kind === 'ready') return outcome;
+  throw new ApiError(outcome.row, outcome.details, { message: outcome.message });
 }
 
 export async function getBatch(context: ApiContext, call: Call): Promise<Answer> {
@@ -183,33 +199,39 @@ const COMMA = Buffer.from(',');
 const END = Buffer.from(']}');
 
 export async function addTasks(context: ApiContext, call: Call): Promise<Answer> {
-  const { value: body, rejected } = accepted(checkTasksAdd(call.body, call.now_ms));
+  const { keyed, prepared } = await read(context, call, 'addTasks');
+  const { outcome: first } = prepared;
+  if (first.kind === 'refused' && first.stage === 'check') ready(prepared);
   const core = coreOf(call);
-  const partial = body.atomic === false;
-  const hashes = taskKeysOf(body.tasks);
-  const keyed = keyedBy(context, call, 'addTasks');
   if (keyed !== null) {
     await claim(context, keyed);
     const before = await addedBefore(context, core, keyed);
     if (before !== null) return before;
   }
+  let add = ready(prepared);
+  const known = new Set<string>();
   for (let tries = 1; ; tries++) {
-    const known_keys = await batches.knownTaskKeys(context.client, core, hashes);
-    const intake = takeIn(body.tasks, { policy: context.policy, partial, rejected, known_keys, at_ms: call.now_ms });
+    const found = await batches.knownTaskKeys(context.client, core, add.task_keys);
+    if (found.size > 0 && add.body !== null) {
+      for (const hash of found) known.add(hash);
+      add = ready(await context.prepare(prepareRequest(call, 'addTasks', add.body, [...known])));
+    }
     const outcome = await batches.addTasks(context.client, {
       account_id: call.account_id,
       core,
       operation: batches.newOperation(),
-      tasks: intake.tasks,
-      task_keys: intake.task_keys,
-      expires_from_ms: intake.latest_ms,
+      tasks: add.tasks,
+      task_keys: add.task_keys,
+      expires_from_ms: add.latest_ms,
       expiration_ms: DEFAULT_EXPIRATION_H * HOUR_MS,
-      idem: recordArgs(keyed, leftOut(intake, partial)),
+      idem: recordArgs(keyed, Buffer.concat([BEGIN_OBJECT, add.left_out.subarray(1), END_OBJECT])),
     });
     switch (outcome.kind) {
       case 'added':
-        context.meter.added(intake.tasks.length);
-        return { body: { ...changeView(core, outcome.change.status, outcome.change), ...leftOut(intake, partial) } };
+        context.meter.added(add.tasks.count);
+        return whenDurable(context, partitionOf(core), {
+          body: withMembers(changeView(core, outcome.change.status, outcome.change), add.left_out),
+        });
       case 'missing':
         throw missing(call);
       case 'state':
@@ -230,7 +252,8 @@ async function addedBefore(context: ApiContext, core: string, keyed: Keyed): Pro
   const [, status, total, completed, failed, cancelled, updated_ms] = record.done.reply.split(',');
   const counts = { total: Number(total), completed: Number(completed), failed: Number(failed), cancelled: Number(cancelled) };
   const view = changeView(core, status as batches.BatchStatus, { ...counts, updated_ms: Number(updated_ms) });
-  return replayed({ body: { ...view, ...(JSON.parse(record.done.extra) as object) } });
+  const left_out = record.done.extra.length > 2 ? `,${record.done.extra.slice(1, -1)}` : '';
+  return whenDurable(context, partitionOf(core), replayed({ body: withMembers(view, Buffer.from(left_out)) }));
 }
 
 function stateError(call: Call, status: batches.BatchStatus): ApiError {

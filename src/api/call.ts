@@ -1,5 +1,7 @@
 // What an endpoint is: plain data in, plain data out. No request, no response, no socket reaches this room.
 
+import type { Fault } from '../base/errors.ts';
+
 /** One authenticated request whose headers, path, query and body were checked. */
 export interface Call {
   /** Name of the account, as people chose it; never part of a key. */
@@ -10,10 +12,12 @@ export interface Call {
   params: Record<string, string>;
   /** Query parameters by the route's schema, with its defaults; `{}` where it has none. */
   query: Record<string, unknown>;
-  /** The body as parsed by schema/json (payloads are RawJson); null where the route takes none, and before it was read. */
+  /** The body as parsed by schema/json (payloads are RawJson); null where the route takes none or reads it itself, and before it was read. */
   body: unknown;
-  /** The bytes that `body` was read from. */
+  /** The bytes of the body. */
   raw_body: Buffer | null;
+  /** Faults of query and headers, for an endpoint that reads its body itself: whether that is JSON at all comes first. */
+  head_faults: readonly Fault[];
   request_id: string;
   /** Only on POST. */
   idempotency_key: string | null;

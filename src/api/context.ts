@@ -3,8 +3,9 @@ import type { EgressPolicy } from '../outbound/addresses.ts';
 import type { Keep } from '../store/batches.ts';
 import type { Durability } from '../store/durability.ts';
 import type { RedisClient } from '../store/script.ts';
-import type { ApiLimits } from './quota.ts';
 import type { Placement } from './placement.ts';
+import type { Prepared, PrepareRequest } from './prepare.ts';
+import type { ApiLimits } from './quota.ts';
 import type { TrayWriter } from './tray-writer.ts';
 
 export interface ApiContext {
@@ -12,9 +13,11 @@ export interface ApiContext {
   partitions: number;
   keep: Keep;
   policy: EgressPolicy;
+  /** Prepares a body of many tasks; a large one elsewhere, and its memory may go there with it. */
+  prepare(request: PrepareRequest): Prepared | Promise<Prepared>;
   limits: ApiLimits;
   placement: Placement;
-  /** Whether what was just written to a partition is as safe as the setting DURABILITY asks; throws where it may not be. */
+  /** Asked by durable.ts before admitted work is answered. */
   durability: Durability;
   trays: TrayWriter;
   meter: {
@@ -22,5 +25,7 @@ export interface ApiContext {
     batch(tasks: number): void;
     added(tasks: number): void;
     single(): void;
+    /** A request was answered although no replica has its work. */
+    degraded(): void;
   };
 }

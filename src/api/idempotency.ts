@@ -17,16 +17,27 @@ export interface Keyed {
 
 export function keyedBy(context: ApiContext, call: Call, name: HandlerName): Keyed | null {
   if (call.idempotency_key === null) return null;
-  const place = placeOfKey(call.account_id, call.idempotency_key, context.partitions);
-  const hash = createHash('sha256').update(`${name}\n${JSON.stringify(call.params)}\n`);
+  const hash = createHash('sha256').update(printHead(call, name));
   if (call.raw_body !== null) hash.update(call.raw_body);
-  return { ...place, print: hash.digest('base64url') };
+  return keyedAs(context, call, hash.digest('base64url'));
 }
 
-/** The arguments with which a script writes the record. */
+/** The same where the fingerprint was made elsewhere. */
+export function keyedAs(context: ApiContext, call: Call, print: string): Keyed | null {
+  if (call.idempotency_key === null) return null;
+  return { ...placeOfKey(call.account_id, call.idempotency_key, context.partitions), print };
+}
+
+/** What is before the body in the text of which the fingerprint is made. */
+export function printHead(call: Call, name: HandlerName): string {
+  return `${name}\n${JSON.stringify(call.params)}\n`;
+}
+
+/** The arguments with which a script writes the record; bytes are JSON already. */
 export function recordArgs(keyed: Keyed | null, extra: unknown): IdemArgs {
   if (keyed === null) return NO_RECORD;
-  return { idem_key: keyed.idem_key, idem_print: keyed.print, idem_extra: Buffer.from(JSON.stringify(extra)) };
+  const idem_extra = Buffer.isBuffer(extra) ? extra : Buffer.from(JSON.stringify(extra));
+  return { idem_key: keyed.idem_key, idem_print: keyed.print, idem_extra };
 }
 
 /** 422 where the key was used for another request. */

@@ -1,6 +1,6 @@
 // Single tasks, and tasks of batches by their own id.
 import { ApiError } from '../base/errors.ts';
-import { newCore, parseTaskId } from '../base/id.ts';
+import { newCore, parseTaskId, partitionOf } from '../base/id.ts';
 import { DEFAULT_TIMEOUT_S } from '../base/limits.ts';
 import { checkTask } from '../schema/task-rules.ts';
 import type { Target, TaskInput } from '../schema/types.gen.ts';
@@ -10,6 +10,7 @@ import { readTask } from '../store/listing.ts';
 import type { NewTask } from '../store/records.ts';
 import type { Answer, Call } from './call.ts';
 import type { ApiContext } from './context.ts';
+import { whenDurable } from './durable.ts';
 import { type Keyed, keyedBy, once, recordArgs, replayed, sameRequest } from './idempotency.ts';
 import { originOf, takeIn } from './intake.ts';
 import { taskBytes } from './present.ts';
@@ -27,7 +28,7 @@ export async function createTask(context: ApiContext, call: Call): Promise<Answe
     return first;
   }
   context.meter.single();
-  return { body: newTaskBytes(task, place.core, place.index, call.account_id) };
+  return whenDurable(context, partitionOf(place.core), { body: newTaskBytes(task, place.core, place.index, call.account_id) });
 }
 
 /** The record must share a slot with the task, so a keyed task goes where its key lies. Null where the key is taken. */
@@ -51,7 +52,8 @@ async function createdBefore(context: ApiContext, call: Call, keyed: Keyed): Pro
   if (record.done === null) throw new ApiError('unavailable', {}, { retry_after_s: 1 });
   const [core = '', first] = record.done.reply.split(',');
   const { at } = JSON.parse(record.done.extra) as { at: number };
-  return replayed({ body: newTaskBytes(taskOf(context, call, at), core, Number(first), call.account_id) });
+  const answer = replayed({ body: newTaskBytes(taskOf(context, call, at), core, Number(first), call.account_id) });
+  return whenDurable(context, keyed.partition, answer);
 }
 
 /** The task in the body, as it will be stored. */

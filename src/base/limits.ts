@@ -13,6 +13,11 @@ export const STAGE_TTL_MS = 60_000;
 /** Runs (neighbours of one origin, timeout and due time) that a commit queues itself; more are dealt out by claims. */
 export const BATCH_RUNS_MAX = 64;
 
+/** Larger bodies are prepared in a thread of their own: about a millisecond is what one request may take of the front door. */
+export const INTAKE_INLINE_BYTES_MAX = 262_144;
+/** Large bodies that wait for that thread; each of up to 16 MiB takes it about a tenth of a second. */
+export const INTAKE_WAITING_MAX = 32;
+
 /** Single tasks that one call puts into a tray, and their bytes: about a millisecond of Redis. */
 export const TRAY_GROUP_TASKS_MAX = 200;
 export const TRAY_GROUP_BYTES_MAX = 262_144;

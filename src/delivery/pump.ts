@@ -36,6 +36,8 @@ export interface PumpHost {
   release(places: number): void;
   /** A claim was answered or failed; until then few others may begin. */
   claimEnded(pump: Pump): void;
+  /** A turn ended and left work to claim. */
+  stillHungry(pump: Pump): void;
   origins: Origins;
   /** Starts tasks; each takes one reserved place until `pump.settle` names it. */
   run(pump: Pump, tasks: readonly Claimed[], now_ms: number): void;
@@ -52,6 +54,10 @@ export interface PumpSettings extends TurnSettings {
 /** A partition that never starves has this many places in flight whatever the others do. */
 const PLACES_MIN = 16;
 const ACTIVE_MAX = 20_000;
+/** All parked origins, in a claim and its reply. */
+const ALL = '*';
+/** Who has work in a partition says at least this often that he lives; see lua/partition/tick.lua. */
+const ALIVE_MS = 2_000;
 /** While the probe of a broken origin is under way elsewhere, it is asked for again after this. */
 const PROBE_WAIT_MS = 250;
 const BACKOFF = { min_ms: 20, max_ms: 1_000 };
@@ -143,7 +149,12 @@ export class Pump {
 
   /** Places have become free: goes on where work was left for want of them. */
   hungry(): boolean {
-    return this.#claiming && !this.#running && this.#hasWork();
+    return this.#claiming && !this.#running && monotonicMs() >= this.#pause_until_ms && this.#hasWork();
+  }
+
+  /** Whether it has so little in flight that it gets places whatever the others have. */
+  get starving(): boolean {
+    return this.#in_flight < PLACES_MIN;
   }
 
   #hasWork(): boolean {
@@ -199,12 +210,19 @@ export class Pump {
 
   async #turns(): Promise<void> {
     this.#running = true;
+    let again: boolean;
     do {
       this.#again = false;
-    } while ((await this.#turn()) || this.#again);
+      again = await this.#turn().catch((error: unknown) => {
+        this.#failed(error instanceof Error ? error : new Error(String(error)));
+        return false;
+      });
+    } while (again || this.#again);
     this.#running = false;
     if (this.empty) for (const done of this.#idle.splice(0)) done();
     this.#arm();
+    // Whoever was fed meanwhile passed over this pump, since it was running.
+    if (this.hungry()) this.#host.stillHungry(this);
   }
 
   /** One round trip; true where the next one should follow at once. */
@@ -220,8 +238,9 @@ export class Pump {
       settlements,
       tick,
       claim: places > 0 ? this.#claimRequest(places) : null,
+    }).finally(() => {
+      if (places > 0) this.#host.claimEnded(this);
     });
-    if (places > 0) this.#host.claimEnded(this);
     let error: Error | null = null;
     const answer = <T extends object>(part: T | Error | null): T | null => {
       if (!(part instanceof Error)) return part;
@@ -248,7 +267,7 @@ export class Pump {
 
   #claimRequest(places: number): ClaimRequest {
     const { origins } = this.#host;
-    this.#unparking = this.#unpark_all ? ['*'] : [...this.#unparking, ...origins.unparkable(this.partition)];
+    this.#unparking = this.#unpark_all ? [ALL] : [...this.#unparking, ...origins.unparkable(this.partition)];
     return {
       call_no: this.#call_no,
       budget: places,
@@ -295,15 +314,16 @@ export class Pump {
   #claimed(reply: ClaimReply, places: number): void {
     this.#clock(reply.now_ms);
     this.#call_no += 1;
-    this.#unpark_all = this.#lost;
+    this.#unpark_all = this.#lost || reply.parked.includes(ALL);
     this.#unparking = [];
-    for (const origin of reply.parked) this.#host.origins.parked(origin, this.partition);
+    for (const origin of reply.parked) if (origin !== ALL) this.#host.origins.parked(origin, this.partition);
     this.#dueAt(reply.first_due_ms);
     const { tasks } = reply;
-    this.#ready = reply.more || tasks.length >= places || this.#lost;
+    this.#ready = reply.more || tasks.length >= places || this.#unpark_all;
     this.#lost = false;
     for (const { flight } of tasks) this.#flights.set(flight.name, (this.#flights.get(flight.name) ?? 0) + 1);
     this.#in_flight += tasks.length;
+    if (tasks.length > 0) this.#next_tick_ms = Math.min(this.#next_tick_ms, monotonicMs() + ALIVE_MS);
     // A claim rounds up to whole pages, so it may bring a few more than were reserved.
     this.#host.release(places - tasks.length);
     this.#host.run(this, tasks, reply.now_ms);
@@ -325,7 +345,7 @@ export class Pump {
     if (this.#running || this.#pause_until_ms === Number.POSITIVE_INFINITY) return;
     let at_ms = this.#next_tick_ms;
     if (this.#outcomes.length > 0) at_ms = Math.min(at_ms, this.#first_outcome_ms + SETTLE_DELAY_MS);
-    if (this.#claiming && this.#ready && this.#failures > 0) at_ms = Math.min(at_ms, this.#pause_until_ms);
+    if (this.#claiming && this.#failures > 0 && this.#hasWork()) at_ms = Math.min(at_ms, this.#pause_until_ms);
     const probe_ms = this.#claiming ? this.#host.origins.nextProbeMs(this.partition) : null;
     if (probe_ms !== null) at_ms = Math.min(at_ms, Math.max(probe_ms, monotonicMs() + PROBE_WAIT_MS));
     at_ms = Math.max(at_ms, this.#pause_until_ms);

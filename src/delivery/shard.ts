@@ -144,6 +144,14 @@ export class CallbackShard implements Service, PumpHost {
     this.#feed();
   }
 
+  stillHungry(pump: Pump): void {
+    if (this.#canFeed(pump)) this.#feed();
+  }
+
+  #canFeed(pump: Pump): boolean {
+    return this.#claims.size < CLAIMS_UNDER_WAY_MAX && (this.#places > 0 || pump.starving);
+  }
+
   release(places: number): void {
     this.#places += places;
     this.#feed();
@@ -156,8 +164,7 @@ export class CallbackShard implements Service, PumpHost {
     setImmediate(() => {
       this.#feeding = false;
       for (const pump of [...this.#pumps.values()]) {
-        if (this.#claims.size >= CLAIMS_UNDER_WAY_MAX) return;
-        if (pump.hungry()) pump.wake();
+        if (this.#canFeed(pump) && pump.hungry()) pump.wake();
       }
     });
   }

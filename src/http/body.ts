@@ -38,6 +38,8 @@ export class BodyReader {
   readonly #bytes_max: number;
   readonly #announced: number | null;
   #buffer: Buffer = EMPTY;
+  /** What was taken of the budget. Not the buffer's length: who gets the body may send its memory to another thread. */
+  #taken = 0;
   #length = 0;
   #ended = false;
   #settled = false;
@@ -87,7 +89,8 @@ export class BodyReader {
   /** Gives the room back: the body is not needed any more. Twice is safe. */
   release(): void {
     this.#settled = true;
-    this.#budget.give(this.#buffer.length);
+    this.#budget.give(this.#taken);
+    this.#taken = 0;
     this.#buffer = EMPTY;
   }
 
@@ -103,6 +106,7 @@ export class BodyReader {
     const announced = this.#announced ?? this.#bytes_max;
     const wanted = last ? length : Math.max(length, Math.min(announced, Math.max(now * 2, FIRST_BYTES_MAX)));
     if (!this.#budget.take(wanted - now)) return false;
+    this.#taken = wanted;
     const grown = Buffer.allocUnsafe(wanted);
     if (this.#length > 0) this.#buffer.copy(grown, 0, 0, this.#length);
     this.#buffer = grown;

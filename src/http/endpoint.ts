@@ -107,6 +107,7 @@ async function admit(host: EndpointHost, x: Exchange, route: Route, params: Reco
     query: {},
     body: null,
     raw_body: null,
+    head_faults: [],
     request_id: x.request_id,
     idempotency_key: null,
     now_ms: x.now_ms,
@@ -158,15 +159,17 @@ async function wholeBody(host: EndpointHost, x: Exchange, reader: BodyReader, ro
 
 const NO_BODY: Fault = { path: '', message: 'this endpoint takes no body' };
 
-/** 400: puts body, query and Idempotency-Key into the call, or reports all that is wrong with them. */
+/** 400: puts body, query and Idempotency-Key into the call, or reports all that is wrong with them; see `reads_body`. */
 function readInput(call: Call, route: Route, head: Head, body: Buffer | null): void {
   const faults: Fault[] = [];
-  if (route.body !== null) {
+  call.raw_body = route.body === null ? null : body;
+  if (route.body !== null && route.reads_body !== true) {
     const parsed = parseJson(body ?? Buffer.alloc(0), BODY_JSON);
     if (!parsed.ok) throw new ApiError('invalid_json', {}, { message: parsed.message });
     call.body = parsed.value;
-    call.raw_body = body;
-    if (route.checked_by_handler !== true) faults.push(...check(route.body, parsed.value));
+    faults.push(...check(route.body, parsed.value));
+  } else if (route.body !== null) {
+    call.head_faults = faults;
   } else if (body !== null && !/^\s*(\{\s*\})?\s*$/.test(body.toString('latin1'))) {
     faults.push(NO_BODY);
   }
@@ -179,7 +182,7 @@ function readInput(call: Call, route: Route, head: Head, body: Buffer | null): v
     if (IDEMPOTENCY_KEY.test(head.idempotency_key)) call.idempotency_key = head.idempotency_key;
     else faults.push({ path: 'Idempotency-Key', message: 'must be 1 to 255 visible ASCII characters' });
   }
-  if (faults.length > 0) throw invalid(faults);
+  if (faults.length > 0 && route.reads_body !== true) throw invalid(faults);
 }
 
 function invalid(faults: readonly Fault[]): ApiError {

@@ -26,8 +26,8 @@ interface Row {
   errors: readonly ErrorName[];
   quota: QuotaName | null;
   resource: Resource | null;
-  /** The endpoint checks its body against the schema itself: with `atomic: false` a bad task is no bad request. */
-  checked_by_handler?: true;
+  /** The endpoint gets the bytes alone: bodies of many tasks are large, and with `atomic: false` a bad task is no bad request. */
+  reads_body?: true;
 }
 
 export interface Route extends Row {
@@ -57,7 +57,7 @@ export function makeRoutes(api: Api): Route[] {
       errors: ['target_not_allowed', 'rate_limiter_not_found'],
       quota: 'batch_create',
       resource: null,
-      checked_by_handler: true,
+      reads_body: true,
     }),
     route('GET', '/v1/batches', {
       name: 'listBatches',
@@ -98,7 +98,7 @@ export function makeRoutes(api: Api): Route[] {
       errors: ['target_not_allowed', 'rate_limiter_not_found', 'batch_not_found', 'batch_completed', 'batch_state_invalid'],
       quota: 'batch_add',
       resource: 'batch',
-      checked_by_handler: true,
+      reads_body: true,
     }),
     route('GET', '/v1/batches/{batch_id}/tasks', {
       name: 'listBatchTasks',

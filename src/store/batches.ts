@@ -1,11 +1,12 @@
 // Batches and their tasks: made, read, listed, changed. Every change is one script; many tasks are staged before it.
 import { randomBytes } from 'node:crypto';
 import { base62, partitionOf } from '../base/id.ts';
-import { BATCH_RUNS_MAX, STAGE_BYTES_MAX, STAGE_TTL_MS } from '../base/limits.ts';
+import { STAGE_BYTES_MAX, STAGE_TTL_MS } from '../base/limits.ts';
+import type { EncodedTasks } from './encoded.ts';
 import { StageLost } from './errors.ts';
 import { type IdemArgs, NO_RECORD } from './idempotency.ts';
 import { keys } from './keys.ts';
-import { encodeRecord, encodeRunMap, encodeSegments, type NewSegment, type NewTask, type Run, runsOf } from './records.ts';
+import { encodeRecord, type NewSegment, type NewTask, type Run, runsOf, segmentFields } from './records.ts';
 import { execPipeline, type RedisClient } from './script.ts';
 import { batchAdd, batchCancel, batchCreate, batchRelease, taskCancel, taskCreate, taskRetry } from './scripts.gen.ts';
 
@@ -45,7 +46,7 @@ export interface NewBatch {
   core: string;
   account_id: string;
   doc: Buffer;
-  tasks: readonly NewTask[];
+  tasks: EncodedTasks;
   expiration_ms: number;
   /** The latest execute_after, 0 where none or where the caller gave an expiration. */
   expires_from_ms: number;
@@ -69,11 +70,8 @@ export interface Keep {
 
 /** Fields of a batch's hash, in the order that `toRow` takes. */
 export const BATCH_FIELDS = ['a', 's', 'n', 'c', 'f', 'x', 'r', 't', 'u', 'z', 'd', 'g'] as const;
-const UNEXPANDED = '*';
 /** Stands for the operation in the names of a new batch's segments; as lua/batch/create.lua has it. */
 const NEW = 'new';
-const INLINE_TASKS_MAX = 200;
-const INLINE_BYTES_MAX = 262_144;
 
 /** An operation id: makes a repeated call of one change recognisable. */
 export function newOperation(): string {
@@ -85,23 +83,10 @@ export function newOperation(): string {
  * key has a record already. Throws StageLost.
  */
 export async function createBatch(client: RedisClient, batch: NewBatch): Promise<number | 'taken'> {
-  const { partition, core, tasks } = batch;
-  const segments = encodeSegments(tasks);
-  const runs = planRuns(tasks, segments);
+  const { partition, core } = batch;
+  const { count, segments, runs } = batch.tasks;
   const parts = [segments.length, ...segments.map((s) => s.base), ...flatRuns(runs), batch.task_keys.length, ...batch.task_keys];
-  let pipeline = client.pipeline();
-  let bytes = 0;
-  for (const segment of segments) {
-    if (bytes > STAGE_BYTES_MAX) {
-      throwFirst(await execPipeline(client, pipeline));
-      pipeline = client.pipeline();
-      bytes = 0;
-    }
-    const key = keys.staged(partition, core, NEW, segment.base);
-    pipeline.hset(key, ...segment.fields);
-    pipeline.pexpire(key, STAGE_TTL_MS);
-    bytes += segment.bytes;
-  }
+  const pipeline = await stage(client, segments, (segment) => keys.staged(partition, core, NEW, segment.base));
   batchCreate.queue(
     pipeline,
     { meta: keys.partition(partition) },
@@ -109,8 +94,8 @@ export async function createBatch(client: RedisClient, batch: NewBatch): Promise
       core,
       account: batch.account_id,
       doc: batch.doc,
-      total: tasks.length,
-      last_bytes: segments.at(-1)?.bytes ?? 0,
+      total: count,
+      last_bytes: segments.at(-1)?.pages.byteLength ?? 0,
       expiration_ms: batch.expiration_ms,
       expires_from_ms: batch.expires_from_ms,
       movable: batch.movable ? 1 : 0,
@@ -126,15 +111,22 @@ export async function createBatch(client: RedisClient, batch: NewBatch): Promise
   return outcome === 1 ? created_ms : 'taken';
 }
 
-/** Few runs are queued by the commit; many lie as maps in their segments, to be dealt out when the account's turn comes. */
-function planRuns(tasks: readonly NewTask[], segments: readonly NewSegment[]): Run[] {
-  const runs = runsOf(tasks, 0, tasks.length, BATCH_RUNS_MAX);
-  if (runs.length <= BATCH_RUNS_MAX) return runs;
-  for (const segment of segments) {
-    const own = runsOf(tasks, segment.base, segment.tasks, Number.POSITIVE_INFINITY);
-    segment.fields.push('m', encodeRunMap(own, segment.base));
+/** Writes segments on their way in, about 1 MiB at a time; the pipeline that it returns has the last of them unsent. */
+async function stage(client: RedisClient, segments: readonly NewSegment[], keyOf: (segment: NewSegment, k: number) => string) {
+  let pipeline = client.pipeline();
+  let bytes = 0;
+  for (const [k, segment] of segments.entries()) {
+    if (bytes > STAGE_BYTES_MAX) {
+      throwFirst(await execPipeline(client, pipeline));
+      pipeline = client.pipeline();
+      bytes = 0;
+    }
+    const key = keyOf(segment, k);
+    pipeline.hset(key, ...segmentFields(segment));
+    pipeline.pexpire(key, STAGE_TTL_MS);
+    bytes += segment.pages.byteLength;
   }
-  return [{ from: 0, to: tasks.length - 1, origin: UNEXPANDED, timeout_s: 0, due_ms: 0 }];
+  return pipeline;
 }
 
 function flatRuns(runs: readonly Run[]): (string | number)[] {
@@ -147,7 +139,7 @@ export interface AddTasks {
   account_id: string;
   core: string;
   operation: string;
-  tasks: readonly NewTask[];
+  tasks: EncodedTasks;
   /** The latest execute_after among them, 0 where none. */
   expires_from_ms: number;
   /** The default life time, for a batch whose expiry moves. */
@@ -169,35 +161,19 @@ export type AddOutcome =
 /** Adds tasks to a pending or processing batch, all or none. */
 export async function addTasks(client: RedisClient, add: AddTasks): Promise<AddOutcome> {
   const partition = partitionOf(add.core);
-  const { tasks } = add;
-  const size = tasks.reduce((sum, task) => sum + task.head.length + (task.payload?.length ?? 0), 0);
-  const inline = tasks.length <= INLINE_TASKS_MAX && size <= INLINE_BYTES_MAX;
-  const parts: (string | number | Buffer)[] = [];
-  let runs: Run[];
-  let pipeline = client.pipeline();
-  if (inline) {
-    runs = runsOf(tasks, 0, tasks.length, Number.POSITIVE_INFINITY);
-    parts.push(0, tasks.length, ...tasks.map((task) => encodeRecord(task, false)));
-  } else {
-    const segments = encodeSegments(tasks);
-    runs = planRuns(tasks, segments);
-    parts.push(segments.length);
-    let bytes = 0;
-    for (const [k, segment] of segments.entries()) {
-      if (bytes > STAGE_BYTES_MAX) {
-        throwFirst(await execPipeline(client, pipeline));
-        pipeline = client.pipeline();
-        bytes = 0;
-      }
-      const key = keys.staged(partition, add.core, add.operation, k);
-      pipeline.hset(key, ...segment.fields);
-      pipeline.pexpire(key, STAGE_TTL_MS);
-      bytes += segment.bytes;
-      parts.push(key.slice(keys.partition(partition).length - 1), segment.tasks, segment.bytes);
-    }
-    parts.push(0);
-  }
-  parts.push(...flatRuns(runs), add.task_keys.length, ...add.task_keys);
+  const { count, segments, records, runs } = add.tasks;
+  const root_length = keys.partition(partition).length - 1;
+  const keyOf = (_: NewSegment, k: number): string => keys.staged(partition, add.core, add.operation, k);
+  const parts = [
+    segments.length,
+    ...segments.flatMap((segment, k) => [keyOf(segment, k).slice(root_length), segment.tasks, segment.pages.byteLength]),
+    records.length,
+    ...records.map((record) => Buffer.from(record.buffer, record.byteOffset, record.byteLength)),
+    ...flatRuns(runs),
+    add.task_keys.length,
+    ...add.task_keys,
+  ];
+  const pipeline = await stage(client, segments, keyOf);
   batchAdd.queue(
     pipeline,
     { meta: keys.partition(partition) },
@@ -205,7 +181,7 @@ export async function addTasks(client: RedisClient, add: AddTasks): Promise<AddO
       core: add.core,
       account: add.account_id,
       op: add.operation,
-      total: tasks.length,
+      total: count,
       expires_from_ms: add.expires_from_ms,
       expiration_ms: add.expiration_ms,
       ...(add.idem ?? NO_RECORD),

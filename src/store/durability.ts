@@ -14,6 +14,7 @@ import { createClient, createNode, untilReady } from './client.ts';
 import { NotReplicated } from './errors.ts';
 import { keys } from './keys.ts';
 import type { RedisClient } from './script.ts';
+import { partitionTag, slotOf } from './tags.ts';
 
 /**
  * - `local`: the master has it.
@@ -71,6 +72,7 @@ export function openDurability(deps: DurabilityDeps): Durability {
     const known = links.get(node);
     if (known !== undefined) return known;
     const redis = cluster === null ? openOnly(connection, deps.log) : createNode(connection, node, ROLE, LINK);
+    if (cluster !== null) redis.on('error', (error: Error) => log.warn({ err: error, node }, 'redis connection for WAIT failed'));
     const link = new Link(redis, log);
     links.set(node, link);
     return link;
@@ -95,7 +97,7 @@ export function openDurability(deps: DurabilityDeps): Durability {
 
 /** `host:port` of the partition's master, as the client that has just written there knows it. */
 function masterOf(cluster: Cluster, partition: number): string {
-  const node = cluster.slots[keys.slot(partition)]?.[0];
+  const node = cluster.slots[slotOf(partitionTag(partition))]?.[0];
   if (node === undefined) throw new NotReplicated(`nobody serves partition ${partition}`);
   return node;
 }
@@ -132,7 +134,6 @@ class Link {
   constructor(redis: Redis, log: LimitedLog) {
     this.#redis = redis;
     this.#log = log;
-    redis.on('error', (error: Error) => log.warn({ err: error }, 'redis connection for WAIT failed'));
     // Whoever answers after the next connect may not be the server that has the work.
     redis.on('close', () => this.#fail(new Error('the connection was lost')));
   }

@@ -158,7 +158,10 @@ export function openHints(client: RedisClient, spec: ConnectionSpec, owner: Clie
   }
 
   function openLink(node: string): Link {
-    const redis = cluster === null ? openOnly(spec, { role, log: owner.log }) : createNode(spec, node, role, { ...SUBSCRIBER, enableReadyCheck: false });
+    const redis =
+      cluster === null
+        ? openOnly(spec, { role, log: owner.log })
+        : createNode(spec, node, role, { ...SUBSCRIBER, enableReadyCheck: false });
     const link: Link = { redis, names: new Set(), pending: 0 };
     redis.on('smessage', (name: string, message: string) => deliver(name, message));
     redis.on('ready', () => sendAll(link));

@@ -17,7 +17,7 @@ function root(partition: number): string {
 
 /** Keys of a partition. `core`: a batch id without its prefix. */
 export const keys = {
-  /** hash: `last` and `thaw` times of the last tick that had work, and of the last after a gap (ms); `ready:<class>` tasks queued; `w` is only written (durability.ts). Never deleted: the declared key of every script. */
+  /** hash: `last` and `thaw` times of the last tick that had work, and of the last after a gap (ms); `ready:<class>` tasks queued; `seq` last sequence of its messages; `w` is only written (durability.ts). Never deleted: the declared key of every script. */
   partition: (p: number): string => `${root(p)}m`,
   /** hash: a batch; fields in lua/lib/batch.lua. */
   batch: (p: number, core: string): string => `${root(p)}b:${core}`,
@@ -56,6 +56,16 @@ export const keys = {
   operations: (p: number, window: number): string => `${root(p)}ops:${window}`,
   /** list: times of the last requests of an API limit on a batch (`add`, `status`); 1 min. */
   batchQuota: (p: number, core: string, limit: string): string => `${root(p)}b:${core}:quota:${limit}`,
+  /** zset: messages to partition `destination` by sequence, see lua/lib/outbox.lua; without one: destinations that have some waiting. */
+  outbox: (p: number, destination?: number): string => (destination === undefined ? `${root(p)}outbox` : `${root(p)}outbox:${destination}`),
+  /** hash: `<lane> <reference>` → what its lane is to do with it: `q` hold or `r` have let go, last sequence, place. */
+  away: (p: number): string => `${root(p)}away`,
+  /** zset: the same by the time (ms) since which the lane has not been asked about it. */
+  awaySince: (p: number): string => `${root(p)}away:since`,
+  /** hash: partition → sequence up to which its messages were applied here. */
+  marks: (p: number): string => `${root(p)}hw`,
+  /** zset: references that wait at a lane, by place. `lane`: a limiter id without its prefix. */
+  lane: (p: number, lane: string): string => `${root(p)}lane:${lane}:q`,
   /** sharded channel: "work arrived"; a hint. */
   bell: (p: number): string => `${root(p)}bell`,
 

@@ -36,13 +36,15 @@ export interface Run {
   due_ms: number;
 }
 
-/** A segment as it is written; `base` counts from the first new task. */
+/** A segment as it is written; `base` counts from the first new task. Plain data, made in any thread. */
 export interface NewSegment {
   base: number;
   tasks: number;
-  bytes: number;
-  /** Field, value, field, value, … of its hash. */
-  fields: (string | Buffer)[];
+  /** Its pages, one behind the other, and where each ends. */
+  pages: Uint8Array;
+  ends: number[];
+  /** Its runs, where they are not queued by the commit; see encodeRunMap. */
+  map: string | null;
 }
 
 /** log2 of the tasks in a page, and the mask of a place in it. */
@@ -65,25 +67,38 @@ export function encodeRecord(task: NewTask, same_head: boolean): Buffer {
 /** Cuts tasks into segments of pages. */
 export function encodeSegments(tasks: readonly NewTask[]): NewSegment[] {
   const segments: NewSegment[] = [];
-  let segment: NewSegment | null = null;
-  for (let i = 0; i < tasks.length; ) {
-    const room = segment === null ? 0 : SEGMENT_TASKS_MAX - segment.tasks;
-    if (segment === null || room === 0 || segment.bytes >= SEGMENT_BYTES_MAX) {
-      segment = { base: i, tasks: 0, bytes: 0, fields: [] };
-      segments.push(segment);
-      continue;
+  for (let base = 0; base < tasks.length; ) {
+    const ends: number[] = [];
+    let bytes = 0;
+    let count = 0;
+    while (base + count < tasks.length && count < SEGMENT_TASKS_MAX && bytes < SEGMENT_BYTES_MAX) {
+      const page = Math.min(PAGE_TASKS, tasks.length - base - count, SEGMENT_TASKS_MAX - count);
+      bytes += pageBytes(tasks, base + count, page);
+      count += page;
+      ends.push(bytes);
     }
-    const count = Math.min(PAGE_TASKS, tasks.length - i, room);
-    const page = encodePage(tasks, i, count);
-    segment.fields.push(String(segment.tasks / PAGE_TASKS), page);
-    segment.tasks += count;
-    segment.bytes += page.length;
-    i += count;
+    const pages = Buffer.allocUnsafe(bytes);
+    for (let i = 0; i < count; i += PAGE_TASKS) {
+      writePage(pages, ends[i / PAGE_TASKS - 1] ?? 0, tasks, base + i, Math.min(PAGE_TASKS, count - i));
+    }
+    segments.push({ base, tasks: count, pages, ends, map: null });
+    base += count;
   }
   return segments;
 }
 
-function encodePage(tasks: readonly NewTask[], first: number, count: number): Buffer {
+/** Field, value, field, value, … of a segment's hash. */
+export function segmentFields({ pages, ends, map }: NewSegment): (string | Buffer)[] {
+  const fields: (string | Buffer)[] = [];
+  for (const [page, end] of ends.entries()) {
+    const from = ends[page - 1] ?? 0;
+    fields.push(String(page), Buffer.from(pages.buffer, pages.byteOffset + from, end - from));
+  }
+  if (map !== null) fields.push('m', map);
+  return fields;
+}
+
+function pageBytes(tasks: readonly NewTask[], first: number, count: number): number {
   let size = 0;
   let head: Buffer | null = null;
   for (let i = first; i < first + count; i++) {
@@ -91,21 +106,23 @@ function encodePage(tasks: readonly NewTask[], first: number, count: number): Bu
     size += 6 + (task.payload?.length ?? 0) + (sameHead(head, task.head) ? 0 : task.head.length);
     head = task.head;
   }
-  const page = Buffer.allocUnsafe(size);
-  let at = 0;
-  head = null;
+  return size;
+}
+
+function writePage(into: Buffer, from: number, tasks: readonly NewTask[], first: number, count: number): void {
+  let at = from;
+  let head: Buffer | null = null;
   for (let i = first; i < first + count; i++) {
     const task = tasks[i] as NewTask;
     const head_length = sameHead(head, task.head) ? 0 : task.head.length;
     const payload_length = task.payload?.length ?? 0;
-    page.writeUInt32BE(2 + head_length + payload_length, at);
-    page.writeUInt16BE(head_length, at + 4);
+    into.writeUInt32BE(2 + head_length + payload_length, at);
+    into.writeUInt16BE(head_length, at + 4);
     at += 6;
-    if (head_length > 0) at += task.head.copy(page, at);
-    if (task.payload !== null) at += task.payload.copy(page, at);
+    if (head_length > 0) at += task.head.copy(into, at);
+    if (task.payload !== null) at += task.payload.copy(into, at);
     head = task.head;
   }
-  return page;
 }
 
 function sameHead(before: Buffer | null, head: Buffer): boolean {

@@ -1356,15 +1356,16 @@ for i = 1, #answers, 3 do
   local field, known = answers[i], answers[i + 2] == '1'
   local wanted, seq, place = string.match(call('HGET', root .. 'away', field) or '', '^(%a) (%d+) (%d+)$')
   local lane, ref = lane_split(field)
-  if seq ~= answers[i + 1] then
-  elseif wanted == 'q' and known then
-    confirmed[#confirmed + 1] = whole(now_ms + math.max(0, math.min(AGAIN_MS_MAX, now_ms - place / 1000)))
-    confirmed[#confirmed + 1] = field
-  elseif wanted == 'r' and not known then
-    gone[#gone + 1] = field
-  else
-    again = again + 1
-    if wanted == 'q' then outbox_hand(now_ms, lane, ref, place) else outbox_release(now_ms, lane, ref) end
+  if seq == answers[i + 1] then
+    if wanted == 'q' and known then
+      confirmed[#confirmed + 1] = whole(now_ms + math.max(0, math.min(AGAIN_MS_MAX, now_ms - place / 1000)))
+      confirmed[#confirmed + 1] = field
+    elseif wanted == 'r' and not known then
+      gone[#gone + 1] = field
+    else
+      again = again + 1
+      if wanted == 'q' then outbox_hand(now_ms, lane, ref, place) else outbox_release(now_ms, lane, ref) end
+    end
   end
 end
 outbox_touch()
@@ -1375,7 +1376,7 @@ for i = 1, #gone, 1000 do
 end
 outbox_write()
 return { #confirmed / 2, again, #gone }`,
-  map: [[1,"lua/outbox/away.lua",1],[2,"lua/outbox/away.lua",8],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/outbox.lua",15],[15,"lua/lib/outbox.lua",20],[16,"lua/lib/outbox.lua",22],[17,"lua/lib/outbox.lua",24],[18,"lua/lib/outbox.lua",26],[19,"lua/lib/outbox.lua",28],[23,"lua/lib/outbox.lua",33],[33,"lua/lib/outbox.lua",45],[34,"lua/lib/outbox.lua",47],[44,"lua/lib/outbox.lua",59],[45,"lua/lib/outbox.lua",62],[46,"lua/lib/outbox.lua",64],[51,"lua/lib/outbox.lua",70],[63,"lua/lib/receive/lane.lua",4],[64,"lua/lib/receive/lane.lua",6],[65,"lua/lib/receive/lane.lua",9],[66,"lua/lib/receive/lane.lua",12],[71,"lua/lib/receive/lane.lua",19],[81,"lua/lib/receive/lane.lua",30],[86,"lua/lib/receive/lane.lua",36],[91,"lua/outbox/away.lua",16],[108,"lua/outbox/away.lua",34]],
+  map: [[1,"lua/outbox/away.lua",1],[2,"lua/outbox/away.lua",8],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/outbox.lua",15],[15,"lua/lib/outbox.lua",20],[16,"lua/lib/outbox.lua",22],[17,"lua/lib/outbox.lua",24],[18,"lua/lib/outbox.lua",26],[19,"lua/lib/outbox.lua",28],[23,"lua/lib/outbox.lua",33],[33,"lua/lib/outbox.lua",45],[34,"lua/lib/outbox.lua",47],[44,"lua/lib/outbox.lua",59],[45,"lua/lib/outbox.lua",62],[46,"lua/lib/outbox.lua",64],[51,"lua/lib/outbox.lua",70],[63,"lua/lib/receive/lane.lua",4],[64,"lua/lib/receive/lane.lua",6],[65,"lua/lib/receive/lane.lua",9],[66,"lua/lib/receive/lane.lua",12],[71,"lua/lib/receive/lane.lua",19],[81,"lua/lib/receive/lane.lua",30],[86,"lua/lib/receive/lane.lua",36],[91,"lua/outbox/away.lua",16],[109,"lua/outbox/away.lua",35]],
 });
 
 /** Names references about which their lane should be asked: nobody has for `after_ms`, and no message about them waits. See lua/outbox/overdue.lua. */
@@ -1565,11 +1566,8 @@ local left = math.min(messages_max, MESSAGES_MAX)
 local skipped, chosen, more = {}, {}, 0
 for _, destination in ipairs(skip) do skipped[destination] = true end
 for _, destination in ipairs(call('ZRANGE', root .. 'outbox', 0, destinations_max + #skip)) do
-  if skipped[destination] then
-  elseif #chosen < math.min(destinations_max, left) then
-    chosen[#chosen + 1] = destination
-  else
-    more = 1
+  if not skipped[destination] then
+    if #chosen < math.min(destinations_max, left) then chosen[#chosen + 1] = destination else more = 1 end
   end
 end
 local slices = {}
@@ -1582,7 +1580,7 @@ for i, destination in ipairs(chosen) do
   slices[#slices + 1] = { tonumber(destination), messages }
 end
 return { more, slices }`,
-  map: [[1,"lua/outbox/slice.lua",1],[2,"lua/outbox/slice.lua",4],[3,"lua/outbox/slice.lua",6],[4,"lua/outbox/slice.lua",5],[5,"lua/outbox/slice.lua",7],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/outbox/slice.lua",12],[16,"lua/outbox/slice.lua",17],[24,"lua/outbox/slice.lua",26]],
+  map: [[1,"lua/outbox/slice.lua",1],[2,"lua/outbox/slice.lua",4],[3,"lua/outbox/slice.lua",6],[4,"lua/outbox/slice.lua",5],[5,"lua/outbox/slice.lua",7],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/outbox/slice.lua",12],[16,"lua/outbox/slice.lua",17],[21,"lua/outbox/slice.lua",23]],
 });
 
 /** Takes up to `budget` tasks that may run now and puts them in flight for `holder`. See lua/partition/claim.lua. */
@@ -1826,7 +1824,7 @@ local function ring_bell()
   end
 end
 local UNPARK_MAX = 200
-local parked_new, parked_gone, origins_gone = {}, {}, {}
+local parked_new, parked_gone, origins_gone, parked_left = {}, {}, {}, {}
 local function park(cls, account, origin)
   local key = root .. 'parked:' .. origin
   parked_new[key] = parked_new[key] or { origin = origin, flows = {} }
@@ -1843,13 +1841,15 @@ local function unpark(origin)
     ring_put(ring, origin)
   end
   if #flows > 0 then parked_gone[#parked_gone + 1] = { key, flows } end
-  if #flows < UNPARK_MAX then origins_gone[#origins_gone + 1] = origin end
+  if #flows < UNPARK_MAX then origins_gone[#origins_gone + 1] = origin else parked_left[#parked_left + 1] = origin end
 end
 local function unpark_all(list, at)
   local count = tonumber(list[at])
   for i = 1, count do
     if list[at + i] == '*' then
-      for _, origin in ipairs(call('SRANDMEMBER', root .. 'parked', UNPARK_MAX)) do unpark(origin) end
+      local origins = call('SRANDMEMBER', root .. 'parked', UNPARK_MAX)
+      for _, origin in ipairs(origins) do unpark(origin) end
+      if #origins == UNPARK_MAX then parked_left[#parked_left + 1] = '*' end
     else
       unpark(list[at + i])
     end
@@ -1866,12 +1866,12 @@ local function parked_write()
     call('SREM', pair[1], unpack(pair[2], 1, #pair[2]))
   end
   if #origins_gone > 0 then call('SREM', root .. 'parked', unpack(origins_gone, 1, #origins_gone)) end
-  local origins = {}
+  local origins = parked_left
   for key, new in pairs(parked_new) do
     call('SADD', key, unpack(new.flows, 1, #new.flows))
     origins[#origins + 1] = new.origin
   end
-  if #origins > 0 then call('SADD', root .. 'parked', unpack(origins, 1, #origins)) end
+  for _, new in pairs(parked_new) do call('SADD', root .. 'parked', new.origin) end
   return origins
 end
 local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND = 48, 96, 16, 250
@@ -1928,7 +1928,6 @@ local function take_range(b, entry, chunk, most, flow)
   local to = math.min(entry.to, entry.from + chunk - 1)
   to = math.min(entry.to, entry.from + most - 1, segment_end, base + math.ceil((to - base + 1) / PAGE_TASKS) * PAGE_TASKS - 1)
   local states = call('GETRANGE', b.key .. ':s', entry.from, to)
-  if #states < to - entry.from + 1 then return redis.error_reply('TRYAGAIN a part of this batch is not here') end
   local started, at = 0, 1
   while true do
     local first = string.find(states, '[qr]', at)
@@ -1978,7 +1977,6 @@ local function visit_flow(cls, account, origin, chunk)
         left_from = expand(b, entry)
       else
         started, left_from = take_range(b, entry, chunk, math.max(1, room_of(origin)), flow)
-        if type(started) == 'table' then return started end
         if left_from > entry.to then left_from = nil end
       end
       if left_from then
@@ -2000,7 +1998,6 @@ local function visit_account(cls, account, chunk)
   end
   local share = math.max(8, math.ceil(chunk / math.min(8, ring_left(flows) + 1)))
   local started, ring = visit_flow(cls, account, origin, share)
-  if type(started) == 'table' then return started end
   rooms[origin] = room_of(origin) - started
   if ring_left(ring) > 0 or not ring.whole then ring_put(flows, origin) end
   return started, flows
@@ -2014,7 +2011,6 @@ local function serve(cls, quota)
     visits = visits + 1
     local chunk = math.min(left, math.max(8, math.ceil(quota / (ring_left(accounts) + 1))))
     local started, flows = visit_account(cls, account, chunk)
-    if type(started) == 'table' then return started end
     left = left - started
     if ring_left(flows) > 0 or not flows.whole then ring_put(accounts, account) end
   end
@@ -2029,7 +2025,6 @@ for round = 1, 2 do
     if left > 0 then
       local quota = round == 1 and math.min(left, math.max(1, math.floor(budget * weight[cls] / 8))) or left
       local started = serve(cls, quota)
-      if type(started) == 'table' then return started end
       left = left - started
     end
   end
@@ -2040,6 +2035,7 @@ parked_touch()
 local written = { root .. 'active:' .. holder, root .. 'claims', root .. 'holders', meta }
 for _, s in ipairs(starts) do written[#written + 1] = s[1] end
 touch(written)
+local alone = call('HLEN', written[3]) == 0
 rings_put()
 queue_write()
 rings_trim()
@@ -2055,10 +2051,11 @@ end
 batch_save(now_ms)
 if #runs > 0 then
   call('HSET', written[2], holder, string.format('%.0f ', call_no) .. table.concat(saved, ' '))
+  if alone then call('HSET', meta, 'last', now_ms) end
   call('HSETNX', written[3], holder, now_ms)
 end
 return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded) and 1 or 0, delays_first() or 0, parked, runs }`,
-  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",15],[4,"lua/partition/claim.lua",14],[5,"lua/partition/claim.lua",13],[6,"lua/partition/claim.lua",12],[7,"lua/partition/claim.lua",11],[8,"lua/partition/claim.lua",10],[9,"lua/partition/claim.lua",16],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/root.lua",11],[16,"lua/lib/batch.lua",9],[17,"lua/lib/batch.lua",11],[33,"lua/lib/batch.lua",29],[38,"lua/lib/batch.lua",35],[39,"lua/lib/batch.lua",37],[40,"lua/lib/batch.lua",40],[52,"lua/lib/batch.lua",53],[53,"lua/lib/batch.lua",55],[57,"lua/lib/batch.lua",61],[72,"lua/lib/batch.lua",78],[79,"lua/lib/batch.lua",86],[82,"lua/lib/batch.lua",91],[87,"lua/lib/batch.lua",98],[97,"lua/lib/batch.lua",109],[114,"lua/lib/ring.lua",4],[115,"lua/lib/ring.lua",6],[123,"lua/lib/ring.lua",16],[129,"lua/lib/ring.lua",23],[130,"lua/lib/ring.lua",25],[131,"lua/lib/ring.lua",28],[135,"lua/lib/ring.lua",34],[142,"lua/lib/ring.lua",42],[148,"lua/lib/ready.lua",8],[149,"lua/lib/ready.lua",10],[150,"lua/lib/ready.lua",13],[164,"lua/lib/ready.lua",28],[169,"lua/lib/ready.lua",34],[172,"lua/lib/ready.lua",38],[184,"lua/lib/ready.lua",51],[187,"lua/lib/ready.lua",55],[193,"lua/lib/ready.lua",66],[196,"lua/lib/ready.lua",70],[203,"lua/lib/ready.lua",79],[204,"lua/lib/ready.lua",82],[205,"lua/lib/delayed.lua",3],[206,"lua/lib/delayed.lua",5],[210,"lua/lib/delayed.lua",11],[213,"lua/lib/delayed.lua",15],[217,"lua/lib/delayed.lua",20],[221,"lua/lib/delayed.lua",26],[228,"lua/lib/delayed.lua",35],[235,"lua/lib/parked.lua",5],[237,"lua/lib/parked.lua",8],[243,"lua/lib/parked.lua",16],[255,"lua/lib/parked.lua",30],[266,"lua/lib/parked.lua",42],[271,"lua/lib/parked.lua",49],[284,"lua/partition/claim.lua",23],[288,"lua/partition/claim.lua",29],[295,"lua/partition/claim.lua",37],[299,"lua/partition/claim.lua",42],[315,"lua/partition/claim.lua",59],[316,"lua/partition/claim.lua",61],[320,"lua/partition/claim.lua",67],[333,"lua/partition/claim.lua",82],[336,"lua/partition/claim.lua",86],[354,"lua/partition/claim.lua",106],[371,"lua/partition/claim.lua",124],[400,"lua/partition/claim.lua",154],[415,"lua/partition/claim.lua",170],[430,"lua/partition/claim.lua",188],[444,"lua/partition/claim.lua",203],[450,"lua/partition/claim.lua",210]],
+  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",15],[4,"lua/partition/claim.lua",14],[5,"lua/partition/claim.lua",13],[6,"lua/partition/claim.lua",12],[7,"lua/partition/claim.lua",11],[8,"lua/partition/claim.lua",10],[9,"lua/partition/claim.lua",16],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/root.lua",11],[16,"lua/lib/batch.lua",9],[17,"lua/lib/batch.lua",11],[33,"lua/lib/batch.lua",29],[38,"lua/lib/batch.lua",35],[39,"lua/lib/batch.lua",37],[40,"lua/lib/batch.lua",40],[52,"lua/lib/batch.lua",53],[53,"lua/lib/batch.lua",55],[57,"lua/lib/batch.lua",61],[72,"lua/lib/batch.lua",78],[79,"lua/lib/batch.lua",86],[82,"lua/lib/batch.lua",91],[87,"lua/lib/batch.lua",98],[97,"lua/lib/batch.lua",109],[114,"lua/lib/ring.lua",4],[115,"lua/lib/ring.lua",6],[123,"lua/lib/ring.lua",16],[129,"lua/lib/ring.lua",23],[130,"lua/lib/ring.lua",25],[131,"lua/lib/ring.lua",28],[135,"lua/lib/ring.lua",34],[142,"lua/lib/ring.lua",42],[148,"lua/lib/ready.lua",8],[149,"lua/lib/ready.lua",10],[150,"lua/lib/ready.lua",13],[164,"lua/lib/ready.lua",28],[169,"lua/lib/ready.lua",34],[172,"lua/lib/ready.lua",38],[184,"lua/lib/ready.lua",51],[187,"lua/lib/ready.lua",55],[193,"lua/lib/ready.lua",66],[196,"lua/lib/ready.lua",70],[203,"lua/lib/ready.lua",79],[204,"lua/lib/ready.lua",82],[205,"lua/lib/delayed.lua",3],[206,"lua/lib/delayed.lua",5],[210,"lua/lib/delayed.lua",11],[213,"lua/lib/delayed.lua",15],[217,"lua/lib/delayed.lua",20],[221,"lua/lib/delayed.lua",26],[228,"lua/lib/delayed.lua",35],[235,"lua/lib/parked.lua",5],[237,"lua/lib/parked.lua",8],[243,"lua/lib/parked.lua",16],[255,"lua/lib/parked.lua",30],[268,"lua/lib/parked.lua",44],[273,"lua/lib/parked.lua",51],[286,"lua/partition/claim.lua",23],[290,"lua/partition/claim.lua",29],[297,"lua/partition/claim.lua",37],[301,"lua/partition/claim.lua",42],[317,"lua/partition/claim.lua",59],[318,"lua/partition/claim.lua",61],[322,"lua/partition/claim.lua",67],[335,"lua/partition/claim.lua",82],[338,"lua/partition/claim.lua",86],[355,"lua/partition/claim.lua",105],[372,"lua/partition/claim.lua",123],[400,"lua/partition/claim.lua",152],[414,"lua/partition/claim.lua",167],[428,"lua/partition/claim.lua",184],[441,"lua/partition/claim.lua",198],[448,"lua/partition/claim.lua",206],[463,"lua/partition/claim.lua",222]],
 });
 
 /** What waits in a partition, for the operator's gauges. Counts are exact; the oldest is looked for at the heads of the See lua/partition/look.lua. */

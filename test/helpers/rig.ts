@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { type Command, Redis } from 'ioredis';
 import { newCore, partitionOf } from '../../src/base/id.ts';
 import * as batches from '../../src/store/batches.ts';
+import { encodeAdded, encodeTasks } from '../../src/store/encoded.ts';
 import { keys } from '../../src/store/keys.ts';
 import {
   type Claimed,
@@ -142,7 +143,7 @@ export class Rig {
       core,
       account_id: options.account ?? ACCOUNT,
       doc: Buffer.from('{}'),
-      tasks: tasksOf(tasks),
+      tasks: encodeTasks(tasksOf(tasks)),
       expiration_ms: options.expiration_ms ?? 86_400_000,
       expires_from_ms: options.expires_from_ms ?? 0,
       movable: options.movable ?? false,
@@ -159,7 +160,7 @@ export class Rig {
       account_id: options.account ?? ACCOUNT,
       core,
       operation: options.operation ?? batches.newOperation(),
-      tasks: tasksOf(tasks, 'added'),
+      tasks: encodeAdded(tasksOf(tasks, 'added')),
       expires_from_ms: options.expires_from_ms ?? 0,
       expiration_ms: options.expiration_ms ?? 86_400_000,
       task_keys: options.task_keys ?? [],

@@ -6,10 +6,7 @@ const door = await openDoor({
   metrics_token: 'metrics-token',
   api: {
     getBatch: ({ params }) => ({ body: { id: params['batch_id'], text: 'häppy' } }),
-    createBatch: ({ body }) => ({
-      body: { seen: String((body as { tasks: { payload: unknown }[] }).tasks[0]?.payload) },
-      headers: { 'Idempotent-Replayed': 'true' },
-    }),
+    createBatch: ({ raw_body }) => ({ body: { seen: raw_body?.toString() }, headers: { 'Idempotent-Replayed': 'true' } }),
     listBatches: ({ query }) => ({ body: { query } }),
     getTask: () => ({ status: 200, body: Buffer.from('{"ready":1.0}') }),
   },
@@ -22,7 +19,7 @@ describe('the front door', () => {
       headers: { 'content-type': 'application/json', 'idempotency-key': 'key-1' },
     });
     assert.equal(response.status, 201);
-    assert.deepEqual(response.json, { seen: '{"n": 1.0}' });
+    assert.deepEqual(response.json, { seen: '{"tasks":[{"target":"https://example.com","payload":{"n": 1.0}}]}' });
     assert.equal(response.headers['content-type'], 'application/json');
     assert.equal(response.headers['cache-control'], 'no-store');
     assert.equal(response.headers['idempotent-replayed'], 'true');

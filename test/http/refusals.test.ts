@@ -106,8 +106,19 @@ describe('refusals', () => {
     assert.equal(refused(no_type).code, 'unsupported_media_type');
     const too_large = await door.ask('POST', '/v1/batches', { body: huge, headers: { 'content-type': 'application/json' } });
     assert.deepEqual(refused(too_large), { status: 413, code: 'payload_too_large', details: { max_body_bytes: 1000 } });
-    const not_json = await door.ask('POST', '/v1/batches?x=1', { body: '{', headers: { 'content-type': 'application/json' } });
+    const not_json = await door.ask('POST', '/v1/tasks?x=1', { body: '{', headers: { 'content-type': 'application/json' } });
     assert.equal(refused(not_json).code, 'invalid_json');
+  });
+
+  it('leaves it to an endpoint that reads its body itself to say what is wrong with the head', async () => {
+    const headers = { 'content-type': 'application/json', 'idempotency-key': 'no spaces' };
+    await door.ask('POST', '/v1/batches?x=1', { body: '{', headers });
+    const call = door.calls.at(-1)?.call;
+    assert.deepEqual([call?.body, call?.raw_body?.toString(), call?.idempotency_key], [null, '{', null]);
+    assert.deepEqual(
+      call?.head_faults.map(({ path }) => path),
+      ['x', 'Idempotency-Key'],
+    );
   });
 
   it('tells the limit on every limited route, and Retry-After in whole seconds when it is used up', async () => {

@@ -9,7 +9,7 @@ import type { Redis } from 'ioredis';
 import { isUnavailable } from '../../src/store/errors.ts';
 import { keys } from '../../src/store/keys.ts';
 import type { Claimed } from '../../src/store/partition.ts';
-import { encodeRecord, encodeSegments } from '../../src/store/records.ts';
+import { encodeRecord, encodeSegments, segmentFields } from '../../src/store/records.ts';
 import { execPipeline, preload, type RestValue, type Script } from '../../src/store/script.ts';
 import { scripts } from '../../src/store/scripts.gen.ts';
 import { checkPartition } from '../helpers/check-partition.ts';
@@ -83,7 +83,7 @@ async function build(rig: Rig): Promise<Scene> {
 async function stage(rig: Rig, key: string, tasks: number): Promise<void> {
   const [segment] = encodeSegments(tasksOf(tasks));
   assert.ok(segment);
-  await rig.redis.hset(key, ...segment.fields);
+  await rig.redis.hset(key, ...segmentFields(segment));
   await rig.redis.pexpire(key, 60_000);
 }
 
@@ -169,9 +169,22 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
   ],
 };
 
-test('every script of a partition is called here', () => {
-  const known = Object.values(scripts).filter((one) => one.keys.some((key) => key === 'meta'));
-  assert.deepEqual(known.map(({ name }) => name).sort(), Object.keys(CALLS).sort());
+test('every script of a partition looks first whether its slot is on the move', () => {
+  for (const { name, keys: declared, lua } of Object.values(scripts)) {
+    if (!declared.some((key) => key === 'meta')) continue;
+    const look = lua.indexOf("call('EXISTS', meta, root .. '?')");
+    assert.ok(look > 0, `lua/${name}.lua includes lib/root`);
+    const calls = lua.slice(0, look).match(/\bp?call\('(?!TIME')/g);
+    assert.equal(calls, null, `lua/${name}.lua asks for nothing before`);
+  }
+});
+
+test('every call that is made here is of a script that exists', () => {
+  const names = Object.values(scripts).map(({ name }) => name as string);
+  assert.deepEqual(
+    Object.keys(CALLS).filter((name) => !names.includes(name)),
+    [],
+  );
 });
 
 for (const one of Object.values(scripts) as unknown as AnyScript[]) {

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, beforeEach, describe, test } from 'node:test';
 import { createBatch } from '../../../src/store/batches.ts';
+import { encodeTasks } from '../../../src/store/encoded.ts';
 import { StageLost } from '../../../src/store/errors.ts';
 import { NO_RECORD } from '../../../src/store/idempotency.ts';
 import { keys } from '../../../src/store/keys.ts';
@@ -44,7 +45,7 @@ describe('batch/create', () => {
   test('a repeated call that was cut off while it staged takes nothing from the batch', async () => {
     const core = await rig.create({ tasks: 5 });
     const pipeline = rig.redis.pipeline();
-    const batch = { partition: 0, core, account_id: ACCOUNT, doc: Buffer.from('{}'), tasks: tasksOf(5), task_keys: [] };
+    const batch = { partition: 0, core, account_id: ACCOUNT, doc: Buffer.from('{}'), tasks: encodeTasks(tasksOf(5)), task_keys: [] };
     const times = { expiration_ms: 1, expires_from_ms: 0, movable: false, hold: false };
     // Everything of the second call but its last command.
     const cut = Object.assign(Object.create(rig.redis) as typeof rig.redis, {

@@ -1,0 +1,140 @@
+// What is done with the body of a create or an add before Redis is asked: read, checked, cut into segments. Pure, and all
+// that goes in and comes out is plain data, so that a large body is prepared in a worker thread and a small one right here.
+import { createHash } from 'node:crypto';
+import { ApiError, type ErrorName } from '../base/errors.ts';
+import { DEFAULT_EXPIRATION_H } from '../base/limits.ts';
+import type { EgressPolicy } from '../outbound/addresses.ts';
+import { type BodyCheck, checkBatchCreate, checkTasksAdd, type Rejected, rejectedTasks } from '../schema/batch-check.ts';
+import { BODY_JSON, parseJson } from '../schema/json.ts';
+import type { BatchCreate, TaskInput, TasksAdd } from '../schema/types.gen.ts';
+import { type EncodedTasks, encodeAdded, encodeTasks, memoryOf } from '../store/encoded.ts';
+import { type Intake, takeIn, targetFault } from './intake.ts';
+import type { BatchDoc } from './present.ts';
+
+export interface PrepareRequest {
+  what: 'create' | 'add';
+  body: Uint8Array;
+  /** When the request arrived. */
+  now_ms: number;
+  /** With the body it makes the fingerprint of the request; null where none is wanted. */
+  print_head: string | null;
+  /** Hashes of task keys that the batch is known to have. */
+  known_keys: readonly string[];
+}
+
+/** Where the preparation stopped: no JSON, not as the schema says, or with a target or limiter that cannot be. */
+export type Stage = 'json' | 'check' | 'targets';
+
+export interface Refusal {
+  kind: 'refused';
+  stage: Stage;
+  row: ErrorName;
+  details: Record<string, unknown>;
+  message: string;
+}
+
+export interface Ready {
+  kind: 'ready';
+  tasks: EncodedTasks;
+  /** Idempotency keys of the tasks, hashed. */
+  task_keys: string[];
+  /** The latest execute_after, 0 where none. */
+  latest_ms: number;
+  /** What the answer says of tasks that were left out: members of a JSON object, each with a comma in front. */
+  left_out: Uint8Array;
+  /** Of a create: what is stored besides tasks, and whether the expiry follows them. */
+  batch: { doc: BatchDoc; movable: boolean } | null;
+  /** The body once more, where it may be needed: some of its keys may turn out to be in the batch. */
+  body: Uint8Array | null;
+}
+
+export interface Prepared {
+  /** '' where none was wanted. */
+  print: string;
+  outcome: Ready | Refusal;
+}
+
+/** Never throws for what a caller sent. */
+export function prepare(request: PrepareRequest, policy: EgressPolicy): Prepared {
+  const body = Buffer.from(request.body.buffer, request.body.byteOffset, request.body.byteLength);
+  const print = request.print_head === null ? '' : createHash('sha256').update(request.print_head).update(body).digest('base64url');
+  const parsed = parseJson(body, BODY_JSON);
+  if (!parsed.ok) return { print, outcome: refused('json', new ApiError('invalid_json', {}, { message: parsed.message })) };
+  const outcome = request.what === 'create' ? prepareCreate(request, parsed.value, policy) : prepareAdd(request, parsed.value, policy);
+  return { print, outcome };
+}
+
+/** The memory that `prepared` may take along to another thread. */
+export function memoryOfPrepared({ outcome }: Prepared): ArrayBuffer[] {
+  if (outcome.kind === 'refused') return [];
+  const body = outcome.body?.buffer;
+  return body instanceof ArrayBuffer ? [...memoryOf(outcome.tasks), body] : memoryOf(outcome.tasks);
+}
+
+function refused(stage: Stage, { row, details, message }: ApiError): Refusal {
+  return { kind: 'refused', stage, row, details, message };
+}
+
+function prepareCreate(request: PrepareRequest, value: unknown, policy: EgressPolicy): Ready | Refusal {
+  const checked: BodyCheck<BatchCreate> = checkBatchCreate(value, request.now_ms);
+  if (checked.kind === 'refused') return notValid(checked.faults);
+  const body = checked.value;
+  const notifications = body.notifications ?? {};
+  for (const [event, webhook] of Object.entries(notifications)) {
+    const fault = targetFault(webhook.url, `/notifications/${event}/url`, policy);
+    if (fault !== null) return refused('targets', new ApiError('target_not_allowed', { path: fault.path }));
+  }
+  const { atomic = true, expiration, hold = false } = body.options ?? {};
+  const doc: BatchDoc = {
+    ...(body.description === undefined ? {} : { description: body.description }),
+    notifications,
+    options: { atomic, expiration: expiration ?? DEFAULT_EXPIRATION_H, hold },
+    ...(body.labels === undefined ? {} : { labels: body.labels }),
+  };
+  const batch = { doc, movable: expiration === undefined };
+  return cut(request, body.tasks, checked.rejected, !atomic, policy, batch);
+}
+
+function prepareAdd(request: PrepareRequest, value: unknown, policy: EgressPolicy): Ready | Refusal {
+  const checked: BodyCheck<TasksAdd> = checkTasksAdd(value, request.now_ms);
+  if (checked.kind === 'refused') return notValid(checked.faults);
+  return cut(request, checked.value.tasks, checked.rejected, checked.value.atomic === false, policy, null);
+}
+
+function notValid(faults: readonly unknown[]): Refusal {
+  return refused('check', new ApiError('validation_error', { errors: faults }));
+}
+
+function cut(
+  request: PrepareRequest,
+  inputs: readonly TaskInput[],
+  rejected: readonly Rejected[],
+  partial: boolean,
+  policy: EgressPolicy,
+  batch: Ready['batch'],
+): Ready | Refusal {
+  let intake: Intake;
+  try {
+    const at_ms = batch === null ? request.now_ms : null;
+    intake = takeIn(inputs, { policy, partial, rejected, known_keys: new Set(request.known_keys), at_ms });
+  } catch (error) {
+    if (error instanceof ApiError) return refused('targets', error);
+    throw error;
+  }
+  return {
+    kind: 'ready',
+    tasks: batch === null ? encodeAdded(intake.tasks) : encodeTasks(intake.tasks),
+    task_keys: intake.task_keys,
+    latest_ms: intake.latest_ms,
+    left_out: leftOut(intake, partial),
+    batch,
+    body: batch === null && intake.task_keys.length > 0 ? request.body : null,
+  };
+}
+
+/** `errors` of an `atomic: false` request, and `duplicates` where there were any. */
+function leftOut(intake: Intake, partial: boolean): Buffer {
+  const errors = partial ? `,"errors":${JSON.stringify(rejectedTasks(intake.rejected))}` : '';
+  const duplicates = intake.duplicates > 0 ? `,"duplicates":${intake.duplicates}` : '';
+  return Buffer.from(errors + duplicates);
+}

@@ -1,0 +1,171 @@
+// Carries messages between partitions for one process: right after the process wrote some, when a pump's tick finds some
+// waiting, and again after a back-off for those whose destination failed.
+//
+//   relay(source) ──▶ nobody at it: run ──▶ all carried over: idle
+//        │                          └─────▶ something failed: run again when its destination's back-off ends
+//        └── somebody at it: one more run right after, shared by all who asked meanwhile
+//
+// Two processes at one source are harmless: store/outbox.ts.
+import { type Backoff, backoff_ms } from '../base/backoff.ts';
+import { monotonicMs } from '../base/clock.ts';
+import { type LimitedLog, type Log, limitedLog } from '../base/log.ts';
+import type { Service } from '../base/service.ts';
+import { AWAY_AFTER_MS, type Failure, type RelayOptions, relay, type Swept, sweep } from '../store/outbox.ts';
+import type { RedisClient } from '../store/script.ts';
+
+/** Where a relayer's numbers go. */
+export interface RelayMeter {
+  moved(messages: number): void;
+  failed(destination: number): void;
+  swept(swept: Swept): void;
+}
+
+export interface RelayerDeps {
+  client: RedisClient;
+  meter: RelayMeter;
+  log: Log;
+  /** Where a replica must have what was handed over before it leaves the source; see RelayOptions. */
+  confirm?: RelayOptions['confirm'];
+  /** How long a reference is left alone before its lane is asked. */
+  away_after_ms?: number;
+  backoff?: Backoff;
+}
+
+/** What this process knows of one source. */
+interface Source {
+  running: Promise<void> | null;
+  next: Promise<void> | null;
+  sweeping: Promise<void> | null;
+  timer: NodeJS.Timeout | null;
+}
+
+interface Trouble {
+  failures: number;
+  until_ms: number;
+}
+
+const BACKOFF: Backoff = { min_ms: 50, max_ms: 5_000 };
+/** Something was left that nobody failed at: more than one run may carry, or a kind that this version does not know. */
+const LEFT_MS = 250;
+
+export class Relayer implements Service {
+  readonly name = 'relayer';
+  readonly #deps: RelayerDeps;
+  readonly #log: LimitedLog;
+  readonly #sources = new Map<number, Source>();
+  /** Destinations that failed, for all sources alike. */
+  readonly #troubles = new Map<number, Trouble>();
+  #stopped = false;
+
+  constructor(deps: RelayerDeps) {
+    this.#deps = deps;
+    this.#log = limitedLog(deps.log);
+  }
+
+  async start(): Promise<void> {}
+
+  /** Begins nothing more and waits for what is under way. What waits is carried over by others. */
+  async stop(deadline_ms: number): Promise<void> {
+    this.#stopped = true;
+    const sources = [...this.#sources.values()];
+    for (const { timer } of sources) if (timer !== null) clearTimeout(timer);
+    let late: NodeJS.Timeout | undefined;
+    const deadline = new Promise<void>((done) => {
+      late = setTimeout(done, deadline_ms);
+    });
+    const ended = Promise.all(sources.flatMap(({ running, next, sweeping }) => [running, next, sweeping]));
+    await Promise.race([ended, deadline]);
+    clearTimeout(late);
+  }
+
+  /**
+   * Resolves when everything that waited in the outbox of `source` at the time of the call has been handed over, or has
+   * failed and will be tried again. Never rejects: what waits is safe where it is.
+   */
+  relay(source: number): Promise<void> {
+    const state = this.#stateOf(source);
+    if (this.#stopped) return Promise.resolve();
+    if (state.running === null) {
+      state.running = this.#run(source, state);
+      return state.running;
+    }
+    // The run under way may have read the outbox before the caller wrote to it.
+    state.next ??= state.running.then(() => {
+      state.next = null;
+      return this.relay(source);
+    });
+    return state.next;
+  }
+
+  /** Asks lanes about what `source` has had away for long, and relays what that brings up. Never rejects. */
+  sweep(source: number): Promise<void> {
+    const state = this.#stateOf(source);
+    if (this.#stopped) return Promise.resolve();
+    state.sweeping ??= this.#sweep(source).finally(() => {
+      state.sweeping = null;
+    });
+    return state.sweeping;
+  }
+
+  async #run(source: number, state: Source): Promise<void> {
+    if (state.timer !== null) clearTimeout(state.timer);
+    state.timer = null;
+    const now_ms = monotonicMs();
+    const skip = [...this.#troubles].filter(([, { until_ms }]) => until_ms > now_ms).map(([destination]) => destination);
+    let again_ms: number | null = null;
+    try {
+      const { client, confirm } = this.#deps;
+      const reply = await relay(client, source, { skip, ...(confirm === undefined ? {} : { confirm }) });
+      if (reply.moved > 0) this.#deps.meter.moved(reply.moved);
+      for (const failure of reply.failed) this.#failed(failure);
+      for (const destination of reply.reached) this.#troubles.delete(destination);
+      if (reply.failed.length > 0 || skip.length > 0) again_ms = this.#troubleEndsMs();
+      if (reply.waiting) again_ms = LEFT_MS;
+    } catch (error) {
+      this.#log.warn({ err: error, partition: source }, 'an outbox could not be read and will be tried again');
+      again_ms = (this.#deps.backoff ?? BACKOFF).max_ms;
+    }
+    state.running = null;
+    if (again_ms !== null && !this.#stopped) state.timer = setTimeout(() => void this.relay(source), again_ms).unref();
+  }
+
+  async #sweep(source: number): Promise<void> {
+    try {
+      const swept = await sweep(this.#deps.client, source, { after_ms: this.#deps.away_after_ms ?? AWAY_AFTER_MS });
+      this.#deps.meter.swept(swept);
+      for (const { destination, error } of swept.failed) {
+        this.#log.warn({ err: error, partition: source, destination }, 'a lane could not be asked and will be asked again');
+      }
+      if (swept.resent > 0) {
+        this.#log.warn({ partition: source, references: swept.resent }, 'lanes did not know references and are told again');
+        await this.relay(source);
+      }
+    } catch (error) {
+      this.#log.warn({ err: error, partition: source }, 'what is away could not be read and will be tried again');
+    }
+  }
+
+  #failed({ destination, error }: Failure): void {
+    const failures = (this.#troubles.get(destination)?.failures ?? 0) + 1;
+    const wait_ms = backoff_ms(failures, this.#deps.backoff ?? BACKOFF, Math.random);
+    this.#troubles.set(destination, { failures, until_ms: monotonicMs() + wait_ms });
+    this.#deps.meter.failed(destination);
+    this.#log.warn({ err: error, destination }, 'messages to a partition wait');
+  }
+
+  /** Until the first destination in trouble is tried again. */
+  #troubleEndsMs(): number {
+    const now_ms = monotonicMs();
+    const ends = [...this.#troubles.values()].map(({ until_ms }) => Math.max(0, until_ms - now_ms));
+    return Math.min((this.#deps.backoff ?? BACKOFF).max_ms, ...ends);
+  }
+
+  #stateOf(source: number): Source {
+    let state = this.#sources.get(source);
+    if (state === undefined) {
+      state = { running: null, next: null, sweeping: null, timer: null };
+      this.#sources.set(source, state);
+    }
+    return state;
+  }
+}

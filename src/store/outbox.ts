@@ -1,0 +1,225 @@
+// Messages from one partition to another: never lost, never applied twice, in their order.
+//
+//   source                              relayer                    destination
+//   a script: change + message   ──▶    slice
+//                                       receive            ──▶     apply what is above the mark, advance it
+//   remove what was handed over  ◀──    acknowledge
+//
+// The steps are scripts of one partition each, and any process may take them, also several at once, late or twice: what
+// was applied is known by its mark, what is acknowledged is removed by its whole text. What a failover of the destination
+// loses after it was acknowledged is found by the sweep, which asks lanes about references that have been away for long.
+// docs/decisions/0010-outbox.md says what exactly is guaranteed.
+import { keys } from './keys.ts';
+import type { RedisClient } from './script.ts';
+import { outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice } from './scripts.gen.ts';
+
+/** Messages in one script call; the scripts take no more. */
+export const MESSAGES_MAX = 500;
+const DESTINATIONS_MAX = 16;
+const ROUNDS_MAX = 8;
+const PATIENCE_MS = 1_000;
+/** A failover must lose less than this: what was applied longer ago is on the replica too. */
+export const AWAY_AFTER_MS = 30_000;
+
+/** The first messages that wait for one destination, as they are stored. */
+export interface Slice {
+  destination: number;
+  messages: Buffer[];
+}
+
+export interface Received {
+  /** Sequence up to which the destination has applied messages of this source. */
+  mark: number;
+  /** How many messages of the slice, from the first, need not be sent again. */
+  done: number;
+  /** How many of them this call has applied. */
+  applied: number;
+}
+
+/** A reference about which its lane should be asked. */
+export interface Overdue {
+  destination: number;
+  /** `<lane> <reference>` */
+  field: string;
+  sequence: string;
+}
+
+export interface Answer {
+  field: string;
+  sequence: string;
+  /** Whether the lane holds it. */
+  known: boolean;
+}
+
+export interface Booked {
+  /** References that are where they should be. */
+  confirmed: number;
+  /** Those that their lane had lost, or had not let go. */
+  resent: number;
+  /** Released, and known to be gone. */
+  forgotten: number;
+}
+
+export interface Failure {
+  destination: number;
+  error: Error;
+}
+
+export interface RelayOptions {
+  messages_max?: number;
+  /** Calls of `slice` at most; each brings up to `messages_max` messages. */
+  rounds_max?: number;
+  /** A destination that takes longer is left alone; what was sent to it goes on behind our back. */
+  patience_ms?: number;
+  /** Destinations to leave out. */
+  skip?: Iterable<number>;
+  /** Called between receiving and acknowledging; where it rejects, the messages stay with the source and come again. */
+  confirm?: (destination: number) => Promise<unknown>;
+}
+
+export interface Relayed {
+  /** Messages that were acknowledged to the source. */
+  moved: number;
+  /** Whether something was left though nobody failed: more than the bounds allow, or of a kind that this version does not know. */
+  waiting: boolean;
+  /** Destinations that answered. */
+  reached: number[];
+  failed: Failure[];
+}
+
+export interface SweepOptions {
+  after_ms?: number;
+  rounds_max?: number;
+}
+
+export interface Swept extends Booked {
+  failed: Failure[];
+}
+
+/**
+ * Carries over what waits in the outbox of `source`, within the bounds. Destinations do not wait for one another and fail
+ * each by itself; throws only where the source cannot be read.
+ */
+export async function relay(client: RedisClient, source: number, options: RelayOptions = {}): Promise<Relayed> {
+  const skipped = new Set(options.skip);
+  const result: Relayed = { moved: 0, waiting: false, reached: [], failed: [] };
+  for (let round = 0; round < (options.rounds_max ?? ROUNDS_MAX); round++) {
+    const { slices, more } = await readSlices(client, source, { messages_max: options.messages_max ?? MESSAGES_MAX, skip: skipped });
+    const moves = slices.map(async (slice) => {
+      const moved = await withinPatience(moveSlice(client, source, slice, options.confirm), options.patience_ms ?? PATIENCE_MS);
+      if (typeof moved === 'number') {
+        result.moved += moved;
+        result.reached.push(slice.destination);
+        if (moved === slice.messages.length) return;
+        result.waiting = true;
+      } else {
+        result.failed.push({ destination: slice.destination, error: moved });
+      }
+      skipped.add(slice.destination);
+    });
+    await Promise.all(moves);
+    if (!more) return result;
+  }
+  return { ...result, waiting: true };
+}
+
+/** Asks lanes about what has been away for long and sends again what they do not know. Throws only where the source cannot be read. */
+export async function sweep(client: RedisClient, source: number, options: SweepOptions = {}): Promise<Swept> {
+  const result: Swept = { confirmed: 0, resent: 0, forgotten: 0, failed: [] };
+  for (let round = 0; round < (options.rounds_max ?? ROUNDS_MAX); round++) {
+    const { references, more } = await readOverdue(client, source, options.after_ms ?? AWAY_AFTER_MS);
+    const answers = await Promise.all(
+      [...groupByDestination(references)].map(([destination, group]) =>
+        askLanes(client, destination, group).catch((error: Error) => {
+          result.failed.push({ destination, error });
+          return [];
+        }),
+      ),
+    );
+    const booked = await book(client, source, answers.flat());
+    result.confirmed += booked.confirmed;
+    result.resent += booked.resent;
+    result.forgotten += booked.forgotten;
+    if (!more) break;
+  }
+  return result;
+}
+
+/** What to carry over, the destination that waits longest first. */
+export async function readSlices(
+  client: RedisClient,
+  source: number,
+  { messages_max = MESSAGES_MAX, skip = [] }: { messages_max?: number; skip?: Iterable<number> } = {},
+): Promise<{ slices: Slice[]; more: boolean }> {
+  const meta = keys.partition(source);
+  const [more, slices] = await outboxSlice.callBuffer(
+    client,
+    { meta },
+    { messages_max, destinations_max: DESTINATIONS_MAX, skip: [...skip] },
+  );
+  return { slices: slices.map(([destination, messages]) => ({ destination, messages })), more: more === 1 };
+}
+
+/** Applies messages at their destination; those that it has applied before are left out. */
+export async function receive(client: RedisClient, source: number, { destination, messages }: Slice): Promise<Received> {
+  const [mark, done, applied] = await outboxReceive.call(client, { meta: keys.partition(destination) }, { source, messages });
+  return { mark, done, applied };
+}
+
+/** Removes messages that were applied; true where more waits for their destination. */
+export async function acknowledge(client: RedisClient, source: number, { destination, messages }: Slice, mark: number): Promise<boolean> {
+  return (await outboxAck.call(client, { meta: keys.partition(source) }, { destination, mark, messages })) === 1;
+}
+
+/** References that have been away for `after_ms` without being asked about; they are not named again for as long. */
+export async function readOverdue(
+  client: RedisClient,
+  source: number,
+  after_ms: number,
+): Promise<{ references: Overdue[]; more: boolean }> {
+  const [more, found] = await outboxOverdue.call(client, { meta: keys.partition(source) }, { after_ms, limit: MESSAGES_MAX });
+  return { references: found.map(([destination, field, sequence]) => ({ destination, field, sequence })), more: more === 1 };
+}
+
+/** Which of these references, all with lanes of one partition, their lanes hold. */
+export async function askLanes(client: RedisClient, destination: number, references: readonly Overdue[]): Promise<Answer[]> {
+  const known = await outboxAsk.call(client, { meta: keys.partition(destination) }, { fields: references.map(({ field }) => field) });
+  return references.map(({ field, sequence }, i) => ({ field, sequence, known: known[i] === 1 }));
+}
+
+/** Compares answers with what is wanted; see lua/outbox/away.lua. */
+export async function book(client: RedisClient, source: number, answers: readonly Answer[]): Promise<Booked> {
+  if (answers.length === 0) return { confirmed: 0, resent: 0, forgotten: 0 };
+  const flat = answers.flatMap(({ field, sequence, known }) => [field, sequence, known ? 1 : 0]);
+  const [confirmed, resent, forgotten] = await outboxAway.call(client, { meta: keys.partition(source) }, { answers: flat });
+  return { confirmed, resent, forgotten };
+}
+
+/** How many messages of the slice were handed over and acknowledged. */
+async function moveSlice(client: RedisClient, source: number, slice: Slice, confirm: RelayOptions['confirm']): Promise<number> {
+  const { mark, done } = await receive(client, source, slice);
+  await confirm?.(slice.destination);
+  if (done > 0) await acknowledge(client, source, { ...slice, messages: slice.messages.slice(0, done) }, mark);
+  return done;
+}
+
+/** The result, or what went wrong; never rejects, also where it comes too late. */
+async function withinPatience<T>(work: Promise<T>, patience_ms: number): Promise<T | Error> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<Error>((done) => {
+    timer = setTimeout(() => done(new Error(`no answer in ${patience_ms} ms`)), patience_ms);
+  });
+  const ended = await Promise.race([work.catch((error: Error) => error), late]);
+  clearTimeout(timer);
+  return ended;
+}
+
+function groupByDestination(references: readonly Overdue[]): Map<number, Overdue[]> {
+  const groups = new Map<number, Overdue[]>();
+  for (const one of references) {
+    const group = groups.get(one.destination);
+    if (group === undefined) groups.set(one.destination, [one]);
+    else group.push(one);
+  }
+  return groups;
+}

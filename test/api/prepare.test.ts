@@ -1,0 +1,97 @@
+// What becomes of a body of many tasks before Redis is asked: the same in this thread and in the one for large bodies.
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { after, before, describe, test } from 'node:test';
+import { type Prepared, type PrepareRequest, prepare, type Ready } from '../../src/api/prepare.ts';
+import { INTAKE_INLINE_BYTES_MAX } from '../../src/base/limits.ts';
+import { createLog } from '../../src/base/log.ts';
+import { makeIntake } from '../../src/intake.ts';
+import { egressPolicy } from '../../src/outbound/addresses.ts';
+import { segmentFields } from '../../src/store/records.ts';
+
+const POLICY = egressPolicy({ allow_private: false, allow_cidrs: [], deny_cidrs: ['203.0.113.0/24'] });
+const NOW_MS = Date.parse('2026-01-31T09:00:00Z');
+const intake = makeIntake(POLICY, createLog({ level: 'silent' }));
+before(() => intake.worker.start());
+after(() => intake.worker.stop(0));
+
+type Given = Partial<Omit<PrepareRequest, 'body'>>;
+
+function requestOf(body: unknown, given: Given = {}): PrepareRequest {
+  const text = typeof body === 'string' ? body : JSON.stringify(body);
+  return { what: 'create', body: Buffer.from(text), now_ms: NOW_MS, print_head: null, known_keys: [], ...given };
+}
+
+function readyOf({ outcome }: Prepared): Ready {
+  assert.ok(outcome.kind === 'ready', JSON.stringify(outcome));
+  return outcome;
+}
+
+/** What Redis would get, in a form that does not depend on where it was made. */
+function written(prepared: Prepared): unknown {
+  const { tasks, body, left_out, ...rest } = readyOf(prepared);
+  const segments = tasks.segments.map((segment) => segmentFields(segment).map((part) => Buffer.from(part).toString('latin1')));
+  return { ...rest, segments, left_out: Buffer.from(left_out).toString(), runs: tasks.runs, count: tasks.count, print: prepared.print };
+}
+
+const url = (n: number): string => `https://h${n}.example/hook`;
+
+describe('a body of many tasks', () => {
+  test('comes out of the thread for large bodies as it does here', async () => {
+    const tasks = Array.from({ length: 2_600 }, (_, n) => ({
+      target: { url: url(n % 90), method: 'POST' },
+      payload: { n, text: 'ü'.repeat(100) },
+      ...(n % 7 === 0 ? { idempotency_key: `k${n % 70}` } : {}),
+      ...(n % 500 === 3 ? { timeout: -1 } : {}),
+    }));
+    const body = { tasks, options: { atomic: false }, labels: { env: 'test' }, description: 'many' };
+    const given = { print_head: 'createBatch\n{}\n' };
+    assert.ok(requestOf(body).body.byteLength > INTAKE_INLINE_BYTES_MAX);
+    const here = prepare(requestOf(body, given), POLICY);
+    const moved = requestOf(body, given);
+    const there = await intake.prepare(moved);
+    assert.equal(moved.body.byteLength, 0, 'the memory of the body went along');
+    assert.deepEqual(written(there), written(here));
+    assert.equal(here.print, createHash('sha256').update('createBatch\n{}\n').update(requestOf(body).body).digest('base64url'));
+  });
+
+  test('is refused by the thread for large bodies in the same words as here', async () => {
+    const bad = [
+      `{"tasks":[${' '.repeat(INTAKE_INLINE_BYTES_MAX)}`,
+      { tasks: Array.from({ length: 9_000 }, () => ({ target: 'ftp://x.example/', payload: 'some text' })) },
+      { tasks: Array.from({ length: 9_000 }, () => ({ target: 'http://203.0.113.9/', payload: 'some text' })) },
+    ];
+    const stages: unknown[] = [];
+    for (const body of bad) {
+      const here = prepare(requestOf(body), POLICY);
+      assert.deepEqual(await intake.prepare(requestOf(body)), here);
+      stages.push(here.outcome.kind === 'refused' && [here.outcome.stage, here.outcome.row]);
+    }
+    assert.deepEqual(stages, [
+      ['json', 'invalid_json'],
+      ['check', 'validation_error'],
+      ['targets', 'target_not_allowed'],
+    ]);
+  });
+
+  test('added to a batch brings its bytes back where some of its keys may be known, and leaves those out', async () => {
+    const tasks = Array.from({ length: 5_000 }, (_, n) => ({ target: url(1), payload: 'x'.repeat(50), idempotency_key: `key ${n}` }));
+    const first = readyOf(await intake.prepare(requestOf({ tasks }, { what: 'add' })));
+    assert.equal(first.tasks.count, 5_000);
+    const { body } = first;
+    assert.ok(body !== null && body.byteLength > INTAKE_INLINE_BYTES_MAX);
+    const known_keys = first.task_keys.slice(0, 4_990);
+    const again = readyOf(await intake.prepare({ ...requestOf('', { what: 'add', known_keys }), body }));
+    assert.deepEqual([again.tasks.count, again.tasks.segments.length, again.tasks.records.length], [10, 0, 10]);
+    assert.equal(Buffer.from(again.left_out).toString(), ',"duplicates":4990');
+  });
+
+  test('is refused as unavailable where too many wait', async () => {
+    const body = `{"tasks":[${' '.repeat(INTAKE_INLINE_BYTES_MAX * 8)}`;
+    const outcomes = await Promise.allSettled(Array.from({ length: 60 }, async () => intake.prepare(requestOf(body))));
+    const refusals = outcomes.flatMap((one) => (one.status === 'rejected' ? [(one.reason as { row?: string }).row] : []));
+    assert.ok(refusals.length > 0 && refusals.length < 60);
+    assert.deepEqual([...new Set(refusals)], ['unavailable']);
+    readyOf(await intake.prepare(requestOf({ tasks: [{ target: url(1) }], description: ' ' })));
+  });
+});
