@@ -15,6 +15,7 @@ import { parseArgs } from 'node:util';
 import { createBatches, createSingles } from './create.ts';
 import { endToEnd } from './end-to-end.ts';
 import { idle } from './idle.ts';
+import { intake } from './intake.ts';
 import { latency, lateness } from './latency.ts';
 import { Api } from './lib/api.ts';
 import type { Bench, Figures, Stage } from './lib/bench.ts';
@@ -24,7 +25,7 @@ import { describeMachine, record, table } from './lib/report.ts';
 import { readBatch } from './read.ts';
 
 /** In this order: what is parked or kept by one does not stand in the way of the next. */
-const BENCHES: readonly Bench[] = [endToEnd, latency, lateness, readBatch, idle, createBatches, createSingles];
+const BENCHES: readonly Bench[] = [endToEnd, latency, lateness, readBatch, idle, createBatches, createSingles, intake];
 
 async function main(): Promise<void> {
   const { values, positionals } = parseArgs({

@@ -29,7 +29,10 @@ export interface CallbackThreadData {
   log_level: LogLevel;
 }
 
-export type ToCallbackThread = { type: 'own'; partitions: readonly number[] } | { type: 'stop'; deadline_ms: number };
+export type ToCallbackThread =
+  | { type: 'own'; partitions: readonly number[] }
+  | { type: 'memory'; purge: boolean; brief: boolean }
+  | { type: 'stop'; deadline_ms: number };
 export type FromCallbackThread = { type: 'metrics'; snapshot: MetricsSnapshot };
 
 const SNAPSHOT_MS = 1_000;
@@ -95,6 +98,7 @@ function untilStop(port: MessagePort, shard: CallbackShard): Promise<number> {
   return new Promise((stop) => {
     port.on('message', (message: ToCallbackThread) => {
       if (message.type === 'own') shard.assign(message.partitions);
+      else if (message.type === 'memory') shard.setMemory(message);
       else stop(message.deadline_ms);
     });
     port.postMessage({ type: 'ready' });
@@ -107,13 +111,17 @@ function meterOf(metrics: Metrics): DeliveryMeter {
   const duration = metrics.histogram('callback_duration_seconds', {});
   const lag = metrics.histogram('delivery_lag_seconds', {});
   const recovered = metrics.counter('recovered_leases_total', {});
+  const early = metrics.counter('retention_early_total', {});
   return {
     ended: (end, ms) => {
       ends[end].add();
       if (end !== 'returned') duration.observe(ms / 1000);
     },
     lag: (ms) => lag.observe(ms / 1000),
-    ticked: (reply) => recovered.add(reply.recovered),
+    ticked: (reply) => {
+      recovered.add(reply.recovered);
+      early.add(reply.early);
+    },
     handed_back: (count) => recovered.add(count),
   };
 }

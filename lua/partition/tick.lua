@@ -12,23 +12,26 @@
 -- @arg   keep_ms    int     how long a finished batch stays
 -- @arg   tray_keep_ms int   how long a finished tray stays
 -- @arg   recoveries_max int a task whose holders died this often fails
+-- @arg   pressure   int     1 where memory is short: the oldest finished batches go before their time
 -- @arg   now_ms     now     this shard's clock
--- @reply [number, number, number, number, number, number, number, number]   this shard's time; next time something is due here, 0 unknown; 1 where more is due now; promoted; expired batches; recovered; deleted batches; 1 where work is ready
--- @cost  O(200) due references, 50 batches, 200 recovered ranges, 500 segments deleted
+-- @reply [number, number, number, number, number, number, number, number, number]   this shard's time; next time something is due here, 0 unknown; 1 where more is due now; promoted; expired batches; recovered; deleted batches; 1 where work is ready; those of the deleted whose time had not come
+-- @cost  O(200) due references, 50 batches, under pressure 100 more, 200 recovered ranges, 500 segments deleted
 -- @include lib/batch
 -- @include lib/delayed
 -- @include lib/results
 
 local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX = 200, 50, 200, 500
+-- Before their time so many batches, of so many segments, go in a call; the pause to the next leaves time to see that it helped.
+local EARLY_LOOK, EARLY_MAX, EARLY_SEGMENTS, EARLY_PAUSE_MS = 100, 20, 16, 250
 local more = 0
 local written = { meta, root .. 'holders', root .. 'claims', root .. 'delayed', root .. 'deadlines' }
 
 -- Most ticks find nothing: where nobody works and nothing is ready or due, three reads are enough.
 local function first_of(key) return tonumber(call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]) end
-if call('EXISTS', root .. 'holders', root .. 'active:' .. holder, root .. 'ready:f', root .. 'ready:r', root .. 'ready:n') == 0 then
+if pressure == 0 and call('EXISTS', root .. 'holders', root .. 'active:' .. holder, root .. 'ready:f', root .. 'ready:r', root .. 'ready:n') == 0 then
   local delayed_ms, deadline_ms = first_of(written[4]), first_of(written[5])
   local first_ms = math.min(delayed_ms or math.huge, deadline_ms or math.huge)
-  if first_ms > now_ms then return { now_ms, first_ms < math.huge and first_ms or 0, 0, 0, 0, 0, 0, 0 } end
+  if first_ms > now_ms then return { now_ms, first_ms < math.huge and first_ms or 0, 0, 0, 0, 0, 0, 0, 0 } end
 end
 
 -- Holders.
@@ -163,6 +166,30 @@ for _, core in ipairs(ended) do
 end
 if #ended == BATCHES_MAX or segments_left <= 0 then more = 1 end
 
+-- Under memory pressure the oldest of those that have finished go. They lie among batches that are not over, in the order
+-- in which they will be deleted; a call looks at a part of them, from where the one before stopped (its rank, in `early`).
+local early, early_rank = 0, nil
+if pressure == 1 and segments_left > 0 then
+  segments_left = math.min(segments_left, EARLY_SEGMENTS)
+  local rank = tonumber(call('HGET', meta, 'early') or 0)
+  local from = call('ZCOUNT', written[5], '-inf', now_ms) + rank
+  local listed = call('ZRANGE', written[5], from, from + EARLY_LOOK - 1)
+  local looked, stays = 0, 0
+  for _, core in ipairs(listed) do
+    if early == EARLY_MAX or segments_left <= 0 then break end
+    looked = looked + 1
+    local b = batch_load(core)
+    if b and (b.s == 'tray' or not batch_live(b)) and b.n == b.c + b.f + b.x and b.r == 0 and not b.deadline then
+      purge(b)
+      purged[#purged].early = true
+      early = early + 1
+    else
+      stays = stays + 1
+    end
+  end
+  early_rank = looked == #listed and #listed < EARLY_LOOK and 0 or rank + stays
+end
+
 -- When to come again, read before the first write as everything is.
 local next_ms = 0
 local function sooner(key, after)
@@ -171,6 +198,9 @@ local function sooner(key, after)
 end
 sooner(written[4], #due)
 sooner(written[5], #ended)
+if early > 0 or (early_rank or 0) > 0 then
+  next_ms = math.min(next_ms > 0 and next_ms or math.huge, now_ms + EARLY_PAUSE_MS)
+end
 -- A partition where somebody has work is looked at often enough to notice his death.
 if (others > 0 or mine > 0) and (next_ms == 0 or now_ms + 2000 < next_ms) then next_ms = now_ms + 2000 end
 local ready = (#plans_made > 0 or call('EXISTS', root .. 'ready:f', root .. 'ready:r', root .. 'ready:n') > 0) and 1 or 0
@@ -207,7 +237,9 @@ for _, p in ipairs(purged) do
     call('ZREM', written[5], p.b.core)
   else
     call('HSET', p.b.key, 'g', p.g, 's', 'deleted')
+    if p.early then call('ZADD', written[5], now_ms, p.b.core) end
   end
 end
+if early_rank then call('HSET', meta, 'early', early_rank) end
 queue_write()
-return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready }
+return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready, early }

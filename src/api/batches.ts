@@ -21,6 +21,7 @@ const HOUR_MS = 3_600_000;
 const TRIES_MAX = 5;
 
 export async function createBatch(context: ApiContext, call: Call): Promise<Answer> {
+  context.admit();
   const { keyed, prepared } = await read(context, call, 'createBatch');
   const before = keyed === null ? null : await createdBefore(context, keyed);
   if (before !== null) return before;
@@ -199,6 +200,7 @@ const COMMA = Buffer.from(',');
 const END = Buffer.from(']}');
 
 export async function addTasks(context: ApiContext, call: Call): Promise<Answer> {
+  context.admit();
   const { keyed, prepared } = await read(context, call, 'addTasks');
   const { outcome: first } = prepared;
   if (first.kind === 'refused' && first.stage === 'check') ready(prepared);

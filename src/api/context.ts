@@ -13,6 +13,8 @@ export interface ApiContext {
   partitions: number;
   keep: Keep;
   policy: EgressPolicy;
+  /** Throws 503 while the store has no room for new work. */
+  admit(): void;
   /** Prepares a body of many tasks; a large one elsewhere, and its memory may go there with it. */
   prepare(request: PrepareRequest): Prepared | Promise<Prepared>;
   limits: ApiLimits;

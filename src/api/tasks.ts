@@ -17,6 +17,7 @@ import { taskBytes } from './present.ts';
 import type { Place } from './tray-writer.ts';
 
 export async function createTask(context: ApiContext, call: Call): Promise<Answer> {
+  context.admit();
   const keyed = keyedBy(context, call, 'createTask');
   const before = keyed === null ? null : await createdBefore(context, call, keyed);
   if (before !== null) return before;

@@ -64,6 +64,7 @@ export class CallbackShard implements Service, PumpHost {
   #feeding = false;
   #audit: NodeJS.Timeout | null = null;
   #draining = false;
+  #brief = false;
 
   constructor(deps: ShardDeps) {
     this.#deps = deps;
@@ -102,6 +103,13 @@ export class CallbackShard implements Service, PumpHost {
     if (pump.owned || !pump.empty || this.#pumps.get(partition) !== pump) return;
     pump.close();
     this.#pumps.delete(partition);
+  }
+
+  /** Redis is short of memory: finished batches go early (`purge`), and no excerpts of answers are kept (`brief`). */
+  setMemory({ purge, brief }: { purge: boolean; brief: boolean }): void {
+    this.#brief = brief;
+    this.#deps.settings.pressure = purge;
+    if (purge) for (const pump of this.#pumps.values()) if (pump.owned) pump.bell(String(Math.ceil(pump.now_ms())));
   }
 
   /** Claims nothing more, lets running calls end until the deadline, hands the rest back uncounted. */
@@ -215,7 +223,8 @@ export class CallbackShard implements Service, PumpHost {
       },
       (outcome) => {
         this.#calls.delete(running);
-        const settlement = settlementOf(task, spec, outcome, { now_ms: pump.now_ms(), dice: Math.random() });
+        const told = this.#brief ? { ...outcome, excerpt: null } : outcome;
+        const settlement = settlementOf(task, spec, told, { now_ms: pump.now_ms(), dice: Math.random() });
         this.#end(pump, settlement, outcome.error?.code ?? null, outcome.duration_ms);
       },
     );

@@ -50,6 +50,8 @@ export interface TurnSettings {
   keep_ms: number;
   tray_keep_ms: number;
   recoveries_max: number;
+  /** Memory is short: the oldest finished batches go before their time. Changes while it runs; false where absent. */
+  pressure?: boolean;
 }
 
 export interface ClaimRequest {
@@ -81,6 +83,8 @@ export interface TickReply {
   recovered: number;
   deleted: number;
   ready: boolean;
+  /** Of the deleted batches those whose time had not come. */
+  early: number;
 }
 
 /** `left` are settlements that were not counted though their task is still in flight; they are to be sent again. */
@@ -118,7 +122,8 @@ export async function turn(client: RedisClient, partition: number, settings: Tur
   }
   if (request.tick) {
     const { silence_ms, gap_ms, recoveries_max } = settings;
-    partitionTick.queue(pipeline, { meta }, { holder, silence_ms, gap_ms, keep_ms, tray_keep_ms, recoveries_max });
+    const pressure = settings.pressure === true ? 1 : 0;
+    partitionTick.queue(pipeline, { meta }, { holder, silence_ms, gap_ms, keep_ms, tray_keep_ms, recoveries_max, pressure });
   }
   if (request.claim !== null) {
     const { call_no, budget, room, unpark, rooms } = request.claim;
@@ -212,7 +217,7 @@ function readSettled(reply: unknown, groups: readonly (readonly Settlement[])[])
 }
 
 function readTick(reply: unknown): TickReply {
-  const [now_ms, next_ms, more, promoted, expired, recovered, deleted, ready] = reply as number[];
+  const [now_ms, next_ms, more, promoted, expired, recovered, deleted, ready, early] = reply as number[];
   return {
     now_ms: now_ms ?? 0,
     next_ms: next_ms ?? 0,
@@ -222,6 +227,7 @@ function readTick(reply: unknown): TickReply {
     recovered: recovered ?? 0,
     deleted: deleted ?? 0,
     ready: ready === 1,
+    early: early ?? 0,
   };
 }
 

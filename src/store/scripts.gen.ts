@@ -2451,10 +2451,10 @@ return { now_ms, delays_first() or 0, flags }`,
 });
 
 /** What time brings to a partition: work becomes due, batches expire or are deleted, silent holders lose their work. See lua/partition/tick.lua. */
-export const partitionTick = script<{ meta: string }, { holder: string; silence_ms: number; gap_ms: number; keep_ms: number; tray_keep_ms: number; recoveries_max: number; now_ms?: number | '' | undefined }, [number, number, number, number, number, number, number, number]>({
+export const partitionTick = script<{ meta: string }, { holder: string; silence_ms: number; gap_ms: number; keep_ms: number; tray_keep_ms: number; recoveries_max: number; pressure: number; now_ms?: number | '' | undefined }, [number, number, number, number, number, number, number, number, number]>({
   name: 'partition/tick',
   keys: ["meta"],
-  args: [["holder","string"],["silence_ms","int"],["gap_ms","int"],["keep_ms","int"],["tray_keep_ms","int"],["recoveries_max","int"],["now_ms","now"]],
+  args: [["holder","string"],["silence_ms","int"],["gap_ms","int"],["keep_ms","int"],["tray_keep_ms","int"],["recoveries_max","int"],["pressure","int"],["now_ms","now"]],
   rest: null,
   lua: `#!lua flags=allow-oom
 local meta = KEYS[1]
@@ -2464,7 +2464,8 @@ local gap_ms = tonumber(ARGV[3])
 local keep_ms = tonumber(ARGV[4])
 local tray_keep_ms = tonumber(ARGV[5])
 local recoveries_max = tonumber(ARGV[6])
-local now_ms = tonumber(ARGV[7]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local pressure = tonumber(ARGV[7])
+local now_ms = tonumber(ARGV[8]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
@@ -2702,13 +2703,14 @@ end
 local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
 local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
 local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX = 200, 50, 200, 500
+local EARLY_LOOK, EARLY_MAX, EARLY_SEGMENTS, EARLY_PAUSE_MS = 100, 20, 16, 250
 local more = 0
 local written = { meta, root .. 'holders', root .. 'claims', root .. 'delayed', root .. 'deadlines' }
 local function first_of(key) return tonumber(call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]) end
-if call('EXISTS', root .. 'holders', root .. 'active:' .. holder, root .. 'ready:f', root .. 'ready:r', root .. 'ready:n') == 0 then
+if pressure == 0 and call('EXISTS', root .. 'holders', root .. 'active:' .. holder, root .. 'ready:f', root .. 'ready:r', root .. 'ready:n') == 0 then
   local delayed_ms, deadline_ms = first_of(written[4]), first_of(written[5])
   local first_ms = math.min(delayed_ms or math.huge, deadline_ms or math.huge)
-  if first_ms > now_ms then return { now_ms, first_ms < math.huge and first_ms or 0, 0, 0, 0, 0, 0, 0 } end
+  if first_ms > now_ms then return { now_ms, first_ms < math.huge and first_ms or 0, 0, 0, 0, 0, 0, 0, 0 } end
 end
 local before = call('HMGET', meta, 'last', 'thaw')
 local last_ms = tonumber(before[1] or now_ms)
@@ -2828,6 +2830,27 @@ for _, core in ipairs(ended) do
   end
 end
 if #ended == BATCHES_MAX or segments_left <= 0 then more = 1 end
+local early, early_rank = 0, nil
+if pressure == 1 and segments_left > 0 then
+  segments_left = math.min(segments_left, EARLY_SEGMENTS)
+  local rank = tonumber(call('HGET', meta, 'early') or 0)
+  local from = call('ZCOUNT', written[5], '-inf', now_ms) + rank
+  local listed = call('ZRANGE', written[5], from, from + EARLY_LOOK - 1)
+  local looked, stays = 0, 0
+  for _, core in ipairs(listed) do
+    if early == EARLY_MAX or segments_left <= 0 then break end
+    looked = looked + 1
+    local b = batch_load(core)
+    if b and (b.s == 'tray' or not batch_live(b)) and b.n == b.c + b.f + b.x and b.r == 0 and not b.deadline then
+      purge(b)
+      purged[#purged].early = true
+      early = early + 1
+    else
+      stays = stays + 1
+    end
+  end
+  early_rank = looked == #listed and #listed < EARLY_LOOK and 0 or rank + stays
+end
 local next_ms = 0
 local function sooner(key, after)
   local at_ms = tonumber(call('ZRANGE', key, after, after, 'WITHSCORES')[2])
@@ -2835,6 +2858,9 @@ local function sooner(key, after)
 end
 sooner(written[4], #due)
 sooner(written[5], #ended)
+if early > 0 or (early_rank or 0) > 0 then
+  next_ms = math.min(next_ms > 0 and next_ms or math.huge, now_ms + EARLY_PAUSE_MS)
+end
 if (others > 0 or mine > 0) and (next_ms == 0 or now_ms + 2000 < next_ms) then next_ms = now_ms + 2000 end
 local ready = (#plans_made > 0 or call('EXISTS', root .. 'ready:f', root .. 'ready:r', root .. 'ready:n') > 0) and 1 or 0
 batch_touch()
@@ -2868,11 +2894,13 @@ for _, p in ipairs(purged) do
     call('ZREM', written[5], p.b.core)
   else
     call('HSET', p.b.key, 'g', p.g, 's', 'deleted')
+    if p.early then call('ZADD', written[5], now_ms, p.b.core) end
   end
 end
+if early_rank then call('HSET', meta, 'early', early_rank) end
 queue_write()
-return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready }`,
-  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/root.lua",11],[16,"lua/lib/batch.lua",9],[17,"lua/lib/batch.lua",11],[33,"lua/lib/batch.lua",29],[38,"lua/lib/batch.lua",35],[39,"lua/lib/batch.lua",37],[40,"lua/lib/batch.lua",40],[52,"lua/lib/batch.lua",53],[53,"lua/lib/batch.lua",55],[57,"lua/lib/batch.lua",61],[72,"lua/lib/batch.lua",78],[79,"lua/lib/batch.lua",86],[82,"lua/lib/batch.lua",91],[87,"lua/lib/batch.lua",98],[97,"lua/lib/batch.lua",109],[114,"lua/lib/ring.lua",4],[115,"lua/lib/ring.lua",6],[123,"lua/lib/ring.lua",16],[129,"lua/lib/ring.lua",23],[130,"lua/lib/ring.lua",25],[131,"lua/lib/ring.lua",28],[135,"lua/lib/ring.lua",34],[142,"lua/lib/ring.lua",42],[148,"lua/lib/ready.lua",8],[149,"lua/lib/ready.lua",10],[150,"lua/lib/ready.lua",13],[164,"lua/lib/ready.lua",28],[169,"lua/lib/ready.lua",34],[172,"lua/lib/ready.lua",38],[184,"lua/lib/ready.lua",51],[187,"lua/lib/ready.lua",55],[193,"lua/lib/ready.lua",66],[196,"lua/lib/ready.lua",70],[203,"lua/lib/ready.lua",79],[204,"lua/lib/ready.lua",82],[205,"lua/lib/delayed.lua",3],[206,"lua/lib/delayed.lua",5],[210,"lua/lib/delayed.lua",11],[213,"lua/lib/delayed.lua",15],[217,"lua/lib/delayed.lua",20],[221,"lua/lib/delayed.lua",26],[228,"lua/lib/delayed.lua",35],[235,"lua/lib/results.lua",3],[244,"lua/lib/results.lua",13],[245,"lua/lib/results.lua",15],[246,"lua/partition/tick.lua",22],[249,"lua/partition/tick.lua",27],[255,"lua/partition/tick.lua",35],[260,"lua/partition/tick.lua",41],[277,"lua/partition/tick.lua",60],[279,"lua/partition/tick.lua",63],[293,"lua/partition/tick.lua",79],[317,"lua/partition/tick.lua",104],[335,"lua/partition/tick.lua",124],[341,"lua/partition/tick.lua",132],[359,"lua/partition/tick.lua",151],[373,"lua/partition/tick.lua",167],[380,"lua/partition/tick.lua",175],[382,"lua/partition/tick.lua",178],[385,"lua/partition/tick.lua",182]],
+return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready, early }`,
+  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",9],[18,"lua/lib/batch.lua",11],[34,"lua/lib/batch.lua",29],[39,"lua/lib/batch.lua",35],[40,"lua/lib/batch.lua",37],[41,"lua/lib/batch.lua",40],[53,"lua/lib/batch.lua",53],[54,"lua/lib/batch.lua",55],[58,"lua/lib/batch.lua",61],[73,"lua/lib/batch.lua",78],[80,"lua/lib/batch.lua",86],[83,"lua/lib/batch.lua",91],[88,"lua/lib/batch.lua",98],[98,"lua/lib/batch.lua",109],[115,"lua/lib/ring.lua",4],[116,"lua/lib/ring.lua",6],[124,"lua/lib/ring.lua",16],[130,"lua/lib/ring.lua",23],[131,"lua/lib/ring.lua",25],[132,"lua/lib/ring.lua",28],[136,"lua/lib/ring.lua",34],[143,"lua/lib/ring.lua",42],[149,"lua/lib/ready.lua",8],[150,"lua/lib/ready.lua",10],[151,"lua/lib/ready.lua",13],[165,"lua/lib/ready.lua",28],[170,"lua/lib/ready.lua",34],[173,"lua/lib/ready.lua",38],[185,"lua/lib/ready.lua",51],[188,"lua/lib/ready.lua",55],[194,"lua/lib/ready.lua",66],[197,"lua/lib/ready.lua",70],[204,"lua/lib/ready.lua",79],[205,"lua/lib/ready.lua",82],[206,"lua/lib/delayed.lua",3],[207,"lua/lib/delayed.lua",5],[211,"lua/lib/delayed.lua",11],[214,"lua/lib/delayed.lua",15],[218,"lua/lib/delayed.lua",20],[222,"lua/lib/delayed.lua",26],[229,"lua/lib/delayed.lua",35],[236,"lua/lib/results.lua",3],[245,"lua/lib/results.lua",13],[246,"lua/lib/results.lua",15],[247,"lua/partition/tick.lua",23],[248,"lua/partition/tick.lua",25],[251,"lua/partition/tick.lua",30],[257,"lua/partition/tick.lua",38],[262,"lua/partition/tick.lua",44],[279,"lua/partition/tick.lua",63],[281,"lua/partition/tick.lua",66],[295,"lua/partition/tick.lua",82],[319,"lua/partition/tick.lua",107],[337,"lua/partition/tick.lua",127],[343,"lua/partition/tick.lua",135],[361,"lua/partition/tick.lua",154],[375,"lua/partition/tick.lua",171],[396,"lua/partition/tick.lua",194],[406,"lua/partition/tick.lua",205],[408,"lua/partition/tick.lua",208],[411,"lua/partition/tick.lua",212]],
 });
 
 /** Takes one request from an API limit: an exact sliding minute, shared by all processes. See lua/quota/take.lua. */

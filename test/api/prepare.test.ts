@@ -75,7 +75,7 @@ describe('a body of many tasks', () => {
   });
 
   test('added to a batch brings its bytes back where some of its keys may be known, and leaves those out', async () => {
-    const tasks = Array.from({ length: 5_000 }, (_, n) => ({ target: url(1), payload: 'x'.repeat(50), idempotency_key: `key ${n}` }));
+    const tasks = Array.from({ length: 5_000 }, (_, n) => ({ target: url(1), payload: 'x'.repeat(50), idempotency_key: `key-${n}` }));
     const first = readyOf(await intake.prepare(requestOf({ tasks }, { what: 'add' })));
     assert.equal(first.tasks.count, 5_000);
     const { body } = first;

@@ -102,7 +102,7 @@ const NEW = {
 const ADD = { account: ACCOUNT, expires_from_ms: 0, expiration_ms: DAY_MS, ...IDEM };
 const KEEP = { keep_ms: SETTINGS.keep_ms, tray_keep_ms: SETTINGS.tray_keep_ms };
 const CLAIM = { grace_ms: 5000, room: 1000, limits: [0, 0] };
-const TICK = { ...KEEP, silence_ms: SETTINGS.silence_ms, gap_ms: SETTINGS.gap_ms, recoveries_max: 3 };
+const TICK = { ...KEEP, silence_ms: SETTINGS.silence_ms, gap_ms: SETTINGS.gap_ms, recoveries_max: 3, pressure: 0 };
 
 function stagedName(core: string, operation: string): string {
   return keys.staged(0, core, operation, 0).slice(META.length - 1);
@@ -158,6 +158,7 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
     () => ({ ...TICK, holder: 'h1' }),
     () => ({ ...TICK, holder: 'h2', late_ms: 2000, silence_ms: 1000 }),
     () => ({ ...TICK, holder: 'h1', late_ms: SETTINGS.keep_ms }),
+    () => ({ ...TICK, holder: 'h1', pressure: 1 }),
   ],
   'task/cancel': [({ running: core }) => ({ ...KEEP, core, index: 1199, account: ACCOUNT })],
   'task/create': [

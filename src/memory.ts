@@ -1,0 +1,102 @@
+// How full Redis is, and what follows from it. Redis without room refuses writes, those that finish work among them but for
+// scripts that say otherwise; so what brings new work is refused long before, and what has ended makes room.
+//
+//   75 %   finished batches go before their retention ends, the oldest first
+//   80 %   creates and adds are refused (503)
+//   90 %   no excerpts of answers are kept
+//
+// Early retention begins below the refusal: otherwise a Redis full of finished batches would refuse work until they expire.
+// The fullest master counts for all: partitions are spread evenly, so the others are not far behind.
+import { ApiError } from './base/errors.ts';
+import { type Log, limitedLog } from './base/log.ts';
+import type { Service } from './base/service.ts';
+import { redisMemory } from './store/gauges.ts';
+import type { RedisClient } from './store/script.ts';
+
+const PURGE_SHARE = 0.75;
+const ADMIT_SHARE = 0.8;
+const BRIEF_SHARE = 0.9;
+const LOOK_MS = 1_000;
+/** Near the marks it moves fast: what is let go early should not be more than what is needed. */
+const LOOK_NEAR_MS = 250;
+const NEAR_SHARE = 0.7;
+/** Without a limit there is nothing to watch, but for somebody who sets one. */
+const LOOK_UNLIMITED_MS = 10_000;
+const RETRY_AFTER_S = 5;
+
+export interface MemoryState {
+  purge: boolean;
+  brief: boolean;
+}
+
+export interface MemoryWatchOptions {
+  client: RedisClient;
+  /** Called when it changes. */
+  onChange(state: MemoryState): void;
+  log: Log;
+}
+
+export class MemoryWatch implements Service {
+  readonly name = 'memory';
+  readonly #options: MemoryWatchOptions;
+  #share = 0;
+  #limited = false;
+  #state: MemoryState = { purge: false, brief: false };
+  #timer: NodeJS.Timeout | null = null;
+  #stopped = false;
+  #looking: Promise<void> = Promise.resolve();
+
+  constructor(options: MemoryWatchOptions) {
+    this.#options = options;
+  }
+
+  async start(): Promise<void> {
+    await this.#look();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    await this.#looking;
+  }
+
+  get state(): MemoryState {
+    return this.#state;
+  }
+
+  /** Throws 503 where new work would fill Redis. */
+  admit(): void {
+    if (this.#share < ADMIT_SHARE) return;
+    throw new ApiError('unavailable', {}, { message: 'The store is nearly full: no new work is taken.', retry_after_s: RETRY_AFTER_S });
+  }
+
+  async #look(): Promise<void> {
+    try {
+      const nodes = await redisMemory(this.#options.client);
+      const limited = nodes.filter(({ max_bytes }) => max_bytes > 0);
+      this.#limited = limited.length > 0;
+      this.#changed(Math.max(0, ...limited.map(({ used_bytes, max_bytes }) => used_bytes / max_bytes)));
+    } catch (error) {
+      // What was seen last holds.
+      limitedLog(this.#options.log).warn({ err: error }, 'could not see how full Redis is');
+    }
+    if (this.#stopped) return;
+    const wait_ms = this.#limited ? (this.#share > NEAR_SHARE ? LOOK_NEAR_MS : LOOK_MS) : LOOK_UNLIMITED_MS;
+    this.#timer = setTimeout(() => {
+      this.#looking = this.#look();
+    }, wait_ms);
+  }
+
+  #changed(share: number): void {
+    const { log, onChange } = this.#options;
+    if (share >= ADMIT_SHARE !== this.#share >= ADMIT_SHARE) {
+      if (share >= ADMIT_SHARE) limitedLog(log).error({ share }, 'Redis is nearly full: new work is refused');
+      else limitedLog(log).info({ share }, 'Redis has room again: new work is taken');
+    }
+    this.#share = share;
+    const state = { purge: share >= PURGE_SHARE, brief: share >= BRIEF_SHARE };
+    if (state.purge === this.#state.purge && state.brief === this.#state.brief) return;
+    this.#state = state;
+    onChange(state);
+  }
+}
