@@ -8,6 +8,7 @@ import { accountId } from './base/id.ts';
 import { createLog } from './base/log.ts';
 import { ConfigError, loadConfig } from './config.ts';
 import { isUnavailable, openStore, type Store, StoreRefused } from './store/connect.ts';
+import { growPartitions } from './store/partition-count.ts';
 import { rotateSecret, type SigningSecret, signingSecrets } from './store/secrets.ts';
 import { createToken, isAccountName, isLive, listTokens, revokeToken, SCOPES, type TokenRecord } from './store/tokens.ts';
 
@@ -77,6 +78,14 @@ const COMMANDS: readonly Command[] = [
     options: { ...ACCOUNT, ...JSON_OUT },
     words: 0,
     run: (values) => secrets(values, rotateSecret),
+  },
+  {
+    name: 'partitions grow',
+    usage: 'NUMBER',
+    summary: 'Raise the number of partitions, also while servers run: they follow within 5 seconds. It never goes down again.',
+    options: {},
+    words: 1,
+    run: partitionsGrow,
   },
   { name: 'partitions', usage: '', summary: 'Print the number of partitions.', options: {}, words: 0, run: partitions },
 ];
@@ -197,6 +206,15 @@ async function secrets(values: Values, ask: (client: Store['client'], account_id
 
 async function partitions(): Promise<number> {
   print(String(await withStore({}, async (store) => store.partitions)));
+  return 0;
+}
+
+async function partitionsGrow(_values: Values, [text = '']: readonly string[]): Promise<number> {
+  if (!/^[1-9]\d{0,5}$/.test(text)) throw new UsageError('The number of partitions must be a whole number, such as 64.');
+  const outcome = await withStore({}, ({ client }) => growPartitions(client, Number(text)));
+  if (outcome.kind === 'refused') throw new Failure(outcome.reason);
+  print(String(outcome.to));
+  warn(`There were ${outcome.from} partitions, now there are ${outcome.to}.`);
   return 0;
 }
 

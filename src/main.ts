@@ -18,9 +18,11 @@ import { watchStore } from './gauges.ts';
 import { Authenticator } from './http/auth.ts';
 import { type Server, startServer } from './http/serve.ts';
 import { type Intake, makeIntake } from './intake.ts';
+import { type MemoryState, MemoryWatch } from './memory.ts';
 import { watchLoop } from './metrics/loop.ts';
 import { createMetrics, type Metrics } from './metrics/registry.ts';
 import { type EgressPolicy, egressPolicy } from './outbound/addresses.ts';
+import { PartitionWatch } from './partition-watch.ts';
 import type { Keep } from './store/batches.ts';
 import { openStore, type Store, StoreRefused } from './store/connect.ts';
 import { type Durability, openDurability } from './store/durability.ts';
@@ -65,11 +67,14 @@ async function serve(config: Config, log: Log, stopped: Promise<void>): Promise<
     watchStore(metrics, store);
     metrics.gauge('build_info', { version: VERSION, node: process.version }).set(1);
     const process_id = base62(Number(randomBytes(6).readUIntBE(0, 6)), 9);
-    const callbacks = callbackService(config, store, metrics, process_id, log);
-    const door = new FrontDoorService(config, store, metrics, callbacks.alive, log);
-    const services: Service[] = [];
+    const memory = new MemoryWatch({ client: store.client, onChange: (state) => callbacks.setMemory(state), log });
+    const callbacks = callbackService(config, store, metrics, process_id, memory, log);
+    const policy = policyOf(config);
+    const intake = makeIntake(policy, log);
+    const door = new FrontDoorService({ config, store, metrics, threadsAlive: callbacks.alive, policy, intake, memory, log });
+    const services: Service[] = [new PartitionWatch(store, log), memory];
     if (config.roles.includes('callbacks')) services.push(callbacks.pool, callbacks.membership);
-    if (config.roles.includes('api')) services.push(door);
+    if (config.roles.includes('api')) services.push(intake.worker, door);
     await runAll(services, stopped, config.drain_timeout_ms);
     stopWatching();
   } finally {
@@ -79,7 +84,7 @@ async function serve(config: Config, log: Log, stopped: Promise<void>): Promise<
 }
 
 /** The callback threads of this process, and what tells them which partitions are theirs. */
-function callbackService(config: Config, store: Store, metrics: Metrics, process_id: string, log: Log) {
+function callbackService(config: Config, store: Store, metrics: Metrics, process_id: string, memory: MemoryWatch, log: Log) {
   const threads = config.callback_threads;
   const running = new Set<number>();
   const restarts = metrics.counter('thread_restarts_total', { pool: 'callbacks' });
@@ -88,6 +93,10 @@ function callbackService(config: Config, store: Store, metrics: Metrics, process
   const source = (index: number, life: number): string => `callbacks/${index}/${life}`;
   const tell = (index: number): void => {
     const message: ToCallbackThread = { type: 'own', partitions: owned[index] ?? [] };
+    pool.post(index, message);
+  };
+  const tellMemory = (index: number, state: MemoryState): void => {
+    const message: ToCallbackThread = { type: 'memory', ...state };
     pool.post(index, message);
   };
   const pool = new ThreadPool<CallbackThreadData>({
@@ -100,6 +109,7 @@ function callbackService(config: Config, store: Store, metrics: Metrics, process
       running.add(index);
       alive.set(running.size);
       tell(index);
+      tellMemory(index, memory.state);
     },
     onEnd: (index, life) => {
       running.delete(index);
@@ -113,14 +123,25 @@ function callbackService(config: Config, store: Store, metrics: Metrics, process
     client: store.client,
     id: process_id,
     threads,
-    partitions: store.partitions,
+    partitions: store.partition_count,
     onAssignment: (assignment) => {
       owned = assignment;
       for (let index = 0; index < threads; index++) tell(index);
     },
     log,
   });
-  return { pool, membership, alive: () => running.size === threads };
+  return {
+    pool,
+    membership,
+    alive: () => running.size === threads,
+    setMemory: (state: MemoryState) => {
+      for (let index = 0; index < threads; index++) tellMemory(index, state);
+    },
+  };
+}
+
+function policyOf({ allow_private_targets, egress_allow_cidrs, egress_deny_cidrs }: Config): EgressPolicy {
+  return egressPolicy({ allow_private: allow_private_targets, allow_cidrs: egress_allow_cidrs, deny_cidrs: egress_deny_cidrs });
 }
 
 function keepOf(config: Config): Keep {
@@ -150,89 +171,87 @@ function threadData(config: Config, store: Store, holder: string, index: number)
   };
 }
 
+interface FrontDoorParts {
+  config: Config;
+  store: Store;
+  metrics: Metrics;
+  threadsAlive: () => boolean;
+  policy: EgressPolicy;
+  intake: Intake;
+  memory: MemoryWatch;
+  log: Log;
+}
+
 /** The API, as a service. */
 class FrontDoorService implements Service {
   readonly name = 'http';
-  readonly #config: Config;
-  readonly #store: Store;
-  readonly #metrics: Metrics;
-  readonly #threadsAlive: () => boolean;
-  readonly #log: Log;
+  readonly #parts: FrontDoorParts;
   readonly #durability: Durability;
-  readonly #policy: EgressPolicy;
-  readonly #intake: Intake;
   #server: Server | null = null;
 
-  constructor(config: Config, store: Store, metrics: Metrics, threadsAlive: () => boolean, log: Log) {
-    this.#config = config;
-    this.#store = store;
-    this.#metrics = metrics;
-    this.#threadsAlive = threadsAlive;
-    this.#log = log;
+  constructor(parts: FrontDoorParts) {
+    this.#parts = parts;
+    const { config, store, log } = parts;
     this.#durability = openDurability({ client: store.client, connection: store.connection, mode: config.durability, log });
-    const { allow_private_targets, egress_allow_cidrs, egress_deny_cidrs } = config;
-    this.#policy = egressPolicy({ allow_private: allow_private_targets, allow_cidrs: egress_allow_cidrs, deny_cidrs: egress_deny_cidrs });
-    this.#intake = makeIntake(this.#policy, log);
   }
 
   async start(): Promise<void> {
-    const config = this.#config;
-    const metrics = this.#metrics;
+    const config = this.#parts.config;
+    const metrics = this.#parts.metrics;
     const local = await this.#localToken();
     const fixed = [...config.access_tokens, ...(local === null ? [] : [{ account: LOCAL_ACCOUNT, token: local.token }])];
     const requests = requestMeter(metrics);
     const context = this.#context();
-    await this.#intake.worker.start();
     const quota = makeQuota(context);
     this.#server = await startServer({
       host: config.host,
       port: config.port,
       api: makeApi(context),
       quota: (route, call) => (route.quota === null ? Promise.resolve(null) : quota(route.quota, call)),
-      auth: new Authenticator({ lookup: (hash) => lookupToken(this.#store.client, hash), fixed, clock: systemClock }),
+      auth: new Authenticator({ lookup: (hash) => lookupToken(this.#parts.store.client, hash), fixed, clock: systemClock }),
       ops: { ready: () => this.#ready(), metrics: () => metrics.text() },
       metrics_token: config.metrics_token,
       max_body_bytes: config.max_body_bytes,
       onRequest: ({ route, status, duration_ms }) => requests(route, status, duration_ms),
-      log: this.#log,
+      log: this.#parts.log,
     });
     const host = config.host.includes(':') ? `[${config.host}]` : config.host;
     const url = `http://${host === '0.0.0.0' ? '127.0.0.1' : host}:${this.#server.port}`;
-    this.#log.info({ url, roles: config.roles, partitions: this.#store.partitions }, 'listening');
+    this.#parts.log.info({ url, roles: config.roles, partitions: this.#parts.store.partitions }, 'listening');
     if (local !== null) process.stdout.write(greeting(url, local));
   }
 
   async stop(deadline_ms: number): Promise<void> {
     await this.#server?.stop(deadline_ms);
-    await this.#intake.worker.stop(deadline_ms);
     this.#durability.close();
   }
 
   /** The token that a server without any makes for itself, where its Redis is its own. */
   async #localToken(): Promise<ReturnType<typeof ensureLocalToken> | null> {
-    const { access_tokens, redis_url, data_dir } = this.#config;
+    const { access_tokens, redis_url, data_dir } = this.#parts.config;
     if (access_tokens.length > 0) return null;
     if (redis_url !== null && !existsSync(join(data_dir, 'token'))) return null;
     return ensureLocalToken(data_dir);
   }
 
   #context(): ApiContext {
-    const { client, partitions } = this.#store;
+    const { client, partition_count: partitions } = this.#parts.store;
     const placement = new Placement(partitions);
-    const batches = this.#metrics.counter('batches_created_total', {});
-    const tasks = this.#metrics.counter('tasks_created_total', { source: 'batch' });
-    const singles = this.#metrics.counter('tasks_created_total', { source: 'single' });
-    const degraded = this.#metrics.counter('durability_degraded_total', {});
+    const batches = this.#parts.metrics.counter('batches_created_total', {});
+    const tasks = this.#parts.metrics.counter('tasks_created_total', { source: 'batch' });
+    const singles = this.#parts.metrics.counter('tasks_created_total', { source: 'single' });
+    const degraded = this.#parts.metrics.counter('durability_degraded_total', {});
     return {
       client,
       partitions,
-      keep: keepOf(this.#config),
-      policy: this.#policy,
-      prepare: this.#intake.prepare,
+      keep: keepOf(this.#parts.config),
+      policy: this.#parts.policy,
+      admit: () => this.#parts.memory.admit(),
+      prepare: this.#parts.intake.prepare,
       limits: {
-        batch_create: this.#config.limit_batch_create,
-        batch_add: this.#config.limit_batch_add,
-        batch_status: this.#config.limit_batch_status,
+        batch_create: this.#parts.config.limit_batch_create,
+        batch_add: this.#parts.config.limit_batch_add,
+        batch_status: this.#parts.config.limit_batch_status,
       },
       placement,
       durability: this.#durability,
@@ -250,11 +269,11 @@ class FrontDoorService implements Service {
   }
 
   async #ready(): Promise<{ ok: boolean; checks: Record<string, string> }> {
-    const redis = await this.#store.client.ping().then(
+    const redis = await this.#parts.store.client.ping().then(
       () => true,
       () => false,
     );
-    const threads = !this.#config.roles.includes('callbacks') || this.#threadsAlive();
+    const threads = !this.#parts.config.roles.includes('callbacks') || this.#parts.threadsAlive();
     return { ok: redis && threads, checks: { redis: redis ? 'ok' : 'unreachable', threads: threads ? 'ok' : 'starting' } };
   }
 }
@@ -279,11 +298,13 @@ function greeting(url: string, local: { token: string; path: string; created: bo
 Sluice ${VERSION} is ready: ${url}
 Access token (account ${LOCAL_ACCOUNT}): ${shown}
 
-A first batch, two calls of this server's own health page:
+A first batch: 100 calls of this server's own health page. In a second terminal, in this directory:
 
-  curl -s ${url}/v1/batches \\
-    -H "Authorization: Bearer $(cat ${local.path})" -H "Content-Type: application/json" \\
-    -d '{"tasks": [{"target": {"url": "${url}/healthz", "method": "GET"}}, {"target": {"url": "${url}/healthz", "method": "GET"}}]}'
+  tasks=$(printf '{"target": {"url": "${url}/healthz?n=%d", "method": "GET"}},' $(seq 100))
+  curl -s ${url}/v1/batches -H "Authorization: Bearer $(cat ${local.path})" -H "Content-Type: application/json" \\
+    -d "{\\"tasks\\": [\${tasks%,}]}"
+
+and how it went, with the id that it answers: curl -s ${url}/v1/batches/ID -H "Authorization: Bearer $(cat ${local.path})"
 
 `;
 }

@@ -8,7 +8,7 @@
 // Early retention begins below the refusal: otherwise a Redis full of finished batches would refuse work until they expire.
 // The fullest master counts for all: partitions are spread evenly, so the others are not far behind.
 import { ApiError } from './base/errors.ts';
-import { type Log, limitedLog } from './base/log.ts';
+import { type LimitedLog, type Log, limitedLog } from './base/log.ts';
 import type { Service } from './base/service.ts';
 import { redisMemory } from './store/gauges.ts';
 import type { RedisClient } from './store/script.ts';
@@ -39,6 +39,7 @@ export interface MemoryWatchOptions {
 export class MemoryWatch implements Service {
   readonly name = 'memory';
   readonly #options: MemoryWatchOptions;
+  readonly #limited_log: LimitedLog;
   #share = 0;
   #limited = false;
   #state: MemoryState = { purge: false, brief: false };
@@ -48,6 +49,7 @@ export class MemoryWatch implements Service {
 
   constructor(options: MemoryWatchOptions) {
     this.#options = options;
+    this.#limited_log = limitedLog(options.log);
   }
 
   async start(): Promise<void> {
@@ -78,7 +80,7 @@ export class MemoryWatch implements Service {
       this.#changed(Math.max(0, ...limited.map(({ used_bytes, max_bytes }) => used_bytes / max_bytes)));
     } catch (error) {
       // What was seen last holds.
-      limitedLog(this.#options.log).warn({ err: error }, 'could not see how full Redis is');
+      this.#limited_log.warn({ err: error }, 'could not see how full Redis is');
     }
     if (this.#stopped) return;
     const wait_ms = this.#limited ? (this.#share > NEAR_SHARE ? LOOK_NEAR_MS : LOOK_MS) : LOOK_UNLIMITED_MS;
@@ -90,8 +92,8 @@ export class MemoryWatch implements Service {
   #changed(share: number): void {
     const { log, onChange } = this.#options;
     if (share >= ADMIT_SHARE !== this.#share >= ADMIT_SHARE) {
-      if (share >= ADMIT_SHARE) limitedLog(log).error({ share }, 'Redis is nearly full: new work is refused');
-      else limitedLog(log).info({ share }, 'Redis has room again: new work is taken');
+      if (share >= ADMIT_SHARE) this.#limited_log.error({ share }, 'Redis is nearly full: new work is refused');
+      else log.info({ share }, 'Redis has room again: new work is taken');
     }
     this.#share = share;
     const state = { purge: share >= PURGE_SHARE, brief: share >= BRIEF_SHARE };

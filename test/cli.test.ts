@@ -68,6 +68,21 @@ describe('the command line', () => {
     assert.deepEqual(await sluice('partitions'), { code: 0, out: '16\n', err: '' });
   });
 
+  it('raises the number of partitions, and only raises it', async () => {
+    assert.deepEqual(await sluice('partitions grow 32'), { code: 0, out: '32\n', err: 'There were 16 partitions, now there are 32.\n' });
+    assert.equal((await sluice('partitions')).out, '32\n');
+    for (const [wanted, said] of [
+      ['32', /There are 32 partitions already/],
+      ['8', /can only grow/],
+      ['1025', /1024 partitions at most/],
+    ] as const) {
+      const { code, out, err } = await sluice(`partitions grow ${wanted}`);
+      assert.deepEqual([code, out], [1, ''], wanted);
+      assert.match(err, said);
+    }
+    assert.equal((await sluice('partitions')).out, '32\n');
+  });
+
   it('says what it does not understand, with exit code 2', async () => {
     for (const [args, said] of [
       ['', /Usage:/],
@@ -79,6 +94,8 @@ describe('the command line', () => {
       ['token create --acount a', /--acount/],
       ['token revoke', /Something is missing/],
       ['partitions 5', /"5" is too much/],
+      ['partitions grow', /Something is missing/],
+      ['partitions grow many', /must be a whole number/],
     ] as const) {
       const { code, out, err } = await sluice(args);
       assert.deepEqual([code, out], [2, ''], args);

@@ -1,11 +1,13 @@
 -- Books what lanes said about references: what is as it is wanted is confirmed, what is not is sent again.
 --
--- An answer counts only where the last message about the reference is still the one that was asked about. One that is
+-- An answer counts only where the last message about the reference is still the one that was asked about; and not for
+-- long, since a failover of this side, which takes longer, can bring back what it was asked about. One that is
 -- wanted there and is there is asked about again after as long as it has been away by now, at most an hour. One that is
 -- wanted gone and is gone is forgotten.
 --
 -- @flags allow-oom
 -- @key   meta      hash    {pN}:m
+-- @arg   asked_ms  int     time of this shard that outbox/overdue told
 -- @arg   now_ms    now     this shard's clock
 -- @rest  answers           of each: `<lane> <reference>`, sequence as outbox/overdue named it, 1 where its lane holds it
 -- @reply [number, number, number]   confirmed; sent again; forgotten
@@ -13,7 +15,9 @@
 -- @include lib/outbox
 -- @include lib/receive/lane
 
-local AGAIN_MS_MAX = 3600000
+local AGAIN_MS_MAX, ANSWER_MS_MAX = 3600000, 1000
+if now_ms < asked_ms or now_ms - asked_ms >= ANSWER_MS_MAX then return { 0, 0, 0 } end
+
 local confirmed, gone, again = {}, {}, 0
 for i = 1, #answers, 3 do
   local field, known = answers[i], answers[i + 2] == '1'

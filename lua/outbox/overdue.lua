@@ -7,14 +7,14 @@
 -- @arg   after_ms  int     how long a reference is left alone; longer than a failover can lose
 -- @arg   limit     int     references at most; never more than 500
 -- @arg   now_ms    now     this shard's clock
--- @reply [number, [number, string, string][]]   1 where more may be overdue; of each: partition of its lane, `<lane> <reference>`, sequence of the last message about it
+-- @reply [number, number, [number, string, string][]]   this shard's time; 1 where more may be overdue; of each: partition of its lane, `<lane> <reference>`, sequence of the last message about it
 -- @cost  O(limit)
 -- @include lib/outbox
 
 local LIMIT_MAX = 500
 local count = math.min(limit, LIMIT_MAX)
 local fields = call('ZRANGEBYSCORE', root .. 'away:since', '-inf', now_ms - after_ms, 'LIMIT', 0, count)
-if #fields == 0 then return { 0, {} } end
+if #fields == 0 then return { now_ms, 0, {} } end
 
 local entries = call('HMGET', root .. 'away', unpack(fields, 1, #fields))
 local named, since = {}, {}
@@ -28,4 +28,4 @@ end
 
 touch({ root .. 'away:since' })
 call('ZADD', root .. 'away:since', unpack(since, 1, #since))
-return { #fields == count and 1 or 0, named }
+return { now_ms, #fields == count and 1 or 0, named }

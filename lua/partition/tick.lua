@@ -22,7 +22,7 @@
 
 local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX = 200, 50, 200, 500
 -- Before their time so many batches, of so many segments, go in a call; the pause to the next leaves time to see that it helped.
-local EARLY_LOOK, EARLY_MAX, EARLY_SEGMENTS, EARLY_PAUSE_MS = 100, 20, 16, 250
+local EARLY_LOOK, EARLY_MAX, EARLY_SEGMENTS, EARLY_PAUSE_MS = 100, 20, 20, 250
 local more = 0
 local written = { meta, root .. 'holders', root .. 'claims', root .. 'delayed', root .. 'deadlines' }
 

@@ -178,7 +178,7 @@ const LABEL_PREFIX = 'label.';
 export async function list(context: ApiContext, call: Call): Promise<Answer> {
   const { status = null, limit, offset, ...rest } = call.query as unknown as BatchListQuery;
   const labels = Object.entries(rest).map(([name, value]) => labelHash(name.slice(LABEL_PREFIX.length), String(value)));
-  const { total, rows } = await listBatches(context.client, context.partitions, call.account_id, { status, labels, limit, offset });
+  const { total, rows } = await listBatches(context.client, context.partitions.now, call.account_id, { status, labels, limit, offset });
   return { body: { total, batches: rows.map((row) => batchItem(row, JSON.parse(row.doc) as BatchDoc)) } };
 }
 

@@ -2,6 +2,7 @@
 import type { EgressPolicy } from '../outbound/addresses.ts';
 import type { Keep } from '../store/batches.ts';
 import type { Durability } from '../store/durability.ts';
+import type { PartitionCount } from '../store/partition-count.ts';
 import type { RedisClient } from '../store/script.ts';
 import type { Placement } from './placement.ts';
 import type { Prepared, PrepareRequest } from './prepare.ts';
@@ -10,7 +11,7 @@ import type { TrayWriter } from './tray-writer.ts';
 
 export interface ApiContext {
   client: RedisClient;
-  partitions: number;
+  partitions: PartitionCount;
   keep: Keep;
   policy: EgressPolicy;
   /** Throws 503 while the store has no room for new work. */

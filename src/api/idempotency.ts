@@ -25,7 +25,7 @@ export function keyedBy(context: ApiContext, call: Call, name: HandlerName): Key
 /** The same where the fingerprint was made elsewhere. */
 export function keyedAs(context: ApiContext, call: Call, print: string): Keyed | null {
   if (call.idempotency_key === null) return null;
-  return { ...placeOfKey(call.account_id, call.idempotency_key, context.partitions), print };
+  return { ...placeOfKey(call.account_id, call.idempotency_key, context.partitions.first), print };
 }
 
 /** What is before the body in the text of which the fingerprint is made. */

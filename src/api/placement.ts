@@ -9,21 +9,21 @@ const ACCOUNTS_MAX = 10_000;
 const AVOID_MS = 1_000;
 
 export class Placement {
-  readonly #partitions: number;
+  readonly #partitions: { readonly now: number };
   #next: number;
   readonly #second = new Map<string, number>();
   #second_began_ms = 0;
   /** Partitions that could not serve, and until when new work stays away from them. */
   readonly #avoided = new Map<number, number>();
 
-  constructor(partitions: number) {
+  constructor(partitions: { readonly now: number }) {
     this.#partitions = partitions;
-    this.#next = Math.floor(Math.random() * partitions);
+    this.#next = Math.floor(Math.random() * partitions.now);
   }
 
   /** For a batch: each partition in turn. */
   next(): number {
-    this.#next = this.#unless((this.#next + 1) % this.#partitions);
+    this.#next = this.#unless((this.#next + 1) % this.#partitions.now);
     return this.#next;
   }
 
@@ -36,8 +36,8 @@ export class Placement {
     }
     const count = this.#second.get(account_id) ?? 0;
     this.#second.set(account_id, count + tasks);
-    const start = Number.parseInt(account_id, 36) % this.#partitions;
-    return this.#unless((start + Math.floor(count / TRAY_TASKS_A_SECOND)) % this.#partitions);
+    const start = Number.parseInt(account_id, 36) % this.#partitions.now;
+    return this.#unless((start + Math.floor(count / TRAY_TASKS_A_SECOND)) % this.#partitions.now);
   }
 
   /**
@@ -72,8 +72,8 @@ export class Placement {
     if (this.#avoided.size === 0) return partition;
     const now_ms = monotonicMs();
     for (const [avoided, until_ms] of this.#avoided) if (until_ms <= now_ms) this.#avoided.delete(avoided);
-    for (let i = 0; i < this.#partitions; i++) {
-      const candidate = (partition + i) % this.#partitions;
+    for (let i = 0; i < this.#partitions.now; i++) {
+      const candidate = (partition + i) % this.#partitions.now;
       if (!this.#avoided.has(candidate)) return candidate;
     }
     return partition;

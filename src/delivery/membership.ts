@@ -9,7 +9,8 @@ export interface MembershipOptions {
   client: RedisClient;
   id: string;
   threads: number;
-  partitions: number;
+  /** Their number as it stands; what grows is noticed at the next beat. */
+  partitions: { readonly now: number };
   /** What each thread owns now; called at the start and when it changes. */
   onAssignment(owned: readonly number[][]): void;
   log: Log;
@@ -67,10 +68,10 @@ export class Membership implements Service {
     const { client, id, threads, partitions, onAssignment } = this.#options;
     const members = await beat(client, id, threads, SILENCE_MS);
     this.#alone = members.length <= 1;
-    const seen = fingerprint(members);
+    const seen = `${partitions.now} ${fingerprint(members)}`;
     if (seen === this.#known || this.#stopped) return;
     this.#known = seen;
-    onAssignment(partitionsOf(id, members, partitions));
+    onAssignment(partitionsOf(id, members, partitions.now));
   }
 }
 

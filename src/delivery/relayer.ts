@@ -111,15 +111,15 @@ export class Relayer implements Service {
     if (state.timer !== null) clearTimeout(state.timer);
     state.timer = null;
     const now_ms = monotonicMs();
-    const skip = [...this.#troubles].filter(([, { until_ms }]) => until_ms > now_ms).map(([destination]) => destination);
+    const except = [...this.#troubles].filter(([, { until_ms }]) => until_ms > now_ms).map(([destination]) => destination);
     let again_ms: number | null = null;
     try {
       const { client, confirm } = this.#deps;
-      const reply = await relay(client, source, { skip, ...(confirm === undefined ? {} : { confirm }) });
+      const reply = await relay(client, source, { except, ...(confirm === undefined ? {} : { confirm }) });
       if (reply.moved > 0) this.#deps.meter.moved(reply.moved);
       for (const failure of reply.failed) this.#failed(failure);
       for (const destination of reply.reached) this.#troubles.delete(destination);
-      if (reply.failed.length > 0 || skip.length > 0) again_ms = this.#troubleEndsMs();
+      if (reply.failed.length > 0 || except.length > 0) again_ms = this.#troubleEndsMs();
       if (reply.waiting) again_ms = LEFT_MS;
     } catch (error) {
       this.#log.warn({ err: error, partition: source }, 'an outbox could not be read and will be tried again');

@@ -4,7 +4,7 @@
 //   link down         calls wait for it, for up to 1 s; from then on they fail at once, until it is back
 //   link cut          calls in flight are sent once more if the next connect succeeds, else they fail
 //   link silent       a socket that owes answers and says nothing for 4 s is closed and replaced
-//   slot on the move  calls fail at once, with nothing done; ASK is not followed (docs/decisions/0007-ask-is-not-followed.md)
+//   slot on the move  calls fail at once, with nothing done; ASK is not followed (docs/decisions/0011-ask-is-not-followed.md)
 //
 // So a call that failed may have run, also a little later. Scripts are written to be harmless twice.
 import { type RedisOptions as AnyRedisOptions, Cluster, type ClusterOptions, Redis } from 'ioredis';

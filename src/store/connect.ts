@@ -8,6 +8,7 @@ import { startEmbedded } from './embedded.ts';
 import { StoreRefused } from './errors.ts';
 import { type HintOptions, type Hints, openHints } from './hints.ts';
 import { keys } from './keys.ts';
+import { PartitionCount } from './partition-count.ts';
 import type { RedisClient } from './script.ts';
 import { PARTITIONS_MAX } from './tags.ts';
 
@@ -20,8 +21,9 @@ export type { RedisClient } from './script.ts';
 export interface Store {
   readonly client: RedisClient;
   readonly kind: StoreKind;
-  /** As stored in Redis; ids and keys depend on it. */
+  /** As stored in Redis, and as far as this process knows: it may grow while it runs. Ids and keys depend on it. */
   readonly partitions: number;
+  readonly partition_count: PartitionCount;
   /** Plain data with which a thread opens connections of its own (`joinStore`, `openConnection`). */
   readonly connection: ConnectionSpec;
   /** A new hint subscriber with its own connections; closed with the store at the latest. */
@@ -70,13 +72,13 @@ export async function openStore(options: StoreOptions): Promise<Store> {
 export async function joinStore(options: { connection: ConnectionSpec; partitions: number; log: Log; role: string }): Promise<Store> {
   const { connection, partitions, log, role } = options;
   const client = await openConnection(connection, { role, log });
-  return makeStore(client, connection, partitions, log, role, async () => {});
+  return makeStore(client, connection, new PartitionCount(partitions), log, role, async () => {});
 }
 
 function makeStore(
   client: RedisClient,
   connection: ConnectionSpec,
-  partitions: number,
+  partition_count: PartitionCount,
   log: Log,
   role: string,
   stop: () => Promise<void>,
@@ -86,7 +88,10 @@ function makeStore(
   return {
     client,
     kind: connection.kind,
-    partitions,
+    get partitions() {
+      return partition_count.now;
+    },
+    partition_count,
     connection,
     subscriber: (options = {}) => {
       const made = openHints(client, connection, { role, log }, options);
@@ -113,7 +118,7 @@ function readUrl(url: string): ConnectionSpec {
 }
 
 /** The stored number of partitions; on an empty store `configured` becomes it, whoever of several starters is first. */
-async function settlePartitions(client: RedisClient, configured: number, log: Log): Promise<number> {
+async function settlePartitions(client: RedisClient, configured: number, log: Log): Promise<PartitionCount> {
   const meta = keys.meta();
   await client.hsetnx(meta, 'format', FORMAT);
   await client.hsetnx(meta, 'partitions', configured);
@@ -127,7 +132,9 @@ async function settlePartitions(client: RedisClient, configured: number, log: Lo
   }
   if (partitions !== configured)
     log.info({ configured, stored: partitions }, 'SLUICE_PARTITIONS differs from the stored number, which holds');
-  return partitions;
+  // A store that never grew has no first number yet: it is the one it has.
+  await client.hsetnx(meta, 'partitions_first', partitions);
+  return new PartitionCount(partitions, Number(await client.hget(meta, 'partitions_first')));
 }
 
 /** Lets what was sent be answered, but not for long. */

@@ -22,8 +22,8 @@ export interface IdemRecord {
 }
 
 /** Where a key's record lies, and its name in keys. */
-export function placeOfKey(account_id: string, key: string, partitions: number): { partition: number; idem_key: string } {
-  return { partition: idempotencyPartition(account_id, key, partitions), idem_key: idempotencyName(account_id, key) };
+export function placeOfKey(account_id: string, key: string, partitions_first: number): { partition: number; idem_key: string } {
+  return { partition: idempotencyPartition(account_id, key, partitions_first), idem_key: idempotencyName(account_id, key) };
 }
 
 /** The record of a key in a partition, or null. */

@@ -69,7 +69,7 @@ export const keys = {
   /** sharded channel: "work arrived"; a hint. */
   bell: (p: number): string => `${root(p)}bell`,
 
-  /** hash: what the whole installation shares: `partitions`. */
+  /** hash: what the whole installation shares: `format` of the data, `partitions`, and how many there were at first (`partitions_first`). */
   meta: (): string => `${home('sluice')}meta`,
   /** hash: process id → `{threads, seen}`; live members. */
   members: (): string => `${home('sluice')}members`,
@@ -101,7 +101,10 @@ export function labelHash(label: string, value: string): string {
   return shortHash(`label:${label}=${value}`);
 }
 
-/** Partition of an idempotent create: the record and what it makes must share a slot. */
-export function idempotencyPartition(account: string, key: string, partitions: number): number {
-  return createHash('sha256').update(`${account}:${key}`).digest().readUInt32BE() % partitions;
+/**
+ * Partition of an idempotent create: the record and what it makes must share a slot. It goes by the number of partitions
+ * that there were at the first start, so that a record is found again after their number grew.
+ */
+export function idempotencyPartition(account: string, key: string, partitions_first: number): number {
+  return createHash('sha256').update(`${account}:${key}`).digest().readUInt32BE() % partitions_first;
 }

@@ -18,6 +18,8 @@ export const MESSAGES_MAX = 500;
 const DESTINATIONS_MAX = 16;
 const ROUNDS_MAX = 8;
 const PATIENCE_MS = 1_000;
+/** Answers are good for a second (lua/outbox/away.lua); a lane that is slow makes no others late. */
+const ASK_PATIENCE_MS = 500;
 /** A failover must lose less than this: what was applied longer ago is on the replica too. */
 export const AWAY_AFTER_MS = 30_000;
 
@@ -72,7 +74,7 @@ export interface RelayOptions {
   /** A destination that takes longer is left alone; what was sent to it goes on behind our back. */
   patience_ms?: number;
   /** Destinations to leave out. */
-  skip?: Iterable<number>;
+  except?: Iterable<number>;
   /** Called between receiving and acknowledging; where it rejects, the messages stay with the source and come again. */
   confirm?: (destination: number) => Promise<unknown>;
 }
@@ -101,15 +103,15 @@ export interface Swept extends Booked {
  * each by itself; throws only where the source cannot be read.
  */
 export async function relay(client: RedisClient, source: number, options: RelayOptions = {}): Promise<Relayed> {
-  const skipped = new Set(options.skip);
+  const skipped = new Set(options.except);
   const result: Relayed = { moved: 0, waiting: false, reached: [], failed: [] };
   for (let round = 0; round < (options.rounds_max ?? ROUNDS_MAX); round++) {
-    const { slices, more } = await readSlices(client, source, { messages_max: options.messages_max ?? MESSAGES_MAX, skip: skipped });
+    const { slices, more } = await readSlices(client, source, { messages_max: options.messages_max ?? MESSAGES_MAX, except: skipped });
     const moves = slices.map(async (slice) => {
       const moved = await withinPatience(moveSlice(client, source, slice, options.confirm), options.patience_ms ?? PATIENCE_MS);
       if (typeof moved === 'number') {
         result.moved += moved;
-        result.reached.push(slice.destination);
+        if (!result.reached.includes(slice.destination)) result.reached.push(slice.destination);
         if (moved === slice.messages.length) return;
         result.waiting = true;
       } else {
@@ -127,16 +129,16 @@ export async function relay(client: RedisClient, source: number, options: RelayO
 export async function sweep(client: RedisClient, source: number, options: SweepOptions = {}): Promise<Swept> {
   const result: Swept = { confirmed: 0, resent: 0, forgotten: 0, failed: [] };
   for (let round = 0; round < (options.rounds_max ?? ROUNDS_MAX); round++) {
-    const { references, more } = await readOverdue(client, source, options.after_ms ?? AWAY_AFTER_MS);
+    const { asked_ms, references, more } = await readOverdue(client, source, options.after_ms ?? AWAY_AFTER_MS);
     const answers = await Promise.all(
-      [...groupByDestination(references)].map(([destination, group]) =>
-        askLanes(client, destination, group).catch((error: Error) => {
-          result.failed.push({ destination, error });
-          return [];
-        }),
-      ),
+      [...groupByDestination(references)].map(async ([destination, group]) => {
+        const answer = await withinPatience(askLanes(client, destination, group), ASK_PATIENCE_MS);
+        if (!(answer instanceof Error)) return answer;
+        result.failed.push({ destination, error: answer });
+        return [];
+      }),
     );
-    const booked = await book(client, source, answers.flat());
+    const booked = await book(client, source, answers.flat(), asked_ms);
     result.confirmed += booked.confirmed;
     result.resent += booked.resent;
     result.forgotten += booked.forgotten;
@@ -149,13 +151,13 @@ export async function sweep(client: RedisClient, source: number, options: SweepO
 export async function readSlices(
   client: RedisClient,
   source: number,
-  { messages_max = MESSAGES_MAX, skip = [] }: { messages_max?: number; skip?: Iterable<number> } = {},
+  { messages_max = MESSAGES_MAX, except = [] }: { messages_max?: number; except?: Iterable<number> } = {},
 ): Promise<{ slices: Slice[]; more: boolean }> {
   const meta = keys.partition(source);
   const [more, slices] = await outboxSlice.callBuffer(
     client,
     { meta },
-    { messages_max, destinations_max: DESTINATIONS_MAX, skip: [...skip] },
+    { messages_max, destinations_max: DESTINATIONS_MAX, skip: [...except] },
   );
   return { slices: slices.map(([destination, messages]) => ({ destination, messages })), more: more === 1 };
 }
@@ -176,9 +178,9 @@ export async function readOverdue(
   client: RedisClient,
   source: number,
   after_ms: number,
-): Promise<{ references: Overdue[]; more: boolean }> {
-  const [more, found] = await outboxOverdue.call(client, { meta: keys.partition(source) }, { after_ms, limit: MESSAGES_MAX });
-  return { references: found.map(([destination, field, sequence]) => ({ destination, field, sequence })), more: more === 1 };
+): Promise<{ asked_ms: number; references: Overdue[]; more: boolean }> {
+  const [asked_ms, more, found] = await outboxOverdue.call(client, { meta: keys.partition(source) }, { after_ms, limit: MESSAGES_MAX });
+  return { asked_ms, references: found.map(([destination, field, sequence]) => ({ destination, field, sequence })), more: more === 1 };
 }
 
 /** Which of these references, all with lanes of one partition, their lanes hold. */
@@ -187,11 +189,11 @@ export async function askLanes(client: RedisClient, destination: number, referen
   return references.map(({ field, sequence }, i) => ({ field, sequence, known: known[i] === 1 }));
 }
 
-/** Compares answers with what is wanted; see lua/outbox/away.lua. */
-export async function book(client: RedisClient, source: number, answers: readonly Answer[]): Promise<Booked> {
+/** Compares answers with what is wanted, unless they are too old; see lua/outbox/away.lua. */
+export async function book(client: RedisClient, source: number, answers: readonly Answer[], asked_ms: number): Promise<Booked> {
   if (answers.length === 0) return { confirmed: 0, resent: 0, forgotten: 0 };
   const flat = answers.flatMap(({ field, sequence, known }) => [field, sequence, known ? 1 : 0]);
-  const [confirmed, resent, forgotten] = await outboxAway.call(client, { meta: keys.partition(source) }, { answers: flat });
+  const [confirmed, resent, forgotten] = await outboxAway.call(client, { meta: keys.partition(source) }, { asked_ms, answers: flat });
   return { confirmed, resent, forgotten };
 }
 

@@ -1067,6 +1067,21 @@ return 1`,
   map: [[1,"lua/idem/finish.lua",1],[2,"lua/idem/finish.lua",3],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/idem/finish.lua",11]],
 });
 
+/** Raises the number of partitions: never lowers it, whoever else raises it meanwhile. See lua/installation/grow.lua. */
+export const installationGrow = script<{ shared: string }, { wanted: number }, [number, number]>({
+  name: 'installation/grow',
+  keys: ["shared"],
+  args: [["wanted","int"]],
+  rest: null,
+  lua: `#!lua
+local shared = KEYS[1]
+local wanted = tonumber(ARGV[1])
+local before = tonumber(redis.call('HGET', shared, 'partitions'))
+if wanted > before then redis.call('HSET', shared, 'partitions', string.format('%.0f', wanted)) end
+return { before, math.max(before, wanted) }`,
+  map: [[1,"lua/installation/grow.lua",1],[2,"lua/installation/grow.lua",3],[4,"lua/installation/grow.lua",7]],
+});
+
 /** Says that a process is alive and answers with all that are, by this shard's clock. See lua/member/beat.lua. */
 export const memberBeat = script<{ members: string }, { id: string; threads: number; silence_ms: number; now_ms?: number | '' | undefined }, string[]>({
   name: 'member/beat',
@@ -1255,14 +1270,15 @@ return known`,
 });
 
 /** Books what lanes said about references: what is as it is wanted is confirmed, what is not is sent again. See lua/outbox/away.lua. */
-export const outboxAway = script<{ meta: string }, { now_ms?: number | '' | undefined; answers: readonly RestValue[] }, [number, number, number]>({
+export const outboxAway = script<{ meta: string }, { asked_ms: number; now_ms?: number | '' | undefined; answers: readonly RestValue[] }, [number, number, number]>({
   name: 'outbox/away',
   keys: ["meta"],
-  args: [["now_ms","now"]],
+  args: [["asked_ms","int"],["now_ms","now"]],
   rest: "answers",
   lua: `#!lua flags=allow-oom
 local meta = KEYS[1]
 local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local asked_ms = tonumber(table.remove(ARGV))
 local answers = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
@@ -1350,7 +1366,8 @@ local function lane_write()
     if change.place then call('ZADD', change.key, change.place, change.ref) else call('ZREM', change.key, change.ref) end
   end
 end
-local AGAIN_MS_MAX = 3600000
+local AGAIN_MS_MAX, ANSWER_MS_MAX = 3600000, 1000
+if now_ms < asked_ms or now_ms - asked_ms >= ANSWER_MS_MAX then return { 0, 0, 0 } end
 local confirmed, gone, again = {}, {}, 0
 for i = 1, #answers, 3 do
   local field, known = answers[i], answers[i + 2] == '1'
@@ -1376,11 +1393,11 @@ for i = 1, #gone, 1000 do
 end
 outbox_write()
 return { #confirmed / 2, again, #gone }`,
-  map: [[1,"lua/outbox/away.lua",1],[2,"lua/outbox/away.lua",8],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/outbox.lua",15],[15,"lua/lib/outbox.lua",20],[16,"lua/lib/outbox.lua",22],[17,"lua/lib/outbox.lua",24],[18,"lua/lib/outbox.lua",26],[19,"lua/lib/outbox.lua",28],[23,"lua/lib/outbox.lua",33],[33,"lua/lib/outbox.lua",45],[34,"lua/lib/outbox.lua",47],[44,"lua/lib/outbox.lua",59],[45,"lua/lib/outbox.lua",62],[46,"lua/lib/outbox.lua",64],[51,"lua/lib/outbox.lua",70],[63,"lua/lib/receive/lane.lua",4],[64,"lua/lib/receive/lane.lua",6],[65,"lua/lib/receive/lane.lua",9],[66,"lua/lib/receive/lane.lua",12],[71,"lua/lib/receive/lane.lua",19],[81,"lua/lib/receive/lane.lua",30],[86,"lua/lib/receive/lane.lua",36],[91,"lua/outbox/away.lua",16],[109,"lua/outbox/away.lua",35]],
+  map: [[1,"lua/outbox/away.lua",1],[2,"lua/outbox/away.lua",9],[3,"lua/outbox/away.lua",11],[4,"lua/outbox/away.lua",10],[5,"lua/outbox/away.lua",12],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/outbox.lua",15],[16,"lua/lib/outbox.lua",20],[17,"lua/lib/outbox.lua",22],[18,"lua/lib/outbox.lua",24],[19,"lua/lib/outbox.lua",26],[20,"lua/lib/outbox.lua",28],[24,"lua/lib/outbox.lua",33],[34,"lua/lib/outbox.lua",45],[35,"lua/lib/outbox.lua",47],[45,"lua/lib/outbox.lua",59],[46,"lua/lib/outbox.lua",62],[47,"lua/lib/outbox.lua",64],[52,"lua/lib/outbox.lua",70],[64,"lua/lib/receive/lane.lua",4],[65,"lua/lib/receive/lane.lua",6],[66,"lua/lib/receive/lane.lua",9],[67,"lua/lib/receive/lane.lua",12],[72,"lua/lib/receive/lane.lua",19],[82,"lua/lib/receive/lane.lua",30],[87,"lua/lib/receive/lane.lua",36],[92,"lua/outbox/away.lua",18],[94,"lua/outbox/away.lua",21],[111,"lua/outbox/away.lua",39]],
 });
 
 /** Names references about which their lane should be asked: nobody has for `after_ms`, and no message about them waits. See lua/outbox/overdue.lua. */
-export const outboxOverdue = script<{ meta: string }, { after_ms: number; limit: number; now_ms?: number | '' | undefined }, [number, [number, string, string][]]>({
+export const outboxOverdue = script<{ meta: string }, { after_ms: number; limit: number; now_ms?: number | '' | undefined }, [number, number, [number, string, string][]]>({
   name: 'outbox/overdue',
   keys: ["meta"],
   args: [["after_ms","int"],["limit","int"],["now_ms","now"]],
@@ -1451,7 +1468,7 @@ end
 local LIMIT_MAX = 500
 local count = math.min(limit, LIMIT_MAX)
 local fields = call('ZRANGEBYSCORE', root .. 'away:since', '-inf', now_ms - after_ms, 'LIMIT', 0, count)
-if #fields == 0 then return { 0, {} } end
+if #fields == 0 then return { now_ms, 0, {} } end
 local entries = call('HMGET', root .. 'away', unpack(fields, 1, #fields))
 local named, since = {}, {}
 for i, field in ipairs(fields) do
@@ -1463,7 +1480,7 @@ for i, field in ipairs(fields) do
 end
 touch({ root .. 'away:since' })
 call('ZADD', root .. 'away:since', unpack(since, 1, #since))
-return { #fields == count and 1 or 0, named }`,
+return { now_ms, #fields == count and 1 or 0, named }`,
   map: [[1,"lua/outbox/overdue.lua",1],[2,"lua/outbox/overdue.lua",6],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/outbox.lua",15],[16,"lua/lib/outbox.lua",20],[17,"lua/lib/outbox.lua",22],[18,"lua/lib/outbox.lua",24],[19,"lua/lib/outbox.lua",26],[20,"lua/lib/outbox.lua",28],[24,"lua/lib/outbox.lua",33],[34,"lua/lib/outbox.lua",45],[35,"lua/lib/outbox.lua",47],[45,"lua/lib/outbox.lua",59],[46,"lua/lib/outbox.lua",62],[47,"lua/lib/outbox.lua",64],[52,"lua/lib/outbox.lua",70],[64,"lua/outbox/overdue.lua",14],[68,"lua/outbox/overdue.lua",19],[77,"lua/outbox/overdue.lua",29]],
 });
 
@@ -2703,7 +2720,7 @@ end
 local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
 local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
 local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX = 200, 50, 200, 500
-local EARLY_LOOK, EARLY_MAX, EARLY_SEGMENTS, EARLY_PAUSE_MS = 100, 20, 16, 250
+local EARLY_LOOK, EARLY_MAX, EARLY_SEGMENTS, EARLY_PAUSE_MS = 100, 20, 20, 250
 local more = 0
 local written = { meta, root .. 'holders', root .. 'claims', root .. 'delayed', root .. 'deadlines' }
 local function first_of(key) return tonumber(call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]) end
@@ -3784,4 +3801,4 @@ return 'queued'`,
 });
 
 /** Every script, by its name. */
-export const scripts = { batchAdd, batchCancel, batchCreate, batchRead, batchRelease, idemBegin, idemFinish, memberBeat, outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice, partitionClaim, partitionLook, partitionSettle, partitionTick, quotaTake, secretEnsure, secretRotate, taskCancel, taskCreate, taskRetry };
+export const scripts = { batchAdd, batchCancel, batchCreate, batchRead, batchRelease, idemBegin, idemFinish, installationGrow, memberBeat, outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice, partitionClaim, partitionLook, partitionSettle, partitionTick, quotaTake, secretEnsure, secretRotate, taskCancel, taskCreate, taskRetry };

@@ -38,7 +38,9 @@ test('half of the partitions move to other masters', async (t) => {
   await traffic.more(300);
   await traffic.stop();
   const { repeats, tasks } = await traffic.audit(ENDED_MS_MAX);
-  t.diagnostic(`${tasks} tasks, ${repeats} calls twice; refused: ${told(traffic.refusals)}; longest gap ${Math.round(traffic.gap_ms())} ms`);
+  t.diagnostic(
+    `${tasks} tasks, ${repeats} calls twice; refused: ${told(traffic.refusals)}; longest gap ${Math.round(traffic.gap_ms())} ms`,
+  );
   assert.deepEqual(
     traffic.refusals.filter(({ status }) => status !== 503),
     [],

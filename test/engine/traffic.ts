@@ -17,7 +17,6 @@ export interface Refusal {
 export interface Traffic {
   /** Tasks that were accepted so far. */
   readonly accepted: number;
-  /** Batches that were accepted without a key, so by one try: new work went elsewhere. */
   readonly refusals: readonly Refusal[];
   /** Answers whose work is on one machine only. */
   readonly degraded: number;
@@ -35,6 +34,8 @@ const TASKS_EACH = 10;
 /** Callers wait while this much is accepted and not called. */
 const BACKLOG_MAX = 400;
 const MORE_MS_MAX = 30_000;
+/** Callers from this one on read what the ones before it make. */
+const READERS_FROM = 4;
 const RETRY = { max_retries: 10, backoff: 'fixed', delay: 0.2 };
 
 export function startTraffic(clients: readonly Client[], receiver: Receiver): Traffic {
@@ -45,7 +46,7 @@ export function startTraffic(clients: readonly Client[], receiver: Receiver): Tr
   const batches = new Map<string, number>();
   const singles: string[] = [];
   const refusals: Refusal[] = [];
-  const accepted_at: number[] = [performance.now()];
+  const accepted_at: number[] = [];
   let accepted = 0;
   let degraded = 0;
   let requests = 0;
@@ -65,7 +66,7 @@ export function startTraffic(clients: readonly Client[], receiver: Receiver): Tr
   };
   /** Until it is accepted; at the end the last refusal stands. */
   const insist = async (client: Client, url: string, body: object): Promise<{ id: string } | null> => {
-    const key = `key-${requests++}`;
+    const key = `${path}-${requests++}`;
     for (;;) {
       const made = await ask(client, 'POST', url, body, key);
       if (made !== null || stopped) return made;
@@ -102,12 +103,10 @@ export function startTraffic(clients: readonly Client[], receiver: Receiver): Tr
     },
     async (client) => {
       const all = [...batches.keys()];
-      const id = all[Math.floor(Math.random() * all.length)];
-      if (id !== undefined) await ask(client, 'GET', `/v1/batches/${id}`);
+      await ask(client, 'GET', `/v1/batches/${all[Math.floor(Math.random() * all.length)]}`);
     },
     async (client) => {
-      const id = singles[Math.floor(Math.random() * singles.length)];
-      if (id !== undefined) await ask(client, 'GET', `/v1/tasks/${id}`);
+      await ask(client, 'GET', `/v1/tasks/${singles[Math.floor(Math.random() * singles.length)]}`);
     },
     async (client) => {
       const held = await insist(client, '/v1/batches', { tasks: [task(0)], options: { hold: true } });
@@ -122,6 +121,8 @@ export function startTraffic(clients: readonly Client[], receiver: Receiver): Tr
     },
   ];
   const loop = async (client: Client, act: (client: Client) => Promise<void>): Promise<void> => {
+    // Readers need something to read.
+    if (acts.indexOf(act) >= READERS_FROM) await until(() => batches.size > 0 && singles.length > 0, MORE_MS_MAX, 'something to read');
     while (!stopped) {
       await act(client);
       await until(() => stopped || accepted - receiver.to(path).length < BACKLOG_MAX, MORE_MS_MAX, 'the backlog to shrink');
@@ -143,7 +144,7 @@ export function startTraffic(clients: readonly Client[], receiver: Receiver): Tr
       return degraded;
     },
     refusals,
-    gap_ms: () => Math.max(...accepted_at.slice(1).map((at_ms, i) => at_ms - (accepted_at[i] ?? at_ms))),
+    gap_ms: () => Math.max(0, ...accepted_at.slice(1).map((at_ms, i) => at_ms - (accepted_at[i] ?? at_ms))),
     async more(count, ms_max = MORE_MS_MAX) {
       const goal = accepted + count;
       await Promise.race([until(() => accepted >= goal, ms_max, `${count} more tasks to be accepted`), loops]);
@@ -165,7 +166,9 @@ export function startTraffic(clients: readonly Client[], receiver: Receiver): Tr
       };
       await until(ended, ms_max, 'all batches to end').catch(async (error: unknown) => {
         const [id = ''] = left;
-        throw new Error(`${String(error)}; ${left.size} left, the first ${JSON.stringify((await client.ask('GET', `/v1/batches/${id}`)).json)}`);
+        throw new Error(
+          `${String(error)}; ${left.size} left, the first ${JSON.stringify((await client.ask('GET', `/v1/batches/${id}`)).json)}`,
+        );
       });
       const called = new Set(receiver.to(path).map(({ id }) => id));
       const expected: string[] = [];

@@ -24,6 +24,7 @@ export interface State {
 }
 
 const AGAIN_MS_MAX = 3_600_000;
+const ANSWER_MS_MAX = 1_000;
 
 export class OutboxModel {
   now_ms = 0;
@@ -112,9 +113,10 @@ export class OutboxModel {
     });
   }
 
-  book(source: number, answers: readonly Answer[]): Booked {
+  book(source: number, answers: readonly Answer[], asked_ms: number): Booked {
     const state = this.state(source);
     const booked = { confirmed: 0, resent: 0, forgotten: 0 };
+    if (this.now_ms - asked_ms >= ANSWER_MS_MAX) return booked;
     for (const { field, sequence, known } of answers) {
       const entry = state.away.get(field);
       if (entry === undefined || String(entry.seq) !== sequence) continue;

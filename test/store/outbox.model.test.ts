@@ -25,9 +25,7 @@ import {
   type Slice,
   sweep,
 } from '../../src/store/outbox.ts';
-import { startCluster } from '../helpers/cluster.ts';
 import { append, laneOf, readHeld, type Send } from '../helpers/outbox.ts';
-import { until } from '../helpers/redis.ts';
 import { startRig, T0 } from '../helpers/rig.ts';
 import { OutboxModel, type State } from './outbox-model.ts';
 
@@ -65,10 +63,8 @@ type Of<K extends Step['kind']> = Extract<Step, { kind: K }>;
 /** Courses of events that chance alone would seldom bring about, each against a rule of the protocol; other steps may come in between. */
 const course = fc.tuple(partition, partition, fc.integer({ min: 1, max: 3 })).chain(([source, to, back]) => {
   const change = (verb: 'hand' | 'release' | 'again'): Step => ({ kind: 'append', partition: source, items: [{ verb, to, pick: 0 }] });
-  const [relaying, sweeping]: Step[] = [
-    { kind: 'relay', partition: source },
-    { kind: 'sweep', partition: source },
-  ];
+  const relaying: Step = { kind: 'relay', partition: source };
+  const sweeping: Step = { kind: 'sweep', partition: source };
   const asking: Step[] = [
     { kind: 'overdue', partition: source },
     { kind: 'ask', pick: 0 },
@@ -112,6 +108,7 @@ interface Carried {
 /** References in the hands of some sweeper. */
 interface Asking {
   source: number;
+  asked_ms: number;
   references: Overdue[];
   answers: Answer[] | null;
 }
@@ -263,13 +260,13 @@ class Run {
   }
 
   async #overdue({ partition: source }: Of<'overdue'>): Promise<void> {
-    const { references } = await readOverdue(redis, source, AWAY_AFTER_MS);
+    const { asked_ms, references } = await readOverdue(redis, source, AWAY_AFTER_MS);
     const byField = (a: Overdue, b: Overdue): number => (a.field < b.field ? -1 : 1);
     assert.deepEqual([...references].sort(byField), this.model.overdue(source, AWAY_AFTER_MS).sort(byField));
     await this.#wrote(source);
     for (let p = 0; p < PARTITIONS; p++) {
       const group = references.filter(({ destination }) => destination === p);
-      if (group.length > 0) this.#asking.push({ source, references: group, answers: null });
+      if (group.length > 0) this.#asking.push({ source, asked_ms, references: group, answers: null });
     }
     this.#asking.splice(0, this.#asking.length - HANDS_MAX);
   }
@@ -286,8 +283,9 @@ class Run {
     const ready = this.#asking.filter(({ answers }) => answers !== null);
     const asking = ready.at(-1 - (n % Math.max(1, ready.length)));
     if (asking?.answers == null) return;
-    assert.deepEqual(await book(redis, asking.source, asking.answers), this.model.book(asking.source, asking.answers));
-    await this.#wrote(asking.source);
+    const { source, answers, asked_ms } = asking;
+    assert.deepEqual(await book(redis, source, answers, asked_ms), this.model.book(source, answers, asked_ms));
+    await this.#wrote(source);
   }
 
   async #sweep(source: number): Promise<void> {
@@ -297,7 +295,7 @@ class Run {
     const references = this.model.overdue(source, AWAY_AFTER_MS);
     const groups = [...new Set(references.map(({ destination }) => destination))];
     const answers = groups.flatMap((p) => this.model.ask(references.filter(({ destination }) => destination === p)));
-    assert.deepEqual(await sweep(redis, source), { ...this.model.book(source, answers), failed: [] });
+    assert.deepEqual(await sweep(redis, source), { ...this.model.book(source, answers, this.model.now_ms), failed: [] });
     await this.#wrote(source);
   }
 
