@@ -26,6 +26,8 @@ export class BodyBudget {
 
 /** Room made before anything has come: what a client merely announces is not believed. */
 const FIRST_BYTES_MAX = 64 * 1024;
+/** Who has sent so much is believed the rest: to copy what came each time it doubles would hold up everybody for 40 ms in 15 MiB. */
+const BELIEVED_BYTES = 1_048_576;
 const EMPTY = Buffer.alloc(0);
 
 export class BodyReader {
@@ -99,12 +101,13 @@ export class BodyReader {
     this.#settle({ ok: false, reason });
   }
 
-  /** Doubles, up to what was announced, so that the bytes copied again are never more than those that came. */
+  /** Doubles, up to what was announced and soon to that, so that the bytes copied again are never more than those that came. */
   #reserve(length: number, last: boolean): boolean {
     const now = this.#buffer.length;
     if (length <= now) return true;
     const announced = this.#announced ?? this.#bytes_max;
-    const wanted = last ? length : Math.max(length, Math.min(announced, Math.max(now * 2, FIRST_BYTES_MAX)));
+    const believed = this.#announced !== null && now >= BELIEVED_BYTES ? announced : now * 2;
+    const wanted = last ? length : Math.max(length, Math.min(announced, Math.max(believed, FIRST_BYTES_MAX)));
     if (!this.#budget.take(wanted - now)) return false;
     this.#taken = wanted;
     const grown = Buffer.allocUnsafe(wanted);

@@ -9,6 +9,7 @@
 // was applied is known by its mark, what is acknowledged is removed by its whole text. What a failover of the destination
 // loses after it was acknowledged is found by the sweep, which asks lanes about references that have been away for long.
 // docs/decisions/0010-outbox.md says what exactly is guaranteed.
+import { monotonicMs } from '../base/clock.ts';
 import { keys } from './keys.ts';
 import type { RedisClient } from './script.ts';
 import { outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice } from './scripts.gen.ts';
@@ -18,6 +19,11 @@ export const MESSAGES_MAX = 500;
 const DESTINATIONS_MAX = 16;
 const ROUNDS_MAX = 8;
 const PATIENCE_MS = 1_000;
+/**
+ * A slice that was read longer ago is not delivered: with AWAY_AFTER_MS it makes sure that, when a release is forgotten,
+ * nobody can still bring what it released to a destination that has lost its mark.
+ */
+export const SLICE_MS_MAX = 10_000;
 /** Answers are good for a second (lua/outbox/away.lua); a lane that is slow makes no others late. */
 const ASK_PATIENCE_MS = 500;
 /** A failover must lose less than this: what was applied longer ago is on the replica too. */
@@ -27,6 +33,8 @@ export const AWAY_AFTER_MS = 30_000;
 export interface Slice {
   destination: number;
   messages: Buffer[];
+  /** When it was asked for, by this process's clock that never goes back. */
+  read_ms: number;
 }
 
 export interface Received {
@@ -154,16 +162,18 @@ export async function readSlices(
   { messages_max = MESSAGES_MAX, except = [] }: { messages_max?: number; except?: Iterable<number> } = {},
 ): Promise<{ slices: Slice[]; more: boolean }> {
   const meta = keys.partition(source);
+  const read_ms = monotonicMs();
   const [more, slices] = await outboxSlice.callBuffer(
     client,
     { meta },
     { messages_max, destinations_max: DESTINATIONS_MAX, skip: [...except] },
   );
-  return { slices: slices.map(([destination, messages]) => ({ destination, messages })), more: more === 1 };
+  return { slices: slices.map(([destination, messages]) => ({ destination, messages, read_ms })), more: more === 1 };
 }
 
-/** Applies messages at their destination; those that it has applied before are left out. */
-export async function receive(client: RedisClient, source: number, { destination, messages }: Slice): Promise<Received> {
+/** Applies messages at their destination; those that it has applied before are left out. Throws where they were read too long ago. */
+export async function receive(client: RedisClient, source: number, { destination, messages, read_ms }: Slice): Promise<Received> {
+  if (monotonicMs() - read_ms > SLICE_MS_MAX) throw new Error(`the messages were read more than ${SLICE_MS_MAX} ms ago`);
   const [mark, done, applied] = await outboxReceive.call(client, { meta: keys.partition(destination) }, { source, messages });
   return { mark, done, applied };
 }

@@ -22,6 +22,7 @@ import {
   readSlices,
   receive,
   relay,
+  SLICE_MS_MAX,
   type Slice,
   sweep,
 } from '../../src/store/outbox.ts';
@@ -101,6 +102,7 @@ const steps = fc.array(fc.oneof({ weight: 40, arbitrary: step.map((one) => [one]
 /** A slice in the hands of some relayer, and what the destination answered. */
 interface Carried {
   source: number;
+  read_ms: number;
   slice: Slice;
   received: Received | null;
 }
@@ -225,14 +227,14 @@ class Run {
 
   async #slice({ partition: source, max }: Of<'slice'>): Promise<void> {
     const { slices } = await readSlices(redis, source, { messages_max: max });
-    for (const slice of slices) this.#carried.push({ source, slice, received: null });
+    for (const slice of slices) this.#carried.push({ source, slice, read_ms: rig.now_ms, received: null });
     this.#carried.splice(0, this.#carried.length - HANDS_MAX);
   }
 
   /** Also of a slice that was received or acknowledged before, by this relayer or another. */
   async #receive({ pick: n, lost: reply_lost }: Of<'receive'>): Promise<void> {
     const carried = this.#carried[n % Math.max(1, this.#carried.length)];
-    if (carried === undefined) return;
+    if (carried === undefined || rig.now_ms - carried.read_ms > SLICE_MS_MAX) return;
     const { source, slice } = carried;
     const received = await receive(redis, source, slice);
     assert.deepEqual(received, this.model.receive(source, textOf(slice)));

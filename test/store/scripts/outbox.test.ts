@@ -12,6 +12,7 @@ import {
   readSlices,
   receive,
   relay,
+  SLICE_MS_MAX,
   type Slice,
   sweep,
 } from '../../../src/store/outbox.ts';
@@ -188,10 +189,18 @@ describe('receive', () => {
 
   test('a slice that is not ascending changes nothing', async () => {
     await append(redis, HERE, hands(3));
-    const { destination, messages } = await onlySlice();
+    const slice = await onlySlice();
+    slice.messages.reverse();
     const before = await rig.dump(THERE);
-    await assert.rejects(receive(redis, HERE, { destination, messages: messages.reverse() }), /not ascending/);
+    await assert.rejects(receive(redis, HERE, slice), /not ascending/);
     assert.deepEqual(await rig.dump(THERE), before);
+  });
+
+  test('what was read long ago is not delivered', async () => {
+    await append(redis, HERE, hands(1));
+    const slice = await onlySlice();
+    await assert.rejects(receive(redis, HERE, { ...slice, read_ms: slice.read_ms - SLICE_MS_MAX - 1000 }), /read more than/);
+    assert.deepEqual(await lane(), []);
   });
 
   test('a kind from a newer version stops what comes behind it, and nothing is lost', async () => {
