@@ -29,75 +29,12 @@ import {
 import { append, laneOf, readHeld, type Send } from '../helpers/outbox.ts';
 import { startRig, T0 } from '../helpers/rig.ts';
 import { OutboxModel, type State } from './outbox-model.ts';
+import { type Of, PARTITIONS, type Step, steps } from './outbox-steps.ts';
 
 const RUNS = Number(process.env['OUTBOX_RUNS'] ?? 300);
-const STEPS_MIN = 40;
-const PARTITIONS = 2;
 /** What a failover may forget; the sweep relies on AWAY_AFTER_MS being more. */
 const FORGOTTEN_MS_MAX = 5_000;
 const HANDS_MAX = 6;
-
-const pick = fc.nat({ max: 1_000_000 });
-const partition = fc.nat({ max: PARTITIONS - 1 });
-const lost = fc.boolean();
-const item = fc.record({ verb: fc.constantFrom('hand', 'hand', 'release', 'again', 'bare'), to: partition, pick });
-const step = fc.oneof(
-  {
-    weight: 6,
-    arbitrary: fc.record({ kind: fc.constant('append' as const), partition, items: fc.array(item, { minLength: 1, maxLength: 4 }) }),
-  },
-  { weight: 5, arbitrary: fc.record({ kind: fc.constant('slice' as const), partition, max: fc.constantFrom(1, 2, 3, 500) }) },
-  { weight: 7, arbitrary: fc.record({ kind: fc.constant('receive' as const), pick, lost }) },
-  { weight: 6, arbitrary: fc.record({ kind: fc.constant('ack' as const), pick }) },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constant('crash' as const), pick }) },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constant('relay' as const), partition }) },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constant('overdue' as const), partition }) },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constant('ask' as const), pick }) },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constant('book' as const), pick }) },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant('sweep' as const), partition }) },
-  { weight: 3, arbitrary: fc.record({ kind: fc.constant('failover' as const), partition, back: fc.integer({ min: 1, max: 6 }) }) },
-  { weight: 4, arbitrary: fc.record({ kind: fc.constant('pass' as const), ms: fc.constantFrom(1, 700, 4_000, AWAY_AFTER_MS) }) },
-);
-type Step = typeof step extends fc.Arbitrary<infer T> ? T : never;
-type Of<K extends Step['kind']> = Extract<Step, { kind: K }>;
-
-/** Courses of events that chance alone would seldom bring about, each against a rule of the protocol; other steps may come in between. */
-const course = fc.tuple(partition, partition, fc.integer({ min: 1, max: 3 })).chain(([source, to, back]) => {
-  const change = (verb: 'hand' | 'release' | 'again'): Step => ({ kind: 'append', partition: source, items: [{ verb, to, pick: 0 }] });
-  const relaying: Step = { kind: 'relay', partition: source };
-  const sweeping: Step = { kind: 'sweep', partition: source };
-  const asking: Step[] = [
-    { kind: 'overdue', partition: source },
-    { kind: 'ask', pick: 0 },
-  ];
-  const wait: Step = { kind: 'pass', ms: AWAY_AFTER_MS };
-  const forget: Step = { kind: 'failover', partition: to, back };
-  const courses: Step[][] = [
-    // A release that waited long is asked about right after it arrived.
-    [change('hand'), relaying, change('release'), wait, relaying, sweeping, forget],
-    // An answer is booked after two more changes, of which the destination forgets one.
-    [
-      change('hand'),
-      change('release'),
-      relaying,
-      wait,
-      ...asking,
-      change('again'),
-      relaying,
-      change('release'),
-      relaying,
-      { kind: 'book', pick: 0 },
-      forget,
-    ],
-    // Acknowledged and lost.
-    [change('hand'), relaying, forget, relaying, wait, sweeping],
-  ];
-  return fc.constantFrom(...courses);
-});
-const steps = fc.array(fc.oneof({ weight: 40, arbitrary: step.map((one) => [one]) }, { weight: 2, arbitrary: course }), {
-  minLength: STEPS_MIN,
-  maxLength: STEPS_MIN,
-});
 
 /** A slice in the hands of some relayer, and what the destination answered. */
 interface Carried {
