@@ -8,12 +8,14 @@ import { after, before, describe, test } from 'node:test';
 import type { Redis } from 'ioredis';
 import { isUnavailable } from '../../src/store/errors.ts';
 import { keys } from '../../src/store/keys.ts';
+import { relay } from '../../src/store/outbox.ts';
 import type { Claimed } from '../../src/store/partition.ts';
 import { encodeRecord, encodeSegments, segmentFields } from '../../src/store/records.ts';
 import { execPipeline, preload, type RestValue, type Script } from '../../src/store/script.ts';
 import { scripts } from '../../src/store/scripts.gen.ts';
 import { checkPartition } from '../helpers/check-partition.ts';
 import { startCluster, type TestNode } from '../helpers/cluster.ts';
+import { append, laneOf, readHeld } from '../helpers/outbox.ts';
 import { until } from '../helpers/redis.ts';
 import { ACCOUNT, ClockedRedis, Rig, SETTINGS, T0, tasksOf } from '../helpers/rig.ts';
 
@@ -26,6 +28,9 @@ interface Scene {
   running: string;
   held: string;
   flown: Claimed[];
+  built_ms: number;
+  /** Wait in the outbox for the partition itself; those before them were handed over. */
+  messages: string[];
   fresh: string;
   tray: string;
 }
@@ -75,9 +80,22 @@ async function build(rig: Rig): Promise<Scene> {
   await stage(rig, keys.staged(0, running, 'op', 0), 300);
   const fresh = rig.newCore();
   await stage(rig, keys.staged(0, fresh, 'new', 0), 40);
+  await append(
+    rig.redis,
+    0,
+    [0, 1, 2].map((n) => ['hand', laneOf(0), `ref${n}`] as const),
+  );
+  await relay(rig.redis, 0);
+  await append(rig.redis, 0, [
+    ['release', laneOf(0), 'ref0'],
+    ['hand', laneOf(0, 'other'), 'ref1'],
+    ['hand', laneOf(1), 'ref2'],
+    ['hand', laneOf(0, 'other'), 'ref9'],
+  ]);
+  const messages = (await readHeld(rig.redis, 0)).outbox['0'] ?? [];
   rig.checks = true;
   await rig.check();
-  return { running, held, tray, fresh, flown: flown.filter(({ flight }) => flight.core === running) };
+  return { messages, built_ms: rig.now_ms, running, held, tray, fresh, flown: flown.filter(({ flight }) => flight.core === running) };
 }
 
 async function stage(rig: Rig, key: string, tasks: number): Promise<void> {
@@ -103,6 +121,10 @@ const ADD = { account: ACCOUNT, expires_from_ms: 0, expiration_ms: DAY_MS, ...ID
 const KEEP = { keep_ms: SETTINGS.keep_ms, tray_keep_ms: SETTINGS.tray_keep_ms };
 const CLAIM = { grace_ms: 5000, room: 1000, limits: [0, 0] };
 const TICK = { ...KEEP, silence_ms: SETTINGS.silence_ms, gap_ms: SETTINGS.gap_ms, recoveries_max: 3, pressure: 0 };
+
+function fieldOf(message: string): string {
+  return message.split(' ').slice(3).join(' ');
+}
 
 function stagedName(core: string, operation: string): string {
   return keys.staged(0, core, operation, 0).slice(META.length - 1);
@@ -135,6 +157,17 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
   'batch/release': [({ held: core }) => ({ core, account: ACCOUNT, keep_ms: 1 })],
   'idem/begin': [() => ({ idem_key: `${ACCOUNT}:key`, idem_print: 'print' })],
   'idem/finish': [() => ({ idem_key: `${ACCOUNT}:key`, idem_print: 'print', answer: Buffer.from('{}') })],
+  'outbox/ack': [({ messages }) => ({ destination: 0, mark: 1, messages: messages.slice(0, 2) })],
+  'outbox/ask': [() => ({ fields: [`${laneOf(0)} ref0`, `${laneOf(0, 'other')} ref9`] })],
+  'outbox/away': [
+    ({ messages, built_ms }) => ({
+      asked_ms: built_ms,
+      answers: messages.flatMap((message) => [fieldOf(message), message.split(' ')[0] ?? '', fieldOf(message).endsWith('1') ? 1 : 0]),
+    }),
+  ],
+  'outbox/overdue': [() => ({ after_ms: 30_000, limit: 500, late_ms: 60_000 })],
+  'outbox/receive': [({ messages }) => ({ source: 0, messages }), ({ messages }) => ({ source: 5, messages: messages.slice(1) })],
+  'outbox/slice': [() => ({ messages_max: 500, destinations_max: 16, skip: [] })],
   'partition/claim': [
     () => ({ ...CLAIM, holder: 'h1', call_no: 5000, budget: 128 }),
     () => ({ ...CLAIM, holder: 'h2', call_no: 5006, budget: 500, limits: [1, 'o2', 1, 'o1', 0] }),
