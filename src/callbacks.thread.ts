@@ -51,9 +51,9 @@ export default async function run({ data, port }: JobInput<CallbackThreadData>):
   const metrics = createMetrics();
   const stopWatching = watchLoop(metrics, `callbacks/${data.index}`);
   const outbound = new Outbound(data.outbound);
-  const shard = new CallbackShard({
+  const shard: CallbackShard = new CallbackShard({
     client: store.client,
-    hints: store.subscriber(),
+    hints: store.subscriber({ onGap: (channel) => shard.heardAgain(channel) }),
     outbound,
     settings: {
       holder: data.holder,

@@ -17,7 +17,7 @@ export interface MembershipOptions {
 }
 
 /** A process alone has nobody to take over from it; one of several is missed within a second. */
-const BEAT_ALONE_MS = 500;
+const BEAT_ALONE_MS = 1_000;
 const BEAT_MS = 250;
 /** A process not heard of for this long gives its partitions to others; what it has in flight is judged elsewhere. */
 const SILENCE_MS = 750;

@@ -147,6 +147,13 @@ export class Pump {
     this.wake();
   }
 
+  /** Bells may have been lost: looks for itself. */
+  look(): void {
+    this.#ready = true;
+    this.#next_tick_ms = 0;
+    this.wake();
+  }
+
   /** Places have become free: goes on where work was left for want of them. */
   hungry(): boolean {
     return this.#claiming && !this.#running && monotonicMs() >= this.#pause_until_ms && this.#hasWork();
@@ -305,8 +312,10 @@ export class Pump {
 
   #ticked(reply: TickReply): void {
     this.#clock(reply.now_ms);
-    const wait_ms = reply.next_ms === 0 ? this.#settings.sweep_ms : reply.next_ms - reply.now_ms;
-    this.#next_tick_ms = reply.more ? 0 : monotonicMs() + Math.min(Math.max(wait_ms, 0), this.#settings.sweep_ms);
+    // Where nothing moves, a look every other sweep is enough: a bell that was lost is told by the subscriber.
+    const sweep_ms = this.#in_flight === 0 && !reply.ready ? this.#settings.sweep_ms * 2 : this.#settings.sweep_ms;
+    const wait_ms = reply.next_ms === 0 ? sweep_ms : reply.next_ms - reply.now_ms;
+    this.#next_tick_ms = reply.more ? 0 : monotonicMs() + Math.min(Math.max(wait_ms, 0), sweep_ms);
     if (reply.ready) this.#ready = true;
     this.#host.ticked(reply);
   }

@@ -127,6 +127,11 @@ export class CallbackShard implements Service, PumpHost {
     for (const pump of this.#pumps.values()) pump.close();
   }
 
+  /** Hints of this channel may have been lost. */
+  heardAgain(channel: string): void {
+    for (const pump of this.#pumps.values()) if (pump.owned && keys.bell(pump.partition) === channel) pump.look();
+  }
+
   reserve(pump: Pump, wanted: number, floor: number): number {
     const now_ms = monotonicMs();
     for (const [other, began_ms] of this.#claims) if (now_ms - began_ms > CLAIM_PATIENCE_MS) this.#claims.delete(other);
