@@ -131,6 +131,9 @@ function stagedName(core: string, operation: string): string {
 }
 
 /** Of each script that works in a partition the calls that write most; `late` lets time pass first. */
+/** Destinations that a slice leaves out: none. */
+const skip: string[] = [];
+
 const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> = {
   'batch/add': [
     ({ running: core }) => ({ ...ADD, core, op: 'op1', total: 1, parts: [0, 1, RECORD, 1, 0, 0, 'o1', 30, 0, 1, 'k2'] }),
@@ -167,7 +170,7 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
   ],
   'outbox/overdue': [() => ({ after_ms: 30_000, limit: 500, late_ms: 60_000 })],
   'outbox/receive': [({ messages }) => ({ source: 0, messages }), ({ messages }) => ({ source: 5, messages: messages.slice(1) })],
-  'outbox/slice': [() => ({ messages_max: 500, destinations_max: 16, skip: [] })],
+  'outbox/slice': [() => ({ messages_max: 500, destinations_max: 16, skip })],
   'partition/claim': [
     () => ({ ...CLAIM, holder: 'h1', call_no: 5000, budget: 128 }),
     () => ({ ...CLAIM, holder: 'h2', call_no: 5006, budget: 500, limits: [1, 'o2', 1, 'o1', 0] }),
