@@ -4,8 +4,8 @@ import { ApiError } from '../base/errors.ts';
 import { isUnavailable } from '../store/errors.ts';
 import * as batches from './batches.ts';
 import type { Api, Call, QuotaVerdict } from './call.ts';
-import type { ApiContext } from './context.ts';
-import { type ApiLimits, takeQuota } from './quota.ts';
+import type { ApiContext, ApiLimits } from './context.ts';
+import { takeQuota } from './quota.ts';
 import * as secrets from './secrets.ts';
 import * as tasks from './tasks.ts';
 

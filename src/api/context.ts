@@ -6,8 +6,14 @@ import type { PartitionCount } from '../store/partition-count.ts';
 import type { RedisClient } from '../store/script.ts';
 import type { Placement } from './placement.ts';
 import type { Prepared, PrepareRequest } from './prepare.ts';
-import type { ApiLimits } from './quota.ts';
 import type { TrayWriter } from './tray-writer.ts';
+
+/** Requests a minute; 0 = no limit. */
+export interface ApiLimits {
+  batch_create: number;
+  batch_add: number;
+  batch_status: number;
+}
 
 export interface ApiContext {
   client: RedisClient;

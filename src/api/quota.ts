@@ -2,14 +2,7 @@
 import { ID_PREFIX, parseId } from '../base/id.ts';
 import { QUOTA_WINDOW_S, type QuotaState, takeBatchAdd, takeBatchCreate } from '../store/quota.ts';
 import type { Call, QuotaVerdict } from './call.ts';
-import type { ApiContext } from './context.ts';
-
-/** Requests a minute; 0 = no limit. */
-export interface ApiLimits {
-  batch_create: number;
-  batch_add: number;
-  batch_status: number;
-}
+import type { ApiContext, ApiLimits } from './context.ts';
 
 /** What a state means to a caller; null where there is no limit. */
 export function verdictOf(policy: string, limit: number, state: QuotaState): QuotaVerdict | null {

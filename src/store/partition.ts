@@ -111,8 +111,21 @@ export interface TurnReply {
   claimed: ClaimReply | Error | null;
 }
 
-/** One turn. Errors of Redis are part of the reply; nothing is thrown for them. */
+/** One turn. Whatever fails is part of the reply and nothing is thrown, so that the caller keeps what it sent and asks again. */
 export async function turn(client: RedisClient, partition: number, settings: TurnSettings, request: TurnRequest): Promise<TurnReply> {
+  try {
+    return await tryTurn(client, partition, settings, request);
+  } catch (error) {
+    const failed = error instanceof Error ? error : new Error(String(error));
+    return {
+      settled: request.settlements.length > 0 ? failed : null,
+      tick: request.tick ? failed : null,
+      claimed: request.claim ? failed : null,
+    };
+  }
+}
+
+async function tryTurn(client: RedisClient, partition: number, settings: TurnSettings, request: TurnRequest): Promise<TurnReply> {
   const meta = keys.partition(partition);
   const pipeline = client.pipeline();
   const { holder, keep_ms, tray_keep_ms } = settings;
@@ -130,17 +143,7 @@ export async function turn(client: RedisClient, partition: number, settings: Tur
     const limits = [unpark.length, ...unpark, rooms.length, ...rooms.flat()];
     partitionClaim.queueBuffer(pipeline, { meta }, { holder, call_no, budget, room, grace_ms: settings.grace_ms, limits });
   }
-  let replies: readonly (readonly [Error | null, unknown])[];
-  try {
-    replies = await execPipeline(client, pipeline);
-  } catch (error) {
-    const failed = error instanceof Error ? error : new Error(String(error));
-    return {
-      settled: request.settlements.length > 0 ? failed : null,
-      tick: request.tick ? failed : null,
-      claimed: request.claim ? failed : null,
-    };
-  }
+  const replies = await execPipeline(client, pipeline);
   let at = 0;
   const next = <T>(asked: boolean, read: (reply: unknown) => T): T | Error | null => {
     if (!asked) return null;
