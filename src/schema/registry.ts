@@ -3,6 +3,7 @@
 import { BATCH_QUERIES, BATCH_SCHEMAS } from './batch.ts';
 import type { JsonSchema, SchemaTable } from './definition.ts';
 import { ERROR_SCHEMAS } from './error.ts';
+import { LIMITER_QUERIES, LIMITER_SCHEMAS } from './limiter.ts';
 import { NOTIFICATION_SCHEMAS } from './notifications.ts';
 import { SIGNING_SECRET_SCHEMAS } from './signing-secret.ts';
 import { TARGET_SCHEMAS } from './target.ts';
@@ -14,6 +15,7 @@ export const SCHEMAS: SchemaTable = {
   ...TASK_SCHEMAS,
   ...NOTIFICATION_SCHEMAS,
   ...BATCH_SCHEMAS,
+  ...LIMITER_SCHEMAS,
   ...SIGNING_SECRET_SCHEMAS,
   ...ERROR_SCHEMAS,
 };
@@ -22,6 +24,7 @@ export const SCHEMAS: SchemaTable = {
 export const QUERIES: SchemaTable = {
   ...TASK_QUERIES,
   ...BATCH_QUERIES,
+  ...LIMITER_QUERIES,
 };
 
 /** Schemas that requests are checked against; each gets a validator that stops at the first fault besides the one that finds all. */
