@@ -1,0 +1,16 @@
+-- @include lib/root
+-- Lanes: the queues of limiters that lie in this partition. The contract with outbox/receive, outbox/ask and partition/grant:
+--   kinds.<kind>(body, source_ms, now_ms)   plans what a message does to its lane (lib/receive/<kind>.lua)
+--   lane_touch()                            looks at every key that lane_write will write
+--   lane_write()                            writes all lanes that were changed, and rings the bell where one can grant now
+--   lane_holds(field)                       whether `<lane> <key>` is held
+-- Bodies, after `<seq> <kind> `. E is `<flow>|<entry with suffix>`. granted_ms and place are whole numbers, as a grant brought them.
+--   queue  <lane> <E>
+--   back   <lane> <place> <granted_ms> <E>
+--   unused <lane> <granted_ms> <tasks> <units> <core> <from> <to>
+--   free   <lane> <core> <from> <to>
+--   points <lane> <difference>
+--   cool   <lane> <ms>
+--   drop   <lane> <core>
+-- What a lane sends: grant `<lane> <place> <granted_ms> <last 0|1> <E>`, E with the place and granted_ms in its suffix and the cost that was taken;
+-- fail `<lane> <code> <E>`. The kind letter of a granted E is followed by `!` where the limiter's cooldown is "limiter".
