@@ -8,7 +8,7 @@ export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
 /** Limits of the API itself; see Quota in endpoint.ts. */
 export type QuotaName = 'batch_create' | 'batch_add' | 'batch_status';
 /** What the path names; its id is checked before anything is asked of Redis. */
-export type Resource = 'batch' | 'task';
+export type Resource = 'batch' | 'task' | 'limiter';
 
 interface Row {
   name: HandlerName;
@@ -28,6 +28,8 @@ interface Row {
   resource: Resource | null;
   /** The endpoint gets the bytes alone: bodies of many tasks are large, and with `atomic: false` a bad task is no bad request. */
   reads_body?: true;
+  /** A request without a body is one with `{}`. */
+  body_optional?: true;
 }
 
 export interface Route extends Row {
@@ -39,6 +41,7 @@ export interface Route extends Row {
 
 const BATCHES = ['Batches'];
 const TASKS = ['Tasks'];
+const LIMITERS = ['Rate limiters'];
 const ACCOUNT = ['Account'];
 
 export function makeRoutes(api: Api): Route[] {
@@ -193,6 +196,131 @@ export function makeRoutes(api: Api): Route[] {
       errors: ['task_not_found', 'task_state_invalid'],
       quota: null,
       resource: 'task',
+    }),
+    route('POST', '/v1/rate-limiters', {
+      name: 'createLimiter',
+      summary: 'Create a rate limiter',
+      tags: LIMITERS,
+      scope: 'write',
+      query: null,
+      body: 'LimiterCreate',
+      reply: 'Limiter',
+      status: 201,
+      errors: ['rate_limiter_name_taken'],
+      quota: null,
+      resource: null,
+    }),
+    route('GET', '/v1/rate-limiters', {
+      name: 'listLimiters',
+      summary: 'List rate limiters, newest first',
+      tags: LIMITERS,
+      scope: 'read',
+      query: 'LimiterListQuery',
+      body: null,
+      reply: 'LimiterList',
+      status: 200,
+      errors: [],
+      quota: null,
+      resource: null,
+    }),
+    route('GET', '/v1/rate-limiters/{rate_limiter_id}', {
+      name: 'getLimiter',
+      summary: 'Retrieve a rate limiter',
+      tags: LIMITERS,
+      scope: 'read',
+      query: null,
+      body: null,
+      reply: 'Limiter',
+      status: 200,
+      errors: ['limiter_not_found'],
+      quota: null,
+      resource: 'limiter',
+    }),
+    route('PATCH', '/v1/rate-limiters/{rate_limiter_id}', {
+      name: 'updateLimiter',
+      summary: 'Change a rate limiter',
+      description: 'Tasks that wait already go by the new configuration within a second. Name and type cannot be changed.',
+      tags: LIMITERS,
+      scope: 'write',
+      query: null,
+      body: 'LimiterPatch',
+      reply: 'Limiter',
+      status: 200,
+      errors: ['limiter_not_found'],
+      quota: null,
+      resource: 'limiter',
+    }),
+    route('DELETE', '/v1/rate-limiters/{rate_limiter_id}', {
+      name: 'deleteLimiter',
+      summary: 'Delete a rate limiter',
+      description: 'Tasks that wait run at once, without a limit. Cannot be undone.',
+      tags: LIMITERS,
+      scope: 'write',
+      query: null,
+      body: null,
+      reply: 'LimiterDeleted',
+      status: 200,
+      errors: ['limiter_not_found'],
+      quota: null,
+      resource: 'limiter',
+    }),
+    route('GET', '/v1/rate-limiters/{rate_limiter_id}/usage', {
+      name: 'getLimiterUsage',
+      summary: 'Show how a rate limiter is used',
+      description: 'Readable for 30 days after the limiter was deleted.',
+      tags: LIMITERS,
+      scope: 'read',
+      query: null,
+      body: null,
+      reply: 'LimiterUsage',
+      status: 200,
+      errors: ['limiter_not_found'],
+      quota: null,
+      resource: 'limiter',
+    }),
+    route('POST', '/v1/rate-limiters/{rate_limiter_id}/pause', {
+      name: 'pauseLimiter',
+      summary: 'Start no more tasks of a rate limiter',
+      description:
+        'Until a time, or until it is resumed. Tasks that run are not affected; time spent paused does not count for queue_timeout.',
+      tags: LIMITERS,
+      scope: 'write',
+      query: null,
+      body: 'LimiterPause',
+      reply: 'Limiter',
+      status: 200,
+      errors: ['limiter_not_found'],
+      quota: null,
+      resource: 'limiter',
+      body_optional: true,
+    }),
+    route('POST', '/v1/rate-limiters/{rate_limiter_id}/resume', {
+      name: 'resumeLimiter',
+      summary: 'Go on after a pause',
+      description: 'Changes nothing where it is not paused.',
+      tags: LIMITERS,
+      scope: 'write',
+      query: null,
+      body: null,
+      reply: 'Limiter',
+      status: 200,
+      errors: ['limiter_not_found'],
+      quota: null,
+      resource: 'limiter',
+    }),
+    route('POST', '/v1/rate-limiters/{rate_limiter_id}/reset', {
+      name: 'resetLimiter',
+      summary: 'Clear what a rate limiter counts as used',
+      description: 'Slots of running tasks stay taken.',
+      tags: LIMITERS,
+      scope: 'write',
+      query: null,
+      body: null,
+      reply: 'Limiter',
+      status: 200,
+      errors: ['limiter_not_found'],
+      quota: null,
+      resource: 'limiter',
     }),
     route('GET', '/v1/signing-secret', {
       name: 'getSigningSecret',

@@ -81,6 +81,12 @@ export const keys = {
   quota: (account: string, limit: string): string => `${home(account)}a:${account}:quota:${limit}`,
   /** hash: signing secrets of an account. */
   secrets: (account: string): string => `${home(account)}a:${account}:secrets`,
+  /** hash: limiter name → core of the limiter that has it. */
+  limiterNames: (account: string): string => `${home(account)}a:${account}:limiters`,
+  /** zset: `<core> <name>` of limiters that are being made, by the time (ms) since which they have the name. */
+  limiterReserved: (account: string): string => `${home(account)}a:${account}:limiters:reserved`,
+  /** zset: an account's limiters by creation time. */
+  limiterList: (account: string): string => `${home(account)}a:${account}:limiters:list`,
   /** set: names of all accounts that ever had a token or a secret, for the operator's lists. */
   accounts: (): string => `${home('sluice')}accounts`,
 } as const;

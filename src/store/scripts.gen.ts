@@ -194,24 +194,24 @@ local function ready_write()
   end
   depth_write()
 end
-local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
+  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
   if not core then return nil end
   return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow }
+    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
 local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end
@@ -244,6 +244,182 @@ local function ring_bell()
   elseif #delays > 0 then
     call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
   end
+end
+local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+local outbox_last = nil
+local outbox_plans, outbox_plans_made = {}, {}
+local away_plans, away_plans_made = {}, {}
+local function whole(number) return string.format('%.0f', number) end
+local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
+local function outbox_key(destination) return root .. 'outbox:' .. destination end
+local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end
+local function outbox_next(now)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
+  return whole(outbox_last)
+end
+local function outbox_send(now, destination, kind, body)
+  local seq = outbox_next(now)
+  local plan = outbox_plans[destination]
+  if not plan then
+    plan = { destination = destination, items = {} }
+    outbox_plans[destination] = plan
+    outbox_plans_made[#outbox_plans_made + 1] = plan
+  end
+  plan.items[#plan.items + 1] = seq
+  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+  return seq
+end
+local function away_field(lane, text)
+  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
+  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
+end
+local function away_set(field, value, now)
+  local plan = away_plans[field]
+  if not plan then
+    plan = { field = field }
+    away_plans[field] = plan
+    away_plans_made[#away_plans_made + 1] = plan
+  end
+  plan.value = value
+  plan.since = now
+end
+local function outbox_hand(now, lane, text)
+  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function outbox_back(now, lane, place, granted_ms, text)
+  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_forget(field) away_set(field, false, nil) end
+local function outbox_touch()
+  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
+  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
+  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
+  touch(list)
+end
+local function outbox_write()
+  local gone, set, since = {}, {}, {}
+  for _, plan in ipairs(away_plans_made) do
+    if plan.value then
+      set[#set + 1] = plan.field
+      set[#set + 1] = plan.value
+      since[#since + 1] = plan.since
+      since[#since + 1] = plan.field
+    else
+      gone[#gone + 1] = plan.field
+    end
+  end
+  for i = 1, #set, 1000 do
+    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
+    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
+  end
+  for i = 1, #gone, 1000 do
+    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
+    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
+  end
+  if #outbox_plans_made == 0 then return 0 end
+  for _, plan in ipairs(outbox_plans_made) do
+    local items = plan.items
+    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
+    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
+  end
+  call('HSET', meta, 'seq', whole(outbox_last))
+  return 1
+end
+local function outbox_bell()
+  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
+end
+local LANES_MAX = 1000
+local function limit_read(limit)
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local place, granted_ms = string.match(rest, '^,(%d+),(%d+)$')
+  return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
+    waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
+end
+local function limited_hand(b, now, flow, entry)
+  local from = entry.from
+  local limit = limit_read(entry.limit)
+  while from <= entry.to do
+    local _, last = segment_bounds(b, from)
+    last = math.min(last, entry.to)
+    outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from, last, entry.attempts, entry.recoveries, entry.timeout_s,
+      entry.due_ms, limit.waiting))
+    from = last + 1
+  end
+end
+local function limited_enqueue(b, now, due_ms, flow, entry)
+  if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
+  enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
+end
+local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
+  local at_ms = math.max(ready_ms or now, due_ms)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, 0, 0, timeout_s, at_ms)) end
+  local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = 0, recoveries = 0, timeout_s = timeout_s,
+    due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
+end
+local function limited_unused(now, limit, core, from, to)
+  local tasks = to - from + 1
+  outbox_send(now, partition_of(limit.lane), 'unused',
+    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
+end
+local function limited_free(now, limit, core, from, to)
+  if limit.kind == 'c' then
+    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
+  end
+end
+local function limited_back(now, flow, entry, from, to, limit)
+  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
+    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
+end
+local function limited_return(now, flow, entry)
+  local limit = limit_read(entry.limit)
+  local b = batch_load(entry.core)
+  local states = b and batch_live(b) and call('GETRANGE', b.key .. ':s', entry.from, entry.to) or ''
+  local at = entry.from
+  for first, after in string.gmatch(states, '()[qr]+()') do
+    local from, to = entry.from + first - 1, entry.from + after - 2
+    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
+    limited_back(now, flow, entry, from, to, limit)
+    at = to + 1
+  end
+  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
+end
+local function limited_drop(b, now)
+  local told = {}
+  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
+    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
+    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
+      if not told[lane] then
+        told[lane] = true
+        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
+      end
+    end
+  end
+end
+local function lanes_read(b, parts, at, first)
+  local list = {}
+  for k = 0, tonumber(parts[at]) - 1 do
+    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
+    local before = call('HGET', b.key .. ':lanes', name)
+    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
+      list[#list + 1] = name
+      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
+    end
+  end
+  if #list > 0 then touch({ b.key .. ':lanes' }) end
+  return list
+end
+local function lanes_write(b, list)
+  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_of_name(b, name, index)
+  local lane, kind
+  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
+    if tonumber(first) <= index then lane, kind = core, letter end
+  end
+  return lane, kind
 end
 local OPERATION_WINDOW_MS = 10000
 local function operation_key(now, back)
@@ -299,10 +475,9 @@ local function append_records(b, parts, at, count)
 end
 local function append_runs(b, parts, at, runs, first, now)
   for k = 0, runs - 1 do
-    local p = at + k * 5
-    local due_ms = tonumber(parts[p + 4])
-    enqueue(now, due_ms, 'f:' .. b.a .. ':' .. parts[p + 2],
-      entry_of(b.core, first + tonumber(parts[p]), first + tonumber(parts[p + 1]), 0, 0, tonumber(parts[p + 3]), math.max(now, due_ms)))
+    local p = at + k * 6
+    run_enqueue(b, now, 'f:' .. b.a .. ':' .. parts[p + 2], first + tonumber(parts[p]), first + tonumber(parts[p + 1]),
+      tonumber(parts[p + 3]), tonumber(parts[p + 4]), parts[p + 5])
   end
 end
 local function append_touch(b)
@@ -350,7 +525,7 @@ at = at + 1
 local records = tonumber(parts[at])
 local runs_at = at + 1 + records
 local runs = tonumber(parts[runs_at])
-local keys_at = runs_at + 1 + runs * 5
+local keys_at = runs_at + 1 + runs * 6
 local keyed = tonumber(parts[keys_at])
 for i = 1, keyed, 1000 do
   for _, known in ipairs(call('SMISMEMBER', b.key .. ':k', unpack(parts, keys_at + i, keys_at + math.min(i + 999, keyed)))) do
@@ -358,7 +533,6 @@ for i = 1, keyed, 1000 do
   end
 end
 append_records(b, parts, at + 1, records)
-append_runs(b, parts, runs_at + 1, runs, first, now_ms)
 local index = first + records
 local targets = {}
 for _, segment in ipairs(staged) do
@@ -368,12 +542,15 @@ for _, segment in ipairs(staged) do
   index = index + segment.tasks
   b.q = segment.bytes
 end
+b.n = first + total
+append_runs(b, parts, runs_at + 1, runs, first, now_ms)
+local lanes = lanes_read(b, parts, keys_at + keyed + 1, first)
 append_touch(b)
 if keyed > 0 then touch({ b.key .. ':k' }) end
 touch(targets)
 batch_touch()
 queue_touch()
-b.n = first + total
+outbox_touch()
 b.dirty = true
 if b.w and expires_from_ms > 0 and expires_from_ms + expiration_ms > (b.e or 0) then
   b.deadline = expires_from_ms + expiration_ms
@@ -388,10 +565,12 @@ for i = 1, keyed, 1000 do call('SADD', b.key .. ':k', unpack(parts, keys_at + i,
 operation_write(op, core, first, now_ms)
 batch_save(now_ms)
 queue_write()
+lanes_write(b, lanes)
+outbox_write()
 ring_bell()
 idem_write(answer('added', first, now_ms))
 return answer('added', first, now_ms)`,
-  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",17],[4,"lua/batch/add.lua",16],[5,"lua/batch/add.lua",15],[6,"lua/batch/add.lua",14],[7,"lua/batch/add.lua",13],[8,"lua/batch/add.lua",12],[9,"lua/batch/add.lua",11],[10,"lua/batch/add.lua",10],[11,"lua/batch/add.lua",9],[12,"lua/batch/add.lua",8],[13,"lua/batch/add.lua",18],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",9],[21,"lua/lib/batch.lua",11],[37,"lua/lib/batch.lua",29],[42,"lua/lib/batch.lua",35],[43,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",40],[56,"lua/lib/batch.lua",53],[57,"lua/lib/batch.lua",55],[61,"lua/lib/batch.lua",61],[76,"lua/lib/batch.lua",78],[83,"lua/lib/batch.lua",86],[86,"lua/lib/batch.lua",91],[91,"lua/lib/batch.lua",98],[101,"lua/lib/batch.lua",109],[118,"lua/lib/ring.lua",4],[119,"lua/lib/ring.lua",6],[127,"lua/lib/ring.lua",16],[133,"lua/lib/ring.lua",23],[134,"lua/lib/ring.lua",25],[135,"lua/lib/ring.lua",28],[139,"lua/lib/ring.lua",34],[146,"lua/lib/ring.lua",42],[152,"lua/lib/ready.lua",8],[153,"lua/lib/ready.lua",10],[154,"lua/lib/ready.lua",13],[168,"lua/lib/ready.lua",28],[173,"lua/lib/ready.lua",34],[176,"lua/lib/ready.lua",38],[188,"lua/lib/ready.lua",51],[191,"lua/lib/ready.lua",55],[197,"lua/lib/ready.lua",66],[200,"lua/lib/ready.lua",70],[207,"lua/lib/ready.lua",79],[208,"lua/lib/ready.lua",82],[209,"lua/lib/delayed.lua",3],[210,"lua/lib/delayed.lua",5],[214,"lua/lib/delayed.lua",11],[217,"lua/lib/delayed.lua",15],[221,"lua/lib/delayed.lua",20],[225,"lua/lib/delayed.lua",26],[232,"lua/lib/delayed.lua",35],[239,"lua/lib/operation.lua",4],[240,"lua/lib/operation.lua",6],[243,"lua/lib/operation.lua",11],[249,"lua/lib/operation.lua",18],[254,"lua/lib/append.lua",6],[256,"lua/lib/append.lua",9],[262,"lua/lib/append.lua",17],[291,"lua/lib/append.lua",48],[299,"lua/lib/append.lua",57],[304,"lua/lib/append.lua",63],[312,"lua/lib/idem.lua",6],[313,"lua/lib/idem.lua",8],[314,"lua/lib/idem.lua",10],[320,"lua/batch/add.lua",24],[322,"lua/batch/add.lua",27],[325,"lua/batch/add.lua",31],[329,"lua/batch/add.lua",36],[353,"lua/batch/add.lua",61],[362,"lua/batch/add.lua",71],[367,"lua/batch/add.lua",77]],
+  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",17],[4,"lua/batch/add.lua",16],[5,"lua/batch/add.lua",15],[6,"lua/batch/add.lua",14],[7,"lua/batch/add.lua",13],[8,"lua/batch/add.lua",12],[9,"lua/batch/add.lua",11],[10,"lua/batch/add.lua",10],[11,"lua/batch/add.lua",9],[12,"lua/batch/add.lua",8],[13,"lua/batch/add.lua",18],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",9],[21,"lua/lib/batch.lua",11],[37,"lua/lib/batch.lua",29],[42,"lua/lib/batch.lua",35],[43,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",40],[56,"lua/lib/batch.lua",53],[57,"lua/lib/batch.lua",55],[61,"lua/lib/batch.lua",61],[76,"lua/lib/batch.lua",78],[83,"lua/lib/batch.lua",86],[86,"lua/lib/batch.lua",91],[91,"lua/lib/batch.lua",98],[101,"lua/lib/batch.lua",109],[118,"lua/lib/ring.lua",4],[119,"lua/lib/ring.lua",6],[127,"lua/lib/ring.lua",16],[133,"lua/lib/ring.lua",23],[134,"lua/lib/ring.lua",25],[135,"lua/lib/ring.lua",28],[139,"lua/lib/ring.lua",34],[146,"lua/lib/ring.lua",42],[152,"lua/lib/ready.lua",9],[153,"lua/lib/ready.lua",11],[154,"lua/lib/ready.lua",14],[168,"lua/lib/ready.lua",29],[173,"lua/lib/ready.lua",35],[176,"lua/lib/ready.lua",39],[188,"lua/lib/ready.lua",52],[191,"lua/lib/ready.lua",56],[197,"lua/lib/ready.lua",67],[200,"lua/lib/ready.lua",71],[207,"lua/lib/ready.lua",80],[208,"lua/lib/ready.lua",83],[209,"lua/lib/delayed.lua",3],[210,"lua/lib/delayed.lua",5],[214,"lua/lib/delayed.lua",11],[217,"lua/lib/delayed.lua",15],[221,"lua/lib/delayed.lua",20],[225,"lua/lib/delayed.lua",26],[232,"lua/lib/delayed.lua",35],[239,"lua/lib/outbox.lua",15],[243,"lua/lib/outbox.lua",20],[244,"lua/lib/outbox.lua",22],[245,"lua/lib/outbox.lua",24],[246,"lua/lib/outbox.lua",27],[247,"lua/lib/outbox.lua",29],[251,"lua/lib/outbox.lua",35],[263,"lua/lib/outbox.lua",49],[267,"lua/lib/outbox.lua",54],[277,"lua/lib/outbox.lua",66],[281,"lua/lib/outbox.lua",72],[285,"lua/lib/outbox.lua",78],[286,"lua/lib/outbox.lua",80],[292,"lua/lib/outbox.lua",88],[321,"lua/lib/outbox.lua",119],[324,"lua/lib/limited.lua",12],[325,"lua/lib/limited.lua",14],[331,"lua/lib/limited.lua",22],[342,"lua/lib/limited.lua",35],[346,"lua/lib/limited.lua",41],[353,"lua/lib/limited.lua",50],[358,"lua/lib/limited.lua",57],[363,"lua/lib/limited.lua",64],[367,"lua/lib/limited.lua",70],[380,"lua/lib/limited.lua",85],[392,"lua/lib/limited.lua",100],[405,"lua/lib/limited.lua",114],[408,"lua/lib/limited.lua",119],[415,"lua/lib/operation.lua",4],[416,"lua/lib/operation.lua",6],[419,"lua/lib/operation.lua",11],[425,"lua/lib/operation.lua",18],[430,"lua/lib/append.lua",6],[432,"lua/lib/append.lua",9],[438,"lua/lib/append.lua",17],[467,"lua/lib/append.lua",49],[474,"lua/lib/append.lua",57],[479,"lua/lib/append.lua",63],[487,"lua/lib/idem.lua",6],[488,"lua/lib/idem.lua",8],[489,"lua/lib/idem.lua",10],[495,"lua/batch/add.lua",24],[497,"lua/batch/add.lua",27],[500,"lua/batch/add.lua",31],[504,"lua/batch/add.lua",36],[527,"lua/batch/add.lua",60],[539,"lua/batch/add.lua",73],[545,"lua/batch/add.lua",80]],
 });
 
 /** Cancels a batch: every task not running becomes cancelled at once, whatever their number; running ones finish and count. See lua/batch/cancel.lua. */
@@ -510,20 +689,321 @@ local function batch_save(now)
     end
   end
 end
+local rings, rings_by_key = {}, {}
+local function ring_read(key, window)
+  if rings_by_key[key] then return rings_by_key[key] end
+  local items = call('LRANGE', key, 0, window - 1)
+  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
+  rings[#rings + 1] = ring
+  rings_by_key[key] = ring
+  return ring
+end
+local function ring_take(ring)
+  local item = ring.items[ring.head]
+  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
+  ring.head = ring.head + 1
+  return item
+end
+local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
+local function ring_left(ring) return #ring.items - ring.head + 1 end
+local function ring_taken(key)
+  local ring = rings_by_key[key]
+  return ring and math.min(ring.head - 1, ring.read) or 0
+end
+local function rings_put()
+  for _, ring in ipairs(rings) do
+    for i = math.max(ring.head, ring.read + 1), #ring.items, 1000 do
+      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
+    end
+  end
+end
+local function rings_trim()
+  for _, ring in ipairs(rings) do
+    local taken = ring_taken(ring.key)
+    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
+  end
+end
+local plans, plans_made = {}, {}
+local depth = { f = 0, r = 0, n = 0 }
+local function ready_push(flow, entry)
+  local plan = plans[flow]
+  if not plan then
+    local cls, account, origin = string.match(flow, '^(%a):(%w+):([%w*]+)$')
+    plan = { key = root .. 'f:' .. flow, flows = root .. 'ready:' .. cls .. ':' .. account, accounts = root .. 'ready:' .. cls,
+      account = account, origin = origin, entries = {} }
+    plans[flow] = plan
+    plans_made[#plans_made + 1] = plan
+  end
+  plan.entries[#plan.entries + 1] = entry
+  local from, to = string.match(entry, '^%w+,(%d+),(%d+)')
+  local cls = string.sub(flow, 1, 1)
+  depth[cls] = depth[cls] + to - from + 1
+end
+local function depth_write()
+  for cls, change in pairs(depth) do
+    if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
+  end
+end
+local function ready_touch()
+  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
+end
+local function ready_write()
+  for _, plan in ipairs(plans_made) do
+    local length = 0
+    for i = 1, #plan.entries, 1000 do
+      length = call('RPUSH', plan.key, unpack(plan.entries, i, math.min(i + 999, #plan.entries)))
+    end
+    if length == #plan.entries + ring_taken(plan.key) and call('RPUSH', plan.flows, plan.origin) == 1 + ring_taken(plan.flows) then
+      call('RPUSH', plan.accounts, plan.account)
+    end
+  end
+  depth_write()
+end
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
+end
+local function entry_read(entry)
+  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
+  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
+end
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
+end
+local function member_read(member)
+  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
+  if not core then return nil end
+  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
+    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
+end
+local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
+local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end
+local delays = {}
+local function delayed_push(due_ms, flow, entry)
+  delays[#delays + 1] = due_ms
+  delays[#delays + 1] = flow .. '|' .. entry
+end
+local function enqueue(now, due_ms, flow, entry)
+  if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
+end
+local function queue_touch()
+  ready_touch()
+  touch({ root .. 'delayed' })
+end
+local function queue_write()
+  ready_write()
+  for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
+end
+local function delays_first()
+  local first = nil
+  for i = 1, #delays, 2 do
+    if not first or delays[i] < first then first = delays[i] end
+  end
+  return first
+end
+local function ring_bell()
+  if #plans_made > 0 then
+    call('SPUBLISH', root .. 'bell', '0')
+  elseif #delays > 0 then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
+  end
+end
+local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+local outbox_last = nil
+local outbox_plans, outbox_plans_made = {}, {}
+local away_plans, away_plans_made = {}, {}
+local function whole(number) return string.format('%.0f', number) end
+local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
+local function outbox_key(destination) return root .. 'outbox:' .. destination end
+local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end
+local function outbox_next(now)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
+  return whole(outbox_last)
+end
+local function outbox_send(now, destination, kind, body)
+  local seq = outbox_next(now)
+  local plan = outbox_plans[destination]
+  if not plan then
+    plan = { destination = destination, items = {} }
+    outbox_plans[destination] = plan
+    outbox_plans_made[#outbox_plans_made + 1] = plan
+  end
+  plan.items[#plan.items + 1] = seq
+  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+  return seq
+end
+local function away_field(lane, text)
+  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
+  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
+end
+local function away_set(field, value, now)
+  local plan = away_plans[field]
+  if not plan then
+    plan = { field = field }
+    away_plans[field] = plan
+    away_plans_made[#away_plans_made + 1] = plan
+  end
+  plan.value = value
+  plan.since = now
+end
+local function outbox_hand(now, lane, text)
+  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function outbox_back(now, lane, place, granted_ms, text)
+  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_forget(field) away_set(field, false, nil) end
+local function outbox_touch()
+  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
+  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
+  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
+  touch(list)
+end
+local function outbox_write()
+  local gone, set, since = {}, {}, {}
+  for _, plan in ipairs(away_plans_made) do
+    if plan.value then
+      set[#set + 1] = plan.field
+      set[#set + 1] = plan.value
+      since[#since + 1] = plan.since
+      since[#since + 1] = plan.field
+    else
+      gone[#gone + 1] = plan.field
+    end
+  end
+  for i = 1, #set, 1000 do
+    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
+    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
+  end
+  for i = 1, #gone, 1000 do
+    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
+    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
+  end
+  if #outbox_plans_made == 0 then return 0 end
+  for _, plan in ipairs(outbox_plans_made) do
+    local items = plan.items
+    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
+    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
+  end
+  call('HSET', meta, 'seq', whole(outbox_last))
+  return 1
+end
+local function outbox_bell()
+  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
+end
+local LANES_MAX = 1000
+local function limit_read(limit)
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local place, granted_ms = string.match(rest, '^,(%d+),(%d+)$')
+  return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
+    waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
+end
+local function limited_hand(b, now, flow, entry)
+  local from = entry.from
+  local limit = limit_read(entry.limit)
+  while from <= entry.to do
+    local _, last = segment_bounds(b, from)
+    last = math.min(last, entry.to)
+    outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from, last, entry.attempts, entry.recoveries, entry.timeout_s,
+      entry.due_ms, limit.waiting))
+    from = last + 1
+  end
+end
+local function limited_enqueue(b, now, due_ms, flow, entry)
+  if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
+  enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
+end
+local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
+  local at_ms = math.max(ready_ms or now, due_ms)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, 0, 0, timeout_s, at_ms)) end
+  local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = 0, recoveries = 0, timeout_s = timeout_s,
+    due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
+end
+local function limited_unused(now, limit, core, from, to)
+  local tasks = to - from + 1
+  outbox_send(now, partition_of(limit.lane), 'unused',
+    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
+end
+local function limited_free(now, limit, core, from, to)
+  if limit.kind == 'c' then
+    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
+  end
+end
+local function limited_back(now, flow, entry, from, to, limit)
+  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
+    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
+end
+local function limited_return(now, flow, entry)
+  local limit = limit_read(entry.limit)
+  local b = batch_load(entry.core)
+  local states = b and batch_live(b) and call('GETRANGE', b.key .. ':s', entry.from, entry.to) or ''
+  local at = entry.from
+  for first, after in string.gmatch(states, '()[qr]+()') do
+    local from, to = entry.from + first - 1, entry.from + after - 2
+    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
+    limited_back(now, flow, entry, from, to, limit)
+    at = to + 1
+  end
+  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
+end
+local function limited_drop(b, now)
+  local told = {}
+  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
+    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
+    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
+      if not told[lane] then
+        told[lane] = true
+        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
+      end
+    end
+  end
+end
+local function lanes_read(b, parts, at, first)
+  local list = {}
+  for k = 0, tonumber(parts[at]) - 1 do
+    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
+    local before = call('HGET', b.key .. ':lanes', name)
+    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
+      list[#list + 1] = name
+      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
+    end
+  end
+  if #list > 0 then touch({ b.key .. ':lanes' }) end
+  return list
+end
+local function lanes_write(b, list)
+  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_of_name(b, name, index)
+  local lane, kind
+  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
+    if tonumber(first) <= index then lane, kind = core, letter end
+  end
+  return lane, kind
+end
 local b = batch_visible(core, account)
 if not b then return { 'missing', '', 0, 0, 0, 0, 0 } end
 local updated_ms = now_ms
 local outcome = 'cancelled'
 if batch_live(b) then
   batch_stop(b, 'cancelled', now_ms, keep_ms)
+  limited_drop(b, now_ms)
   batch_touch()
+  outbox_touch()
   batch_save(now_ms)
+  outbox_write()
+  outbox_bell()
 else
   if b.s ~= 'cancelled' then outcome = 'state' end
   updated_ms = tonumber(call('HGET', b.key, 'u'))
 end
 return { outcome, b.s, b.n, b.c, b.f, b.x, updated_ms }`,
-  map: [[1,"lua/batch/cancel.lua",1],[2,"lua/batch/cancel.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",9],[14,"lua/lib/batch.lua",11],[30,"lua/lib/batch.lua",29],[35,"lua/lib/batch.lua",35],[36,"lua/lib/batch.lua",37],[37,"lua/lib/batch.lua",40],[49,"lua/lib/batch.lua",53],[50,"lua/lib/batch.lua",55],[54,"lua/lib/batch.lua",61],[69,"lua/lib/batch.lua",78],[76,"lua/lib/batch.lua",86],[79,"lua/lib/batch.lua",91],[84,"lua/lib/batch.lua",98],[94,"lua/lib/batch.lua",109],[111,"lua/batch/cancel.lua",16]],
+  map: [[1,"lua/batch/cancel.lua",1],[2,"lua/batch/cancel.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",9],[14,"lua/lib/batch.lua",11],[30,"lua/lib/batch.lua",29],[35,"lua/lib/batch.lua",35],[36,"lua/lib/batch.lua",37],[37,"lua/lib/batch.lua",40],[49,"lua/lib/batch.lua",53],[50,"lua/lib/batch.lua",55],[54,"lua/lib/batch.lua",61],[69,"lua/lib/batch.lua",78],[76,"lua/lib/batch.lua",86],[79,"lua/lib/batch.lua",91],[84,"lua/lib/batch.lua",98],[94,"lua/lib/batch.lua",109],[111,"lua/lib/ring.lua",4],[112,"lua/lib/ring.lua",6],[120,"lua/lib/ring.lua",16],[126,"lua/lib/ring.lua",23],[127,"lua/lib/ring.lua",25],[128,"lua/lib/ring.lua",28],[132,"lua/lib/ring.lua",34],[139,"lua/lib/ring.lua",42],[145,"lua/lib/ready.lua",9],[146,"lua/lib/ready.lua",11],[147,"lua/lib/ready.lua",14],[161,"lua/lib/ready.lua",29],[166,"lua/lib/ready.lua",35],[169,"lua/lib/ready.lua",39],[181,"lua/lib/ready.lua",52],[184,"lua/lib/ready.lua",56],[190,"lua/lib/ready.lua",67],[193,"lua/lib/ready.lua",71],[200,"lua/lib/ready.lua",80],[201,"lua/lib/ready.lua",83],[202,"lua/lib/delayed.lua",3],[203,"lua/lib/delayed.lua",5],[207,"lua/lib/delayed.lua",11],[210,"lua/lib/delayed.lua",15],[214,"lua/lib/delayed.lua",20],[218,"lua/lib/delayed.lua",26],[225,"lua/lib/delayed.lua",35],[232,"lua/lib/outbox.lua",15],[236,"lua/lib/outbox.lua",20],[237,"lua/lib/outbox.lua",22],[238,"lua/lib/outbox.lua",24],[239,"lua/lib/outbox.lua",27],[240,"lua/lib/outbox.lua",29],[244,"lua/lib/outbox.lua",35],[256,"lua/lib/outbox.lua",49],[260,"lua/lib/outbox.lua",54],[270,"lua/lib/outbox.lua",66],[274,"lua/lib/outbox.lua",72],[278,"lua/lib/outbox.lua",78],[279,"lua/lib/outbox.lua",80],[285,"lua/lib/outbox.lua",88],[314,"lua/lib/outbox.lua",119],[317,"lua/lib/limited.lua",12],[318,"lua/lib/limited.lua",14],[324,"lua/lib/limited.lua",22],[335,"lua/lib/limited.lua",35],[339,"lua/lib/limited.lua",41],[346,"lua/lib/limited.lua",50],[351,"lua/lib/limited.lua",57],[356,"lua/lib/limited.lua",64],[360,"lua/lib/limited.lua",70],[373,"lua/lib/limited.lua",85],[385,"lua/lib/limited.lua",100],[398,"lua/lib/limited.lua",114],[401,"lua/lib/limited.lua",119],[408,"lua/batch/cancel.lua",16]],
 });
 
 /** Makes a batch real: its segments were written before, under names that expire; here they get their own, and its work See lua/batch/create.lua. */
@@ -723,24 +1203,24 @@ local function ready_write()
   end
   depth_write()
 end
-local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
+  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
   if not core then return nil end
   return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow }
+    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
 local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end
@@ -774,6 +1254,182 @@ local function ring_bell()
     call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
   end
 end
+local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+local outbox_last = nil
+local outbox_plans, outbox_plans_made = {}, {}
+local away_plans, away_plans_made = {}, {}
+local function whole(number) return string.format('%.0f', number) end
+local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
+local function outbox_key(destination) return root .. 'outbox:' .. destination end
+local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end
+local function outbox_next(now)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
+  return whole(outbox_last)
+end
+local function outbox_send(now, destination, kind, body)
+  local seq = outbox_next(now)
+  local plan = outbox_plans[destination]
+  if not plan then
+    plan = { destination = destination, items = {} }
+    outbox_plans[destination] = plan
+    outbox_plans_made[#outbox_plans_made + 1] = plan
+  end
+  plan.items[#plan.items + 1] = seq
+  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+  return seq
+end
+local function away_field(lane, text)
+  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
+  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
+end
+local function away_set(field, value, now)
+  local plan = away_plans[field]
+  if not plan then
+    plan = { field = field }
+    away_plans[field] = plan
+    away_plans_made[#away_plans_made + 1] = plan
+  end
+  plan.value = value
+  plan.since = now
+end
+local function outbox_hand(now, lane, text)
+  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function outbox_back(now, lane, place, granted_ms, text)
+  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_forget(field) away_set(field, false, nil) end
+local function outbox_touch()
+  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
+  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
+  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
+  touch(list)
+end
+local function outbox_write()
+  local gone, set, since = {}, {}, {}
+  for _, plan in ipairs(away_plans_made) do
+    if plan.value then
+      set[#set + 1] = plan.field
+      set[#set + 1] = plan.value
+      since[#since + 1] = plan.since
+      since[#since + 1] = plan.field
+    else
+      gone[#gone + 1] = plan.field
+    end
+  end
+  for i = 1, #set, 1000 do
+    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
+    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
+  end
+  for i = 1, #gone, 1000 do
+    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
+    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
+  end
+  if #outbox_plans_made == 0 then return 0 end
+  for _, plan in ipairs(outbox_plans_made) do
+    local items = plan.items
+    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
+    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
+  end
+  call('HSET', meta, 'seq', whole(outbox_last))
+  return 1
+end
+local function outbox_bell()
+  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
+end
+local LANES_MAX = 1000
+local function limit_read(limit)
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local place, granted_ms = string.match(rest, '^,(%d+),(%d+)$')
+  return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
+    waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
+end
+local function limited_hand(b, now, flow, entry)
+  local from = entry.from
+  local limit = limit_read(entry.limit)
+  while from <= entry.to do
+    local _, last = segment_bounds(b, from)
+    last = math.min(last, entry.to)
+    outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from, last, entry.attempts, entry.recoveries, entry.timeout_s,
+      entry.due_ms, limit.waiting))
+    from = last + 1
+  end
+end
+local function limited_enqueue(b, now, due_ms, flow, entry)
+  if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
+  enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
+end
+local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
+  local at_ms = math.max(ready_ms or now, due_ms)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, 0, 0, timeout_s, at_ms)) end
+  local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = 0, recoveries = 0, timeout_s = timeout_s,
+    due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
+end
+local function limited_unused(now, limit, core, from, to)
+  local tasks = to - from + 1
+  outbox_send(now, partition_of(limit.lane), 'unused',
+    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
+end
+local function limited_free(now, limit, core, from, to)
+  if limit.kind == 'c' then
+    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
+  end
+end
+local function limited_back(now, flow, entry, from, to, limit)
+  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
+    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
+end
+local function limited_return(now, flow, entry)
+  local limit = limit_read(entry.limit)
+  local b = batch_load(entry.core)
+  local states = b and batch_live(b) and call('GETRANGE', b.key .. ':s', entry.from, entry.to) or ''
+  local at = entry.from
+  for first, after in string.gmatch(states, '()[qr]+()') do
+    local from, to = entry.from + first - 1, entry.from + after - 2
+    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
+    limited_back(now, flow, entry, from, to, limit)
+    at = to + 1
+  end
+  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
+end
+local function limited_drop(b, now)
+  local told = {}
+  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
+    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
+    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
+      if not told[lane] then
+        told[lane] = true
+        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
+      end
+    end
+  end
+end
+local function lanes_read(b, parts, at, first)
+  local list = {}
+  for k = 0, tonumber(parts[at]) - 1 do
+    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
+    local before = call('HGET', b.key .. ':lanes', name)
+    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
+      list[#list + 1] = name
+      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
+    end
+  end
+  if #list > 0 then touch({ b.key .. ':lanes' }) end
+  return list
+end
+local function lanes_write(b, list)
+  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_of_name(b, name, index)
+  local lane, kind
+  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
+    if tonumber(first) <= index then lane, kind = core, letter end
+  end
+  return lane, kind
+end
 local IDEM_KEEP_MS = 86400000
 local function idem_taken() return idem_key ~= '' and call('HEXISTS', root .. 'idem:' .. idem_key, 'r') == 1 end
 local function idem_write(reply)
@@ -799,26 +1455,28 @@ for i = 1, #staged, 1000 do found = found + call('EXISTS', unpack(staged, i, mat
 if found < #staged then return { 0, now_ms } end
 at = at + 1
 local runs = tonumber(parts[at])
+local b = { core = core, key = key, n = total, g = #bases > 1 and table.concat(bases) or nil }
 for i = 0, runs - 1 do
-  local p = at + i * 5
-  local due_ms = tonumber(parts[p + 5])
-  enqueue(now_ms, due_ms, 'f:' .. account .. ':' .. parts[p + 3],
-    entry_of(core, tonumber(parts[p + 1]), tonumber(parts[p + 2]), 0, 0, tonumber(parts[p + 4]), math.max(now_ms, due_ms)))
+  local p = at + i * 6
+  run_enqueue(b, now_ms, 'f:' .. account .. ':' .. parts[p + 3], tonumber(parts[p + 1]), tonumber(parts[p + 2]), tonumber(parts[p + 4]),
+    tonumber(parts[p + 5]), parts[p + 6])
 end
-at = at + runs * 5 + 1
+at = at + runs * 6 + 1
 local keyed = tonumber(parts[at])
+local lanes = lanes_read(b, parts, at + keyed + 1, 0)
 local list = root .. 'a:' .. account .. ':b'
 local label_lists = label_keys(account, labels)
 touch({ key .. ':s', key .. ':k', list, list .. ':pending', root .. 'deadlines' })
 touch(label_lists)
 queue_touch()
+outbox_touch()
 local expires_ms = math.max(now_ms, expires_from_ms) + expiration_ms
 call('HSET', key, 'a', account, 's', 'pending', 'n', total, 'c', 0, 'f', 0, 'x', 0, 'r', 0, 'v', 1, 't', now_ms, 'u', now_ms,
   'e', expires_ms, 'q', last_bytes, 'd', doc)
 if movable == 1 then call('HSET', key, 'w', '1') end
 if hold == 1 then call('HSET', key, 'h', '1') end
 for i = 1, keyed, 1000 do call('SADD', key .. ':k', unpack(parts, at + i, at + math.min(i + 999, keyed))) end
-if #bases > 1 then call('HSET', key, 'g', table.concat(bases)) end
+if b.g then call('HSET', key, 'g', b.g) end
 call('SET', key .. ':s', string.rep('q', total))
 for i = 1, #segments do
   call('RENAME', staged[i], segments[i])
@@ -830,10 +1488,12 @@ if labels ~= '' then call('HSET', key, 'l', labels) end
 for _, label_list in ipairs(label_lists) do call('ZADD', label_list, now_ms, core) end
 call('ZADD', root .. 'deadlines', expires_ms, core)
 queue_write()
+lanes_write(b, lanes)
+outbox_write()
 ring_bell()
 idem_write({ 1, now_ms })
 return { 1, now_ms }`,
-  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",7],[3,"lua/batch/create.lua",21],[4,"lua/batch/create.lua",20],[5,"lua/batch/create.lua",19],[6,"lua/batch/create.lua",18],[7,"lua/batch/create.lua",17],[8,"lua/batch/create.lua",16],[9,"lua/batch/create.lua",15],[10,"lua/batch/create.lua",14],[11,"lua/batch/create.lua",13],[12,"lua/batch/create.lua",12],[13,"lua/batch/create.lua",11],[14,"lua/batch/create.lua",10],[15,"lua/batch/create.lua",9],[16,"lua/batch/create.lua",8],[17,"lua/batch/create.lua",22],[18,"lua/lib/root.lua",2],[20,"lua/lib/root.lua",8],[21,"lua/lib/root.lua",11],[24,"lua/lib/batch.lua",9],[25,"lua/lib/batch.lua",11],[41,"lua/lib/batch.lua",29],[46,"lua/lib/batch.lua",35],[47,"lua/lib/batch.lua",37],[48,"lua/lib/batch.lua",40],[60,"lua/lib/batch.lua",53],[61,"lua/lib/batch.lua",55],[65,"lua/lib/batch.lua",61],[80,"lua/lib/batch.lua",78],[87,"lua/lib/batch.lua",86],[90,"lua/lib/batch.lua",91],[95,"lua/lib/batch.lua",98],[105,"lua/lib/batch.lua",109],[122,"lua/lib/ring.lua",4],[123,"lua/lib/ring.lua",6],[131,"lua/lib/ring.lua",16],[137,"lua/lib/ring.lua",23],[138,"lua/lib/ring.lua",25],[139,"lua/lib/ring.lua",28],[143,"lua/lib/ring.lua",34],[150,"lua/lib/ring.lua",42],[156,"lua/lib/ready.lua",8],[157,"lua/lib/ready.lua",10],[158,"lua/lib/ready.lua",13],[172,"lua/lib/ready.lua",28],[177,"lua/lib/ready.lua",34],[180,"lua/lib/ready.lua",38],[192,"lua/lib/ready.lua",51],[195,"lua/lib/ready.lua",55],[201,"lua/lib/ready.lua",66],[204,"lua/lib/ready.lua",70],[211,"lua/lib/ready.lua",79],[212,"lua/lib/ready.lua",82],[213,"lua/lib/delayed.lua",3],[214,"lua/lib/delayed.lua",5],[218,"lua/lib/delayed.lua",11],[221,"lua/lib/delayed.lua",15],[225,"lua/lib/delayed.lua",20],[229,"lua/lib/delayed.lua",26],[236,"lua/lib/delayed.lua",35],[243,"lua/lib/idem.lua",6],[244,"lua/lib/idem.lua",8],[245,"lua/lib/idem.lua",10],[251,"lua/batch/create.lua",29],[255,"lua/batch/create.lua",34],[266,"lua/batch/create.lua",46],[274,"lua/batch/create.lua",55],[276,"lua/batch/create.lua",58],[281,"lua/batch/create.lua",64]],
+  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",7],[3,"lua/batch/create.lua",21],[4,"lua/batch/create.lua",20],[5,"lua/batch/create.lua",19],[6,"lua/batch/create.lua",18],[7,"lua/batch/create.lua",17],[8,"lua/batch/create.lua",16],[9,"lua/batch/create.lua",15],[10,"lua/batch/create.lua",14],[11,"lua/batch/create.lua",13],[12,"lua/batch/create.lua",12],[13,"lua/batch/create.lua",11],[14,"lua/batch/create.lua",10],[15,"lua/batch/create.lua",9],[16,"lua/batch/create.lua",8],[17,"lua/batch/create.lua",22],[18,"lua/lib/root.lua",2],[20,"lua/lib/root.lua",8],[21,"lua/lib/root.lua",11],[24,"lua/lib/batch.lua",9],[25,"lua/lib/batch.lua",11],[41,"lua/lib/batch.lua",29],[46,"lua/lib/batch.lua",35],[47,"lua/lib/batch.lua",37],[48,"lua/lib/batch.lua",40],[60,"lua/lib/batch.lua",53],[61,"lua/lib/batch.lua",55],[65,"lua/lib/batch.lua",61],[80,"lua/lib/batch.lua",78],[87,"lua/lib/batch.lua",86],[90,"lua/lib/batch.lua",91],[95,"lua/lib/batch.lua",98],[105,"lua/lib/batch.lua",109],[122,"lua/lib/ring.lua",4],[123,"lua/lib/ring.lua",6],[131,"lua/lib/ring.lua",16],[137,"lua/lib/ring.lua",23],[138,"lua/lib/ring.lua",25],[139,"lua/lib/ring.lua",28],[143,"lua/lib/ring.lua",34],[150,"lua/lib/ring.lua",42],[156,"lua/lib/ready.lua",9],[157,"lua/lib/ready.lua",11],[158,"lua/lib/ready.lua",14],[172,"lua/lib/ready.lua",29],[177,"lua/lib/ready.lua",35],[180,"lua/lib/ready.lua",39],[192,"lua/lib/ready.lua",52],[195,"lua/lib/ready.lua",56],[201,"lua/lib/ready.lua",67],[204,"lua/lib/ready.lua",71],[211,"lua/lib/ready.lua",80],[212,"lua/lib/ready.lua",83],[213,"lua/lib/delayed.lua",3],[214,"lua/lib/delayed.lua",5],[218,"lua/lib/delayed.lua",11],[221,"lua/lib/delayed.lua",15],[225,"lua/lib/delayed.lua",20],[229,"lua/lib/delayed.lua",26],[236,"lua/lib/delayed.lua",35],[243,"lua/lib/outbox.lua",15],[247,"lua/lib/outbox.lua",20],[248,"lua/lib/outbox.lua",22],[249,"lua/lib/outbox.lua",24],[250,"lua/lib/outbox.lua",27],[251,"lua/lib/outbox.lua",29],[255,"lua/lib/outbox.lua",35],[267,"lua/lib/outbox.lua",49],[271,"lua/lib/outbox.lua",54],[281,"lua/lib/outbox.lua",66],[285,"lua/lib/outbox.lua",72],[289,"lua/lib/outbox.lua",78],[290,"lua/lib/outbox.lua",80],[296,"lua/lib/outbox.lua",88],[325,"lua/lib/outbox.lua",119],[328,"lua/lib/limited.lua",12],[329,"lua/lib/limited.lua",14],[335,"lua/lib/limited.lua",22],[346,"lua/lib/limited.lua",35],[350,"lua/lib/limited.lua",41],[357,"lua/lib/limited.lua",50],[362,"lua/lib/limited.lua",57],[367,"lua/lib/limited.lua",64],[371,"lua/lib/limited.lua",70],[384,"lua/lib/limited.lua",85],[396,"lua/lib/limited.lua",100],[409,"lua/lib/limited.lua",114],[412,"lua/lib/limited.lua",119],[419,"lua/lib/idem.lua",6],[420,"lua/lib/idem.lua",8],[421,"lua/lib/idem.lua",10],[427,"lua/batch/create.lua",29],[431,"lua/batch/create.lua",34],[442,"lua/batch/create.lua",46],[450,"lua/batch/create.lua",55],[453,"lua/batch/create.lua",59],[459,"lua/batch/create.lua",66]],
 });
 
 /** Reads a batch for its owner, within his limit on such reads: who it belongs to, the limit and the state in one step. See lua/batch/read.lua. */
@@ -1018,15 +1678,16 @@ return 1`,
 });
 
 /** Claims an idempotency key for work on a resource that exists, or tells what it was claimed for. See lua/idem/begin.lua. */
-export const idemBegin = script<{ meta: string }, { idem_key: string; idem_print: string }, [string, string, string, number]>({
+export const idemBegin = script<{ meta: string }, { idem_key: string; idem_print: string; note: string }, [string, string, string, number]>({
   name: 'idem/begin',
   keys: ["meta"],
-  args: [["idem_key","string"],["idem_print","string"]],
+  args: [["idem_key","string"],["idem_print","string"],["note","string"]],
   rest: null,
   lua: `#!lua
 local meta = KEYS[1]
 local idem_key = ARGV[1]
 local idem_print = ARGV[2]
+local note = ARGV[3]
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
@@ -1036,10 +1697,10 @@ end
 local key = root .. 'idem:' .. idem_key
 local record = call('HMGET', key, 'f', 'r', 'x')
 if record[1] then return { record[1], record[2] or '', record[3] or '', 1 } end
-call('HSET', key, 'f', idem_print)
+call('HSET', key, 'f', idem_print, 'x', note)
 call('PEXPIRE', key, 86400000)
-return { idem_print, '', '', 0 }`,
-  map: [[1,"lua/idem/begin.lua",1],[2,"lua/idem/begin.lua",6],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/idem/begin.lua",13]],
+return { idem_print, '', note, 0 }`,
+  map: [[1,"lua/idem/begin.lua",1],[2,"lua/idem/begin.lua",6],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/idem/begin.lua",14]],
 });
 
 /** Keeps the answer of work that was claimed by idem/begin; the first one stays. See lua/idem/finish.lua. */
@@ -1082,6 +1743,4660 @@ return { before, math.max(before, wanted) }`,
   map: [[1,"lua/installation/grow.lua",1],[2,"lua/installation/grow.lua",3],[4,"lua/installation/grow.lua",7]],
 });
 
+/** Creates a limiter, or finds it created. See lua/limiter/create.lua. */
+export const limiterCreate = script<{ meta: string }, { core: string; account: string; now_us?: number | '' | undefined; fields: readonly RestValue[] }, string[]>({
+  name: 'limiter/create',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["now_us","now_us"]],
+  rest: "fields",
+  lua: `#!lua
+local meta = KEYS[1]
+local now_us = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()
+local account = table.remove(ARGV)
+local core = table.remove(ARGV)
+local fields = ARGV
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
+local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
+local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+local lanes_loaded, lanes_by_core = {}, {}
+local lane_bell = false
+local machines = {}
+local function aligned_us(lane) return lane.interval_s * 1000000 end
+machines.aligned = {
+  settle = function(lane)
+    local window = math.floor(lane.now / aligned_us(lane))
+    if not lane.at or window > lane.at then lane.n = 0 end
+    lane.at = window
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+  next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
+  take = function(lane, units)
+    lane.n = lane.n + units
+    lane.free = lane.free - units
+  end,
+  give = function(lane, units, granted_ms)
+    if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+    lane.n = math.max(0, lane.n - units)
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+  reset = function(lane) lane.n = 0 end,
+  adapt = function(lane)
+    lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+}
+local LEVEL_EXACT_MAX = 9000000000
+local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
+local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
+local function level_drained(lane, elapsed, rem)
+  local interval = lane.interval_s * 1000000 / level_scale(lane)
+  local part = (elapsed % interval) * lane.rate + rem
+  return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+end
+local function level_set(lane, n, rem)
+  if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
+  if n <= 0 then n, rem = 0, 0 end
+  lane.n, lane.rem = n, rem
+  lane.free = math.max(0, lane.max - lane.n)
+end
+machines.level = {
+  settle = function(lane)
+    local at = math.floor(lane.v / level_scale(lane))
+    lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
+    if at > lane.at then
+      local units, rem = level_drained(lane, at - lane.at, lane.rem)
+      lane.at = at
+      level_set(lane, lane.n - units, rem)
+    end
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+  next = function(lane, cost)
+    local units = lane.n + cost - lane.max
+    if units <= 0 then return lane.v end
+    local interval = lane.interval_s * 1000000 / level_scale(lane)
+    local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
+    return (lane.at + wait) * level_scale(lane)
+  end,
+  take = function(lane, units)
+    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+    lane.n = lane.n + units
+    lane.free = lane.free - units
+  end,
+  give = function(lane, units, granted_ms)
+    local scale = level_scale(lane)
+    local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
+    local drained, part = level_drained(lane, elapsed, 0)
+    if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+  end,
+  charge = function(lane, difference)
+    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+    level_set(lane, math.min(lane.n + difference, math.max(lane.n, LEVEL_DEBT * lane.max)), lane.rem)
+  end,
+  reset = function(lane) lane.n, lane.rem = 0, 0 end,
+  adapt = function(lane, before)
+    local rem = 0
+    if before.form == 'level' then
+      rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
+    end
+    lane.at = math.ceil(lane.v / level_scale(lane))
+    level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+  end,
+}
+local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
+local function slots_key(lane) return lane.key .. ':run' end
+local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
+local function slots_of(lane, core, from, to)
+  local members, ends = {}, {}
+  for i = from, to do members[#members + 1] = core .. ',' .. string.format('%.0f', i) end
+  for i = 1, #members, 1000 do
+    for _, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+      ends[#ends + 1] = score and tonumber(score)
+    end
+  end
+  for i, member in ipairs(members) do
+    if lane.slots[member] ~= nil then ends[i] = lane.slots[member] end
+  end
+  return members, ends
+end
+local function slots_free(lane, core, from, to, mark)
+  local members, ends = slots_of(lane, core, from, to)
+  for i, member in ipairs(members) do
+    if ends[i] and (not mark or ends[i] % 1 == mark) then
+      lane.slots[member] = false
+      lane.held = lane.held - 1
+    end
+  end
+  lane.free = math.max(0, lane.max - lane.held)
+end
+machines.slots = {
+  settle = function(lane)
+    lane.slots, lane.reclaimed = {}, 0
+    lane.held = call('ZCARD', slots_key(lane))
+    for _, member in ipairs(call('ZRANGEBYSCORE', slots_key(lane), '-inf', string.format('%.17g', lane.v / 1000), 'LIMIT', 0, SLOTS_DUE_MAX)) do
+      lane.slots[member] = false
+      lane.reclaimed = lane.reclaimed + 1
+    end
+    lane.held = lane.held - lane.reclaimed
+    lane.free = math.max(0, lane.max - lane.held)
+  end,
+  next = function(lane)
+    local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
+    for _, score in pairs(lane.slots) do
+      if score and score < first then first = score end
+    end
+    return first < math.huge and math.ceil(first * 1000) or nil
+  end,
+  take = function(lane, units, range, from, to, granted_ms)
+    local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
+    local members, ends = slots_of(lane, range.core, from, to)
+    for i, member in ipairs(members) do
+      if not ends[i] then
+        lane.slots[member] = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
+        lane.held = lane.held + 1
+      end
+    end
+    lane.free = math.max(0, lane.max - lane.held)
+  end,
+  give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
+  done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
+  reset = function() end,
+  adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
+  write = function(lane)
+    local gone, held = {}, {}
+    for member, score in pairs(lane.slots) do
+      if score then
+        held[#held + 1] = string.format('%.17g', score)
+        held[#held + 1] = member
+      else
+        gone[#gone + 1] = member
+      end
+    end
+    for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
+    for i = 1, #held, 1000 do call('ZADD', slots_key(lane), unpack(held, i, math.min(i + 999, #held))) end
+  end,
+}
+local WINDOW_CELLS, WINDOW_READ = 1024, 32
+local function window_log(lane) return lane.key .. ':log' end
+local function window_us(lane) return lane.interval_s * 1000000 end
+local function window_cell(lane, v)
+  local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
+  return (math.floor(math.floor(v / 1000) / width) + 1) * width
+end
+local function window_item(text)
+  local cell, units = string.match(text, '^(%d+) (%d+)$')
+  return { cell = tonumber(cell), units = tonumber(units) }
+end
+local function window_at(lane, i)
+  while i > #lane.log and #lane.log < lane.log_length do
+    local from = #lane.log
+    for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+      lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+    end
+  end
+  return lane.log[i]
+end
+local function window_pop(lane)
+  while true do
+    local item = window_at(lane, lane.log_gone + 1)
+    if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
+    lane.n = lane.n - item.units
+    lane.log_gone = lane.log_gone + 1
+  end
+  lane.free = math.max(0, lane.max - lane.n)
+end
+machines.window = {
+  settle = function(lane)
+    lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+    lane.n = lane.n or 0
+    window_pop(lane)
+  end,
+  next = function(lane, cost)
+    local missing = lane.n + cost - lane.max
+    local i = lane.log_gone + 1
+    while missing > 0 do
+      local item = window_at(lane, i) or lane.log_new
+      if not item then return lane.v end
+      missing = missing - item.units
+      if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+      i = i + 1
+    end
+    return lane.v
+  end,
+  take = function(lane, units)
+    lane.n = lane.n + units
+    lane.free = lane.free - units
+    local cell = window_cell(lane, lane.v)
+    if not lane.log_new and lane.log_gone < lane.log_length then
+      local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
+      if last.cell >= cell then
+        last = lane.log_set[lane.log_length] or last
+        last.units = last.units + units
+        lane.log_set[lane.log_length] = last
+        return
+      end
+    end
+    lane.log_new = lane.log_new or { cell = cell, units = 0 }
+    lane.log_new.units = lane.log_new.units + units
+  end,
+  give = function(lane, units, granted_ms)
+    local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
+    for i = lane.log_gone + 1, lane.log_length do
+      local item = window_at(lane, i)
+      if item.cell == cell then
+        local given = math.min(units, item.units)
+        item.units = item.units - given
+        lane.log_set[i] = item
+        lane.n = lane.n - given
+        lane.free = math.max(0, lane.max - lane.n)
+      end
+    end
+  end,
+  reset = function(lane) lane.n, lane.log_all = 0, {} end,
+  adapt = function(lane, before)
+    if before.interval_s == lane.interval_s then
+      lane.free = math.max(0, lane.max - lane.n)
+      return
+    end
+    window_at(lane, lane.log_length)
+    local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
+    lane.n = 0
+    for i = lane.log_gone + 1, lane.log_length do
+      local item = lane.log[i]
+      local cell = math.ceil(item.cell / width) * width
+      if cell * 1000 + window_us(lane) > lane.v then
+        if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
+        all[#all].units = all[#all].units + item.units
+        lane.n = lane.n + item.units
+      end
+    end
+    lane.log_all = all
+  end,
+  write = function(lane)
+    local key = window_log(lane)
+    local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
+    if lane.log_all then
+      call('DEL', key)
+      for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
+      return
+    end
+    for i, item in pairs(lane.log_set) do
+      if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
+    end
+    if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+    if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
+  end,
+}
+local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }
+local function tally_text(number) return string.format('%.0f', number) end
+local function tally(lane, at_us, granted, throttled, expired)
+  for _, unit in ipairs(TALLIES) do
+    local stamp = math.floor(at_us / unit[2])
+    local field = unit[1] .. tally_text(stamp % unit[3])
+    local slot = lane.tallies[field]
+    if not slot or slot.stamp < stamp then
+      slot = { stamp = stamp, granted = 0, throttled = 0, expired = 0, unit = unit[1] }
+      lane.tallies[field] = slot
+    end
+    if slot.stamp == stamp then
+      slot.granted, slot.throttled, slot.expired = slot.granted + granted, slot.throttled + throttled, slot.expired + expired
+    end
+  end
+end
+local function tally_plan(lane)
+  tally(lane, lane.now, 0, 0, 0)
+  lane.tally_fields = {}
+  for field, slot in pairs(lane.tallies) do
+    local stamp, granted, throttled, rest, most = nil, 0, 0, 0, 0
+    local text = call('HGET', lane.key .. ':use', field)
+    if text then stamp, granted, throttled, rest = string.match(text, '^(%d+) (%d+) (%d+) ?(%d*)') end
+    stamp = tonumber(stamp or '-1')
+    if stamp < slot.stamp then granted, throttled, rest = 0, 0, 0 end
+    if stamp <= slot.stamp then
+      granted = math.max(0, granted + slot.granted)
+      local value = tally_text(slot.stamp) .. ' ' .. tally_text(granted) .. ' ' .. tally_text(throttled + slot.throttled)
+      if slot.unit == 'm' then
+        most = math.max(tonumber(rest), slot.stamp == math.floor(lane.now / 60000000) and lane.queued_max or 0)
+        value = value .. ' ' .. tally_text(most) .. ' ' .. tally_text(lane.waiting)
+      elseif slot.unit == 'd' then
+        value = value .. ' ' .. tally_text(rest + slot.expired)
+      end
+      lane.tally_fields[#lane.tally_fields + 1] = field
+      lane.tally_fields[#lane.tally_fields + 1] = value
+    end
+  end
+end
+local function tally_write(lane)
+  call('HSET', lane.key .. ':use', unpack(lane.tally_fields, 1, #lane.tally_fields))
+end
+local function lane_text(number) return string.format('%.0f', number) end
+local function lane_limited(lane) return lane.account and not lane.deleted end
+local function lane_load(core, now_us)
+  local lane = lanes_by_core[core]
+  if lane then return lane end
+  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0 }
+  local v = call('HMGET', lane.key, unpack(LANE_FIELDS, 1, #LANE_FIELDS))
+  for i, field in ipairs(LANE_FIELDS) do
+    if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
+  end
+  lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, lane.waiting or 0
+  lane.seen, lane.missed, lane.idle = lane.seen or lane.seq, lane.missed or 0, lane.idle or 0
+  lane.v = now_us + lane.skew
+  if lane.t and lane.v < lane.t then
+    if lane.t - lane.v > LANE_STEP_US then lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000 end
+    lane.v = math.max(lane.t, now_us + lane.skew)
+  end
+  lane.now = lane.v - lane.skew
+  local closed_until = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
+  lane.active = lane.v - lane.idle
+  lane.t = lane.v
+  lane.queued_max = lane.waiting
+  lanes_by_core[core] = lane
+  lanes_loaded[#lanes_loaded + 1] = lane
+  return lane
+end
+local function lane_closed_until(lane)
+  local at = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  return at > lane.v and at or nil
+end
+local function lane_settle(lane)
+  local machine = lane_limited(lane) and machines[lane.form]
+  lane.machine = machine
+  if not lane.settled and machine then machine.settle(lane) end
+  if not machine then lane.free = math.huge end
+  lane.settled = true
+  return lane
+end
+local function lane_read(text)
+  local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
+    string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')
+  return { flow = flow, core = core, from = tonumber(from), to = tonumber(to), attempts = attempts, recoveries = recoveries,
+    timeout_s = timeout_s, due_ms = due_ms, kind = kind, cost = tonumber(cost), first_ms = tonumber(first_ms),
+    valid_ms = tonumber(valid_ms) }
+end
+local function lane_entry_text(lane, range, from, to, kind, cost)
+  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
+    range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
+end
+local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end
+local function lane_entry_read(key, text)
+  local arrived, place, entry = string.match(text, '^(%d+) (%d+) (.*)$')
+  local range = lane_read(entry)
+  range.key, range.arrived, range.place = key, tonumber(arrived), tonumber(place)
+  return range
+end
+local function lane_entry(lane, key)
+  local range = lane.entries[key]
+  if range ~= nil then return range end
+  local text = call('HGET', lane.key .. ':e', key)
+  return text and lane_entry_read(key, text)
+end
+local function lane_plan(lane, key, range)
+  if lane.entries[key] == nil then lane.changed[#lane.changed + 1] = key end
+  lane.entries[key] = range
+end
+local function lane_batch(lane, core)
+  local batch = lane.batches[core]
+  if batch then return batch end
+  local place, tasks = string.match(call('HGET', lane.key .. ':dropped', core) or '', '^(%d+) (%d+)$')
+  batch = { waiting = tonumber(call('HGET', lane.key .. ':n', core) or '0'), over = tonumber(place or '0'), over_tasks = tonumber(tasks or '0') }
+  lane.batches[core] = batch
+  return batch
+end
+local function lane_is_dropped(batch, range) return range.place + range.from < batch.over end
+local function lane_count(lane, range, tasks)
+  local batch = lane_batch(lane, range.core)
+  if lane_is_dropped(batch, range) then
+    batch.over_tasks = batch.over_tasks + tasks
+    return
+  end
+  batch.waiting = batch.waiting + tasks
+  lane.waiting = lane.waiting + tasks
+  if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
+  if range.place + range.from >= lane.seen then lane.missed = lane.missed - tasks end
+end
+local function lane_wake(lane, at_us)
+  if not lane.wake or at_us < lane.wake then lane.wake = at_us end
+end
+local function lane_invalid_at(lane, range)
+  if range.valid_ms > 0 then return range.valid_ms * 1000 end
+  return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
+end
+local function lane_add(lane, range)
+  if lane.waiting == 0 then lane_wake(lane, lane.now) end
+  local invalid_at = lane_invalid_at(lane, range)
+  if invalid_at < math.huge then lane_wake(lane, invalid_at) end
+  lane_plan(lane, range.key, range)
+  lane_count(lane, range, range.to - range.from + 1)
+end
+local function lane_queue(lane, range)
+  range.key = lane_key(range)
+  if lane_entry(lane, range.key) then return end
+  range.place = lane.seq - range.from
+  lane.seq = lane.seq + range.to - range.from + 1
+  range.arrived = lane.active
+  lane_add(lane, range)
+end
+local function lane_return(lane, range, place)
+  range.key, range.place, range.arrived = lane_key(range), place, lane.active
+  if lane_is_dropped(lane_batch(lane, range.core), range) then return end
+  local held = lane_entry(lane, range.key)
+  if held then
+    if held.from <= range.from then return end
+    lane_count(lane, held, held.from - held.to - 1)
+    range.place, range.arrived = math.min(place, held.place), math.min(range.arrived, held.arrived)
+    return lane_add(lane, range)
+  end
+  local behind = call('ZRANGEBYSCORE', lane.key .. ':q', lane_text(place + range.from), '+inf', 'LIMIT', 0, 1)[1]
+  local text = behind and call('HGET', lane.key .. ':e', behind)
+  if text then range.arrived = math.min(range.arrived, lane_entry_read(behind, text).arrived) end
+  lane_add(lane, range)
+  lane_wake(lane, lane.now)
+end
+local function lane_take(lane, range, tasks)
+  lane_count(lane, range, -tasks)
+  if range.from + tasks > range.to then
+    lane_plan(lane, range.key, false)
+    return true
+  end
+  range.from = range.from + tasks
+  lane_plan(lane, range.key, range)
+  return false
+end
+local function lane_drop(lane, core)
+  local batch = lane_batch(lane, core)
+  if batch.waiting == 0 then return end
+  batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
+  lane.waiting = lane.waiting - batch.waiting
+  batch.waiting = 0
+  lane_wake(lane, lane.now)
+end
+local function lane_eased(lane)
+  if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
+end
+local function lane_give(lane, units, tasks, granted_ms, core, from, to)
+  if lane.machine then lane.machine.give(lane, units, granted_ms, core, from, to) end
+  tally(lane, granted_ms * 1000, -tasks, 0, 0)
+  lane_eased(lane)
+end
+local function lane_touch()
+  local list = { root .. 'lanes' }
+  for _, lane in ipairs(lanes_loaded) do
+    for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
+    tally_plan(lane)
+  end
+  touch(list)
+end
+local function lane_sliced(command, key, list)
+  for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_write_entries(lane)
+  local gone, places, texts, first, valid = {}, {}, {}, {}, {}
+  local function add(list, a, b)
+    list[#list + 1] = a
+    list[#list + 1] = b
+  end
+  for _, key in ipairs(lane.changed) do
+    local range = lane.entries[key]
+    if range then
+      add(places, lane_text(range.place + range.from), key)
+      add(texts, key, lane_text(range.arrived) .. ' ' .. lane_text(range.place) .. ' '
+        .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
+      if range.valid_ms > 0 then add(valid, range.valid_ms, key) else add(first, range.first_ms, key) end
+    else
+      gone[#gone + 1] = key
+    end
+  end
+  for _, name in ipairs({ ':q', ':first', ':until' }) do lane_sliced('ZREM', lane.key .. name, gone) end
+  lane_sliced('HDEL', lane.key .. ':e', gone)
+  lane_sliced('ZADD', lane.key .. ':q', places)
+  lane_sliced('HSET', lane.key .. ':e', texts)
+  lane_sliced('ZADD', lane.key .. ':first', first)
+  lane_sliced('ZADD', lane.key .. ':until', valid)
+  for core, batch in pairs(lane.batches) do
+    if batch.waiting > 0 then call('HSET', lane.key .. ':n', core, batch.waiting) else call('HDEL', lane.key .. ':n', core) end
+    if batch.over_tasks > 0 then
+      call('HSET', lane.key .. ':dropped', core, lane_text(batch.over) .. ' ' .. lane_text(batch.over_tasks))
+    else
+      call('HDEL', lane.key .. ':dropped', core)
+    end
+  end
+end
+local function lane_score(at_us) return string.format('%.3f', at_us / 1000) end
+local function lane_forget(lane)
+  for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
+  call('ZREM', root .. 'lanes', lane.core)
+end
+local function lane_write()
+  for _, lane in ipairs(lanes_loaded) do
+    lane_write_entries(lane)
+    local fields = {}
+    for _, field in ipairs(LANE_STATE) do
+      if lane[field] then
+        fields[#fields + 1] = field
+        fields[#fields + 1] = lane_text(lane[field])
+      end
+    end
+    call('HSET', lane.key, unpack(fields, 1, #fields))
+    if lane.machine and lane.machine.write then lane.machine.write(lane) end
+    tally_write(lane)
+    if lane.next == false then
+      call('ZREM', root .. 'lanes', lane.core)
+    elseif lane.next then
+      call('ZADD', root .. 'lanes', lane_score(lane.next), lane.core)
+    elseif lane.wake then
+      call('ZADD', root .. 'lanes', 'LT', lane_score(lane.wake), lane.core)
+      if lane.wake <= lane.now then lane_bell = true end
+    end
+    if not lane.account and call('EXISTS', lane.key .. ':q') == 0 then lane_forget(lane) end
+  end
+  if lane_bell then call('SPUBLISH', root .. 'bell', 'l') end
+end
+local RECORD_FIELDS = { 'account', 'name', 'type', 'config', 'description', 'queue_s', 'valid_s', 'cooldown', 'created', 'updated', 'deleted' }
+local function record_lane(core, account, now_us)
+  local lane = lane_load(core, now_us)
+  if lane.account ~= account or lane.deleted then return nil end
+  return lane_settle(lane)
+end
+local function record_reply(lane)
+  local reply = call('HMGET', lane.key, unpack(RECORD_FIELDS, 1, #RECORD_FIELDS))
+  for i = 1, #RECORD_FIELDS do reply[i] = reply[i] or '' end
+  local paused = lane.pause and lane.pause > lane.now
+  reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text(lane.pause / 1000) or 'inf'
+  return reply
+end
+local lane = lane_load(core, now_us)
+if lane.account then return lane.account == account and record_reply(lane) or {} end
+local now_ms = lane_text(math.floor(now_us / 1000))
+touch({ lane.key })
+call('HSET', lane.key, 'account', account, 'created', now_ms, 'updated', now_ms, unpack(fields, 1, #fields))
+return record_reply(lane)`,
+  map: [[1,"lua/limiter/create.lua",1],[2,"lua/limiter/create.lua",3],[3,"lua/limiter/create.lua",6],[4,"lua/limiter/create.lua",5],[5,"lua/limiter/create.lua",4],[6,"lua/limiter/create.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",50],[22,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",4],[26,"lua/lib/limiter/aligned.lua",8],[35,"lua/lib/limiter/aligned.lua",18],[41,"lua/lib/limiter/aligned.lua",25],[46,"lua/lib/limiter/level.lua",6],[48,"lua/lib/limiter/level.lua",9],[49,"lua/lib/limiter/level.lua",12],[54,"lua/lib/limiter/level.lua",18],[60,"lua/lib/limiter/level.lua",25],[83,"lua/lib/limiter/level.lua",49],[103,"lua/lib/limiter/slots.lua",4],[104,"lua/lib/limiter/slots.lua",6],[105,"lua/lib/limiter/slots.lua",8],[106,"lua/lib/limiter/slots.lua",11],[119,"lua/lib/limiter/slots.lua",25],[129,"lua/lib/limiter/slots.lua",36],[140,"lua/lib/limiter/slots.lua",48],[147,"lua/lib/limiter/slots.lua",56],[176,"lua/lib/limiter/window.lua",4],[177,"lua/lib/limiter/window.lua",6],[178,"lua/lib/limiter/window.lua",8],[179,"lua/lib/limiter/window.lua",11],[183,"lua/lib/limiter/window.lua",16],[187,"lua/lib/limiter/window.lua",22],[196,"lua/lib/limiter/window.lua",33],[205,"lua/lib/limiter/window.lua",43],[229,"lua/lib/limiter/window.lua",68],[253,"lua/lib/limiter/window.lua",93],[287,"lua/lib/tally.lua",6],[288,"lua/lib/tally.lua",8],[289,"lua/lib/tally.lua",11],[303,"lua/lib/tally.lua",27],[326,"lua/lib/tally.lua",51],[329,"lua/lib/lane.lua",54],[330,"lua/lib/lane.lua",56],[331,"lua/lib/lane.lua",59],[343,"lua/lib/lane.lua",72],[356,"lua/lib/lane.lua",87],[360,"lua/lib/lane.lua",92],[368,"lua/lib/lane.lua",101],[375,"lua/lib/lane.lua",110],[379,"lua/lib/lane.lua",116],[380,"lua/lib/lane.lua",119],[386,"lua/lib/lane.lua",127],[392,"lua/lib/lane.lua",134],[396,"lua/lib/lane.lua",140],[404,"lua/lib/lane.lua",149],[405,"lua/lib/lane.lua",152],[416,"lua/lib/lane.lua",165],[419,"lua/lib/lane.lua",170],[423,"lua/lib/lane.lua",175],[430,"lua/lib/lane.lua",184],[438,"lua/lib/lane.lua",195],[443,"lua/lib/lane.lua",201],[452,"lua/lib/lane.lua",211],[454,"lua/lib/lane.lua",215],[464,"lua/lib/lane.lua",227],[472,"lua/lib/lane.lua",237],[475,"lua/lib/lane.lua",242],[480,"lua/lib/lane.lua",248],[488,"lua/lib/lane.lua",257],[491,"lua/lib/lane.lua",261],[523,"lua/lib/lane.lua",294],[524,"lua/lib/lane.lua",297],[528,"lua/lib/lane.lua",302],[549,"lua/lib/lane.lua",324],[553,"lua/lib/record.lua",6],[554,"lua/lib/record.lua",9],[559,"lua/lib/record.lua",16],[566,"lua/limiter/create.lua",12],[568,"lua/limiter/create.lua",15]],
+});
+
+/** Deletes a limiter: what waits starts at once, unlimited; its counts stay for 30 days. See lua/limiter/delete.lua. */
+export const limiterDelete = script<{ meta: string }, { core: string; account: string; now_us?: number | '' | undefined }, string[]>({
+  name: 'limiter/delete',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["now_us","now_us"]],
+  rest: null,
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local core = ARGV[1]
+local account = ARGV[2]
+local now_us = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
+local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
+local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+local lanes_loaded, lanes_by_core = {}, {}
+local lane_bell = false
+local machines = {}
+local function aligned_us(lane) return lane.interval_s * 1000000 end
+machines.aligned = {
+  settle = function(lane)
+    local window = math.floor(lane.now / aligned_us(lane))
+    if not lane.at or window > lane.at then lane.n = 0 end
+    lane.at = window
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+  next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
+  take = function(lane, units)
+    lane.n = lane.n + units
+    lane.free = lane.free - units
+  end,
+  give = function(lane, units, granted_ms)
+    if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+    lane.n = math.max(0, lane.n - units)
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+  reset = function(lane) lane.n = 0 end,
+  adapt = function(lane)
+    lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+}
+local LEVEL_EXACT_MAX = 9000000000
+local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
+local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
+local function level_drained(lane, elapsed, rem)
+  local interval = lane.interval_s * 1000000 / level_scale(lane)
+  local part = (elapsed % interval) * lane.rate + rem
+  return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+end
+local function level_set(lane, n, rem)
+  if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
+  if n <= 0 then n, rem = 0, 0 end
+  lane.n, lane.rem = n, rem
+  lane.free = math.max(0, lane.max - lane.n)
+end
+machines.level = {
+  settle = function(lane)
+    local at = math.floor(lane.v / level_scale(lane))
+    lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
+    if at > lane.at then
+      local units, rem = level_drained(lane, at - lane.at, lane.rem)
+      lane.at = at
+      level_set(lane, lane.n - units, rem)
+    end
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+  next = function(lane, cost)
+    local units = lane.n + cost - lane.max
+    if units <= 0 then return lane.v end
+    local interval = lane.interval_s * 1000000 / level_scale(lane)
+    local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
+    return (lane.at + wait) * level_scale(lane)
+  end,
+  take = function(lane, units)
+    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+    lane.n = lane.n + units
+    lane.free = lane.free - units
+  end,
+  give = function(lane, units, granted_ms)
+    local scale = level_scale(lane)
+    local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
+    local drained, part = level_drained(lane, elapsed, 0)
+    if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+  end,
+  charge = function(lane, difference)
+    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+    level_set(lane, math.min(lane.n + difference, math.max(lane.n, LEVEL_DEBT * lane.max)), lane.rem)
+  end,
+  reset = function(lane) lane.n, lane.rem = 0, 0 end,
+  adapt = function(lane, before)
+    local rem = 0
+    if before.form == 'level' then
+      rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
+    end
+    lane.at = math.ceil(lane.v / level_scale(lane))
+    level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+  end,
+}
+local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
+local function slots_key(lane) return lane.key .. ':run' end
+local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
+local function slots_of(lane, core, from, to)
+  local members, ends = {}, {}
+  for i = from, to do members[#members + 1] = core .. ',' .. string.format('%.0f', i) end
+  for i = 1, #members, 1000 do
+    for _, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+      ends[#ends + 1] = score and tonumber(score)
+    end
+  end
+  for i, member in ipairs(members) do
+    if lane.slots[member] ~= nil then ends[i] = lane.slots[member] end
+  end
+  return members, ends
+end
+local function slots_free(lane, core, from, to, mark)
+  local members, ends = slots_of(lane, core, from, to)
+  for i, member in ipairs(members) do
+    if ends[i] and (not mark or ends[i] % 1 == mark) then
+      lane.slots[member] = false
+      lane.held = lane.held - 1
+    end
+  end
+  lane.free = math.max(0, lane.max - lane.held)
+end
+machines.slots = {
+  settle = function(lane)
+    lane.slots, lane.reclaimed = {}, 0
+    lane.held = call('ZCARD', slots_key(lane))
+    for _, member in ipairs(call('ZRANGEBYSCORE', slots_key(lane), '-inf', string.format('%.17g', lane.v / 1000), 'LIMIT', 0, SLOTS_DUE_MAX)) do
+      lane.slots[member] = false
+      lane.reclaimed = lane.reclaimed + 1
+    end
+    lane.held = lane.held - lane.reclaimed
+    lane.free = math.max(0, lane.max - lane.held)
+  end,
+  next = function(lane)
+    local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
+    for _, score in pairs(lane.slots) do
+      if score and score < first then first = score end
+    end
+    return first < math.huge and math.ceil(first * 1000) or nil
+  end,
+  take = function(lane, units, range, from, to, granted_ms)
+    local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
+    local members, ends = slots_of(lane, range.core, from, to)
+    for i, member in ipairs(members) do
+      if not ends[i] then
+        lane.slots[member] = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
+        lane.held = lane.held + 1
+      end
+    end
+    lane.free = math.max(0, lane.max - lane.held)
+  end,
+  give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
+  done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
+  reset = function() end,
+  adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
+  write = function(lane)
+    local gone, held = {}, {}
+    for member, score in pairs(lane.slots) do
+      if score then
+        held[#held + 1] = string.format('%.17g', score)
+        held[#held + 1] = member
+      else
+        gone[#gone + 1] = member
+      end
+    end
+    for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
+    for i = 1, #held, 1000 do call('ZADD', slots_key(lane), unpack(held, i, math.min(i + 999, #held))) end
+  end,
+}
+local WINDOW_CELLS, WINDOW_READ = 1024, 32
+local function window_log(lane) return lane.key .. ':log' end
+local function window_us(lane) return lane.interval_s * 1000000 end
+local function window_cell(lane, v)
+  local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
+  return (math.floor(math.floor(v / 1000) / width) + 1) * width
+end
+local function window_item(text)
+  local cell, units = string.match(text, '^(%d+) (%d+)$')
+  return { cell = tonumber(cell), units = tonumber(units) }
+end
+local function window_at(lane, i)
+  while i > #lane.log and #lane.log < lane.log_length do
+    local from = #lane.log
+    for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+      lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+    end
+  end
+  return lane.log[i]
+end
+local function window_pop(lane)
+  while true do
+    local item = window_at(lane, lane.log_gone + 1)
+    if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
+    lane.n = lane.n - item.units
+    lane.log_gone = lane.log_gone + 1
+  end
+  lane.free = math.max(0, lane.max - lane.n)
+end
+machines.window = {
+  settle = function(lane)
+    lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+    lane.n = lane.n or 0
+    window_pop(lane)
+  end,
+  next = function(lane, cost)
+    local missing = lane.n + cost - lane.max
+    local i = lane.log_gone + 1
+    while missing > 0 do
+      local item = window_at(lane, i) or lane.log_new
+      if not item then return lane.v end
+      missing = missing - item.units
+      if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+      i = i + 1
+    end
+    return lane.v
+  end,
+  take = function(lane, units)
+    lane.n = lane.n + units
+    lane.free = lane.free - units
+    local cell = window_cell(lane, lane.v)
+    if not lane.log_new and lane.log_gone < lane.log_length then
+      local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
+      if last.cell >= cell then
+        last = lane.log_set[lane.log_length] or last
+        last.units = last.units + units
+        lane.log_set[lane.log_length] = last
+        return
+      end
+    end
+    lane.log_new = lane.log_new or { cell = cell, units = 0 }
+    lane.log_new.units = lane.log_new.units + units
+  end,
+  give = function(lane, units, granted_ms)
+    local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
+    for i = lane.log_gone + 1, lane.log_length do
+      local item = window_at(lane, i)
+      if item.cell == cell then
+        local given = math.min(units, item.units)
+        item.units = item.units - given
+        lane.log_set[i] = item
+        lane.n = lane.n - given
+        lane.free = math.max(0, lane.max - lane.n)
+      end
+    end
+  end,
+  reset = function(lane) lane.n, lane.log_all = 0, {} end,
+  adapt = function(lane, before)
+    if before.interval_s == lane.interval_s then
+      lane.free = math.max(0, lane.max - lane.n)
+      return
+    end
+    window_at(lane, lane.log_length)
+    local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
+    lane.n = 0
+    for i = lane.log_gone + 1, lane.log_length do
+      local item = lane.log[i]
+      local cell = math.ceil(item.cell / width) * width
+      if cell * 1000 + window_us(lane) > lane.v then
+        if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
+        all[#all].units = all[#all].units + item.units
+        lane.n = lane.n + item.units
+      end
+    end
+    lane.log_all = all
+  end,
+  write = function(lane)
+    local key = window_log(lane)
+    local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
+    if lane.log_all then
+      call('DEL', key)
+      for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
+      return
+    end
+    for i, item in pairs(lane.log_set) do
+      if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
+    end
+    if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+    if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
+  end,
+}
+local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }
+local function tally_text(number) return string.format('%.0f', number) end
+local function tally(lane, at_us, granted, throttled, expired)
+  for _, unit in ipairs(TALLIES) do
+    local stamp = math.floor(at_us / unit[2])
+    local field = unit[1] .. tally_text(stamp % unit[3])
+    local slot = lane.tallies[field]
+    if not slot or slot.stamp < stamp then
+      slot = { stamp = stamp, granted = 0, throttled = 0, expired = 0, unit = unit[1] }
+      lane.tallies[field] = slot
+    end
+    if slot.stamp == stamp then
+      slot.granted, slot.throttled, slot.expired = slot.granted + granted, slot.throttled + throttled, slot.expired + expired
+    end
+  end
+end
+local function tally_plan(lane)
+  tally(lane, lane.now, 0, 0, 0)
+  lane.tally_fields = {}
+  for field, slot in pairs(lane.tallies) do
+    local stamp, granted, throttled, rest, most = nil, 0, 0, 0, 0
+    local text = call('HGET', lane.key .. ':use', field)
+    if text then stamp, granted, throttled, rest = string.match(text, '^(%d+) (%d+) (%d+) ?(%d*)') end
+    stamp = tonumber(stamp or '-1')
+    if stamp < slot.stamp then granted, throttled, rest = 0, 0, 0 end
+    if stamp <= slot.stamp then
+      granted = math.max(0, granted + slot.granted)
+      local value = tally_text(slot.stamp) .. ' ' .. tally_text(granted) .. ' ' .. tally_text(throttled + slot.throttled)
+      if slot.unit == 'm' then
+        most = math.max(tonumber(rest), slot.stamp == math.floor(lane.now / 60000000) and lane.queued_max or 0)
+        value = value .. ' ' .. tally_text(most) .. ' ' .. tally_text(lane.waiting)
+      elseif slot.unit == 'd' then
+        value = value .. ' ' .. tally_text(rest + slot.expired)
+      end
+      lane.tally_fields[#lane.tally_fields + 1] = field
+      lane.tally_fields[#lane.tally_fields + 1] = value
+    end
+  end
+end
+local function tally_write(lane)
+  call('HSET', lane.key .. ':use', unpack(lane.tally_fields, 1, #lane.tally_fields))
+end
+local function lane_text(number) return string.format('%.0f', number) end
+local function lane_limited(lane) return lane.account and not lane.deleted end
+local function lane_load(core, now_us)
+  local lane = lanes_by_core[core]
+  if lane then return lane end
+  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0 }
+  local v = call('HMGET', lane.key, unpack(LANE_FIELDS, 1, #LANE_FIELDS))
+  for i, field in ipairs(LANE_FIELDS) do
+    if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
+  end
+  lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, lane.waiting or 0
+  lane.seen, lane.missed, lane.idle = lane.seen or lane.seq, lane.missed or 0, lane.idle or 0
+  lane.v = now_us + lane.skew
+  if lane.t and lane.v < lane.t then
+    if lane.t - lane.v > LANE_STEP_US then lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000 end
+    lane.v = math.max(lane.t, now_us + lane.skew)
+  end
+  lane.now = lane.v - lane.skew
+  local closed_until = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
+  lane.active = lane.v - lane.idle
+  lane.t = lane.v
+  lane.queued_max = lane.waiting
+  lanes_by_core[core] = lane
+  lanes_loaded[#lanes_loaded + 1] = lane
+  return lane
+end
+local function lane_closed_until(lane)
+  local at = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  return at > lane.v and at or nil
+end
+local function lane_settle(lane)
+  local machine = lane_limited(lane) and machines[lane.form]
+  lane.machine = machine
+  if not lane.settled and machine then machine.settle(lane) end
+  if not machine then lane.free = math.huge end
+  lane.settled = true
+  return lane
+end
+local function lane_read(text)
+  local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
+    string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')
+  return { flow = flow, core = core, from = tonumber(from), to = tonumber(to), attempts = attempts, recoveries = recoveries,
+    timeout_s = timeout_s, due_ms = due_ms, kind = kind, cost = tonumber(cost), first_ms = tonumber(first_ms),
+    valid_ms = tonumber(valid_ms) }
+end
+local function lane_entry_text(lane, range, from, to, kind, cost)
+  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
+    range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
+end
+local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end
+local function lane_entry_read(key, text)
+  local arrived, place, entry = string.match(text, '^(%d+) (%d+) (.*)$')
+  local range = lane_read(entry)
+  range.key, range.arrived, range.place = key, tonumber(arrived), tonumber(place)
+  return range
+end
+local function lane_entry(lane, key)
+  local range = lane.entries[key]
+  if range ~= nil then return range end
+  local text = call('HGET', lane.key .. ':e', key)
+  return text and lane_entry_read(key, text)
+end
+local function lane_plan(lane, key, range)
+  if lane.entries[key] == nil then lane.changed[#lane.changed + 1] = key end
+  lane.entries[key] = range
+end
+local function lane_batch(lane, core)
+  local batch = lane.batches[core]
+  if batch then return batch end
+  local place, tasks = string.match(call('HGET', lane.key .. ':dropped', core) or '', '^(%d+) (%d+)$')
+  batch = { waiting = tonumber(call('HGET', lane.key .. ':n', core) or '0'), over = tonumber(place or '0'), over_tasks = tonumber(tasks or '0') }
+  lane.batches[core] = batch
+  return batch
+end
+local function lane_is_dropped(batch, range) return range.place + range.from < batch.over end
+local function lane_count(lane, range, tasks)
+  local batch = lane_batch(lane, range.core)
+  if lane_is_dropped(batch, range) then
+    batch.over_tasks = batch.over_tasks + tasks
+    return
+  end
+  batch.waiting = batch.waiting + tasks
+  lane.waiting = lane.waiting + tasks
+  if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
+  if range.place + range.from >= lane.seen then lane.missed = lane.missed - tasks end
+end
+local function lane_wake(lane, at_us)
+  if not lane.wake or at_us < lane.wake then lane.wake = at_us end
+end
+local function lane_invalid_at(lane, range)
+  if range.valid_ms > 0 then return range.valid_ms * 1000 end
+  return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
+end
+local function lane_add(lane, range)
+  if lane.waiting == 0 then lane_wake(lane, lane.now) end
+  local invalid_at = lane_invalid_at(lane, range)
+  if invalid_at < math.huge then lane_wake(lane, invalid_at) end
+  lane_plan(lane, range.key, range)
+  lane_count(lane, range, range.to - range.from + 1)
+end
+local function lane_queue(lane, range)
+  range.key = lane_key(range)
+  if lane_entry(lane, range.key) then return end
+  range.place = lane.seq - range.from
+  lane.seq = lane.seq + range.to - range.from + 1
+  range.arrived = lane.active
+  lane_add(lane, range)
+end
+local function lane_return(lane, range, place)
+  range.key, range.place, range.arrived = lane_key(range), place, lane.active
+  if lane_is_dropped(lane_batch(lane, range.core), range) then return end
+  local held = lane_entry(lane, range.key)
+  if held then
+    if held.from <= range.from then return end
+    lane_count(lane, held, held.from - held.to - 1)
+    range.place, range.arrived = math.min(place, held.place), math.min(range.arrived, held.arrived)
+    return lane_add(lane, range)
+  end
+  local behind = call('ZRANGEBYSCORE', lane.key .. ':q', lane_text(place + range.from), '+inf', 'LIMIT', 0, 1)[1]
+  local text = behind and call('HGET', lane.key .. ':e', behind)
+  if text then range.arrived = math.min(range.arrived, lane_entry_read(behind, text).arrived) end
+  lane_add(lane, range)
+  lane_wake(lane, lane.now)
+end
+local function lane_take(lane, range, tasks)
+  lane_count(lane, range, -tasks)
+  if range.from + tasks > range.to then
+    lane_plan(lane, range.key, false)
+    return true
+  end
+  range.from = range.from + tasks
+  lane_plan(lane, range.key, range)
+  return false
+end
+local function lane_drop(lane, core)
+  local batch = lane_batch(lane, core)
+  if batch.waiting == 0 then return end
+  batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
+  lane.waiting = lane.waiting - batch.waiting
+  batch.waiting = 0
+  lane_wake(lane, lane.now)
+end
+local function lane_eased(lane)
+  if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
+end
+local function lane_give(lane, units, tasks, granted_ms, core, from, to)
+  if lane.machine then lane.machine.give(lane, units, granted_ms, core, from, to) end
+  tally(lane, granted_ms * 1000, -tasks, 0, 0)
+  lane_eased(lane)
+end
+local function lane_touch()
+  local list = { root .. 'lanes' }
+  for _, lane in ipairs(lanes_loaded) do
+    for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
+    tally_plan(lane)
+  end
+  touch(list)
+end
+local function lane_sliced(command, key, list)
+  for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_write_entries(lane)
+  local gone, places, texts, first, valid = {}, {}, {}, {}, {}
+  local function add(list, a, b)
+    list[#list + 1] = a
+    list[#list + 1] = b
+  end
+  for _, key in ipairs(lane.changed) do
+    local range = lane.entries[key]
+    if range then
+      add(places, lane_text(range.place + range.from), key)
+      add(texts, key, lane_text(range.arrived) .. ' ' .. lane_text(range.place) .. ' '
+        .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
+      if range.valid_ms > 0 then add(valid, range.valid_ms, key) else add(first, range.first_ms, key) end
+    else
+      gone[#gone + 1] = key
+    end
+  end
+  for _, name in ipairs({ ':q', ':first', ':until' }) do lane_sliced('ZREM', lane.key .. name, gone) end
+  lane_sliced('HDEL', lane.key .. ':e', gone)
+  lane_sliced('ZADD', lane.key .. ':q', places)
+  lane_sliced('HSET', lane.key .. ':e', texts)
+  lane_sliced('ZADD', lane.key .. ':first', first)
+  lane_sliced('ZADD', lane.key .. ':until', valid)
+  for core, batch in pairs(lane.batches) do
+    if batch.waiting > 0 then call('HSET', lane.key .. ':n', core, batch.waiting) else call('HDEL', lane.key .. ':n', core) end
+    if batch.over_tasks > 0 then
+      call('HSET', lane.key .. ':dropped', core, lane_text(batch.over) .. ' ' .. lane_text(batch.over_tasks))
+    else
+      call('HDEL', lane.key .. ':dropped', core)
+    end
+  end
+end
+local function lane_score(at_us) return string.format('%.3f', at_us / 1000) end
+local function lane_forget(lane)
+  for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
+  call('ZREM', root .. 'lanes', lane.core)
+end
+local function lane_write()
+  for _, lane in ipairs(lanes_loaded) do
+    lane_write_entries(lane)
+    local fields = {}
+    for _, field in ipairs(LANE_STATE) do
+      if lane[field] then
+        fields[#fields + 1] = field
+        fields[#fields + 1] = lane_text(lane[field])
+      end
+    end
+    call('HSET', lane.key, unpack(fields, 1, #fields))
+    if lane.machine and lane.machine.write then lane.machine.write(lane) end
+    tally_write(lane)
+    if lane.next == false then
+      call('ZREM', root .. 'lanes', lane.core)
+    elseif lane.next then
+      call('ZADD', root .. 'lanes', lane_score(lane.next), lane.core)
+    elseif lane.wake then
+      call('ZADD', root .. 'lanes', 'LT', lane_score(lane.wake), lane.core)
+      if lane.wake <= lane.now then lane_bell = true end
+    end
+    if not lane.account and call('EXISTS', lane.key .. ':q') == 0 then lane_forget(lane) end
+  end
+  if lane_bell then call('SPUBLISH', root .. 'bell', 'l') end
+end
+local RECORD_FIELDS = { 'account', 'name', 'type', 'config', 'description', 'queue_s', 'valid_s', 'cooldown', 'created', 'updated', 'deleted' }
+local function record_lane(core, account, now_us)
+  local lane = lane_load(core, now_us)
+  if lane.account ~= account or lane.deleted then return nil end
+  return lane_settle(lane)
+end
+local function record_reply(lane)
+  local reply = call('HMGET', lane.key, unpack(RECORD_FIELDS, 1, #RECORD_FIELDS))
+  for i = 1, #RECORD_FIELDS do reply[i] = reply[i] or '' end
+  local paused = lane.pause and lane.pause > lane.now
+  reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text(lane.pause / 1000) or 'inf'
+  return reply
+end
+local lane = record_lane(core, account, now_us)
+if not lane then return {} end
+lane_wake(lane, lane.now)
+lane_touch()
+call('HSET', lane.key, 'deleted', lane_text(math.floor(now_us / 1000)))
+lane_write()
+return record_reply(lane)`,
+  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",50],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[102,"lua/lib/limiter/slots.lua",4],[103,"lua/lib/limiter/slots.lua",6],[104,"lua/lib/limiter/slots.lua",8],[105,"lua/lib/limiter/slots.lua",11],[118,"lua/lib/limiter/slots.lua",25],[128,"lua/lib/limiter/slots.lua",36],[139,"lua/lib/limiter/slots.lua",48],[146,"lua/lib/limiter/slots.lua",56],[175,"lua/lib/limiter/window.lua",4],[176,"lua/lib/limiter/window.lua",6],[177,"lua/lib/limiter/window.lua",8],[178,"lua/lib/limiter/window.lua",11],[182,"lua/lib/limiter/window.lua",16],[186,"lua/lib/limiter/window.lua",22],[195,"lua/lib/limiter/window.lua",33],[204,"lua/lib/limiter/window.lua",43],[228,"lua/lib/limiter/window.lua",68],[252,"lua/lib/limiter/window.lua",93],[286,"lua/lib/tally.lua",6],[287,"lua/lib/tally.lua",8],[288,"lua/lib/tally.lua",11],[302,"lua/lib/tally.lua",27],[325,"lua/lib/tally.lua",51],[328,"lua/lib/lane.lua",54],[329,"lua/lib/lane.lua",56],[330,"lua/lib/lane.lua",59],[342,"lua/lib/lane.lua",72],[355,"lua/lib/lane.lua",87],[359,"lua/lib/lane.lua",92],[367,"lua/lib/lane.lua",101],[374,"lua/lib/lane.lua",110],[378,"lua/lib/lane.lua",116],[379,"lua/lib/lane.lua",119],[385,"lua/lib/lane.lua",127],[391,"lua/lib/lane.lua",134],[395,"lua/lib/lane.lua",140],[403,"lua/lib/lane.lua",149],[404,"lua/lib/lane.lua",152],[415,"lua/lib/lane.lua",165],[418,"lua/lib/lane.lua",170],[422,"lua/lib/lane.lua",175],[429,"lua/lib/lane.lua",184],[437,"lua/lib/lane.lua",195],[442,"lua/lib/lane.lua",201],[451,"lua/lib/lane.lua",211],[453,"lua/lib/lane.lua",215],[463,"lua/lib/lane.lua",227],[471,"lua/lib/lane.lua",237],[474,"lua/lib/lane.lua",242],[479,"lua/lib/lane.lua",248],[487,"lua/lib/lane.lua",257],[490,"lua/lib/lane.lua",261],[522,"lua/lib/lane.lua",294],[523,"lua/lib/lane.lua",297],[527,"lua/lib/lane.lua",302],[548,"lua/lib/lane.lua",324],[552,"lua/lib/record.lua",6],[553,"lua/lib/record.lua",9],[558,"lua/lib/record.lua",16],[565,"lua/limiter/delete.lua",12],[567,"lua/limiter/delete.lua",15]],
+});
+
+/** Changes a limiter. What it has let start until now counts by its new config; the tasks that wait feel it at once. See lua/limiter/patch.lua. */
+export const limiterPatch = script<{ meta: string }, { core: string; account: string; now_us?: number | '' | undefined; fields: readonly RestValue[] }, string[]>({
+  name: 'limiter/patch',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["now_us","now_us"]],
+  rest: "fields",
+  lua: `#!lua
+local meta = KEYS[1]
+local now_us = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()
+local account = table.remove(ARGV)
+local core = table.remove(ARGV)
+local fields = ARGV
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
+local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
+local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+local lanes_loaded, lanes_by_core = {}, {}
+local lane_bell = false
+local machines = {}
+local function aligned_us(lane) return lane.interval_s * 1000000 end
+machines.aligned = {
+  settle = function(lane)
+    local window = math.floor(lane.now / aligned_us(lane))
+    if not lane.at or window > lane.at then lane.n = 0 end
+    lane.at = window
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+  next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
+  take = function(lane, units)
+    lane.n = lane.n + units
+    lane.free = lane.free - units
+  end,
+  give = function(lane, units, granted_ms)
+    if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+    lane.n = math.max(0, lane.n - units)
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+  reset = function(lane) lane.n = 0 end,
+  adapt = function(lane)
+    lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+}
+local LEVEL_EXACT_MAX = 9000000000
+local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
+local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
+local function level_drained(lane, elapsed, rem)
+  local interval = lane.interval_s * 1000000 / level_scale(lane)
+  local part = (elapsed % interval) * lane.rate + rem
+  return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+end
+local function level_set(lane, n, rem)
+  if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
+  if n <= 0 then n, rem = 0, 0 end
+  lane.n, lane.rem = n, rem
+  lane.free = math.max(0, lane.max - lane.n)
+end
+machines.level = {
+  settle = function(lane)
+    local at = math.floor(lane.v / level_scale(lane))
+    lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
+    if at > lane.at then
+      local units, rem = level_drained(lane, at - lane.at, lane.rem)
+      lane.at = at
+      level_set(lane, lane.n - units, rem)
+    end
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+  next = function(lane, cost)
+    local units = lane.n + cost - lane.max
+    if units <= 0 then return lane.v end
+    local interval = lane.interval_s * 1000000 / level_scale(lane)
+    local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
+    return (lane.at + wait) * level_scale(lane)
+  end,
+  take = function(lane, units)
+    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+    lane.n = lane.n + units
+    lane.free = lane.free - units
+  end,
+  give = function(lane, units, granted_ms)
+    local scale = level_scale(lane)
+    local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
+    local drained, part = level_drained(lane, elapsed, 0)
+    if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+  end,
+  charge = function(lane, difference)
+    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+    level_set(lane, math.min(lane.n + difference, math.max(lane.n, LEVEL_DEBT * lane.max)), lane.rem)
+  end,
+  reset = function(lane) lane.n, lane.rem = 0, 0 end,
+  adapt = function(lane, before)
+    local rem = 0
+    if before.form == 'level' then
+      rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
+    end
+    lane.at = math.ceil(lane.v / level_scale(lane))
+    level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+  end,
+}
+local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
+local function slots_key(lane) return lane.key .. ':run' end
+local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
+local function slots_of(lane, core, from, to)
+  local members, ends = {}, {}
+  for i = from, to do members[#members + 1] = core .. ',' .. string.format('%.0f', i) end
+  for i = 1, #members, 1000 do
+    for _, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+      ends[#ends + 1] = score and tonumber(score)
+    end
+  end
+  for i, member in ipairs(members) do
+    if lane.slots[member] ~= nil then ends[i] = lane.slots[member] end
+  end
+  return members, ends
+end
+local function slots_free(lane, core, from, to, mark)
+  local members, ends = slots_of(lane, core, from, to)
+  for i, member in ipairs(members) do
+    if ends[i] and (not mark or ends[i] % 1 == mark) then
+      lane.slots[member] = false
+      lane.held = lane.held - 1
+    end
+  end
+  lane.free = math.max(0, lane.max - lane.held)
+end
+machines.slots = {
+  settle = function(lane)
+    lane.slots, lane.reclaimed = {}, 0
+    lane.held = call('ZCARD', slots_key(lane))
+    for _, member in ipairs(call('ZRANGEBYSCORE', slots_key(lane), '-inf', string.format('%.17g', lane.v / 1000), 'LIMIT', 0, SLOTS_DUE_MAX)) do
+      lane.slots[member] = false
+      lane.reclaimed = lane.reclaimed + 1
+    end
+    lane.held = lane.held - lane.reclaimed
+    lane.free = math.max(0, lane.max - lane.held)
+  end,
+  next = function(lane)
+    local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
+    for _, score in pairs(lane.slots) do
+      if score and score < first then first = score end
+    end
+    return first < math.huge and math.ceil(first * 1000) or nil
+  end,
+  take = function(lane, units, range, from, to, granted_ms)
+    local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
+    local members, ends = slots_of(lane, range.core, from, to)
+    for i, member in ipairs(members) do
+      if not ends[i] then
+        lane.slots[member] = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
+        lane.held = lane.held + 1
+      end
+    end
+    lane.free = math.max(0, lane.max - lane.held)
+  end,
+  give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
+  done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
+  reset = function() end,
+  adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
+  write = function(lane)
+    local gone, held = {}, {}
+    for member, score in pairs(lane.slots) do
+      if score then
+        held[#held + 1] = string.format('%.17g', score)
+        held[#held + 1] = member
+      else
+        gone[#gone + 1] = member
+      end
+    end
+    for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
+    for i = 1, #held, 1000 do call('ZADD', slots_key(lane), unpack(held, i, math.min(i + 999, #held))) end
+  end,
+}
+local WINDOW_CELLS, WINDOW_READ = 1024, 32
+local function window_log(lane) return lane.key .. ':log' end
+local function window_us(lane) return lane.interval_s * 1000000 end
+local function window_cell(lane, v)
+  local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
+  return (math.floor(math.floor(v / 1000) / width) + 1) * width
+end
+local function window_item(text)
+  local cell, units = string.match(text, '^(%d+) (%d+)$')
+  return { cell = tonumber(cell), units = tonumber(units) }
+end
+local function window_at(lane, i)
+  while i > #lane.log and #lane.log < lane.log_length do
+    local from = #lane.log
+    for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+      lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+    end
+  end
+  return lane.log[i]
+end
+local function window_pop(lane)
+  while true do
+    local item = window_at(lane, lane.log_gone + 1)
+    if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
+    lane.n = lane.n - item.units
+    lane.log_gone = lane.log_gone + 1
+  end
+  lane.free = math.max(0, lane.max - lane.n)
+end
+machines.window = {
+  settle = function(lane)
+    lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+    lane.n = lane.n or 0
+    window_pop(lane)
+  end,
+  next = function(lane, cost)
+    local missing = lane.n + cost - lane.max
+    local i = lane.log_gone + 1
+    while missing > 0 do
+      local item = window_at(lane, i) or lane.log_new
+      if not item then return lane.v end
+      missing = missing - item.units
+      if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+      i = i + 1
+    end
+    return lane.v
+  end,
+  take = function(lane, units)
+    lane.n = lane.n + units
+    lane.free = lane.free - units
+    local cell = window_cell(lane, lane.v)
+    if not lane.log_new and lane.log_gone < lane.log_length then
+      local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
+      if last.cell >= cell then
+        last = lane.log_set[lane.log_length] or last
+        last.units = last.units + units
+        lane.log_set[lane.log_length] = last
+        return
+      end
+    end
+    lane.log_new = lane.log_new or { cell = cell, units = 0 }
+    lane.log_new.units = lane.log_new.units + units
+  end,
+  give = function(lane, units, granted_ms)
+    local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
+    for i = lane.log_gone + 1, lane.log_length do
+      local item = window_at(lane, i)
+      if item.cell == cell then
+        local given = math.min(units, item.units)
+        item.units = item.units - given
+        lane.log_set[i] = item
+        lane.n = lane.n - given
+        lane.free = math.max(0, lane.max - lane.n)
+      end
+    end
+  end,
+  reset = function(lane) lane.n, lane.log_all = 0, {} end,
+  adapt = function(lane, before)
+    if before.interval_s == lane.interval_s then
+      lane.free = math.max(0, lane.max - lane.n)
+      return
+    end
+    window_at(lane, lane.log_length)
+    local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
+    lane.n = 0
+    for i = lane.log_gone + 1, lane.log_length do
+      local item = lane.log[i]
+      local cell = math.ceil(item.cell / width) * width
+      if cell * 1000 + window_us(lane) > lane.v then
+        if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
+        all[#all].units = all[#all].units + item.units
+        lane.n = lane.n + item.units
+      end
+    end
+    lane.log_all = all
+  end,
+  write = function(lane)
+    local key = window_log(lane)
+    local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
+    if lane.log_all then
+      call('DEL', key)
+      for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
+      return
+    end
+    for i, item in pairs(lane.log_set) do
+      if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
+    end
+    if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+    if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
+  end,
+}
+local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }
+local function tally_text(number) return string.format('%.0f', number) end
+local function tally(lane, at_us, granted, throttled, expired)
+  for _, unit in ipairs(TALLIES) do
+    local stamp = math.floor(at_us / unit[2])
+    local field = unit[1] .. tally_text(stamp % unit[3])
+    local slot = lane.tallies[field]
+    if not slot or slot.stamp < stamp then
+      slot = { stamp = stamp, granted = 0, throttled = 0, expired = 0, unit = unit[1] }
+      lane.tallies[field] = slot
+    end
+    if slot.stamp == stamp then
+      slot.granted, slot.throttled, slot.expired = slot.granted + granted, slot.throttled + throttled, slot.expired + expired
+    end
+  end
+end
+local function tally_plan(lane)
+  tally(lane, lane.now, 0, 0, 0)
+  lane.tally_fields = {}
+  for field, slot in pairs(lane.tallies) do
+    local stamp, granted, throttled, rest, most = nil, 0, 0, 0, 0
+    local text = call('HGET', lane.key .. ':use', field)
+    if text then stamp, granted, throttled, rest = string.match(text, '^(%d+) (%d+) (%d+) ?(%d*)') end
+    stamp = tonumber(stamp or '-1')
+    if stamp < slot.stamp then granted, throttled, rest = 0, 0, 0 end
+    if stamp <= slot.stamp then
+      granted = math.max(0, granted + slot.granted)
+      local value = tally_text(slot.stamp) .. ' ' .. tally_text(granted) .. ' ' .. tally_text(throttled + slot.throttled)
+      if slot.unit == 'm' then
+        most = math.max(tonumber(rest), slot.stamp == math.floor(lane.now / 60000000) and lane.queued_max or 0)
+        value = value .. ' ' .. tally_text(most) .. ' ' .. tally_text(lane.waiting)
+      elseif slot.unit == 'd' then
+        value = value .. ' ' .. tally_text(rest + slot.expired)
+      end
+      lane.tally_fields[#lane.tally_fields + 1] = field
+      lane.tally_fields[#lane.tally_fields + 1] = value
+    end
+  end
+end
+local function tally_write(lane)
+  call('HSET', lane.key .. ':use', unpack(lane.tally_fields, 1, #lane.tally_fields))
+end
+local function lane_text(number) return string.format('%.0f', number) end
+local function lane_limited(lane) return lane.account and not lane.deleted end
+local function lane_load(core, now_us)
+  local lane = lanes_by_core[core]
+  if lane then return lane end
+  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0 }
+  local v = call('HMGET', lane.key, unpack(LANE_FIELDS, 1, #LANE_FIELDS))
+  for i, field in ipairs(LANE_FIELDS) do
+    if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
+  end
+  lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, lane.waiting or 0
+  lane.seen, lane.missed, lane.idle = lane.seen or lane.seq, lane.missed or 0, lane.idle or 0
+  lane.v = now_us + lane.skew
+  if lane.t and lane.v < lane.t then
+    if lane.t - lane.v > LANE_STEP_US then lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000 end
+    lane.v = math.max(lane.t, now_us + lane.skew)
+  end
+  lane.now = lane.v - lane.skew
+  local closed_until = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
+  lane.active = lane.v - lane.idle
+  lane.t = lane.v
+  lane.queued_max = lane.waiting
+  lanes_by_core[core] = lane
+  lanes_loaded[#lanes_loaded + 1] = lane
+  return lane
+end
+local function lane_closed_until(lane)
+  local at = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  return at > lane.v and at or nil
+end
+local function lane_settle(lane)
+  local machine = lane_limited(lane) and machines[lane.form]
+  lane.machine = machine
+  if not lane.settled and machine then machine.settle(lane) end
+  if not machine then lane.free = math.huge end
+  lane.settled = true
+  return lane
+end
+local function lane_read(text)
+  local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
+    string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')
+  return { flow = flow, core = core, from = tonumber(from), to = tonumber(to), attempts = attempts, recoveries = recoveries,
+    timeout_s = timeout_s, due_ms = due_ms, kind = kind, cost = tonumber(cost), first_ms = tonumber(first_ms),
+    valid_ms = tonumber(valid_ms) }
+end
+local function lane_entry_text(lane, range, from, to, kind, cost)
+  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
+    range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
+end
+local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end
+local function lane_entry_read(key, text)
+  local arrived, place, entry = string.match(text, '^(%d+) (%d+) (.*)$')
+  local range = lane_read(entry)
+  range.key, range.arrived, range.place = key, tonumber(arrived), tonumber(place)
+  return range
+end
+local function lane_entry(lane, key)
+  local range = lane.entries[key]
+  if range ~= nil then return range end
+  local text = call('HGET', lane.key .. ':e', key)
+  return text and lane_entry_read(key, text)
+end
+local function lane_plan(lane, key, range)
+  if lane.entries[key] == nil then lane.changed[#lane.changed + 1] = key end
+  lane.entries[key] = range
+end
+local function lane_batch(lane, core)
+  local batch = lane.batches[core]
+  if batch then return batch end
+  local place, tasks = string.match(call('HGET', lane.key .. ':dropped', core) or '', '^(%d+) (%d+)$')
+  batch = { waiting = tonumber(call('HGET', lane.key .. ':n', core) or '0'), over = tonumber(place or '0'), over_tasks = tonumber(tasks or '0') }
+  lane.batches[core] = batch
+  return batch
+end
+local function lane_is_dropped(batch, range) return range.place + range.from < batch.over end
+local function lane_count(lane, range, tasks)
+  local batch = lane_batch(lane, range.core)
+  if lane_is_dropped(batch, range) then
+    batch.over_tasks = batch.over_tasks + tasks
+    return
+  end
+  batch.waiting = batch.waiting + tasks
+  lane.waiting = lane.waiting + tasks
+  if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
+  if range.place + range.from >= lane.seen then lane.missed = lane.missed - tasks end
+end
+local function lane_wake(lane, at_us)
+  if not lane.wake or at_us < lane.wake then lane.wake = at_us end
+end
+local function lane_invalid_at(lane, range)
+  if range.valid_ms > 0 then return range.valid_ms * 1000 end
+  return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
+end
+local function lane_add(lane, range)
+  if lane.waiting == 0 then lane_wake(lane, lane.now) end
+  local invalid_at = lane_invalid_at(lane, range)
+  if invalid_at < math.huge then lane_wake(lane, invalid_at) end
+  lane_plan(lane, range.key, range)
+  lane_count(lane, range, range.to - range.from + 1)
+end
+local function lane_queue(lane, range)
+  range.key = lane_key(range)
+  if lane_entry(lane, range.key) then return end
+  range.place = lane.seq - range.from
+  lane.seq = lane.seq + range.to - range.from + 1
+  range.arrived = lane.active
+  lane_add(lane, range)
+end
+local function lane_return(lane, range, place)
+  range.key, range.place, range.arrived = lane_key(range), place, lane.active
+  if lane_is_dropped(lane_batch(lane, range.core), range) then return end
+  local held = lane_entry(lane, range.key)
+  if held then
+    if held.from <= range.from then return end
+    lane_count(lane, held, held.from - held.to - 1)
+    range.place, range.arrived = math.min(place, held.place), math.min(range.arrived, held.arrived)
+    return lane_add(lane, range)
+  end
+  local behind = call('ZRANGEBYSCORE', lane.key .. ':q', lane_text(place + range.from), '+inf', 'LIMIT', 0, 1)[1]
+  local text = behind and call('HGET', lane.key .. ':e', behind)
+  if text then range.arrived = math.min(range.arrived, lane_entry_read(behind, text).arrived) end
+  lane_add(lane, range)
+  lane_wake(lane, lane.now)
+end
+local function lane_take(lane, range, tasks)
+  lane_count(lane, range, -tasks)
+  if range.from + tasks > range.to then
+    lane_plan(lane, range.key, false)
+    return true
+  end
+  range.from = range.from + tasks
+  lane_plan(lane, range.key, range)
+  return false
+end
+local function lane_drop(lane, core)
+  local batch = lane_batch(lane, core)
+  if batch.waiting == 0 then return end
+  batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
+  lane.waiting = lane.waiting - batch.waiting
+  batch.waiting = 0
+  lane_wake(lane, lane.now)
+end
+local function lane_eased(lane)
+  if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
+end
+local function lane_give(lane, units, tasks, granted_ms, core, from, to)
+  if lane.machine then lane.machine.give(lane, units, granted_ms, core, from, to) end
+  tally(lane, granted_ms * 1000, -tasks, 0, 0)
+  lane_eased(lane)
+end
+local function lane_touch()
+  local list = { root .. 'lanes' }
+  for _, lane in ipairs(lanes_loaded) do
+    for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
+    tally_plan(lane)
+  end
+  touch(list)
+end
+local function lane_sliced(command, key, list)
+  for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_write_entries(lane)
+  local gone, places, texts, first, valid = {}, {}, {}, {}, {}
+  local function add(list, a, b)
+    list[#list + 1] = a
+    list[#list + 1] = b
+  end
+  for _, key in ipairs(lane.changed) do
+    local range = lane.entries[key]
+    if range then
+      add(places, lane_text(range.place + range.from), key)
+      add(texts, key, lane_text(range.arrived) .. ' ' .. lane_text(range.place) .. ' '
+        .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
+      if range.valid_ms > 0 then add(valid, range.valid_ms, key) else add(first, range.first_ms, key) end
+    else
+      gone[#gone + 1] = key
+    end
+  end
+  for _, name in ipairs({ ':q', ':first', ':until' }) do lane_sliced('ZREM', lane.key .. name, gone) end
+  lane_sliced('HDEL', lane.key .. ':e', gone)
+  lane_sliced('ZADD', lane.key .. ':q', places)
+  lane_sliced('HSET', lane.key .. ':e', texts)
+  lane_sliced('ZADD', lane.key .. ':first', first)
+  lane_sliced('ZADD', lane.key .. ':until', valid)
+  for core, batch in pairs(lane.batches) do
+    if batch.waiting > 0 then call('HSET', lane.key .. ':n', core, batch.waiting) else call('HDEL', lane.key .. ':n', core) end
+    if batch.over_tasks > 0 then
+      call('HSET', lane.key .. ':dropped', core, lane_text(batch.over) .. ' ' .. lane_text(batch.over_tasks))
+    else
+      call('HDEL', lane.key .. ':dropped', core)
+    end
+  end
+end
+local function lane_score(at_us) return string.format('%.3f', at_us / 1000) end
+local function lane_forget(lane)
+  for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
+  call('ZREM', root .. 'lanes', lane.core)
+end
+local function lane_write()
+  for _, lane in ipairs(lanes_loaded) do
+    lane_write_entries(lane)
+    local fields = {}
+    for _, field in ipairs(LANE_STATE) do
+      if lane[field] then
+        fields[#fields + 1] = field
+        fields[#fields + 1] = lane_text(lane[field])
+      end
+    end
+    call('HSET', lane.key, unpack(fields, 1, #fields))
+    if lane.machine and lane.machine.write then lane.machine.write(lane) end
+    tally_write(lane)
+    if lane.next == false then
+      call('ZREM', root .. 'lanes', lane.core)
+    elseif lane.next then
+      call('ZADD', root .. 'lanes', lane_score(lane.next), lane.core)
+    elseif lane.wake then
+      call('ZADD', root .. 'lanes', 'LT', lane_score(lane.wake), lane.core)
+      if lane.wake <= lane.now then lane_bell = true end
+    end
+    if not lane.account and call('EXISTS', lane.key .. ':q') == 0 then lane_forget(lane) end
+  end
+  if lane_bell then call('SPUBLISH', root .. 'bell', 'l') end
+end
+local RECORD_FIELDS = { 'account', 'name', 'type', 'config', 'description', 'queue_s', 'valid_s', 'cooldown', 'created', 'updated', 'deleted' }
+local function record_lane(core, account, now_us)
+  local lane = lane_load(core, now_us)
+  if lane.account ~= account or lane.deleted then return nil end
+  return lane_settle(lane)
+end
+local function record_reply(lane)
+  local reply = call('HMGET', lane.key, unpack(RECORD_FIELDS, 1, #RECORD_FIELDS))
+  for i = 1, #RECORD_FIELDS do reply[i] = reply[i] or '' end
+  local paused = lane.pause and lane.pause > lane.now
+  reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text(lane.pause / 1000) or 'inf'
+  return reply
+end
+local lane = record_lane(core, account, now_us)
+if not lane then return {} end
+local before = { form = lane.form, max = lane.max, rate = lane.rate, interval_s = lane.interval_s }
+local adapt = false
+for i = 1, #fields, 2 do
+  local field, value = fields[i], fields[i + 1]
+  if LANE_TEXTS[field] then lane[field] = value elseif lane[field] then lane[field] = tonumber(value) end
+  if field == 'form' then adapt = true end
+end
+if adapt then
+  lane.machine = machines[lane.form]
+  lane.machine.adapt(lane, before)
+end
+lane_wake(lane, lane.now)
+lane_touch()
+call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)), unpack(fields, 1, #fields))
+lane_write()
+return record_reply(lane)`,
+  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",50],[22,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",4],[26,"lua/lib/limiter/aligned.lua",8],[35,"lua/lib/limiter/aligned.lua",18],[41,"lua/lib/limiter/aligned.lua",25],[46,"lua/lib/limiter/level.lua",6],[48,"lua/lib/limiter/level.lua",9],[49,"lua/lib/limiter/level.lua",12],[54,"lua/lib/limiter/level.lua",18],[60,"lua/lib/limiter/level.lua",25],[83,"lua/lib/limiter/level.lua",49],[103,"lua/lib/limiter/slots.lua",4],[104,"lua/lib/limiter/slots.lua",6],[105,"lua/lib/limiter/slots.lua",8],[106,"lua/lib/limiter/slots.lua",11],[119,"lua/lib/limiter/slots.lua",25],[129,"lua/lib/limiter/slots.lua",36],[140,"lua/lib/limiter/slots.lua",48],[147,"lua/lib/limiter/slots.lua",56],[176,"lua/lib/limiter/window.lua",4],[177,"lua/lib/limiter/window.lua",6],[178,"lua/lib/limiter/window.lua",8],[179,"lua/lib/limiter/window.lua",11],[183,"lua/lib/limiter/window.lua",16],[187,"lua/lib/limiter/window.lua",22],[196,"lua/lib/limiter/window.lua",33],[205,"lua/lib/limiter/window.lua",43],[229,"lua/lib/limiter/window.lua",68],[253,"lua/lib/limiter/window.lua",93],[287,"lua/lib/tally.lua",6],[288,"lua/lib/tally.lua",8],[289,"lua/lib/tally.lua",11],[303,"lua/lib/tally.lua",27],[326,"lua/lib/tally.lua",51],[329,"lua/lib/lane.lua",54],[330,"lua/lib/lane.lua",56],[331,"lua/lib/lane.lua",59],[343,"lua/lib/lane.lua",72],[356,"lua/lib/lane.lua",87],[360,"lua/lib/lane.lua",92],[368,"lua/lib/lane.lua",101],[375,"lua/lib/lane.lua",110],[379,"lua/lib/lane.lua",116],[380,"lua/lib/lane.lua",119],[386,"lua/lib/lane.lua",127],[392,"lua/lib/lane.lua",134],[396,"lua/lib/lane.lua",140],[404,"lua/lib/lane.lua",149],[405,"lua/lib/lane.lua",152],[416,"lua/lib/lane.lua",165],[419,"lua/lib/lane.lua",170],[423,"lua/lib/lane.lua",175],[430,"lua/lib/lane.lua",184],[438,"lua/lib/lane.lua",195],[443,"lua/lib/lane.lua",201],[452,"lua/lib/lane.lua",211],[454,"lua/lib/lane.lua",215],[464,"lua/lib/lane.lua",227],[472,"lua/lib/lane.lua",237],[475,"lua/lib/lane.lua",242],[480,"lua/lib/lane.lua",248],[488,"lua/lib/lane.lua",257],[491,"lua/lib/lane.lua",261],[523,"lua/lib/lane.lua",294],[524,"lua/lib/lane.lua",297],[528,"lua/lib/lane.lua",302],[549,"lua/lib/lane.lua",324],[553,"lua/lib/record.lua",6],[554,"lua/lib/record.lua",9],[559,"lua/lib/record.lua",16],[566,"lua/limiter/patch.lua",12],[568,"lua/limiter/patch.lua",15],[580,"lua/limiter/patch.lua",28]],
+});
+
+/** Closes a limiter: nothing starts until then, or until it is resumed. Time in which it is closed does not count for queue_timeout. See lua/limiter/pause.lua. */
+export const limiterPause = script<{ meta: string }, { core: string; account: string; until_ms: string; now_us?: number | '' | undefined }, string[]>({
+  name: 'limiter/pause',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["until_ms","string"],["now_us","now_us"]],
+  rest: null,
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local core = ARGV[1]
+local account = ARGV[2]
+local until_ms = ARGV[3]
+local now_us = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
+local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
+local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+local lanes_loaded, lanes_by_core = {}, {}
+local lane_bell = false
+local machines = {}
+local function aligned_us(lane) return lane.interval_s * 1000000 end
+machines.aligned = {
+  settle = function(lane)
+    local window = math.floor(lane.now / aligned_us(lane))
+    if not lane.at or window > lane.at then lane.n = 0 end
+    lane.at = window
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+  next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
+  take = function(lane, units)
+    lane.n = lane.n + units
+    lane.free = lane.free - units
+  end,
+  give = function(lane, units, granted_ms)
+    if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+    lane.n = math.max(0, lane.n - units)
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+  reset = function(lane) lane.n = 0 end,
+  adapt = function(lane)
+    lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+}
+local LEVEL_EXACT_MAX = 9000000000
+local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
+local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
+local function level_drained(lane, elapsed, rem)
+  local interval = lane.interval_s * 1000000 / level_scale(lane)
+  local part = (elapsed % interval) * lane.rate + rem
+  return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+end
+local function level_set(lane, n, rem)
+  if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
+  if n <= 0 then n, rem = 0, 0 end
+  lane.n, lane.rem = n, rem
+  lane.free = math.max(0, lane.max - lane.n)
+end
+machines.level = {
+  settle = function(lane)
+    local at = math.floor(lane.v / level_scale(lane))
+    lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
+    if at > lane.at then
+      local units, rem = level_drained(lane, at - lane.at, lane.rem)
+      lane.at = at
+      level_set(lane, lane.n - units, rem)
+    end
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+  next = function(lane, cost)
+    local units = lane.n + cost - lane.max
+    if units <= 0 then return lane.v end
+    local interval = lane.interval_s * 1000000 / level_scale(lane)
+    local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
+    return (lane.at + wait) * level_scale(lane)
+  end,
+  take = function(lane, units)
+    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+    lane.n = lane.n + units
+    lane.free = lane.free - units
+  end,
+  give = function(lane, units, granted_ms)
+    local scale = level_scale(lane)
+    local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
+    local drained, part = level_drained(lane, elapsed, 0)
+    if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+  end,
+  charge = function(lane, difference)
+    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+    level_set(lane, math.min(lane.n + difference, math.max(lane.n, LEVEL_DEBT * lane.max)), lane.rem)
+  end,
+  reset = function(lane) lane.n, lane.rem = 0, 0 end,
+  adapt = function(lane, before)
+    local rem = 0
+    if before.form == 'level' then
+      rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
+    end
+    lane.at = math.ceil(lane.v / level_scale(lane))
+    level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+  end,
+}
+local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
+local function slots_key(lane) return lane.key .. ':run' end
+local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
+local function slots_of(lane, core, from, to)
+  local members, ends = {}, {}
+  for i = from, to do members[#members + 1] = core .. ',' .. string.format('%.0f', i) end
+  for i = 1, #members, 1000 do
+    for _, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+      ends[#ends + 1] = score and tonumber(score)
+    end
+  end
+  for i, member in ipairs(members) do
+    if lane.slots[member] ~= nil then ends[i] = lane.slots[member] end
+  end
+  return members, ends
+end
+local function slots_free(lane, core, from, to, mark)
+  local members, ends = slots_of(lane, core, from, to)
+  for i, member in ipairs(members) do
+    if ends[i] and (not mark or ends[i] % 1 == mark) then
+      lane.slots[member] = false
+      lane.held = lane.held - 1
+    end
+  end
+  lane.free = math.max(0, lane.max - lane.held)
+end
+machines.slots = {
+  settle = function(lane)
+    lane.slots, lane.reclaimed = {}, 0
+    lane.held = call('ZCARD', slots_key(lane))
+    for _, member in ipairs(call('ZRANGEBYSCORE', slots_key(lane), '-inf', string.format('%.17g', lane.v / 1000), 'LIMIT', 0, SLOTS_DUE_MAX)) do
+      lane.slots[member] = false
+      lane.reclaimed = lane.reclaimed + 1
+    end
+    lane.held = lane.held - lane.reclaimed
+    lane.free = math.max(0, lane.max - lane.held)
+  end,
+  next = function(lane)
+    local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
+    for _, score in pairs(lane.slots) do
+      if score and score < first then first = score end
+    end
+    return first < math.huge and math.ceil(first * 1000) or nil
+  end,
+  take = function(lane, units, range, from, to, granted_ms)
+    local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
+    local members, ends = slots_of(lane, range.core, from, to)
+    for i, member in ipairs(members) do
+      if not ends[i] then
+        lane.slots[member] = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
+        lane.held = lane.held + 1
+      end
+    end
+    lane.free = math.max(0, lane.max - lane.held)
+  end,
+  give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
+  done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
+  reset = function() end,
+  adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
+  write = function(lane)
+    local gone, held = {}, {}
+    for member, score in pairs(lane.slots) do
+      if score then
+        held[#held + 1] = string.format('%.17g', score)
+        held[#held + 1] = member
+      else
+        gone[#gone + 1] = member
+      end
+    end
+    for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
+    for i = 1, #held, 1000 do call('ZADD', slots_key(lane), unpack(held, i, math.min(i + 999, #held))) end
+  end,
+}
+local WINDOW_CELLS, WINDOW_READ = 1024, 32
+local function window_log(lane) return lane.key .. ':log' end
+local function window_us(lane) return lane.interval_s * 1000000 end
+local function window_cell(lane, v)
+  local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
+  return (math.floor(math.floor(v / 1000) / width) + 1) * width
+end
+local function window_item(text)
+  local cell, units = string.match(text, '^(%d+) (%d+)$')
+  return { cell = tonumber(cell), units = tonumber(units) }
+end
+local function window_at(lane, i)
+  while i > #lane.log and #lane.log < lane.log_length do
+    local from = #lane.log
+    for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+      lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+    end
+  end
+  return lane.log[i]
+end
+local function window_pop(lane)
+  while true do
+    local item = window_at(lane, lane.log_gone + 1)
+    if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
+    lane.n = lane.n - item.units
+    lane.log_gone = lane.log_gone + 1
+  end
+  lane.free = math.max(0, lane.max - lane.n)
+end
+machines.window = {
+  settle = function(lane)
+    lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+    lane.n = lane.n or 0
+    window_pop(lane)
+  end,
+  next = function(lane, cost)
+    local missing = lane.n + cost - lane.max
+    local i = lane.log_gone + 1
+    while missing > 0 do
+      local item = window_at(lane, i) or lane.log_new
+      if not item then return lane.v end
+      missing = missing - item.units
+      if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+      i = i + 1
+    end
+    return lane.v
+  end,
+  take = function(lane, units)
+    lane.n = lane.n + units
+    lane.free = lane.free - units
+    local cell = window_cell(lane, lane.v)
+    if not lane.log_new and lane.log_gone < lane.log_length then
+      local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
+      if last.cell >= cell then
+        last = lane.log_set[lane.log_length] or last
+        last.units = last.units + units
+        lane.log_set[lane.log_length] = last
+        return
+      end
+    end
+    lane.log_new = lane.log_new or { cell = cell, units = 0 }
+    lane.log_new.units = lane.log_new.units + units
+  end,
+  give = function(lane, units, granted_ms)
+    local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
+    for i = lane.log_gone + 1, lane.log_length do
+      local item = window_at(lane, i)
+      if item.cell == cell then
+        local given = math.min(units, item.units)
+        item.units = item.units - given
+        lane.log_set[i] = item
+        lane.n = lane.n - given
+        lane.free = math.max(0, lane.max - lane.n)
+      end
+    end
+  end,
+  reset = function(lane) lane.n, lane.log_all = 0, {} end,
+  adapt = function(lane, before)
+    if before.interval_s == lane.interval_s then
+      lane.free = math.max(0, lane.max - lane.n)
+      return
+    end
+    window_at(lane, lane.log_length)
+    local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
+    lane.n = 0
+    for i = lane.log_gone + 1, lane.log_length do
+      local item = lane.log[i]
+      local cell = math.ceil(item.cell / width) * width
+      if cell * 1000 + window_us(lane) > lane.v then
+        if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
+        all[#all].units = all[#all].units + item.units
+        lane.n = lane.n + item.units
+      end
+    end
+    lane.log_all = all
+  end,
+  write = function(lane)
+    local key = window_log(lane)
+    local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
+    if lane.log_all then
+      call('DEL', key)
+      for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
+      return
+    end
+    for i, item in pairs(lane.log_set) do
+      if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
+    end
+    if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+    if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
+  end,
+}
+local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }
+local function tally_text(number) return string.format('%.0f', number) end
+local function tally(lane, at_us, granted, throttled, expired)
+  for _, unit in ipairs(TALLIES) do
+    local stamp = math.floor(at_us / unit[2])
+    local field = unit[1] .. tally_text(stamp % unit[3])
+    local slot = lane.tallies[field]
+    if not slot or slot.stamp < stamp then
+      slot = { stamp = stamp, granted = 0, throttled = 0, expired = 0, unit = unit[1] }
+      lane.tallies[field] = slot
+    end
+    if slot.stamp == stamp then
+      slot.granted, slot.throttled, slot.expired = slot.granted + granted, slot.throttled + throttled, slot.expired + expired
+    end
+  end
+end
+local function tally_plan(lane)
+  tally(lane, lane.now, 0, 0, 0)
+  lane.tally_fields = {}
+  for field, slot in pairs(lane.tallies) do
+    local stamp, granted, throttled, rest, most = nil, 0, 0, 0, 0
+    local text = call('HGET', lane.key .. ':use', field)
+    if text then stamp, granted, throttled, rest = string.match(text, '^(%d+) (%d+) (%d+) ?(%d*)') end
+    stamp = tonumber(stamp or '-1')
+    if stamp < slot.stamp then granted, throttled, rest = 0, 0, 0 end
+    if stamp <= slot.stamp then
+      granted = math.max(0, granted + slot.granted)
+      local value = tally_text(slot.stamp) .. ' ' .. tally_text(granted) .. ' ' .. tally_text(throttled + slot.throttled)
+      if slot.unit == 'm' then
+        most = math.max(tonumber(rest), slot.stamp == math.floor(lane.now / 60000000) and lane.queued_max or 0)
+        value = value .. ' ' .. tally_text(most) .. ' ' .. tally_text(lane.waiting)
+      elseif slot.unit == 'd' then
+        value = value .. ' ' .. tally_text(rest + slot.expired)
+      end
+      lane.tally_fields[#lane.tally_fields + 1] = field
+      lane.tally_fields[#lane.tally_fields + 1] = value
+    end
+  end
+end
+local function tally_write(lane)
+  call('HSET', lane.key .. ':use', unpack(lane.tally_fields, 1, #lane.tally_fields))
+end
+local function lane_text(number) return string.format('%.0f', number) end
+local function lane_limited(lane) return lane.account and not lane.deleted end
+local function lane_load(core, now_us)
+  local lane = lanes_by_core[core]
+  if lane then return lane end
+  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0 }
+  local v = call('HMGET', lane.key, unpack(LANE_FIELDS, 1, #LANE_FIELDS))
+  for i, field in ipairs(LANE_FIELDS) do
+    if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
+  end
+  lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, lane.waiting or 0
+  lane.seen, lane.missed, lane.idle = lane.seen or lane.seq, lane.missed or 0, lane.idle or 0
+  lane.v = now_us + lane.skew
+  if lane.t and lane.v < lane.t then
+    if lane.t - lane.v > LANE_STEP_US then lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000 end
+    lane.v = math.max(lane.t, now_us + lane.skew)
+  end
+  lane.now = lane.v - lane.skew
+  local closed_until = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
+  lane.active = lane.v - lane.idle
+  lane.t = lane.v
+  lane.queued_max = lane.waiting
+  lanes_by_core[core] = lane
+  lanes_loaded[#lanes_loaded + 1] = lane
+  return lane
+end
+local function lane_closed_until(lane)
+  local at = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  return at > lane.v and at or nil
+end
+local function lane_settle(lane)
+  local machine = lane_limited(lane) and machines[lane.form]
+  lane.machine = machine
+  if not lane.settled and machine then machine.settle(lane) end
+  if not machine then lane.free = math.huge end
+  lane.settled = true
+  return lane
+end
+local function lane_read(text)
+  local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
+    string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')
+  return { flow = flow, core = core, from = tonumber(from), to = tonumber(to), attempts = attempts, recoveries = recoveries,
+    timeout_s = timeout_s, due_ms = due_ms, kind = kind, cost = tonumber(cost), first_ms = tonumber(first_ms),
+    valid_ms = tonumber(valid_ms) }
+end
+local function lane_entry_text(lane, range, from, to, kind, cost)
+  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
+    range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
+end
+local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end
+local function lane_entry_read(key, text)
+  local arrived, place, entry = string.match(text, '^(%d+) (%d+) (.*)$')
+  local range = lane_read(entry)
+  range.key, range.arrived, range.place = key, tonumber(arrived), tonumber(place)
+  return range
+end
+local function lane_entry(lane, key)
+  local range = lane.entries[key]
+  if range ~= nil then return range end
+  local text = call('HGET', lane.key .. ':e', key)
+  return text and lane_entry_read(key, text)
+end
+local function lane_plan(lane, key, range)
+  if lane.entries[key] == nil then lane.changed[#lane.changed + 1] = key end
+  lane.entries[key] = range
+end
+local function lane_batch(lane, core)
+  local batch = lane.batches[core]
+  if batch then return batch end
+  local place, tasks = string.match(call('HGET', lane.key .. ':dropped', core) or '', '^(%d+) (%d+)$')
+  batch = { waiting = tonumber(call('HGET', lane.key .. ':n', core) or '0'), over = tonumber(place or '0'), over_tasks = tonumber(tasks or '0') }
+  lane.batches[core] = batch
+  return batch
+end
+local function lane_is_dropped(batch, range) return range.place + range.from < batch.over end
+local function lane_count(lane, range, tasks)
+  local batch = lane_batch(lane, range.core)
+  if lane_is_dropped(batch, range) then
+    batch.over_tasks = batch.over_tasks + tasks
+    return
+  end
+  batch.waiting = batch.waiting + tasks
+  lane.waiting = lane.waiting + tasks
+  if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
+  if range.place + range.from >= lane.seen then lane.missed = lane.missed - tasks end
+end
+local function lane_wake(lane, at_us)
+  if not lane.wake or at_us < lane.wake then lane.wake = at_us end
+end
+local function lane_invalid_at(lane, range)
+  if range.valid_ms > 0 then return range.valid_ms * 1000 end
+  return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
+end
+local function lane_add(lane, range)
+  if lane.waiting == 0 then lane_wake(lane, lane.now) end
+  local invalid_at = lane_invalid_at(lane, range)
+  if invalid_at < math.huge then lane_wake(lane, invalid_at) end
+  lane_plan(lane, range.key, range)
+  lane_count(lane, range, range.to - range.from + 1)
+end
+local function lane_queue(lane, range)
+  range.key = lane_key(range)
+  if lane_entry(lane, range.key) then return end
+  range.place = lane.seq - range.from
+  lane.seq = lane.seq + range.to - range.from + 1
+  range.arrived = lane.active
+  lane_add(lane, range)
+end
+local function lane_return(lane, range, place)
+  range.key, range.place, range.arrived = lane_key(range), place, lane.active
+  if lane_is_dropped(lane_batch(lane, range.core), range) then return end
+  local held = lane_entry(lane, range.key)
+  if held then
+    if held.from <= range.from then return end
+    lane_count(lane, held, held.from - held.to - 1)
+    range.place, range.arrived = math.min(place, held.place), math.min(range.arrived, held.arrived)
+    return lane_add(lane, range)
+  end
+  local behind = call('ZRANGEBYSCORE', lane.key .. ':q', lane_text(place + range.from), '+inf', 'LIMIT', 0, 1)[1]
+  local text = behind and call('HGET', lane.key .. ':e', behind)
+  if text then range.arrived = math.min(range.arrived, lane_entry_read(behind, text).arrived) end
+  lane_add(lane, range)
+  lane_wake(lane, lane.now)
+end
+local function lane_take(lane, range, tasks)
+  lane_count(lane, range, -tasks)
+  if range.from + tasks > range.to then
+    lane_plan(lane, range.key, false)
+    return true
+  end
+  range.from = range.from + tasks
+  lane_plan(lane, range.key, range)
+  return false
+end
+local function lane_drop(lane, core)
+  local batch = lane_batch(lane, core)
+  if batch.waiting == 0 then return end
+  batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
+  lane.waiting = lane.waiting - batch.waiting
+  batch.waiting = 0
+  lane_wake(lane, lane.now)
+end
+local function lane_eased(lane)
+  if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
+end
+local function lane_give(lane, units, tasks, granted_ms, core, from, to)
+  if lane.machine then lane.machine.give(lane, units, granted_ms, core, from, to) end
+  tally(lane, granted_ms * 1000, -tasks, 0, 0)
+  lane_eased(lane)
+end
+local function lane_touch()
+  local list = { root .. 'lanes' }
+  for _, lane in ipairs(lanes_loaded) do
+    for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
+    tally_plan(lane)
+  end
+  touch(list)
+end
+local function lane_sliced(command, key, list)
+  for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_write_entries(lane)
+  local gone, places, texts, first, valid = {}, {}, {}, {}, {}
+  local function add(list, a, b)
+    list[#list + 1] = a
+    list[#list + 1] = b
+  end
+  for _, key in ipairs(lane.changed) do
+    local range = lane.entries[key]
+    if range then
+      add(places, lane_text(range.place + range.from), key)
+      add(texts, key, lane_text(range.arrived) .. ' ' .. lane_text(range.place) .. ' '
+        .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
+      if range.valid_ms > 0 then add(valid, range.valid_ms, key) else add(first, range.first_ms, key) end
+    else
+      gone[#gone + 1] = key
+    end
+  end
+  for _, name in ipairs({ ':q', ':first', ':until' }) do lane_sliced('ZREM', lane.key .. name, gone) end
+  lane_sliced('HDEL', lane.key .. ':e', gone)
+  lane_sliced('ZADD', lane.key .. ':q', places)
+  lane_sliced('HSET', lane.key .. ':e', texts)
+  lane_sliced('ZADD', lane.key .. ':first', first)
+  lane_sliced('ZADD', lane.key .. ':until', valid)
+  for core, batch in pairs(lane.batches) do
+    if batch.waiting > 0 then call('HSET', lane.key .. ':n', core, batch.waiting) else call('HDEL', lane.key .. ':n', core) end
+    if batch.over_tasks > 0 then
+      call('HSET', lane.key .. ':dropped', core, lane_text(batch.over) .. ' ' .. lane_text(batch.over_tasks))
+    else
+      call('HDEL', lane.key .. ':dropped', core)
+    end
+  end
+end
+local function lane_score(at_us) return string.format('%.3f', at_us / 1000) end
+local function lane_forget(lane)
+  for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
+  call('ZREM', root .. 'lanes', lane.core)
+end
+local function lane_write()
+  for _, lane in ipairs(lanes_loaded) do
+    lane_write_entries(lane)
+    local fields = {}
+    for _, field in ipairs(LANE_STATE) do
+      if lane[field] then
+        fields[#fields + 1] = field
+        fields[#fields + 1] = lane_text(lane[field])
+      end
+    end
+    call('HSET', lane.key, unpack(fields, 1, #fields))
+    if lane.machine and lane.machine.write then lane.machine.write(lane) end
+    tally_write(lane)
+    if lane.next == false then
+      call('ZREM', root .. 'lanes', lane.core)
+    elseif lane.next then
+      call('ZADD', root .. 'lanes', lane_score(lane.next), lane.core)
+    elseif lane.wake then
+      call('ZADD', root .. 'lanes', 'LT', lane_score(lane.wake), lane.core)
+      if lane.wake <= lane.now then lane_bell = true end
+    end
+    if not lane.account and call('EXISTS', lane.key .. ':q') == 0 then lane_forget(lane) end
+  end
+  if lane_bell then call('SPUBLISH', root .. 'bell', 'l') end
+end
+local RECORD_FIELDS = { 'account', 'name', 'type', 'config', 'description', 'queue_s', 'valid_s', 'cooldown', 'created', 'updated', 'deleted' }
+local function record_lane(core, account, now_us)
+  local lane = lane_load(core, now_us)
+  if lane.account ~= account or lane.deleted then return nil end
+  return lane_settle(lane)
+end
+local function record_reply(lane)
+  local reply = call('HMGET', lane.key, unpack(RECORD_FIELDS, 1, #RECORD_FIELDS))
+  for i = 1, #RECORD_FIELDS do reply[i] = reply[i] or '' end
+  local paused = lane.pause and lane.pause > lane.now
+  reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text(lane.pause / 1000) or 'inf'
+  return reply
+end
+local lane = record_lane(core, account, now_us)
+if not lane then return {} end
+lane.pause = until_ms == 'inf' and math.huge or tonumber(until_ms) * 1000
+lane_wake(lane, lane.now)
+lane_touch()
+call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
+lane_write()
+return record_reply(lane)`,
+  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",50],[22,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",4],[26,"lua/lib/limiter/aligned.lua",8],[35,"lua/lib/limiter/aligned.lua",18],[41,"lua/lib/limiter/aligned.lua",25],[46,"lua/lib/limiter/level.lua",6],[48,"lua/lib/limiter/level.lua",9],[49,"lua/lib/limiter/level.lua",12],[54,"lua/lib/limiter/level.lua",18],[60,"lua/lib/limiter/level.lua",25],[83,"lua/lib/limiter/level.lua",49],[103,"lua/lib/limiter/slots.lua",4],[104,"lua/lib/limiter/slots.lua",6],[105,"lua/lib/limiter/slots.lua",8],[106,"lua/lib/limiter/slots.lua",11],[119,"lua/lib/limiter/slots.lua",25],[129,"lua/lib/limiter/slots.lua",36],[140,"lua/lib/limiter/slots.lua",48],[147,"lua/lib/limiter/slots.lua",56],[176,"lua/lib/limiter/window.lua",4],[177,"lua/lib/limiter/window.lua",6],[178,"lua/lib/limiter/window.lua",8],[179,"lua/lib/limiter/window.lua",11],[183,"lua/lib/limiter/window.lua",16],[187,"lua/lib/limiter/window.lua",22],[196,"lua/lib/limiter/window.lua",33],[205,"lua/lib/limiter/window.lua",43],[229,"lua/lib/limiter/window.lua",68],[253,"lua/lib/limiter/window.lua",93],[287,"lua/lib/tally.lua",6],[288,"lua/lib/tally.lua",8],[289,"lua/lib/tally.lua",11],[303,"lua/lib/tally.lua",27],[326,"lua/lib/tally.lua",51],[329,"lua/lib/lane.lua",54],[330,"lua/lib/lane.lua",56],[331,"lua/lib/lane.lua",59],[343,"lua/lib/lane.lua",72],[356,"lua/lib/lane.lua",87],[360,"lua/lib/lane.lua",92],[368,"lua/lib/lane.lua",101],[375,"lua/lib/lane.lua",110],[379,"lua/lib/lane.lua",116],[380,"lua/lib/lane.lua",119],[386,"lua/lib/lane.lua",127],[392,"lua/lib/lane.lua",134],[396,"lua/lib/lane.lua",140],[404,"lua/lib/lane.lua",149],[405,"lua/lib/lane.lua",152],[416,"lua/lib/lane.lua",165],[419,"lua/lib/lane.lua",170],[423,"lua/lib/lane.lua",175],[430,"lua/lib/lane.lua",184],[438,"lua/lib/lane.lua",195],[443,"lua/lib/lane.lua",201],[452,"lua/lib/lane.lua",211],[454,"lua/lib/lane.lua",215],[464,"lua/lib/lane.lua",227],[472,"lua/lib/lane.lua",237],[475,"lua/lib/lane.lua",242],[480,"lua/lib/lane.lua",248],[488,"lua/lib/lane.lua",257],[491,"lua/lib/lane.lua",261],[523,"lua/lib/lane.lua",294],[524,"lua/lib/lane.lua",297],[528,"lua/lib/lane.lua",302],[549,"lua/lib/lane.lua",324],[553,"lua/lib/record.lua",6],[554,"lua/lib/record.lua",9],[559,"lua/lib/record.lua",16],[566,"lua/limiter/pause.lua",13],[568,"lua/limiter/pause.lua",16]],
+});
+
+/** Reads a limiter's record; empty where there is none. See lua/limiter/read.lua. */
+export const limiterRead = script<{ meta: string }, { core: string; now_us?: number | '' | undefined }, string[]>({
+  name: 'limiter/read',
+  keys: ["meta"],
+  args: [["core","string"],["now_us","now_us"]],
+  rest: null,
+  lua: `#!lua flags=no-writes
+local meta = KEYS[1]
+local core = ARGV[1]
+local now_us = tonumber(ARGV[2]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
+local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
+local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+local lanes_loaded, lanes_by_core = {}, {}
+local lane_bell = false
+local machines = {}
+local function aligned_us(lane) return lane.interval_s * 1000000 end
+machines.aligned = {
+  settle = function(lane)
+    local window = math.floor(lane.now / aligned_us(lane))
+    if not lane.at or window > lane.at then lane.n = 0 end
+    lane.at = window
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+  next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
+  take = function(lane, units)
+    lane.n = lane.n + units
+    lane.free = lane.free - units
+  end,
+  give = function(lane, units, granted_ms)
+    if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+    lane.n = math.max(0, lane.n - units)
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+  reset = function(lane) lane.n = 0 end,
+  adapt = function(lane)
+    lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+}
+local LEVEL_EXACT_MAX = 9000000000
+local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
+local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
+local function level_drained(lane, elapsed, rem)
+  local interval = lane.interval_s * 1000000 / level_scale(lane)
+  local part = (elapsed % interval) * lane.rate + rem
+  return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+end
+local function level_set(lane, n, rem)
+  if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
+  if n <= 0 then n, rem = 0, 0 end
+  lane.n, lane.rem = n, rem
+  lane.free = math.max(0, lane.max - lane.n)
+end
+machines.level = {
+  settle = function(lane)
+    local at = math.floor(lane.v / level_scale(lane))
+    lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
+    if at > lane.at then
+      local units, rem = level_drained(lane, at - lane.at, lane.rem)
+      lane.at = at
+      level_set(lane, lane.n - units, rem)
+    end
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+  next = function(lane, cost)
+    local units = lane.n + cost - lane.max
+    if units <= 0 then return lane.v end
+    local interval = lane.interval_s * 1000000 / level_scale(lane)
+    local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
+    return (lane.at + wait) * level_scale(lane)
+  end,
+  take = function(lane, units)
+    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+    lane.n = lane.n + units
+    lane.free = lane.free - units
+  end,
+  give = function(lane, units, granted_ms)
+    local scale = level_scale(lane)
+    local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
+    local drained, part = level_drained(lane, elapsed, 0)
+    if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+  end,
+  charge = function(lane, difference)
+    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+    level_set(lane, math.min(lane.n + difference, math.max(lane.n, LEVEL_DEBT * lane.max)), lane.rem)
+  end,
+  reset = function(lane) lane.n, lane.rem = 0, 0 end,
+  adapt = function(lane, before)
+    local rem = 0
+    if before.form == 'level' then
+      rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
+    end
+    lane.at = math.ceil(lane.v / level_scale(lane))
+    level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+  end,
+}
+local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
+local function slots_key(lane) return lane.key .. ':run' end
+local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
+local function slots_of(lane, core, from, to)
+  local members, ends = {}, {}
+  for i = from, to do members[#members + 1] = core .. ',' .. string.format('%.0f', i) end
+  for i = 1, #members, 1000 do
+    for _, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+      ends[#ends + 1] = score and tonumber(score)
+    end
+  end
+  for i, member in ipairs(members) do
+    if lane.slots[member] ~= nil then ends[i] = lane.slots[member] end
+  end
+  return members, ends
+end
+local function slots_free(lane, core, from, to, mark)
+  local members, ends = slots_of(lane, core, from, to)
+  for i, member in ipairs(members) do
+    if ends[i] and (not mark or ends[i] % 1 == mark) then
+      lane.slots[member] = false
+      lane.held = lane.held - 1
+    end
+  end
+  lane.free = math.max(0, lane.max - lane.held)
+end
+machines.slots = {
+  settle = function(lane)
+    lane.slots, lane.reclaimed = {}, 0
+    lane.held = call('ZCARD', slots_key(lane))
+    for _, member in ipairs(call('ZRANGEBYSCORE', slots_key(lane), '-inf', string.format('%.17g', lane.v / 1000), 'LIMIT', 0, SLOTS_DUE_MAX)) do
+      lane.slots[member] = false
+      lane.reclaimed = lane.reclaimed + 1
+    end
+    lane.held = lane.held - lane.reclaimed
+    lane.free = math.max(0, lane.max - lane.held)
+  end,
+  next = function(lane)
+    local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
+    for _, score in pairs(lane.slots) do
+      if score and score < first then first = score end
+    end
+    return first < math.huge and math.ceil(first * 1000) or nil
+  end,
+  take = function(lane, units, range, from, to, granted_ms)
+    local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
+    local members, ends = slots_of(lane, range.core, from, to)
+    for i, member in ipairs(members) do
+      if not ends[i] then
+        lane.slots[member] = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
+        lane.held = lane.held + 1
+      end
+    end
+    lane.free = math.max(0, lane.max - lane.held)
+  end,
+  give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
+  done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
+  reset = function() end,
+  adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
+  write = function(lane)
+    local gone, held = {}, {}
+    for member, score in pairs(lane.slots) do
+      if score then
+        held[#held + 1] = string.format('%.17g', score)
+        held[#held + 1] = member
+      else
+        gone[#gone + 1] = member
+      end
+    end
+    for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
+    for i = 1, #held, 1000 do call('ZADD', slots_key(lane), unpack(held, i, math.min(i + 999, #held))) end
+  end,
+}
+local WINDOW_CELLS, WINDOW_READ = 1024, 32
+local function window_log(lane) return lane.key .. ':log' end
+local function window_us(lane) return lane.interval_s * 1000000 end
+local function window_cell(lane, v)
+  local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
+  return (math.floor(math.floor(v / 1000) / width) + 1) * width
+end
+local function window_item(text)
+  local cell, units = string.match(text, '^(%d+) (%d+)$')
+  return { cell = tonumber(cell), units = tonumber(units) }
+end
+local function window_at(lane, i)
+  while i > #lane.log and #lane.log < lane.log_length do
+    local from = #lane.log
+    for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+      lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+    end
+  end
+  return lane.log[i]
+end
+local function window_pop(lane)
+  while true do
+    local item = window_at(lane, lane.log_gone + 1)
+    if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
+    lane.n = lane.n - item.units
+    lane.log_gone = lane.log_gone + 1
+  end
+  lane.free = math.max(0, lane.max - lane.n)
+end
+machines.window = {
+  settle = function(lane)
+    lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+    lane.n = lane.n or 0
+    window_pop(lane)
+  end,
+  next = function(lane, cost)
+    local missing = lane.n + cost - lane.max
+    local i = lane.log_gone + 1
+    while missing > 0 do
+      local item = window_at(lane, i) or lane.log_new
+      if not item then return lane.v end
+      missing = missing - item.units
+      if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+      i = i + 1
+    end
+    return lane.v
+  end,
+  take = function(lane, units)
+    lane.n = lane.n + units
+    lane.free = lane.free - units
+    local cell = window_cell(lane, lane.v)
+    if not lane.log_new and lane.log_gone < lane.log_length then
+      local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
+      if last.cell >= cell then
+        last = lane.log_set[lane.log_length] or last
+        last.units = last.units + units
+        lane.log_set[lane.log_length] = last
+        return
+      end
+    end
+    lane.log_new = lane.log_new or { cell = cell, units = 0 }
+    lane.log_new.units = lane.log_new.units + units
+  end,
+  give = function(lane, units, granted_ms)
+    local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
+    for i = lane.log_gone + 1, lane.log_length do
+      local item = window_at(lane, i)
+      if item.cell == cell then
+        local given = math.min(units, item.units)
+        item.units = item.units - given
+        lane.log_set[i] = item
+        lane.n = lane.n - given
+        lane.free = math.max(0, lane.max - lane.n)
+      end
+    end
+  end,
+  reset = function(lane) lane.n, lane.log_all = 0, {} end,
+  adapt = function(lane, before)
+    if before.interval_s == lane.interval_s then
+      lane.free = math.max(0, lane.max - lane.n)
+      return
+    end
+    window_at(lane, lane.log_length)
+    local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
+    lane.n = 0
+    for i = lane.log_gone + 1, lane.log_length do
+      local item = lane.log[i]
+      local cell = math.ceil(item.cell / width) * width
+      if cell * 1000 + window_us(lane) > lane.v then
+        if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
+        all[#all].units = all[#all].units + item.units
+        lane.n = lane.n + item.units
+      end
+    end
+    lane.log_all = all
+  end,
+  write = function(lane)
+    local key = window_log(lane)
+    local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
+    if lane.log_all then
+      call('DEL', key)
+      for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
+      return
+    end
+    for i, item in pairs(lane.log_set) do
+      if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
+    end
+    if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+    if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
+  end,
+}
+local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }
+local function tally_text(number) return string.format('%.0f', number) end
+local function tally(lane, at_us, granted, throttled, expired)
+  for _, unit in ipairs(TALLIES) do
+    local stamp = math.floor(at_us / unit[2])
+    local field = unit[1] .. tally_text(stamp % unit[3])
+    local slot = lane.tallies[field]
+    if not slot or slot.stamp < stamp then
+      slot = { stamp = stamp, granted = 0, throttled = 0, expired = 0, unit = unit[1] }
+      lane.tallies[field] = slot
+    end
+    if slot.stamp == stamp then
+      slot.granted, slot.throttled, slot.expired = slot.granted + granted, slot.throttled + throttled, slot.expired + expired
+    end
+  end
+end
+local function tally_plan(lane)
+  tally(lane, lane.now, 0, 0, 0)
+  lane.tally_fields = {}
+  for field, slot in pairs(lane.tallies) do
+    local stamp, granted, throttled, rest, most = nil, 0, 0, 0, 0
+    local text = call('HGET', lane.key .. ':use', field)
+    if text then stamp, granted, throttled, rest = string.match(text, '^(%d+) (%d+) (%d+) ?(%d*)') end
+    stamp = tonumber(stamp or '-1')
+    if stamp < slot.stamp then granted, throttled, rest = 0, 0, 0 end
+    if stamp <= slot.stamp then
+      granted = math.max(0, granted + slot.granted)
+      local value = tally_text(slot.stamp) .. ' ' .. tally_text(granted) .. ' ' .. tally_text(throttled + slot.throttled)
+      if slot.unit == 'm' then
+        most = math.max(tonumber(rest), slot.stamp == math.floor(lane.now / 60000000) and lane.queued_max or 0)
+        value = value .. ' ' .. tally_text(most) .. ' ' .. tally_text(lane.waiting)
+      elseif slot.unit == 'd' then
+        value = value .. ' ' .. tally_text(rest + slot.expired)
+      end
+      lane.tally_fields[#lane.tally_fields + 1] = field
+      lane.tally_fields[#lane.tally_fields + 1] = value
+    end
+  end
+end
+local function tally_write(lane)
+  call('HSET', lane.key .. ':use', unpack(lane.tally_fields, 1, #lane.tally_fields))
+end
+local function lane_text(number) return string.format('%.0f', number) end
+local function lane_limited(lane) return lane.account and not lane.deleted end
+local function lane_load(core, now_us)
+  local lane = lanes_by_core[core]
+  if lane then return lane end
+  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0 }
+  local v = call('HMGET', lane.key, unpack(LANE_FIELDS, 1, #LANE_FIELDS))
+  for i, field in ipairs(LANE_FIELDS) do
+    if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
+  end
+  lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, lane.waiting or 0
+  lane.seen, lane.missed, lane.idle = lane.seen or lane.seq, lane.missed or 0, lane.idle or 0
+  lane.v = now_us + lane.skew
+  if lane.t and lane.v < lane.t then
+    if lane.t - lane.v > LANE_STEP_US then lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000 end
+    lane.v = math.max(lane.t, now_us + lane.skew)
+  end
+  lane.now = lane.v - lane.skew
+  local closed_until = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
+  lane.active = lane.v - lane.idle
+  lane.t = lane.v
+  lane.queued_max = lane.waiting
+  lanes_by_core[core] = lane
+  lanes_loaded[#lanes_loaded + 1] = lane
+  return lane
+end
+local function lane_closed_until(lane)
+  local at = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  return at > lane.v and at or nil
+end
+local function lane_settle(lane)
+  local machine = lane_limited(lane) and machines[lane.form]
+  lane.machine = machine
+  if not lane.settled and machine then machine.settle(lane) end
+  if not machine then lane.free = math.huge end
+  lane.settled = true
+  return lane
+end
+local function lane_read(text)
+  local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
+    string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')
+  return { flow = flow, core = core, from = tonumber(from), to = tonumber(to), attempts = attempts, recoveries = recoveries,
+    timeout_s = timeout_s, due_ms = due_ms, kind = kind, cost = tonumber(cost), first_ms = tonumber(first_ms),
+    valid_ms = tonumber(valid_ms) }
+end
+local function lane_entry_text(lane, range, from, to, kind, cost)
+  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
+    range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
+end
+local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end
+local function lane_entry_read(key, text)
+  local arrived, place, entry = string.match(text, '^(%d+) (%d+) (.*)$')
+  local range = lane_read(entry)
+  range.key, range.arrived, range.place = key, tonumber(arrived), tonumber(place)
+  return range
+end
+local function lane_entry(lane, key)
+  local range = lane.entries[key]
+  if range ~= nil then return range end
+  local text = call('HGET', lane.key .. ':e', key)
+  return text and lane_entry_read(key, text)
+end
+local function lane_plan(lane, key, range)
+  if lane.entries[key] == nil then lane.changed[#lane.changed + 1] = key end
+  lane.entries[key] = range
+end
+local function lane_batch(lane, core)
+  local batch = lane.batches[core]
+  if batch then return batch end
+  local place, tasks = string.match(call('HGET', lane.key .. ':dropped', core) or '', '^(%d+) (%d+)$')
+  batch = { waiting = tonumber(call('HGET', lane.key .. ':n', core) or '0'), over = tonumber(place or '0'), over_tasks = tonumber(tasks or '0') }
+  lane.batches[core] = batch
+  return batch
+end
+local function lane_is_dropped(batch, range) return range.place + range.from < batch.over end
+local function lane_count(lane, range, tasks)
+  local batch = lane_batch(lane, range.core)
+  if lane_is_dropped(batch, range) then
+    batch.over_tasks = batch.over_tasks + tasks
+    return
+  end
+  batch.waiting = batch.waiting + tasks
+  lane.waiting = lane.waiting + tasks
+  if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
+  if range.place + range.from >= lane.seen then lane.missed = lane.missed - tasks end
+end
+local function lane_wake(lane, at_us)
+  if not lane.wake or at_us < lane.wake then lane.wake = at_us end
+end
+local function lane_invalid_at(lane, range)
+  if range.valid_ms > 0 then return range.valid_ms * 1000 end
+  return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
+end
+local function lane_add(lane, range)
+  if lane.waiting == 0 then lane_wake(lane, lane.now) end
+  local invalid_at = lane_invalid_at(lane, range)
+  if invalid_at < math.huge then lane_wake(lane, invalid_at) end
+  lane_plan(lane, range.key, range)
+  lane_count(lane, range, range.to - range.from + 1)
+end
+local function lane_queue(lane, range)
+  range.key = lane_key(range)
+  if lane_entry(lane, range.key) then return end
+  range.place = lane.seq - range.from
+  lane.seq = lane.seq + range.to - range.from + 1
+  range.arrived = lane.active
+  lane_add(lane, range)
+end
+local function lane_return(lane, range, place)
+  range.key, range.place, range.arrived = lane_key(range), place, lane.active
+  if lane_is_dropped(lane_batch(lane, range.core), range) then return end
+  local held = lane_entry(lane, range.key)
+  if held then
+    if held.from <= range.from then return end
+    lane_count(lane, held, held.from - held.to - 1)
+    range.place, range.arrived = math.min(place, held.place), math.min(range.arrived, held.arrived)
+    return lane_add(lane, range)
+  end
+  local behind = call('ZRANGEBYSCORE', lane.key .. ':q', lane_text(place + range.from), '+inf', 'LIMIT', 0, 1)[1]
+  local text = behind and call('HGET', lane.key .. ':e', behind)
+  if text then range.arrived = math.min(range.arrived, lane_entry_read(behind, text).arrived) end
+  lane_add(lane, range)
+  lane_wake(lane, lane.now)
+end
+local function lane_take(lane, range, tasks)
+  lane_count(lane, range, -tasks)
+  if range.from + tasks > range.to then
+    lane_plan(lane, range.key, false)
+    return true
+  end
+  range.from = range.from + tasks
+  lane_plan(lane, range.key, range)
+  return false
+end
+local function lane_drop(lane, core)
+  local batch = lane_batch(lane, core)
+  if batch.waiting == 0 then return end
+  batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
+  lane.waiting = lane.waiting - batch.waiting
+  batch.waiting = 0
+  lane_wake(lane, lane.now)
+end
+local function lane_eased(lane)
+  if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
+end
+local function lane_give(lane, units, tasks, granted_ms, core, from, to)
+  if lane.machine then lane.machine.give(lane, units, granted_ms, core, from, to) end
+  tally(lane, granted_ms * 1000, -tasks, 0, 0)
+  lane_eased(lane)
+end
+local function lane_touch()
+  local list = { root .. 'lanes' }
+  for _, lane in ipairs(lanes_loaded) do
+    for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
+    tally_plan(lane)
+  end
+  touch(list)
+end
+local function lane_sliced(command, key, list)
+  for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_write_entries(lane)
+  local gone, places, texts, first, valid = {}, {}, {}, {}, {}
+  local function add(list, a, b)
+    list[#list + 1] = a
+    list[#list + 1] = b
+  end
+  for _, key in ipairs(lane.changed) do
+    local range = lane.entries[key]
+    if range then
+      add(places, lane_text(range.place + range.from), key)
+      add(texts, key, lane_text(range.arrived) .. ' ' .. lane_text(range.place) .. ' '
+        .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
+      if range.valid_ms > 0 then add(valid, range.valid_ms, key) else add(first, range.first_ms, key) end
+    else
+      gone[#gone + 1] = key
+    end
+  end
+  for _, name in ipairs({ ':q', ':first', ':until' }) do lane_sliced('ZREM', lane.key .. name, gone) end
+  lane_sliced('HDEL', lane.key .. ':e', gone)
+  lane_sliced('ZADD', lane.key .. ':q', places)
+  lane_sliced('HSET', lane.key .. ':e', texts)
+  lane_sliced('ZADD', lane.key .. ':first', first)
+  lane_sliced('ZADD', lane.key .. ':until', valid)
+  for core, batch in pairs(lane.batches) do
+    if batch.waiting > 0 then call('HSET', lane.key .. ':n', core, batch.waiting) else call('HDEL', lane.key .. ':n', core) end
+    if batch.over_tasks > 0 then
+      call('HSET', lane.key .. ':dropped', core, lane_text(batch.over) .. ' ' .. lane_text(batch.over_tasks))
+    else
+      call('HDEL', lane.key .. ':dropped', core)
+    end
+  end
+end
+local function lane_score(at_us) return string.format('%.3f', at_us / 1000) end
+local function lane_forget(lane)
+  for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
+  call('ZREM', root .. 'lanes', lane.core)
+end
+local function lane_write()
+  for _, lane in ipairs(lanes_loaded) do
+    lane_write_entries(lane)
+    local fields = {}
+    for _, field in ipairs(LANE_STATE) do
+      if lane[field] then
+        fields[#fields + 1] = field
+        fields[#fields + 1] = lane_text(lane[field])
+      end
+    end
+    call('HSET', lane.key, unpack(fields, 1, #fields))
+    if lane.machine and lane.machine.write then lane.machine.write(lane) end
+    tally_write(lane)
+    if lane.next == false then
+      call('ZREM', root .. 'lanes', lane.core)
+    elseif lane.next then
+      call('ZADD', root .. 'lanes', lane_score(lane.next), lane.core)
+    elseif lane.wake then
+      call('ZADD', root .. 'lanes', 'LT', lane_score(lane.wake), lane.core)
+      if lane.wake <= lane.now then lane_bell = true end
+    end
+    if not lane.account and call('EXISTS', lane.key .. ':q') == 0 then lane_forget(lane) end
+  end
+  if lane_bell then call('SPUBLISH', root .. 'bell', 'l') end
+end
+local RECORD_FIELDS = { 'account', 'name', 'type', 'config', 'description', 'queue_s', 'valid_s', 'cooldown', 'created', 'updated', 'deleted' }
+local function record_lane(core, account, now_us)
+  local lane = lane_load(core, now_us)
+  if lane.account ~= account or lane.deleted then return nil end
+  return lane_settle(lane)
+end
+local function record_reply(lane)
+  local reply = call('HMGET', lane.key, unpack(RECORD_FIELDS, 1, #RECORD_FIELDS))
+  for i = 1, #RECORD_FIELDS do reply[i] = reply[i] or '' end
+  local paused = lane.pause and lane.pause > lane.now
+  reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text(lane.pause / 1000) or 'inf'
+  return reply
+end
+local lane = lane_load(core, now_us)
+return lane.account and record_reply(lane) or {}`,
+  map: [[1,"lua/limiter/read.lua",1],[2,"lua/limiter/read.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/lane.lua",32],[19,"lua/lib/lane.lua",50],[20,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",4],[24,"lua/lib/limiter/aligned.lua",8],[33,"lua/lib/limiter/aligned.lua",18],[39,"lua/lib/limiter/aligned.lua",25],[44,"lua/lib/limiter/level.lua",6],[46,"lua/lib/limiter/level.lua",9],[47,"lua/lib/limiter/level.lua",12],[52,"lua/lib/limiter/level.lua",18],[58,"lua/lib/limiter/level.lua",25],[81,"lua/lib/limiter/level.lua",49],[101,"lua/lib/limiter/slots.lua",4],[102,"lua/lib/limiter/slots.lua",6],[103,"lua/lib/limiter/slots.lua",8],[104,"lua/lib/limiter/slots.lua",11],[117,"lua/lib/limiter/slots.lua",25],[127,"lua/lib/limiter/slots.lua",36],[138,"lua/lib/limiter/slots.lua",48],[145,"lua/lib/limiter/slots.lua",56],[174,"lua/lib/limiter/window.lua",4],[175,"lua/lib/limiter/window.lua",6],[176,"lua/lib/limiter/window.lua",8],[177,"lua/lib/limiter/window.lua",11],[181,"lua/lib/limiter/window.lua",16],[185,"lua/lib/limiter/window.lua",22],[194,"lua/lib/limiter/window.lua",33],[203,"lua/lib/limiter/window.lua",43],[227,"lua/lib/limiter/window.lua",68],[251,"lua/lib/limiter/window.lua",93],[285,"lua/lib/tally.lua",6],[286,"lua/lib/tally.lua",8],[287,"lua/lib/tally.lua",11],[301,"lua/lib/tally.lua",27],[324,"lua/lib/tally.lua",51],[327,"lua/lib/lane.lua",54],[328,"lua/lib/lane.lua",56],[329,"lua/lib/lane.lua",59],[341,"lua/lib/lane.lua",72],[354,"lua/lib/lane.lua",87],[358,"lua/lib/lane.lua",92],[366,"lua/lib/lane.lua",101],[373,"lua/lib/lane.lua",110],[377,"lua/lib/lane.lua",116],[378,"lua/lib/lane.lua",119],[384,"lua/lib/lane.lua",127],[390,"lua/lib/lane.lua",134],[394,"lua/lib/lane.lua",140],[402,"lua/lib/lane.lua",149],[403,"lua/lib/lane.lua",152],[414,"lua/lib/lane.lua",165],[417,"lua/lib/lane.lua",170],[421,"lua/lib/lane.lua",175],[428,"lua/lib/lane.lua",184],[436,"lua/lib/lane.lua",195],[441,"lua/lib/lane.lua",201],[450,"lua/lib/lane.lua",211],[452,"lua/lib/lane.lua",215],[462,"lua/lib/lane.lua",227],[470,"lua/lib/lane.lua",237],[473,"lua/lib/lane.lua",242],[478,"lua/lib/lane.lua",248],[486,"lua/lib/lane.lua",257],[489,"lua/lib/lane.lua",261],[521,"lua/lib/lane.lua",294],[522,"lua/lib/lane.lua",297],[526,"lua/lib/lane.lua",302],[547,"lua/lib/lane.lua",324],[551,"lua/lib/record.lua",6],[552,"lua/lib/record.lua",9],[557,"lua/lib/record.lua",16],[564,"lua/limiter/read.lua",11]],
+});
+
+/** Forgets the units that a limiter has given out; slots of running tasks stay taken. See lua/limiter/reset.lua. */
+export const limiterReset = script<{ meta: string }, { core: string; account: string; now_us?: number | '' | undefined }, string[]>({
+  name: 'limiter/reset',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["now_us","now_us"]],
+  rest: null,
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local core = ARGV[1]
+local account = ARGV[2]
+local now_us = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
+local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
+local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+local lanes_loaded, lanes_by_core = {}, {}
+local lane_bell = false
+local machines = {}
+local function aligned_us(lane) return lane.interval_s * 1000000 end
+machines.aligned = {
+  settle = function(lane)
+    local window = math.floor(lane.now / aligned_us(lane))
+    if not lane.at or window > lane.at then lane.n = 0 end
+    lane.at = window
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+  next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
+  take = function(lane, units)
+    lane.n = lane.n + units
+    lane.free = lane.free - units
+  end,
+  give = function(lane, units, granted_ms)
+    if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+    lane.n = math.max(0, lane.n - units)
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+  reset = function(lane) lane.n = 0 end,
+  adapt = function(lane)
+    lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+}
+local LEVEL_EXACT_MAX = 9000000000
+local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
+local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
+local function level_drained(lane, elapsed, rem)
+  local interval = lane.interval_s * 1000000 / level_scale(lane)
+  local part = (elapsed % interval) * lane.rate + rem
+  return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+end
+local function level_set(lane, n, rem)
+  if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
+  if n <= 0 then n, rem = 0, 0 end
+  lane.n, lane.rem = n, rem
+  lane.free = math.max(0, lane.max - lane.n)
+end
+machines.level = {
+  settle = function(lane)
+    local at = math.floor(lane.v / level_scale(lane))
+    lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
+    if at > lane.at then
+      local units, rem = level_drained(lane, at - lane.at, lane.rem)
+      lane.at = at
+      level_set(lane, lane.n - units, rem)
+    end
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+  next = function(lane, cost)
+    local units = lane.n + cost - lane.max
+    if units <= 0 then return lane.v end
+    local interval = lane.interval_s * 1000000 / level_scale(lane)
+    local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
+    return (lane.at + wait) * level_scale(lane)
+  end,
+  take = function(lane, units)
+    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+    lane.n = lane.n + units
+    lane.free = lane.free - units
+  end,
+  give = function(lane, units, granted_ms)
+    local scale = level_scale(lane)
+    local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
+    local drained, part = level_drained(lane, elapsed, 0)
+    if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+  end,
+  charge = function(lane, difference)
+    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+    level_set(lane, math.min(lane.n + difference, math.max(lane.n, LEVEL_DEBT * lane.max)), lane.rem)
+  end,
+  reset = function(lane) lane.n, lane.rem = 0, 0 end,
+  adapt = function(lane, before)
+    local rem = 0
+    if before.form == 'level' then
+      rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
+    end
+    lane.at = math.ceil(lane.v / level_scale(lane))
+    level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+  end,
+}
+local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
+local function slots_key(lane) return lane.key .. ':run' end
+local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
+local function slots_of(lane, core, from, to)
+  local members, ends = {}, {}
+  for i = from, to do members[#members + 1] = core .. ',' .. string.format('%.0f', i) end
+  for i = 1, #members, 1000 do
+    for _, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+      ends[#ends + 1] = score and tonumber(score)
+    end
+  end
+  for i, member in ipairs(members) do
+    if lane.slots[member] ~= nil then ends[i] = lane.slots[member] end
+  end
+  return members, ends
+end
+local function slots_free(lane, core, from, to, mark)
+  local members, ends = slots_of(lane, core, from, to)
+  for i, member in ipairs(members) do
+    if ends[i] and (not mark or ends[i] % 1 == mark) then
+      lane.slots[member] = false
+      lane.held = lane.held - 1
+    end
+  end
+  lane.free = math.max(0, lane.max - lane.held)
+end
+machines.slots = {
+  settle = function(lane)
+    lane.slots, lane.reclaimed = {}, 0
+    lane.held = call('ZCARD', slots_key(lane))
+    for _, member in ipairs(call('ZRANGEBYSCORE', slots_key(lane), '-inf', string.format('%.17g', lane.v / 1000), 'LIMIT', 0, SLOTS_DUE_MAX)) do
+      lane.slots[member] = false
+      lane.reclaimed = lane.reclaimed + 1
+    end
+    lane.held = lane.held - lane.reclaimed
+    lane.free = math.max(0, lane.max - lane.held)
+  end,
+  next = function(lane)
+    local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
+    for _, score in pairs(lane.slots) do
+      if score and score < first then first = score end
+    end
+    return first < math.huge and math.ceil(first * 1000) or nil
+  end,
+  take = function(lane, units, range, from, to, granted_ms)
+    local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
+    local members, ends = slots_of(lane, range.core, from, to)
+    for i, member in ipairs(members) do
+      if not ends[i] then
+        lane.slots[member] = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
+        lane.held = lane.held + 1
+      end
+    end
+    lane.free = math.max(0, lane.max - lane.held)
+  end,
+  give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
+  done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
+  reset = function() end,
+  adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
+  write = function(lane)
+    local gone, held = {}, {}
+    for member, score in pairs(lane.slots) do
+      if score then
+        held[#held + 1] = string.format('%.17g', score)
+        held[#held + 1] = member
+      else
+        gone[#gone + 1] = member
+      end
+    end
+    for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
+    for i = 1, #held, 1000 do call('ZADD', slots_key(lane), unpack(held, i, math.min(i + 999, #held))) end
+  end,
+}
+local WINDOW_CELLS, WINDOW_READ = 1024, 32
+local function window_log(lane) return lane.key .. ':log' end
+local function window_us(lane) return lane.interval_s * 1000000 end
+local function window_cell(lane, v)
+  local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
+  return (math.floor(math.floor(v / 1000) / width) + 1) * width
+end
+local function window_item(text)
+  local cell, units = string.match(text, '^(%d+) (%d+)$')
+  return { cell = tonumber(cell), units = tonumber(units) }
+end
+local function window_at(lane, i)
+  while i > #lane.log and #lane.log < lane.log_length do
+    local from = #lane.log
+    for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+      lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+    end
+  end
+  return lane.log[i]
+end
+local function window_pop(lane)
+  while true do
+    local item = window_at(lane, lane.log_gone + 1)
+    if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
+    lane.n = lane.n - item.units
+    lane.log_gone = lane.log_gone + 1
+  end
+  lane.free = math.max(0, lane.max - lane.n)
+end
+machines.window = {
+  settle = function(lane)
+    lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+    lane.n = lane.n or 0
+    window_pop(lane)
+  end,
+  next = function(lane, cost)
+    local missing = lane.n + cost - lane.max
+    local i = lane.log_gone + 1
+    while missing > 0 do
+      local item = window_at(lane, i) or lane.log_new
+      if not item then return lane.v end
+      missing = missing - item.units
+      if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+      i = i + 1
+    end
+    return lane.v
+  end,
+  take = function(lane, units)
+    lane.n = lane.n + units
+    lane.free = lane.free - units
+    local cell = window_cell(lane, lane.v)
+    if not lane.log_new and lane.log_gone < lane.log_length then
+      local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
+      if last.cell >= cell then
+        last = lane.log_set[lane.log_length] or last
+        last.units = last.units + units
+        lane.log_set[lane.log_length] = last
+        return
+      end
+    end
+    lane.log_new = lane.log_new or { cell = cell, units = 0 }
+    lane.log_new.units = lane.log_new.units + units
+  end,
+  give = function(lane, units, granted_ms)
+    local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
+    for i = lane.log_gone + 1, lane.log_length do
+      local item = window_at(lane, i)
+      if item.cell == cell then
+        local given = math.min(units, item.units)
+        item.units = item.units - given
+        lane.log_set[i] = item
+        lane.n = lane.n - given
+        lane.free = math.max(0, lane.max - lane.n)
+      end
+    end
+  end,
+  reset = function(lane) lane.n, lane.log_all = 0, {} end,
+  adapt = function(lane, before)
+    if before.interval_s == lane.interval_s then
+      lane.free = math.max(0, lane.max - lane.n)
+      return
+    end
+    window_at(lane, lane.log_length)
+    local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
+    lane.n = 0
+    for i = lane.log_gone + 1, lane.log_length do
+      local item = lane.log[i]
+      local cell = math.ceil(item.cell / width) * width
+      if cell * 1000 + window_us(lane) > lane.v then
+        if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
+        all[#all].units = all[#all].units + item.units
+        lane.n = lane.n + item.units
+      end
+    end
+    lane.log_all = all
+  end,
+  write = function(lane)
+    local key = window_log(lane)
+    local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
+    if lane.log_all then
+      call('DEL', key)
+      for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
+      return
+    end
+    for i, item in pairs(lane.log_set) do
+      if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
+    end
+    if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+    if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
+  end,
+}
+local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }
+local function tally_text(number) return string.format('%.0f', number) end
+local function tally(lane, at_us, granted, throttled, expired)
+  for _, unit in ipairs(TALLIES) do
+    local stamp = math.floor(at_us / unit[2])
+    local field = unit[1] .. tally_text(stamp % unit[3])
+    local slot = lane.tallies[field]
+    if not slot or slot.stamp < stamp then
+      slot = { stamp = stamp, granted = 0, throttled = 0, expired = 0, unit = unit[1] }
+      lane.tallies[field] = slot
+    end
+    if slot.stamp == stamp then
+      slot.granted, slot.throttled, slot.expired = slot.granted + granted, slot.throttled + throttled, slot.expired + expired
+    end
+  end
+end
+local function tally_plan(lane)
+  tally(lane, lane.now, 0, 0, 0)
+  lane.tally_fields = {}
+  for field, slot in pairs(lane.tallies) do
+    local stamp, granted, throttled, rest, most = nil, 0, 0, 0, 0
+    local text = call('HGET', lane.key .. ':use', field)
+    if text then stamp, granted, throttled, rest = string.match(text, '^(%d+) (%d+) (%d+) ?(%d*)') end
+    stamp = tonumber(stamp or '-1')
+    if stamp < slot.stamp then granted, throttled, rest = 0, 0, 0 end
+    if stamp <= slot.stamp then
+      granted = math.max(0, granted + slot.granted)
+      local value = tally_text(slot.stamp) .. ' ' .. tally_text(granted) .. ' ' .. tally_text(throttled + slot.throttled)
+      if slot.unit == 'm' then
+        most = math.max(tonumber(rest), slot.stamp == math.floor(lane.now / 60000000) and lane.queued_max or 0)
+        value = value .. ' ' .. tally_text(most) .. ' ' .. tally_text(lane.waiting)
+      elseif slot.unit == 'd' then
+        value = value .. ' ' .. tally_text(rest + slot.expired)
+      end
+      lane.tally_fields[#lane.tally_fields + 1] = field
+      lane.tally_fields[#lane.tally_fields + 1] = value
+    end
+  end
+end
+local function tally_write(lane)
+  call('HSET', lane.key .. ':use', unpack(lane.tally_fields, 1, #lane.tally_fields))
+end
+local function lane_text(number) return string.format('%.0f', number) end
+local function lane_limited(lane) return lane.account and not lane.deleted end
+local function lane_load(core, now_us)
+  local lane = lanes_by_core[core]
+  if lane then return lane end
+  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0 }
+  local v = call('HMGET', lane.key, unpack(LANE_FIELDS, 1, #LANE_FIELDS))
+  for i, field in ipairs(LANE_FIELDS) do
+    if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
+  end
+  lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, lane.waiting or 0
+  lane.seen, lane.missed, lane.idle = lane.seen or lane.seq, lane.missed or 0, lane.idle or 0
+  lane.v = now_us + lane.skew
+  if lane.t and lane.v < lane.t then
+    if lane.t - lane.v > LANE_STEP_US then lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000 end
+    lane.v = math.max(lane.t, now_us + lane.skew)
+  end
+  lane.now = lane.v - lane.skew
+  local closed_until = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
+  lane.active = lane.v - lane.idle
+  lane.t = lane.v
+  lane.queued_max = lane.waiting
+  lanes_by_core[core] = lane
+  lanes_loaded[#lanes_loaded + 1] = lane
+  return lane
+end
+local function lane_closed_until(lane)
+  local at = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  return at > lane.v and at or nil
+end
+local function lane_settle(lane)
+  local machine = lane_limited(lane) and machines[lane.form]
+  lane.machine = machine
+  if not lane.settled and machine then machine.settle(lane) end
+  if not machine then lane.free = math.huge end
+  lane.settled = true
+  return lane
+end
+local function lane_read(text)
+  local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
+    string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')
+  return { flow = flow, core = core, from = tonumber(from), to = tonumber(to), attempts = attempts, recoveries = recoveries,
+    timeout_s = timeout_s, due_ms = due_ms, kind = kind, cost = tonumber(cost), first_ms = tonumber(first_ms),
+    valid_ms = tonumber(valid_ms) }
+end
+local function lane_entry_text(lane, range, from, to, kind, cost)
+  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
+    range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
+end
+local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end
+local function lane_entry_read(key, text)
+  local arrived, place, entry = string.match(text, '^(%d+) (%d+) (.*)$')
+  local range = lane_read(entry)
+  range.key, range.arrived, range.place = key, tonumber(arrived), tonumber(place)
+  return range
+end
+local function lane_entry(lane, key)
+  local range = lane.entries[key]
+  if range ~= nil then return range end
+  local text = call('HGET', lane.key .. ':e', key)
+  return text and lane_entry_read(key, text)
+end
+local function lane_plan(lane, key, range)
+  if lane.entries[key] == nil then lane.changed[#lane.changed + 1] = key end
+  lane.entries[key] = range
+end
+local function lane_batch(lane, core)
+  local batch = lane.batches[core]
+  if batch then return batch end
+  local place, tasks = string.match(call('HGET', lane.key .. ':dropped', core) or '', '^(%d+) (%d+)$')
+  batch = { waiting = tonumber(call('HGET', lane.key .. ':n', core) or '0'), over = tonumber(place or '0'), over_tasks = tonumber(tasks or '0') }
+  lane.batches[core] = batch
+  return batch
+end
+local function lane_is_dropped(batch, range) return range.place + range.from < batch.over end
+local function lane_count(lane, range, tasks)
+  local batch = lane_batch(lane, range.core)
+  if lane_is_dropped(batch, range) then
+    batch.over_tasks = batch.over_tasks + tasks
+    return
+  end
+  batch.waiting = batch.waiting + tasks
+  lane.waiting = lane.waiting + tasks
+  if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
+  if range.place + range.from >= lane.seen then lane.missed = lane.missed - tasks end
+end
+local function lane_wake(lane, at_us)
+  if not lane.wake or at_us < lane.wake then lane.wake = at_us end
+end
+local function lane_invalid_at(lane, range)
+  if range.valid_ms > 0 then return range.valid_ms * 1000 end
+  return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
+end
+local function lane_add(lane, range)
+  if lane.waiting == 0 then lane_wake(lane, lane.now) end
+  local invalid_at = lane_invalid_at(lane, range)
+  if invalid_at < math.huge then lane_wake(lane, invalid_at) end
+  lane_plan(lane, range.key, range)
+  lane_count(lane, range, range.to - range.from + 1)
+end
+local function lane_queue(lane, range)
+  range.key = lane_key(range)
+  if lane_entry(lane, range.key) then return end
+  range.place = lane.seq - range.from
+  lane.seq = lane.seq + range.to - range.from + 1
+  range.arrived = lane.active
+  lane_add(lane, range)
+end
+local function lane_return(lane, range, place)
+  range.key, range.place, range.arrived = lane_key(range), place, lane.active
+  if lane_is_dropped(lane_batch(lane, range.core), range) then return end
+  local held = lane_entry(lane, range.key)
+  if held then
+    if held.from <= range.from then return end
+    lane_count(lane, held, held.from - held.to - 1)
+    range.place, range.arrived = math.min(place, held.place), math.min(range.arrived, held.arrived)
+    return lane_add(lane, range)
+  end
+  local behind = call('ZRANGEBYSCORE', lane.key .. ':q', lane_text(place + range.from), '+inf', 'LIMIT', 0, 1)[1]
+  local text = behind and call('HGET', lane.key .. ':e', behind)
+  if text then range.arrived = math.min(range.arrived, lane_entry_read(behind, text).arrived) end
+  lane_add(lane, range)
+  lane_wake(lane, lane.now)
+end
+local function lane_take(lane, range, tasks)
+  lane_count(lane, range, -tasks)
+  if range.from + tasks > range.to then
+    lane_plan(lane, range.key, false)
+    return true
+  end
+  range.from = range.from + tasks
+  lane_plan(lane, range.key, range)
+  return false
+end
+local function lane_drop(lane, core)
+  local batch = lane_batch(lane, core)
+  if batch.waiting == 0 then return end
+  batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
+  lane.waiting = lane.waiting - batch.waiting
+  batch.waiting = 0
+  lane_wake(lane, lane.now)
+end
+local function lane_eased(lane)
+  if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
+end
+local function lane_give(lane, units, tasks, granted_ms, core, from, to)
+  if lane.machine then lane.machine.give(lane, units, granted_ms, core, from, to) end
+  tally(lane, granted_ms * 1000, -tasks, 0, 0)
+  lane_eased(lane)
+end
+local function lane_touch()
+  local list = { root .. 'lanes' }
+  for _, lane in ipairs(lanes_loaded) do
+    for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
+    tally_plan(lane)
+  end
+  touch(list)
+end
+local function lane_sliced(command, key, list)
+  for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_write_entries(lane)
+  local gone, places, texts, first, valid = {}, {}, {}, {}, {}
+  local function add(list, a, b)
+    list[#list + 1] = a
+    list[#list + 1] = b
+  end
+  for _, key in ipairs(lane.changed) do
+    local range = lane.entries[key]
+    if range then
+      add(places, lane_text(range.place + range.from), key)
+      add(texts, key, lane_text(range.arrived) .. ' ' .. lane_text(range.place) .. ' '
+        .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
+      if range.valid_ms > 0 then add(valid, range.valid_ms, key) else add(first, range.first_ms, key) end
+    else
+      gone[#gone + 1] = key
+    end
+  end
+  for _, name in ipairs({ ':q', ':first', ':until' }) do lane_sliced('ZREM', lane.key .. name, gone) end
+  lane_sliced('HDEL', lane.key .. ':e', gone)
+  lane_sliced('ZADD', lane.key .. ':q', places)
+  lane_sliced('HSET', lane.key .. ':e', texts)
+  lane_sliced('ZADD', lane.key .. ':first', first)
+  lane_sliced('ZADD', lane.key .. ':until', valid)
+  for core, batch in pairs(lane.batches) do
+    if batch.waiting > 0 then call('HSET', lane.key .. ':n', core, batch.waiting) else call('HDEL', lane.key .. ':n', core) end
+    if batch.over_tasks > 0 then
+      call('HSET', lane.key .. ':dropped', core, lane_text(batch.over) .. ' ' .. lane_text(batch.over_tasks))
+    else
+      call('HDEL', lane.key .. ':dropped', core)
+    end
+  end
+end
+local function lane_score(at_us) return string.format('%.3f', at_us / 1000) end
+local function lane_forget(lane)
+  for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
+  call('ZREM', root .. 'lanes', lane.core)
+end
+local function lane_write()
+  for _, lane in ipairs(lanes_loaded) do
+    lane_write_entries(lane)
+    local fields = {}
+    for _, field in ipairs(LANE_STATE) do
+      if lane[field] then
+        fields[#fields + 1] = field
+        fields[#fields + 1] = lane_text(lane[field])
+      end
+    end
+    call('HSET', lane.key, unpack(fields, 1, #fields))
+    if lane.machine and lane.machine.write then lane.machine.write(lane) end
+    tally_write(lane)
+    if lane.next == false then
+      call('ZREM', root .. 'lanes', lane.core)
+    elseif lane.next then
+      call('ZADD', root .. 'lanes', lane_score(lane.next), lane.core)
+    elseif lane.wake then
+      call('ZADD', root .. 'lanes', 'LT', lane_score(lane.wake), lane.core)
+      if lane.wake <= lane.now then lane_bell = true end
+    end
+    if not lane.account and call('EXISTS', lane.key .. ':q') == 0 then lane_forget(lane) end
+  end
+  if lane_bell then call('SPUBLISH', root .. 'bell', 'l') end
+end
+local RECORD_FIELDS = { 'account', 'name', 'type', 'config', 'description', 'queue_s', 'valid_s', 'cooldown', 'created', 'updated', 'deleted' }
+local function record_lane(core, account, now_us)
+  local lane = lane_load(core, now_us)
+  if lane.account ~= account or lane.deleted then return nil end
+  return lane_settle(lane)
+end
+local function record_reply(lane)
+  local reply = call('HMGET', lane.key, unpack(RECORD_FIELDS, 1, #RECORD_FIELDS))
+  for i = 1, #RECORD_FIELDS do reply[i] = reply[i] or '' end
+  local paused = lane.pause and lane.pause > lane.now
+  reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text(lane.pause / 1000) or 'inf'
+  return reply
+end
+local lane = record_lane(core, account, now_us)
+if not lane then return {} end
+lane.machine.reset(lane)
+lane_wake(lane, lane.now)
+lane_touch()
+lane_write()
+return record_reply(lane)`,
+  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",50],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[102,"lua/lib/limiter/slots.lua",4],[103,"lua/lib/limiter/slots.lua",6],[104,"lua/lib/limiter/slots.lua",8],[105,"lua/lib/limiter/slots.lua",11],[118,"lua/lib/limiter/slots.lua",25],[128,"lua/lib/limiter/slots.lua",36],[139,"lua/lib/limiter/slots.lua",48],[146,"lua/lib/limiter/slots.lua",56],[175,"lua/lib/limiter/window.lua",4],[176,"lua/lib/limiter/window.lua",6],[177,"lua/lib/limiter/window.lua",8],[178,"lua/lib/limiter/window.lua",11],[182,"lua/lib/limiter/window.lua",16],[186,"lua/lib/limiter/window.lua",22],[195,"lua/lib/limiter/window.lua",33],[204,"lua/lib/limiter/window.lua",43],[228,"lua/lib/limiter/window.lua",68],[252,"lua/lib/limiter/window.lua",93],[286,"lua/lib/tally.lua",6],[287,"lua/lib/tally.lua",8],[288,"lua/lib/tally.lua",11],[302,"lua/lib/tally.lua",27],[325,"lua/lib/tally.lua",51],[328,"lua/lib/lane.lua",54],[329,"lua/lib/lane.lua",56],[330,"lua/lib/lane.lua",59],[342,"lua/lib/lane.lua",72],[355,"lua/lib/lane.lua",87],[359,"lua/lib/lane.lua",92],[367,"lua/lib/lane.lua",101],[374,"lua/lib/lane.lua",110],[378,"lua/lib/lane.lua",116],[379,"lua/lib/lane.lua",119],[385,"lua/lib/lane.lua",127],[391,"lua/lib/lane.lua",134],[395,"lua/lib/lane.lua",140],[403,"lua/lib/lane.lua",149],[404,"lua/lib/lane.lua",152],[415,"lua/lib/lane.lua",165],[418,"lua/lib/lane.lua",170],[422,"lua/lib/lane.lua",175],[429,"lua/lib/lane.lua",184],[437,"lua/lib/lane.lua",195],[442,"lua/lib/lane.lua",201],[451,"lua/lib/lane.lua",211],[453,"lua/lib/lane.lua",215],[463,"lua/lib/lane.lua",227],[471,"lua/lib/lane.lua",237],[474,"lua/lib/lane.lua",242],[479,"lua/lib/lane.lua",248],[487,"lua/lib/lane.lua",257],[490,"lua/lib/lane.lua",261],[522,"lua/lib/lane.lua",294],[523,"lua/lib/lane.lua",297],[527,"lua/lib/lane.lua",302],[548,"lua/lib/lane.lua",324],[552,"lua/lib/record.lua",6],[553,"lua/lib/record.lua",9],[558,"lua/lib/record.lua",16],[565,"lua/limiter/reset.lua",12],[567,"lua/limiter/reset.lua",15]],
+});
+
+/** Opens a limiter that is paused, or that a target has asked to cool down. See lua/limiter/resume.lua. */
+export const limiterResume = script<{ meta: string }, { core: string; account: string; now_us?: number | '' | undefined }, string[]>({
+  name: 'limiter/resume',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["now_us","now_us"]],
+  rest: null,
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local core = ARGV[1]
+local account = ARGV[2]
+local now_us = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
+local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
+local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+local lanes_loaded, lanes_by_core = {}, {}
+local lane_bell = false
+local machines = {}
+local function aligned_us(lane) return lane.interval_s * 1000000 end
+machines.aligned = {
+  settle = function(lane)
+    local window = math.floor(lane.now / aligned_us(lane))
+    if not lane.at or window > lane.at then lane.n = 0 end
+    lane.at = window
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+  next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
+  take = function(lane, units)
+    lane.n = lane.n + units
+    lane.free = lane.free - units
+  end,
+  give = function(lane, units, granted_ms)
+    if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+    lane.n = math.max(0, lane.n - units)
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+  reset = function(lane) lane.n = 0 end,
+  adapt = function(lane)
+    lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+}
+local LEVEL_EXACT_MAX = 9000000000
+local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
+local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
+local function level_drained(lane, elapsed, rem)
+  local interval = lane.interval_s * 1000000 / level_scale(lane)
+  local part = (elapsed % interval) * lane.rate + rem
+  return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+end
+local function level_set(lane, n, rem)
+  if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
+  if n <= 0 then n, rem = 0, 0 end
+  lane.n, lane.rem = n, rem
+  lane.free = math.max(0, lane.max - lane.n)
+end
+machines.level = {
+  settle = function(lane)
+    local at = math.floor(lane.v / level_scale(lane))
+    lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
+    if at > lane.at then
+      local units, rem = level_drained(lane, at - lane.at, lane.rem)
+      lane.at = at
+      level_set(lane, lane.n - units, rem)
+    end
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+  next = function(lane, cost)
+    local units = lane.n + cost - lane.max
+    if units <= 0 then return lane.v end
+    local interval = lane.interval_s * 1000000 / level_scale(lane)
+    local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
+    return (lane.at + wait) * level_scale(lane)
+  end,
+  take = function(lane, units)
+    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+    lane.n = lane.n + units
+    lane.free = lane.free - units
+  end,
+  give = function(lane, units, granted_ms)
+    local scale = level_scale(lane)
+    local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
+    local drained, part = level_drained(lane, elapsed, 0)
+    if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+  end,
+  charge = function(lane, difference)
+    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+    level_set(lane, math.min(lane.n + difference, math.max(lane.n, LEVEL_DEBT * lane.max)), lane.rem)
+  end,
+  reset = function(lane) lane.n, lane.rem = 0, 0 end,
+  adapt = function(lane, before)
+    local rem = 0
+    if before.form == 'level' then
+      rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
+    end
+    lane.at = math.ceil(lane.v / level_scale(lane))
+    level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+  end,
+}
+local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
+local function slots_key(lane) return lane.key .. ':run' end
+local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
+local function slots_of(lane, core, from, to)
+  local members, ends = {}, {}
+  for i = from, to do members[#members + 1] = core .. ',' .. string.format('%.0f', i) end
+  for i = 1, #members, 1000 do
+    for _, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+      ends[#ends + 1] = score and tonumber(score)
+    end
+  end
+  for i, member in ipairs(members) do
+    if lane.slots[member] ~= nil then ends[i] = lane.slots[member] end
+  end
+  return members, ends
+end
+local function slots_free(lane, core, from, to, mark)
+  local members, ends = slots_of(lane, core, from, to)
+  for i, member in ipairs(members) do
+    if ends[i] and (not mark or ends[i] % 1 == mark) then
+      lane.slots[member] = false
+      lane.held = lane.held - 1
+    end
+  end
+  lane.free = math.max(0, lane.max - lane.held)
+end
+machines.slots = {
+  settle = function(lane)
+    lane.slots, lane.reclaimed = {}, 0
+    lane.held = call('ZCARD', slots_key(lane))
+    for _, member in ipairs(call('ZRANGEBYSCORE', slots_key(lane), '-inf', string.format('%.17g', lane.v / 1000), 'LIMIT', 0, SLOTS_DUE_MAX)) do
+      lane.slots[member] = false
+      lane.reclaimed = lane.reclaimed + 1
+    end
+    lane.held = lane.held - lane.reclaimed
+    lane.free = math.max(0, lane.max - lane.held)
+  end,
+  next = function(lane)
+    local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
+    for _, score in pairs(lane.slots) do
+      if score and score < first then first = score end
+    end
+    return first < math.huge and math.ceil(first * 1000) or nil
+  end,
+  take = function(lane, units, range, from, to, granted_ms)
+    local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
+    local members, ends = slots_of(lane, range.core, from, to)
+    for i, member in ipairs(members) do
+      if not ends[i] then
+        lane.slots[member] = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
+        lane.held = lane.held + 1
+      end
+    end
+    lane.free = math.max(0, lane.max - lane.held)
+  end,
+  give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
+  done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
+  reset = function() end,
+  adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
+  write = function(lane)
+    local gone, held = {}, {}
+    for member, score in pairs(lane.slots) do
+      if score then
+        held[#held + 1] = string.format('%.17g', score)
+        held[#held + 1] = member
+      else
+        gone[#gone + 1] = member
+      end
+    end
+    for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
+    for i = 1, #held, 1000 do call('ZADD', slots_key(lane), unpack(held, i, math.min(i + 999, #held))) end
+  end,
+}
+local WINDOW_CELLS, WINDOW_READ = 1024, 32
+local function window_log(lane) return lane.key .. ':log' end
+local function window_us(lane) return lane.interval_s * 1000000 end
+local function window_cell(lane, v)
+  local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
+  return (math.floor(math.floor(v / 1000) / width) + 1) * width
+end
+local function window_item(text)
+  local cell, units = string.match(text, '^(%d+) (%d+)$')
+  return { cell = tonumber(cell), units = tonumber(units) }
+end
+local function window_at(lane, i)
+  while i > #lane.log and #lane.log < lane.log_length do
+    local from = #lane.log
+    for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+      lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+    end
+  end
+  return lane.log[i]
+end
+local function window_pop(lane)
+  while true do
+    local item = window_at(lane, lane.log_gone + 1)
+    if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
+    lane.n = lane.n - item.units
+    lane.log_gone = lane.log_gone + 1
+  end
+  lane.free = math.max(0, lane.max - lane.n)
+end
+machines.window = {
+  settle = function(lane)
+    lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+    lane.n = lane.n or 0
+    window_pop(lane)
+  end,
+  next = function(lane, cost)
+    local missing = lane.n + cost - lane.max
+    local i = lane.log_gone + 1
+    while missing > 0 do
+      local item = window_at(lane, i) or lane.log_new
+      if not item then return lane.v end
+      missing = missing - item.units
+      if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+      i = i + 1
+    end
+    return lane.v
+  end,
+  take = function(lane, units)
+    lane.n = lane.n + units
+    lane.free = lane.free - units
+    local cell = window_cell(lane, lane.v)
+    if not lane.log_new and lane.log_gone < lane.log_length then
+      local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
+      if last.cell >= cell then
+        last = lane.log_set[lane.log_length] or last
+        last.units = last.units + units
+        lane.log_set[lane.log_length] = last
+        return
+      end
+    end
+    lane.log_new = lane.log_new or { cell = cell, units = 0 }
+    lane.log_new.units = lane.log_new.units + units
+  end,
+  give = function(lane, units, granted_ms)
+    local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
+    for i = lane.log_gone + 1, lane.log_length do
+      local item = window_at(lane, i)
+      if item.cell == cell then
+        local given = math.min(units, item.units)
+        item.units = item.units - given
+        lane.log_set[i] = item
+        lane.n = lane.n - given
+        lane.free = math.max(0, lane.max - lane.n)
+      end
+    end
+  end,
+  reset = function(lane) lane.n, lane.log_all = 0, {} end,
+  adapt = function(lane, before)
+    if before.interval_s == lane.interval_s then
+      lane.free = math.max(0, lane.max - lane.n)
+      return
+    end
+    window_at(lane, lane.log_length)
+    local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
+    lane.n = 0
+    for i = lane.log_gone + 1, lane.log_length do
+      local item = lane.log[i]
+      local cell = math.ceil(item.cell / width) * width
+      if cell * 1000 + window_us(lane) > lane.v then
+        if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
+        all[#all].units = all[#all].units + item.units
+        lane.n = lane.n + item.units
+      end
+    end
+    lane.log_all = all
+  end,
+  write = function(lane)
+    local key = window_log(lane)
+    local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
+    if lane.log_all then
+      call('DEL', key)
+      for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
+      return
+    end
+    for i, item in pairs(lane.log_set) do
+      if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
+    end
+    if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+    if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
+  end,
+}
+local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }
+local function tally_text(number) return string.format('%.0f', number) end
+local function tally(lane, at_us, granted, throttled, expired)
+  for _, unit in ipairs(TALLIES) do
+    local stamp = math.floor(at_us / unit[2])
+    local field = unit[1] .. tally_text(stamp % unit[3])
+    local slot = lane.tallies[field]
+    if not slot or slot.stamp < stamp then
+      slot = { stamp = stamp, granted = 0, throttled = 0, expired = 0, unit = unit[1] }
+      lane.tallies[field] = slot
+    end
+    if slot.stamp == stamp then
+      slot.granted, slot.throttled, slot.expired = slot.granted + granted, slot.throttled + throttled, slot.expired + expired
+    end
+  end
+end
+local function tally_plan(lane)
+  tally(lane, lane.now, 0, 0, 0)
+  lane.tally_fields = {}
+  for field, slot in pairs(lane.tallies) do
+    local stamp, granted, throttled, rest, most = nil, 0, 0, 0, 0
+    local text = call('HGET', lane.key .. ':use', field)
+    if text then stamp, granted, throttled, rest = string.match(text, '^(%d+) (%d+) (%d+) ?(%d*)') end
+    stamp = tonumber(stamp or '-1')
+    if stamp < slot.stamp then granted, throttled, rest = 0, 0, 0 end
+    if stamp <= slot.stamp then
+      granted = math.max(0, granted + slot.granted)
+      local value = tally_text(slot.stamp) .. ' ' .. tally_text(granted) .. ' ' .. tally_text(throttled + slot.throttled)
+      if slot.unit == 'm' then
+        most = math.max(tonumber(rest), slot.stamp == math.floor(lane.now / 60000000) and lane.queued_max or 0)
+        value = value .. ' ' .. tally_text(most) .. ' ' .. tally_text(lane.waiting)
+      elseif slot.unit == 'd' then
+        value = value .. ' ' .. tally_text(rest + slot.expired)
+      end
+      lane.tally_fields[#lane.tally_fields + 1] = field
+      lane.tally_fields[#lane.tally_fields + 1] = value
+    end
+  end
+end
+local function tally_write(lane)
+  call('HSET', lane.key .. ':use', unpack(lane.tally_fields, 1, #lane.tally_fields))
+end
+local function lane_text(number) return string.format('%.0f', number) end
+local function lane_limited(lane) return lane.account and not lane.deleted end
+local function lane_load(core, now_us)
+  local lane = lanes_by_core[core]
+  if lane then return lane end
+  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0 }
+  local v = call('HMGET', lane.key, unpack(LANE_FIELDS, 1, #LANE_FIELDS))
+  for i, field in ipairs(LANE_FIELDS) do
+    if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
+  end
+  lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, lane.waiting or 0
+  lane.seen, lane.missed, lane.idle = lane.seen or lane.seq, lane.missed or 0, lane.idle or 0
+  lane.v = now_us + lane.skew
+  if lane.t and lane.v < lane.t then
+    if lane.t - lane.v > LANE_STEP_US then lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000 end
+    lane.v = math.max(lane.t, now_us + lane.skew)
+  end
+  lane.now = lane.v - lane.skew
+  local closed_until = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
+  lane.active = lane.v - lane.idle
+  lane.t = lane.v
+  lane.queued_max = lane.waiting
+  lanes_by_core[core] = lane
+  lanes_loaded[#lanes_loaded + 1] = lane
+  return lane
+end
+local function lane_closed_until(lane)
+  local at = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  return at > lane.v and at or nil
+end
+local function lane_settle(lane)
+  local machine = lane_limited(lane) and machines[lane.form]
+  lane.machine = machine
+  if not lane.settled and machine then machine.settle(lane) end
+  if not machine then lane.free = math.huge end
+  lane.settled = true
+  return lane
+end
+local function lane_read(text)
+  local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
+    string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')
+  return { flow = flow, core = core, from = tonumber(from), to = tonumber(to), attempts = attempts, recoveries = recoveries,
+    timeout_s = timeout_s, due_ms = due_ms, kind = kind, cost = tonumber(cost), first_ms = tonumber(first_ms),
+    valid_ms = tonumber(valid_ms) }
+end
+local function lane_entry_text(lane, range, from, to, kind, cost)
+  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
+    range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
+end
+local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end
+local function lane_entry_read(key, text)
+  local arrived, place, entry = string.match(text, '^(%d+) (%d+) (.*)$')
+  local range = lane_read(entry)
+  range.key, range.arrived, range.place = key, tonumber(arrived), tonumber(place)
+  return range
+end
+local function lane_entry(lane, key)
+  local range = lane.entries[key]
+  if range ~= nil then return range end
+  local text = call('HGET', lane.key .. ':e', key)
+  return text and lane_entry_read(key, text)
+end
+local function lane_plan(lane, key, range)
+  if lane.entries[key] == nil then lane.changed[#lane.changed + 1] = key end
+  lane.entries[key] = range
+end
+local function lane_batch(lane, core)
+  local batch = lane.batches[core]
+  if batch then return batch end
+  local place, tasks = string.match(call('HGET', lane.key .. ':dropped', core) or '', '^(%d+) (%d+)$')
+  batch = { waiting = tonumber(call('HGET', lane.key .. ':n', core) or '0'), over = tonumber(place or '0'), over_tasks = tonumber(tasks or '0') }
+  lane.batches[core] = batch
+  return batch
+end
+local function lane_is_dropped(batch, range) return range.place + range.from < batch.over end
+local function lane_count(lane, range, tasks)
+  local batch = lane_batch(lane, range.core)
+  if lane_is_dropped(batch, range) then
+    batch.over_tasks = batch.over_tasks + tasks
+    return
+  end
+  batch.waiting = batch.waiting + tasks
+  lane.waiting = lane.waiting + tasks
+  if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
+  if range.place + range.from >= lane.seen then lane.missed = lane.missed - tasks end
+end
+local function lane_wake(lane, at_us)
+  if not lane.wake or at_us < lane.wake then lane.wake = at_us end
+end
+local function lane_invalid_at(lane, range)
+  if range.valid_ms > 0 then return range.valid_ms * 1000 end
+  return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
+end
+local function lane_add(lane, range)
+  if lane.waiting == 0 then lane_wake(lane, lane.now) end
+  local invalid_at = lane_invalid_at(lane, range)
+  if invalid_at < math.huge then lane_wake(lane, invalid_at) end
+  lane_plan(lane, range.key, range)
+  lane_count(lane, range, range.to - range.from + 1)
+end
+local function lane_queue(lane, range)
+  range.key = lane_key(range)
+  if lane_entry(lane, range.key) then return end
+  range.place = lane.seq - range.from
+  lane.seq = lane.seq + range.to - range.from + 1
+  range.arrived = lane.active
+  lane_add(lane, range)
+end
+local function lane_return(lane, range, place)
+  range.key, range.place, range.arrived = lane_key(range), place, lane.active
+  if lane_is_dropped(lane_batch(lane, range.core), range) then return end
+  local held = lane_entry(lane, range.key)
+  if held then
+    if held.from <= range.from then return end
+    lane_count(lane, held, held.from - held.to - 1)
+    range.place, range.arrived = math.min(place, held.place), math.min(range.arrived, held.arrived)
+    return lane_add(lane, range)
+  end
+  local behind = call('ZRANGEBYSCORE', lane.key .. ':q', lane_text(place + range.from), '+inf', 'LIMIT', 0, 1)[1]
+  local text = behind and call('HGET', lane.key .. ':e', behind)
+  if text then range.arrived = math.min(range.arrived, lane_entry_read(behind, text).arrived) end
+  lane_add(lane, range)
+  lane_wake(lane, lane.now)
+end
+local function lane_take(lane, range, tasks)
+  lane_count(lane, range, -tasks)
+  if range.from + tasks > range.to then
+    lane_plan(lane, range.key, false)
+    return true
+  end
+  range.from = range.from + tasks
+  lane_plan(lane, range.key, range)
+  return false
+end
+local function lane_drop(lane, core)
+  local batch = lane_batch(lane, core)
+  if batch.waiting == 0 then return end
+  batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
+  lane.waiting = lane.waiting - batch.waiting
+  batch.waiting = 0
+  lane_wake(lane, lane.now)
+end
+local function lane_eased(lane)
+  if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
+end
+local function lane_give(lane, units, tasks, granted_ms, core, from, to)
+  if lane.machine then lane.machine.give(lane, units, granted_ms, core, from, to) end
+  tally(lane, granted_ms * 1000, -tasks, 0, 0)
+  lane_eased(lane)
+end
+local function lane_touch()
+  local list = { root .. 'lanes' }
+  for _, lane in ipairs(lanes_loaded) do
+    for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
+    tally_plan(lane)
+  end
+  touch(list)
+end
+local function lane_sliced(command, key, list)
+  for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_write_entries(lane)
+  local gone, places, texts, first, valid = {}, {}, {}, {}, {}
+  local function add(list, a, b)
+    list[#list + 1] = a
+    list[#list + 1] = b
+  end
+  for _, key in ipairs(lane.changed) do
+    local range = lane.entries[key]
+    if range then
+      add(places, lane_text(range.place + range.from), key)
+      add(texts, key, lane_text(range.arrived) .. ' ' .. lane_text(range.place) .. ' '
+        .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
+      if range.valid_ms > 0 then add(valid, range.valid_ms, key) else add(first, range.first_ms, key) end
+    else
+      gone[#gone + 1] = key
+    end
+  end
+  for _, name in ipairs({ ':q', ':first', ':until' }) do lane_sliced('ZREM', lane.key .. name, gone) end
+  lane_sliced('HDEL', lane.key .. ':e', gone)
+  lane_sliced('ZADD', lane.key .. ':q', places)
+  lane_sliced('HSET', lane.key .. ':e', texts)
+  lane_sliced('ZADD', lane.key .. ':first', first)
+  lane_sliced('ZADD', lane.key .. ':until', valid)
+  for core, batch in pairs(lane.batches) do
+    if batch.waiting > 0 then call('HSET', lane.key .. ':n', core, batch.waiting) else call('HDEL', lane.key .. ':n', core) end
+    if batch.over_tasks > 0 then
+      call('HSET', lane.key .. ':dropped', core, lane_text(batch.over) .. ' ' .. lane_text(batch.over_tasks))
+    else
+      call('HDEL', lane.key .. ':dropped', core)
+    end
+  end
+end
+local function lane_score(at_us) return string.format('%.3f', at_us / 1000) end
+local function lane_forget(lane)
+  for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
+  call('ZREM', root .. 'lanes', lane.core)
+end
+local function lane_write()
+  for _, lane in ipairs(lanes_loaded) do
+    lane_write_entries(lane)
+    local fields = {}
+    for _, field in ipairs(LANE_STATE) do
+      if lane[field] then
+        fields[#fields + 1] = field
+        fields[#fields + 1] = lane_text(lane[field])
+      end
+    end
+    call('HSET', lane.key, unpack(fields, 1, #fields))
+    if lane.machine and lane.machine.write then lane.machine.write(lane) end
+    tally_write(lane)
+    if lane.next == false then
+      call('ZREM', root .. 'lanes', lane.core)
+    elseif lane.next then
+      call('ZADD', root .. 'lanes', lane_score(lane.next), lane.core)
+    elseif lane.wake then
+      call('ZADD', root .. 'lanes', 'LT', lane_score(lane.wake), lane.core)
+      if lane.wake <= lane.now then lane_bell = true end
+    end
+    if not lane.account and call('EXISTS', lane.key .. ':q') == 0 then lane_forget(lane) end
+  end
+  if lane_bell then call('SPUBLISH', root .. 'bell', 'l') end
+end
+local RECORD_FIELDS = { 'account', 'name', 'type', 'config', 'description', 'queue_s', 'valid_s', 'cooldown', 'created', 'updated', 'deleted' }
+local function record_lane(core, account, now_us)
+  local lane = lane_load(core, now_us)
+  if lane.account ~= account or lane.deleted then return nil end
+  return lane_settle(lane)
+end
+local function record_reply(lane)
+  local reply = call('HMGET', lane.key, unpack(RECORD_FIELDS, 1, #RECORD_FIELDS))
+  for i = 1, #RECORD_FIELDS do reply[i] = reply[i] or '' end
+  local paused = lane.pause and lane.pause > lane.now
+  reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text(lane.pause / 1000) or 'inf'
+  return reply
+end
+local lane = record_lane(core, account, now_us)
+if not lane then return {} end
+lane.pause, lane.cool = 0, 0
+lane_wake(lane, lane.now)
+lane_touch()
+call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
+lane_write()
+return record_reply(lane)`,
+  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",50],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[102,"lua/lib/limiter/slots.lua",4],[103,"lua/lib/limiter/slots.lua",6],[104,"lua/lib/limiter/slots.lua",8],[105,"lua/lib/limiter/slots.lua",11],[118,"lua/lib/limiter/slots.lua",25],[128,"lua/lib/limiter/slots.lua",36],[139,"lua/lib/limiter/slots.lua",48],[146,"lua/lib/limiter/slots.lua",56],[175,"lua/lib/limiter/window.lua",4],[176,"lua/lib/limiter/window.lua",6],[177,"lua/lib/limiter/window.lua",8],[178,"lua/lib/limiter/window.lua",11],[182,"lua/lib/limiter/window.lua",16],[186,"lua/lib/limiter/window.lua",22],[195,"lua/lib/limiter/window.lua",33],[204,"lua/lib/limiter/window.lua",43],[228,"lua/lib/limiter/window.lua",68],[252,"lua/lib/limiter/window.lua",93],[286,"lua/lib/tally.lua",6],[287,"lua/lib/tally.lua",8],[288,"lua/lib/tally.lua",11],[302,"lua/lib/tally.lua",27],[325,"lua/lib/tally.lua",51],[328,"lua/lib/lane.lua",54],[329,"lua/lib/lane.lua",56],[330,"lua/lib/lane.lua",59],[342,"lua/lib/lane.lua",72],[355,"lua/lib/lane.lua",87],[359,"lua/lib/lane.lua",92],[367,"lua/lib/lane.lua",101],[374,"lua/lib/lane.lua",110],[378,"lua/lib/lane.lua",116],[379,"lua/lib/lane.lua",119],[385,"lua/lib/lane.lua",127],[391,"lua/lib/lane.lua",134],[395,"lua/lib/lane.lua",140],[403,"lua/lib/lane.lua",149],[404,"lua/lib/lane.lua",152],[415,"lua/lib/lane.lua",165],[418,"lua/lib/lane.lua",170],[422,"lua/lib/lane.lua",175],[429,"lua/lib/lane.lua",184],[437,"lua/lib/lane.lua",195],[442,"lua/lib/lane.lua",201],[451,"lua/lib/lane.lua",211],[453,"lua/lib/lane.lua",215],[463,"lua/lib/lane.lua",227],[471,"lua/lib/lane.lua",237],[474,"lua/lib/lane.lua",242],[479,"lua/lib/lane.lua",248],[487,"lua/lib/lane.lua",257],[490,"lua/lib/lane.lua",261],[522,"lua/lib/lane.lua",294],[523,"lua/lib/lane.lua",297],[527,"lua/lib/lane.lua",302],[548,"lua/lib/lane.lua",324],[552,"lua/lib/record.lua",6],[553,"lua/lib/record.lua",9],[558,"lua/lib/record.lua",16],[565,"lua/limiter/resume.lua",12],[567,"lua/limiter/resume.lua",15]],
+});
+
+/** Reads how a limiter is used; changes nothing. See lua/limiter/usage.lua. */
+export const limiterUsage = script<{ meta: string }, { core: string; account: string; now_us?: number | '' | undefined }, [] | [number, number, number, number, string, string[]]>({
+  name: 'limiter/usage',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["now_us","now_us"]],
+  rest: null,
+  lua: `#!lua flags=no-writes
+local meta = KEYS[1]
+local core = ARGV[1]
+local account = ARGV[2]
+local now_us = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
+local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
+local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+local lanes_loaded, lanes_by_core = {}, {}
+local lane_bell = false
+local machines = {}
+local function aligned_us(lane) return lane.interval_s * 1000000 end
+machines.aligned = {
+  settle = function(lane)
+    local window = math.floor(lane.now / aligned_us(lane))
+    if not lane.at or window > lane.at then lane.n = 0 end
+    lane.at = window
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+  next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
+  take = function(lane, units)
+    lane.n = lane.n + units
+    lane.free = lane.free - units
+  end,
+  give = function(lane, units, granted_ms)
+    if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+    lane.n = math.max(0, lane.n - units)
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+  reset = function(lane) lane.n = 0 end,
+  adapt = function(lane)
+    lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+}
+local LEVEL_EXACT_MAX = 9000000000
+local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
+local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
+local function level_drained(lane, elapsed, rem)
+  local interval = lane.interval_s * 1000000 / level_scale(lane)
+  local part = (elapsed % interval) * lane.rate + rem
+  return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+end
+local function level_set(lane, n, rem)
+  if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
+  if n <= 0 then n, rem = 0, 0 end
+  lane.n, lane.rem = n, rem
+  lane.free = math.max(0, lane.max - lane.n)
+end
+machines.level = {
+  settle = function(lane)
+    local at = math.floor(lane.v / level_scale(lane))
+    lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
+    if at > lane.at then
+      local units, rem = level_drained(lane, at - lane.at, lane.rem)
+      lane.at = at
+      level_set(lane, lane.n - units, rem)
+    end
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+  next = function(lane, cost)
+    local units = lane.n + cost - lane.max
+    if units <= 0 then return lane.v end
+    local interval = lane.interval_s * 1000000 / level_scale(lane)
+    local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
+    return (lane.at + wait) * level_scale(lane)
+  end,
+  take = function(lane, units)
+    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+    lane.n = lane.n + units
+    lane.free = lane.free - units
+  end,
+  give = function(lane, units, granted_ms)
+    local scale = level_scale(lane)
+    local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
+    local drained, part = level_drained(lane, elapsed, 0)
+    if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+  end,
+  charge = function(lane, difference)
+    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+    level_set(lane, math.min(lane.n + difference, math.max(lane.n, LEVEL_DEBT * lane.max)), lane.rem)
+  end,
+  reset = function(lane) lane.n, lane.rem = 0, 0 end,
+  adapt = function(lane, before)
+    local rem = 0
+    if before.form == 'level' then
+      rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
+    end
+    lane.at = math.ceil(lane.v / level_scale(lane))
+    level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+  end,
+}
+local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
+local function slots_key(lane) return lane.key .. ':run' end
+local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
+local function slots_of(lane, core, from, to)
+  local members, ends = {}, {}
+  for i = from, to do members[#members + 1] = core .. ',' .. string.format('%.0f', i) end
+  for i = 1, #members, 1000 do
+    for _, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+      ends[#ends + 1] = score and tonumber(score)
+    end
+  end
+  for i, member in ipairs(members) do
+    if lane.slots[member] ~= nil then ends[i] = lane.slots[member] end
+  end
+  return members, ends
+end
+local function slots_free(lane, core, from, to, mark)
+  local members, ends = slots_of(lane, core, from, to)
+  for i, member in ipairs(members) do
+    if ends[i] and (not mark or ends[i] % 1 == mark) then
+      lane.slots[member] = false
+      lane.held = lane.held - 1
+    end
+  end
+  lane.free = math.max(0, lane.max - lane.held)
+end
+machines.slots = {
+  settle = function(lane)
+    lane.slots, lane.reclaimed = {}, 0
+    lane.held = call('ZCARD', slots_key(lane))
+    for _, member in ipairs(call('ZRANGEBYSCORE', slots_key(lane), '-inf', string.format('%.17g', lane.v / 1000), 'LIMIT', 0, SLOTS_DUE_MAX)) do
+      lane.slots[member] = false
+      lane.reclaimed = lane.reclaimed + 1
+    end
+    lane.held = lane.held - lane.reclaimed
+    lane.free = math.max(0, lane.max - lane.held)
+  end,
+  next = function(lane)
+    local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
+    for _, score in pairs(lane.slots) do
+      if score and score < first then first = score end
+    end
+    return first < math.huge and math.ceil(first * 1000) or nil
+  end,
+  take = function(lane, units, range, from, to, granted_ms)
+    local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
+    local members, ends = slots_of(lane, range.core, from, to)
+    for i, member in ipairs(members) do
+      if not ends[i] then
+        lane.slots[member] = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
+        lane.held = lane.held + 1
+      end
+    end
+    lane.free = math.max(0, lane.max - lane.held)
+  end,
+  give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
+  done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
+  reset = function() end,
+  adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
+  write = function(lane)
+    local gone, held = {}, {}
+    for member, score in pairs(lane.slots) do
+      if score then
+        held[#held + 1] = string.format('%.17g', score)
+        held[#held + 1] = member
+      else
+        gone[#gone + 1] = member
+      end
+    end
+    for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
+    for i = 1, #held, 1000 do call('ZADD', slots_key(lane), unpack(held, i, math.min(i + 999, #held))) end
+  end,
+}
+local WINDOW_CELLS, WINDOW_READ = 1024, 32
+local function window_log(lane) return lane.key .. ':log' end
+local function window_us(lane) return lane.interval_s * 1000000 end
+local function window_cell(lane, v)
+  local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
+  return (math.floor(math.floor(v / 1000) / width) + 1) * width
+end
+local function window_item(text)
+  local cell, units = string.match(text, '^(%d+) (%d+)$')
+  return { cell = tonumber(cell), units = tonumber(units) }
+end
+local function window_at(lane, i)
+  while i > #lane.log and #lane.log < lane.log_length do
+    local from = #lane.log
+    for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+      lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+    end
+  end
+  return lane.log[i]
+end
+local function window_pop(lane)
+  while true do
+    local item = window_at(lane, lane.log_gone + 1)
+    if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
+    lane.n = lane.n - item.units
+    lane.log_gone = lane.log_gone + 1
+  end
+  lane.free = math.max(0, lane.max - lane.n)
+end
+machines.window = {
+  settle = function(lane)
+    lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+    lane.n = lane.n or 0
+    window_pop(lane)
+  end,
+  next = function(lane, cost)
+    local missing = lane.n + cost - lane.max
+    local i = lane.log_gone + 1
+    while missing > 0 do
+      local item = window_at(lane, i) or lane.log_new
+      if not item then return lane.v end
+      missing = missing - item.units
+      if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+      i = i + 1
+    end
+    return lane.v
+  end,
+  take = function(lane, units)
+    lane.n = lane.n + units
+    lane.free = lane.free - units
+    local cell = window_cell(lane, lane.v)
+    if not lane.log_new and lane.log_gone < lane.log_length then
+      local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
+      if last.cell >= cell then
+        last = lane.log_set[lane.log_length] or last
+        last.units = last.units + units
+        lane.log_set[lane.log_length] = last
+        return
+      end
+    end
+    lane.log_new = lane.log_new or { cell = cell, units = 0 }
+    lane.log_new.units = lane.log_new.units + units
+  end,
+  give = function(lane, units, granted_ms)
+    local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
+    for i = lane.log_gone + 1, lane.log_length do
+      local item = window_at(lane, i)
+      if item.cell == cell then
+        local given = math.min(units, item.units)
+        item.units = item.units - given
+        lane.log_set[i] = item
+        lane.n = lane.n - given
+        lane.free = math.max(0, lane.max - lane.n)
+      end
+    end
+  end,
+  reset = function(lane) lane.n, lane.log_all = 0, {} end,
+  adapt = function(lane, before)
+    if before.interval_s == lane.interval_s then
+      lane.free = math.max(0, lane.max - lane.n)
+      return
+    end
+    window_at(lane, lane.log_length)
+    local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
+    lane.n = 0
+    for i = lane.log_gone + 1, lane.log_length do
+      local item = lane.log[i]
+      local cell = math.ceil(item.cell / width) * width
+      if cell * 1000 + window_us(lane) > lane.v then
+        if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
+        all[#all].units = all[#all].units + item.units
+        lane.n = lane.n + item.units
+      end
+    end
+    lane.log_all = all
+  end,
+  write = function(lane)
+    local key = window_log(lane)
+    local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
+    if lane.log_all then
+      call('DEL', key)
+      for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
+      return
+    end
+    for i, item in pairs(lane.log_set) do
+      if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
+    end
+    if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+    if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
+  end,
+}
+local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }
+local function tally_text(number) return string.format('%.0f', number) end
+local function tally(lane, at_us, granted, throttled, expired)
+  for _, unit in ipairs(TALLIES) do
+    local stamp = math.floor(at_us / unit[2])
+    local field = unit[1] .. tally_text(stamp % unit[3])
+    local slot = lane.tallies[field]
+    if not slot or slot.stamp < stamp then
+      slot = { stamp = stamp, granted = 0, throttled = 0, expired = 0, unit = unit[1] }
+      lane.tallies[field] = slot
+    end
+    if slot.stamp == stamp then
+      slot.granted, slot.throttled, slot.expired = slot.granted + granted, slot.throttled + throttled, slot.expired + expired
+    end
+  end
+end
+local function tally_plan(lane)
+  tally(lane, lane.now, 0, 0, 0)
+  lane.tally_fields = {}
+  for field, slot in pairs(lane.tallies) do
+    local stamp, granted, throttled, rest, most = nil, 0, 0, 0, 0
+    local text = call('HGET', lane.key .. ':use', field)
+    if text then stamp, granted, throttled, rest = string.match(text, '^(%d+) (%d+) (%d+) ?(%d*)') end
+    stamp = tonumber(stamp or '-1')
+    if stamp < slot.stamp then granted, throttled, rest = 0, 0, 0 end
+    if stamp <= slot.stamp then
+      granted = math.max(0, granted + slot.granted)
+      local value = tally_text(slot.stamp) .. ' ' .. tally_text(granted) .. ' ' .. tally_text(throttled + slot.throttled)
+      if slot.unit == 'm' then
+        most = math.max(tonumber(rest), slot.stamp == math.floor(lane.now / 60000000) and lane.queued_max or 0)
+        value = value .. ' ' .. tally_text(most) .. ' ' .. tally_text(lane.waiting)
+      elseif slot.unit == 'd' then
+        value = value .. ' ' .. tally_text(rest + slot.expired)
+      end
+      lane.tally_fields[#lane.tally_fields + 1] = field
+      lane.tally_fields[#lane.tally_fields + 1] = value
+    end
+  end
+end
+local function tally_write(lane)
+  call('HSET', lane.key .. ':use', unpack(lane.tally_fields, 1, #lane.tally_fields))
+end
+local function lane_text(number) return string.format('%.0f', number) end
+local function lane_limited(lane) return lane.account and not lane.deleted end
+local function lane_load(core, now_us)
+  local lane = lanes_by_core[core]
+  if lane then return lane end
+  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0 }
+  local v = call('HMGET', lane.key, unpack(LANE_FIELDS, 1, #LANE_FIELDS))
+  for i, field in ipairs(LANE_FIELDS) do
+    if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
+  end
+  lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, lane.waiting or 0
+  lane.seen, lane.missed, lane.idle = lane.seen or lane.seq, lane.missed or 0, lane.idle or 0
+  lane.v = now_us + lane.skew
+  if lane.t and lane.v < lane.t then
+    if lane.t - lane.v > LANE_STEP_US then lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000 end
+    lane.v = math.max(lane.t, now_us + lane.skew)
+  end
+  lane.now = lane.v - lane.skew
+  local closed_until = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
+  lane.active = lane.v - lane.idle
+  lane.t = lane.v
+  lane.queued_max = lane.waiting
+  lanes_by_core[core] = lane
+  lanes_loaded[#lanes_loaded + 1] = lane
+  return lane
+end
+local function lane_closed_until(lane)
+  local at = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  return at > lane.v and at or nil
+end
+local function lane_settle(lane)
+  local machine = lane_limited(lane) and machines[lane.form]
+  lane.machine = machine
+  if not lane.settled and machine then machine.settle(lane) end
+  if not machine then lane.free = math.huge end
+  lane.settled = true
+  return lane
+end
+local function lane_read(text)
+  local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
+    string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')
+  return { flow = flow, core = core, from = tonumber(from), to = tonumber(to), attempts = attempts, recoveries = recoveries,
+    timeout_s = timeout_s, due_ms = due_ms, kind = kind, cost = tonumber(cost), first_ms = tonumber(first_ms),
+    valid_ms = tonumber(valid_ms) }
+end
+local function lane_entry_text(lane, range, from, to, kind, cost)
+  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
+    range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
+end
+local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end
+local function lane_entry_read(key, text)
+  local arrived, place, entry = string.match(text, '^(%d+) (%d+) (.*)$')
+  local range = lane_read(entry)
+  range.key, range.arrived, range.place = key, tonumber(arrived), tonumber(place)
+  return range
+end
+local function lane_entry(lane, key)
+  local range = lane.entries[key]
+  if range ~= nil then return range end
+  local text = call('HGET', lane.key .. ':e', key)
+  return text and lane_entry_read(key, text)
+end
+local function lane_plan(lane, key, range)
+  if lane.entries[key] == nil then lane.changed[#lane.changed + 1] = key end
+  lane.entries[key] = range
+end
+local function lane_batch(lane, core)
+  local batch = lane.batches[core]
+  if batch then return batch end
+  local place, tasks = string.match(call('HGET', lane.key .. ':dropped', core) or '', '^(%d+) (%d+)$')
+  batch = { waiting = tonumber(call('HGET', lane.key .. ':n', core) or '0'), over = tonumber(place or '0'), over_tasks = tonumber(tasks or '0') }
+  lane.batches[core] = batch
+  return batch
+end
+local function lane_is_dropped(batch, range) return range.place + range.from < batch.over end
+local function lane_count(lane, range, tasks)
+  local batch = lane_batch(lane, range.core)
+  if lane_is_dropped(batch, range) then
+    batch.over_tasks = batch.over_tasks + tasks
+    return
+  end
+  batch.waiting = batch.waiting + tasks
+  lane.waiting = lane.waiting + tasks
+  if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
+  if range.place + range.from >= lane.seen then lane.missed = lane.missed - tasks end
+end
+local function lane_wake(lane, at_us)
+  if not lane.wake or at_us < lane.wake then lane.wake = at_us end
+end
+local function lane_invalid_at(lane, range)
+  if range.valid_ms > 0 then return range.valid_ms * 1000 end
+  return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
+end
+local function lane_add(lane, range)
+  if lane.waiting == 0 then lane_wake(lane, lane.now) end
+  local invalid_at = lane_invalid_at(lane, range)
+  if invalid_at < math.huge then lane_wake(lane, invalid_at) end
+  lane_plan(lane, range.key, range)
+  lane_count(lane, range, range.to - range.from + 1)
+end
+local function lane_queue(lane, range)
+  range.key = lane_key(range)
+  if lane_entry(lane, range.key) then return end
+  range.place = lane.seq - range.from
+  lane.seq = lane.seq + range.to - range.from + 1
+  range.arrived = lane.active
+  lane_add(lane, range)
+end
+local function lane_return(lane, range, place)
+  range.key, range.place, range.arrived = lane_key(range), place, lane.active
+  if lane_is_dropped(lane_batch(lane, range.core), range) then return end
+  local held = lane_entry(lane, range.key)
+  if held then
+    if held.from <= range.from then return end
+    lane_count(lane, held, held.from - held.to - 1)
+    range.place, range.arrived = math.min(place, held.place), math.min(range.arrived, held.arrived)
+    return lane_add(lane, range)
+  end
+  local behind = call('ZRANGEBYSCORE', lane.key .. ':q', lane_text(place + range.from), '+inf', 'LIMIT', 0, 1)[1]
+  local text = behind and call('HGET', lane.key .. ':e', behind)
+  if text then range.arrived = math.min(range.arrived, lane_entry_read(behind, text).arrived) end
+  lane_add(lane, range)
+  lane_wake(lane, lane.now)
+end
+local function lane_take(lane, range, tasks)
+  lane_count(lane, range, -tasks)
+  if range.from + tasks > range.to then
+    lane_plan(lane, range.key, false)
+    return true
+  end
+  range.from = range.from + tasks
+  lane_plan(lane, range.key, range)
+  return false
+end
+local function lane_drop(lane, core)
+  local batch = lane_batch(lane, core)
+  if batch.waiting == 0 then return end
+  batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
+  lane.waiting = lane.waiting - batch.waiting
+  batch.waiting = 0
+  lane_wake(lane, lane.now)
+end
+local function lane_eased(lane)
+  if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
+end
+local function lane_give(lane, units, tasks, granted_ms, core, from, to)
+  if lane.machine then lane.machine.give(lane, units, granted_ms, core, from, to) end
+  tally(lane, granted_ms * 1000, -tasks, 0, 0)
+  lane_eased(lane)
+end
+local function lane_touch()
+  local list = { root .. 'lanes' }
+  for _, lane in ipairs(lanes_loaded) do
+    for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
+    tally_plan(lane)
+  end
+  touch(list)
+end
+local function lane_sliced(command, key, list)
+  for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_write_entries(lane)
+  local gone, places, texts, first, valid = {}, {}, {}, {}, {}
+  local function add(list, a, b)
+    list[#list + 1] = a
+    list[#list + 1] = b
+  end
+  for _, key in ipairs(lane.changed) do
+    local range = lane.entries[key]
+    if range then
+      add(places, lane_text(range.place + range.from), key)
+      add(texts, key, lane_text(range.arrived) .. ' ' .. lane_text(range.place) .. ' '
+        .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
+      if range.valid_ms > 0 then add(valid, range.valid_ms, key) else add(first, range.first_ms, key) end
+    else
+      gone[#gone + 1] = key
+    end
+  end
+  for _, name in ipairs({ ':q', ':first', ':until' }) do lane_sliced('ZREM', lane.key .. name, gone) end
+  lane_sliced('HDEL', lane.key .. ':e', gone)
+  lane_sliced('ZADD', lane.key .. ':q', places)
+  lane_sliced('HSET', lane.key .. ':e', texts)
+  lane_sliced('ZADD', lane.key .. ':first', first)
+  lane_sliced('ZADD', lane.key .. ':until', valid)
+  for core, batch in pairs(lane.batches) do
+    if batch.waiting > 0 then call('HSET', lane.key .. ':n', core, batch.waiting) else call('HDEL', lane.key .. ':n', core) end
+    if batch.over_tasks > 0 then
+      call('HSET', lane.key .. ':dropped', core, lane_text(batch.over) .. ' ' .. lane_text(batch.over_tasks))
+    else
+      call('HDEL', lane.key .. ':dropped', core)
+    end
+  end
+end
+local function lane_score(at_us) return string.format('%.3f', at_us / 1000) end
+local function lane_forget(lane)
+  for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
+  call('ZREM', root .. 'lanes', lane.core)
+end
+local function lane_write()
+  for _, lane in ipairs(lanes_loaded) do
+    lane_write_entries(lane)
+    local fields = {}
+    for _, field in ipairs(LANE_STATE) do
+      if lane[field] then
+        fields[#fields + 1] = field
+        fields[#fields + 1] = lane_text(lane[field])
+      end
+    end
+    call('HSET', lane.key, unpack(fields, 1, #fields))
+    if lane.machine and lane.machine.write then lane.machine.write(lane) end
+    tally_write(lane)
+    if lane.next == false then
+      call('ZREM', root .. 'lanes', lane.core)
+    elseif lane.next then
+      call('ZADD', root .. 'lanes', lane_score(lane.next), lane.core)
+    elseif lane.wake then
+      call('ZADD', root .. 'lanes', 'LT', lane_score(lane.wake), lane.core)
+      if lane.wake <= lane.now then lane_bell = true end
+    end
+    if not lane.account and call('EXISTS', lane.key .. ':q') == 0 then lane_forget(lane) end
+  end
+  if lane_bell then call('SPUBLISH', root .. 'bell', 'l') end
+end
+local RECORD_FIELDS = { 'account', 'name', 'type', 'config', 'description', 'queue_s', 'valid_s', 'cooldown', 'created', 'updated', 'deleted' }
+local function record_lane(core, account, now_us)
+  local lane = lane_load(core, now_us)
+  if lane.account ~= account or lane.deleted then return nil end
+  return lane_settle(lane)
+end
+local function record_reply(lane)
+  local reply = call('HMGET', lane.key, unpack(RECORD_FIELDS, 1, #RECORD_FIELDS))
+  for i = 1, #RECORD_FIELDS do reply[i] = reply[i] or '' end
+  local paused = lane.pause and lane.pause > lane.now
+  reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text(lane.pause / 1000) or 'inf'
+  return reply
+end
+local lane = lane_load(core, now_us)
+if lane.account ~= account then return {} end
+lane_settle(lane)
+local free, next_us = -1, nil
+if lane.machine then
+  local closed_until = lane_closed_until(lane)
+  free = closed_until and 0 or lane.free
+  if lane.free == 0 then next_us = lane.machine.next(lane, 1) end
+  if closed_until then next_us = math.max(next_us or 0, closed_until) end
+end
+local next_ms = next_us and next_us < math.huge and lane_text(math.ceil((next_us - lane.skew) / 1000)) or ''
+return { math.floor(lane.now / 1000), lane.waiting, lane.held or 0, free, next_ms, call('HGETALL', lane.key .. ':use') }`,
+  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",50],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[102,"lua/lib/limiter/slots.lua",4],[103,"lua/lib/limiter/slots.lua",6],[104,"lua/lib/limiter/slots.lua",8],[105,"lua/lib/limiter/slots.lua",11],[118,"lua/lib/limiter/slots.lua",25],[128,"lua/lib/limiter/slots.lua",36],[139,"lua/lib/limiter/slots.lua",48],[146,"lua/lib/limiter/slots.lua",56],[175,"lua/lib/limiter/window.lua",4],[176,"lua/lib/limiter/window.lua",6],[177,"lua/lib/limiter/window.lua",8],[178,"lua/lib/limiter/window.lua",11],[182,"lua/lib/limiter/window.lua",16],[186,"lua/lib/limiter/window.lua",22],[195,"lua/lib/limiter/window.lua",33],[204,"lua/lib/limiter/window.lua",43],[228,"lua/lib/limiter/window.lua",68],[252,"lua/lib/limiter/window.lua",93],[286,"lua/lib/tally.lua",6],[287,"lua/lib/tally.lua",8],[288,"lua/lib/tally.lua",11],[302,"lua/lib/tally.lua",27],[325,"lua/lib/tally.lua",51],[328,"lua/lib/lane.lua",54],[329,"lua/lib/lane.lua",56],[330,"lua/lib/lane.lua",59],[342,"lua/lib/lane.lua",72],[355,"lua/lib/lane.lua",87],[359,"lua/lib/lane.lua",92],[367,"lua/lib/lane.lua",101],[374,"lua/lib/lane.lua",110],[378,"lua/lib/lane.lua",116],[379,"lua/lib/lane.lua",119],[385,"lua/lib/lane.lua",127],[391,"lua/lib/lane.lua",134],[395,"lua/lib/lane.lua",140],[403,"lua/lib/lane.lua",149],[404,"lua/lib/lane.lua",152],[415,"lua/lib/lane.lua",165],[418,"lua/lib/lane.lua",170],[422,"lua/lib/lane.lua",175],[429,"lua/lib/lane.lua",184],[437,"lua/lib/lane.lua",195],[442,"lua/lib/lane.lua",201],[451,"lua/lib/lane.lua",211],[453,"lua/lib/lane.lua",215],[463,"lua/lib/lane.lua",227],[471,"lua/lib/lane.lua",237],[474,"lua/lib/lane.lua",242],[479,"lua/lib/lane.lua",248],[487,"lua/lib/lane.lua",257],[490,"lua/lib/lane.lua",261],[522,"lua/lib/lane.lua",294],[523,"lua/lib/lane.lua",297],[527,"lua/lib/lane.lua",302],[548,"lua/lib/lane.lua",324],[552,"lua/lib/record.lua",6],[553,"lua/lib/record.lua",9],[558,"lua/lib/record.lua",16],[565,"lua/limiter/usage.lua",12],[568,"lua/limiter/usage.lua",16]],
+});
+
 /** Says that a process is alive and answers with all that are, by this shard's clock. See lua/member/beat.lua. */
 export const memberBeat = script<{ members: string }, { id: string; threads: number; silence_ms: number; now_ms?: number | '' | undefined }, string[]>({
   name: 'member/beat',
@@ -1119,6 +6434,89 @@ return live`,
   map: [[1,"lua/member/beat.lua",1],[2,"lua/member/beat.lua",4],[7,"lua/member/beat.lua",11]],
 });
 
+/** Lists a limiter that was made under a reserved name. A repeated call changes nothing. See lua/names/confirm.lua. */
+export const namesConfirm = script<{ names: string; reserved: string; list: string }, { name: string; core: string; created_ms: number }, number>({
+  name: 'names/confirm',
+  keys: ["names","reserved","list"],
+  args: [["name","string"],["core","string"],["created_ms","int"]],
+  rest: null,
+  lua: `#!lua flags=allow-oom
+local names = KEYS[1]
+local reserved = KEYS[2]
+local list = KEYS[3]
+local name = ARGV[1]
+local core = ARGV[2]
+local created_ms = tonumber(ARGV[3])
+if redis.call('HGET', names, name) ~= core then return 0 end
+redis.call('ZREM', reserved, core .. ' ' .. name)
+redis.call('ZADD', list, created_ms, core)
+return 1`,
+  map: [[1,"lua/names/confirm.lua",1],[2,"lua/names/confirm.lua",4],[8,"lua/names/confirm.lua",12]],
+});
+
+/** Gives a name back, where this limiter still has it, and takes the limiter off the list. See lua/names/free.lua. */
+export const namesFree = script<{ names: string; reserved: string; list: string }, { name: string; core: string }, number>({
+  name: 'names/free',
+  keys: ["names","reserved","list"],
+  args: [["name","string"],["core","string"]],
+  rest: null,
+  lua: `#!lua flags=allow-oom
+local names = KEYS[1]
+local reserved = KEYS[2]
+local list = KEYS[3]
+local name = ARGV[1]
+local core = ARGV[2]
+local mine = redis.call('HGET', names, name) == core
+if mine then redis.call('HDEL', names, name) end
+redis.call('ZREM', reserved, core .. ' ' .. name)
+redis.call('ZREM', list, core)
+return mine and 1 or 0`,
+  map: [[1,"lua/names/free.lua",1],[2,"lua/names/free.lua",4],[7,"lua/names/free.lua",11]],
+});
+
+/** A page of an account's limiters, newest first, and the reservations that were left behind. See lua/names/list.lua. */
+export const namesList = script<{ reserved: string; list: string }, { limit: number; offset: number; stale_ms: number; now_ms?: number | '' | undefined }, [number, string[], string[]]>({
+  name: 'names/list',
+  keys: ["reserved","list"],
+  args: [["limit","int"],["offset","int"],["stale_ms","int"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua flags=no-writes
+local reserved = KEYS[1]
+local list = KEYS[2]
+local limit = tonumber(ARGV[1])
+local offset = tonumber(ARGV[2])
+local stale_ms = tonumber(ARGV[3])
+local now_ms = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local stale = redis.call('ZRANGEBYSCORE', reserved, '-inf', now_ms - stale_ms, 'LIMIT', 0, 100)
+return { redis.call('ZCARD', list), stale, redis.call('ZREVRANGE', list, offset, offset + limit - 1) }`,
+  map: [[1,"lua/names/list.lua",1],[2,"lua/names/list.lua",4],[8,"lua/names/list.lua",12]],
+});
+
+/** Takes a name for a limiter that is about to be made, unless another limiter has it. See lua/names/reserve.lua. */
+export const namesReserve = script<{ names: string; reserved: string }, { name: string; core: string; now_ms?: number | '' | undefined }, [string, number]>({
+  name: 'names/reserve',
+  keys: ["names","reserved"],
+  args: [["name","string"],["core","string"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua
+local names = KEYS[1]
+local reserved = KEYS[2]
+local name = ARGV[1]
+local core = ARGV[2]
+local now_ms = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local held = redis.call('HGET', names, name)
+if held and held ~= core then
+  local since_ms = redis.call('ZSCORE', reserved, held .. ' ' .. name)
+  return { held, since_ms and math.max(0, now_ms - tonumber(since_ms)) or -1 }
+end
+if not held then
+  redis.call('HSET', names, name, core)
+  redis.call('ZADD', reserved, now_ms, core .. ' ' .. name)
+end
+return { '', 0 }`,
+  map: [[1,"lua/names/reserve.lua",1],[2,"lua/names/reserve.lua",7],[7,"lua/names/reserve.lua",14]],
+});
+
 /** Removes messages that their destination has applied. See lua/outbox/ack.lua. */
 export const outboxAck = script<{ meta: string }, { destination: number; mark: number; now_ms?: number | '' | undefined; messages: readonly RestValue[] }, number>({
   name: 'outbox/ack',
@@ -1140,16 +6538,17 @@ end
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 local outbox_last = nil
 local outbox_plans, outbox_plans_made = {}, {}
-local away_fields, away_since = {}, {}
+local away_plans, away_plans_made = {}, {}
 local function whole(number) return string.format('%.0f', number) end
 local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
 local function outbox_key(destination) return root .. 'outbox:' .. destination end
-local function lane_partition(lane) return whole(digit(lane, 1) * 62 + digit(lane, 2)) end
+local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end
 local function outbox_next(now)
-  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, now * 1000)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
   return whole(outbox_last)
 end
-local function outbox_put(destination, seq, kind, body)
+local function outbox_send(now, destination, kind, body)
+  local seq = outbox_next(now)
   local plan = outbox_plans[destination]
   if not plan then
     plan = { destination = destination, items = {} }
@@ -1158,36 +6557,68 @@ local function outbox_put(destination, seq, kind, body)
   end
   plan.items[#plan.items + 1] = seq
   plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+  return seq
 end
-local function outbox_send(now, destination, kind, body) outbox_put(destination, outbox_next(now), kind, body) end
-local function outbox_want(now, wanted, kind, lane, ref, place)
-  local seq = outbox_next(now)
-  local field = lane .. ' ' .. ref
-  place = place or seq
-  outbox_put(lane_partition(lane), seq, kind, place .. ' ' .. field)
-  away_fields[#away_fields + 1] = field
-  away_fields[#away_fields + 1] = wanted .. ' ' .. seq .. ' ' .. place
-  away_since[#away_since + 1] = now
-  away_since[#away_since + 1] = field
+local function away_field(lane, text)
+  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
+  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
 end
-local function outbox_hand(now, lane, ref, place) outbox_want(now, 'q', 'queue', lane, ref, place) end
-local function outbox_release(now, lane, ref) outbox_want(now, 'r', 'release', lane, ref) end
+local function away_set(field, value, now)
+  local plan = away_plans[field]
+  if not plan then
+    plan = { field = field }
+    away_plans[field] = plan
+    away_plans_made[#away_plans_made + 1] = plan
+  end
+  plan.value = value
+  plan.since = now
+end
+local function outbox_hand(now, lane, text)
+  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function outbox_back(now, lane, place, granted_ms, text)
+  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_forget(field) away_set(field, false, nil) end
 local function outbox_touch()
+  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
   local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
   for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
   touch(list)
 end
 local function outbox_write()
+  local gone, set, since = {}, {}, {}
+  for _, plan in ipairs(away_plans_made) do
+    if plan.value then
+      set[#set + 1] = plan.field
+      set[#set + 1] = plan.value
+      since[#since + 1] = plan.since
+      since[#since + 1] = plan.field
+    else
+      gone[#gone + 1] = plan.field
+    end
+  end
+  for i = 1, #set, 1000 do
+    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
+    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
+  end
+  for i = 1, #gone, 1000 do
+    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
+    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
+  end
+  if #outbox_plans_made == 0 then return 0 end
   for _, plan in ipairs(outbox_plans_made) do
     local items = plan.items
     for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
     call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
   end
-  if outbox_last and #outbox_plans_made > 0 then call('HSET', meta, 'seq', whole(outbox_last)) end
-  for i = 1, #away_fields, 1000 do
-    call('HSET', root .. 'away', unpack(away_fields, i, math.min(i + 999, #away_fields)))
-    call('ZADD', root .. 'away:since', unpack(away_since, i, math.min(i + 999, #away_since)))
-  end
+  call('HSET', meta, 'seq', whole(outbox_last))
+  return 1
+end
+local function outbox_bell()
+  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
 end
 local name = whole(destination)
 local key = outbox_key(name)
@@ -1195,10 +6626,10 @@ local gone, since = {}, {}
 for _, message in ipairs(messages) do
   if call('ZSCORE', key, message) then
     gone[#gone + 1] = message
-    local kind, field = string.match(message, '^%d+ (%a+) %d+ (%w+ .*)$')
-    if kind == 'queue' or kind == 'release' then
+    local kind, lane = string.match(message, '^%d+ (%a+) (%w+) ')
+    if kind == 'queue' or kind == 'back' then
       since[#since + 1] = now_ms
-      since[#since + 1] = field
+      since[#since + 1] = away_field(lane, message)
     end
   end
 end
@@ -1214,7 +6645,7 @@ if #first == 0 then
 end
 call('ZADD', root .. 'outbox', first[2], name)
 return 1`,
-  map: [[1,"lua/outbox/ack.lua",1],[2,"lua/outbox/ack.lua",7],[3,"lua/outbox/ack.lua",10],[4,"lua/outbox/ack.lua",9],[5,"lua/outbox/ack.lua",8],[6,"lua/outbox/ack.lua",11],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/outbox.lua",15],[17,"lua/lib/outbox.lua",20],[18,"lua/lib/outbox.lua",22],[19,"lua/lib/outbox.lua",24],[20,"lua/lib/outbox.lua",26],[21,"lua/lib/outbox.lua",28],[25,"lua/lib/outbox.lua",33],[35,"lua/lib/outbox.lua",45],[36,"lua/lib/outbox.lua",47],[46,"lua/lib/outbox.lua",59],[47,"lua/lib/outbox.lua",62],[48,"lua/lib/outbox.lua",64],[53,"lua/lib/outbox.lua",70],[65,"lua/outbox/ack.lua",16],[71,"lua/outbox/ack.lua",23],[79,"lua/outbox/ack.lua",32],[80,"lua/outbox/ack.lua",34]],
+  map: [[1,"lua/outbox/ack.lua",1],[2,"lua/outbox/ack.lua",7],[3,"lua/outbox/ack.lua",10],[4,"lua/outbox/ack.lua",9],[5,"lua/outbox/ack.lua",8],[6,"lua/outbox/ack.lua",11],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/outbox.lua",15],[17,"lua/lib/outbox.lua",20],[18,"lua/lib/outbox.lua",22],[19,"lua/lib/outbox.lua",24],[20,"lua/lib/outbox.lua",27],[21,"lua/lib/outbox.lua",29],[25,"lua/lib/outbox.lua",35],[37,"lua/lib/outbox.lua",49],[41,"lua/lib/outbox.lua",54],[51,"lua/lib/outbox.lua",66],[55,"lua/lib/outbox.lua",72],[59,"lua/lib/outbox.lua",78],[60,"lua/lib/outbox.lua",80],[66,"lua/lib/outbox.lua",88],[95,"lua/lib/outbox.lua",119],[98,"lua/outbox/ack.lua",16],[104,"lua/outbox/ack.lua",23],[112,"lua/outbox/ack.lua",32],[113,"lua/outbox/ack.lua",34]],
 });
 
 /** Tells which of these references their lanes hold. See lua/outbox/ask.lua. */
@@ -1232,44 +6663,16 @@ call('EXISTS', meta, root .. '?')
 local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
-local lane_changes, lane_changes_made = {}, {}
-local function lane_key(lane) return root .. 'lane:' .. lane .. ':q' end
-local function lane_split(field) return string.match(field, '^(%w+) (.*)$') end
-local function lane_place(lane, ref)
-  local change = lane_changes[lane .. ' ' .. ref]
-  if change then return change.place end
-  return call('ZSCORE', lane_key(lane), ref)
-end
-local function lane_set(lane, ref, place)
-  local name = lane .. ' ' .. ref
-  local change = lane_changes[name]
-  if not change then
-    change = { key = lane_key(lane), ref = ref }
-    lane_changes[name] = change
-    lane_changes_made[#lane_changes_made + 1] = change
-  end
-  change.place = place
-end
-local function lane_touch()
-  local list = {}
-  for i, change in ipairs(lane_changes_made) do list[i] = change.key end
-  touch(list)
-end
-local function lane_write()
-  for _, change in ipairs(lane_changes_made) do
-    if change.place then call('ZADD', change.key, change.place, change.ref) else call('ZREM', change.key, change.ref) end
-  end
-end
 local known = {}
 for i, field in ipairs(fields) do
-  local lane, ref = lane_split(field)
-  known[i] = lane_place(lane, ref) and 1 or 0
+  local lane, ref = string.match(field, '^(%w+) (.*)$')
+  known[i] = call('HEXISTS', root .. 'lane:' .. lane .. ':e', ref)
 end
 return known`,
-  map: [[1,"lua/outbox/ask.lua",1],[2,"lua/outbox/ask.lua",4],[4,"lua/lib/root.lua",2],[6,"lua/lib/root.lua",8],[7,"lua/lib/root.lua",11],[10,"lua/lib/receive/lane.lua",4],[11,"lua/lib/receive/lane.lua",6],[12,"lua/lib/receive/lane.lua",9],[13,"lua/lib/receive/lane.lua",12],[18,"lua/lib/receive/lane.lua",19],[28,"lua/lib/receive/lane.lua",30],[33,"lua/lib/receive/lane.lua",36],[38,"lua/outbox/ask.lua",10]],
+  map: [[1,"lua/outbox/ask.lua",1],[2,"lua/outbox/ask.lua",4],[4,"lua/lib/root.lua",2],[6,"lua/lib/root.lua",8],[7,"lua/lib/root.lua",11],[10,"lua/outbox/ask.lua",10]],
 });
 
-/** Books what lanes said about references: what is as it is wanted is confirmed, what is not is sent again. See lua/outbox/away.lua. */
+/** Books what lanes said about references: what they hold is confirmed, what they do not know and still waits is handed over again. See lua/outbox/away.lua. */
 export const outboxAway = script<{ meta: string }, { asked_ms: number; now_ms?: number | '' | undefined; answers: readonly RestValue[] }, [number, number, number]>({
   name: 'outbox/away',
   keys: ["meta"],
@@ -1286,19 +6689,239 @@ call('EXISTS', meta, root .. '?')
 local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
+local batches, batches_loaded = {}, {}
+local function batch_load(core)
+  local b = batches[core]
+  if b ~= nil then return b end
+  local key = root .. 'b:' .. core
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
+  if not v[1] then
+    batches[core] = false
+    return false
+  end
+  b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
+    x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
+  batches[core] = b
+  batches_loaded[#batches_loaded + 1] = b
+  return b
+end
+local function batch_visible(core, account)
+  local b = batch_load(core)
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'deleted' then return nil end
+  return b
+end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' end
+local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local function segment_bounds(b, i)
+  local g = b.g
+  if not g then return 0, b.n - 1 end
+  local lo, last = 0, #g / 4 - 1
+  local hi = last
+  while lo < hi do
+    local mid = math.ceil((lo + hi) / 2)
+    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
+  end
+  local base = struct.unpack('>I4', g, lo * 4 + 1)
+  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
+end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_last(b)
+  if not b.g then return 0 end
+  return struct.unpack('>I4', b.g, #b.g - 3)
+end
+local function batch_end(b, now, keep_ms)
+  b.dirty = true
+  if b.n > b.c + b.f + b.x then return false end
+  if b.s == 'tray' then
+    b.deadline = math.max(now, b.t + 1000) + keep_ms
+    return true
+  end
+  if b.z or (b.h and batch_live(b)) then return false end
+  if b.s == 'pending' or b.s == 'processing' then
+    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
+  end
+  b.z = now
+  b.deadline = now + keep_ms
+  return true
+end
+local function batch_stop(b, status, now, keep_ms)
+  local waiting = batch_waiting(b)
+  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
+  b.s = status
+  b.deadline = '' -- leaves the deadlines until its last running task has finished
+  batch_end(b, now, keep_ms)
+end
+local function list_key(b, status)
+  return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
+end
+local function label_keys(account, labels)
+  local list = {}
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
+end
+local function batch_touch()
+  local list = { root .. 'deadlines' }
+  for _, b in ipairs(batches_loaded) do
+    if b.s ~= b.s_was then
+      list[#list + 1] = list_key(b, b.s_was)
+      list[#list + 1] = list_key(b, b.s)
+    end
+  end
+  touch(list)
+end
+local function batch_save(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.dirty then
+      call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
+      if b.z then call('HSET', b.key, 'z', b.z) end
+      if b.s ~= b.s_was then
+        call('ZREM', list_key(b, b.s_was), b.core)
+        call('ZADD', list_key(b, b.s), b.t, b.core)
+      end
+      if b.deadline == '' then
+        call('ZREM', root .. 'deadlines', b.core)
+      elseif b.deadline then
+        call('ZADD', root .. 'deadlines', b.deadline, b.core)
+      end
+    end
+  end
+end
+local rings, rings_by_key = {}, {}
+local function ring_read(key, window)
+  if rings_by_key[key] then return rings_by_key[key] end
+  local items = call('LRANGE', key, 0, window - 1)
+  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
+  rings[#rings + 1] = ring
+  rings_by_key[key] = ring
+  return ring
+end
+local function ring_take(ring)
+  local item = ring.items[ring.head]
+  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
+  ring.head = ring.head + 1
+  return item
+end
+local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
+local function ring_left(ring) return #ring.items - ring.head + 1 end
+local function ring_taken(key)
+  local ring = rings_by_key[key]
+  return ring and math.min(ring.head - 1, ring.read) or 0
+end
+local function rings_put()
+  for _, ring in ipairs(rings) do
+    for i = math.max(ring.head, ring.read + 1), #ring.items, 1000 do
+      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
+    end
+  end
+end
+local function rings_trim()
+  for _, ring in ipairs(rings) do
+    local taken = ring_taken(ring.key)
+    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
+  end
+end
+local plans, plans_made = {}, {}
+local depth = { f = 0, r = 0, n = 0 }
+local function ready_push(flow, entry)
+  local plan = plans[flow]
+  if not plan then
+    local cls, account, origin = string.match(flow, '^(%a):(%w+):([%w*]+)$')
+    plan = { key = root .. 'f:' .. flow, flows = root .. 'ready:' .. cls .. ':' .. account, accounts = root .. 'ready:' .. cls,
+      account = account, origin = origin, entries = {} }
+    plans[flow] = plan
+    plans_made[#plans_made + 1] = plan
+  end
+  plan.entries[#plan.entries + 1] = entry
+  local from, to = string.match(entry, '^%w+,(%d+),(%d+)')
+  local cls = string.sub(flow, 1, 1)
+  depth[cls] = depth[cls] + to - from + 1
+end
+local function depth_write()
+  for cls, change in pairs(depth) do
+    if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
+  end
+end
+local function ready_touch()
+  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
+end
+local function ready_write()
+  for _, plan in ipairs(plans_made) do
+    local length = 0
+    for i = 1, #plan.entries, 1000 do
+      length = call('RPUSH', plan.key, unpack(plan.entries, i, math.min(i + 999, #plan.entries)))
+    end
+    if length == #plan.entries + ring_taken(plan.key) and call('RPUSH', plan.flows, plan.origin) == 1 + ring_taken(plan.flows) then
+      call('RPUSH', plan.accounts, plan.account)
+    end
+  end
+  depth_write()
+end
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
+end
+local function entry_read(entry)
+  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
+  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
+end
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
+end
+local function member_read(member)
+  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
+  if not core then return nil end
+  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
+    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
+end
+local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
+local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end
+local delays = {}
+local function delayed_push(due_ms, flow, entry)
+  delays[#delays + 1] = due_ms
+  delays[#delays + 1] = flow .. '|' .. entry
+end
+local function enqueue(now, due_ms, flow, entry)
+  if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
+end
+local function queue_touch()
+  ready_touch()
+  touch({ root .. 'delayed' })
+end
+local function queue_write()
+  ready_write()
+  for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
+end
+local function delays_first()
+  local first = nil
+  for i = 1, #delays, 2 do
+    if not first or delays[i] < first then first = delays[i] end
+  end
+  return first
+end
+local function ring_bell()
+  if #plans_made > 0 then
+    call('SPUBLISH', root .. 'bell', '0')
+  elseif #delays > 0 then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
+  end
+end
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 local outbox_last = nil
 local outbox_plans, outbox_plans_made = {}, {}
-local away_fields, away_since = {}, {}
+local away_plans, away_plans_made = {}, {}
 local function whole(number) return string.format('%.0f', number) end
 local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
 local function outbox_key(destination) return root .. 'outbox:' .. destination end
-local function lane_partition(lane) return whole(digit(lane, 1) * 62 + digit(lane, 2)) end
+local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end
 local function outbox_next(now)
-  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, now * 1000)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
   return whole(outbox_last)
 end
-local function outbox_put(destination, seq, kind, body)
+local function outbox_send(now, destination, kind, body)
+  local seq = outbox_next(now)
   local plan = outbox_plans[destination]
   if not plan then
     plan = { destination = destination, items = {} }
@@ -1307,93 +6930,195 @@ local function outbox_put(destination, seq, kind, body)
   end
   plan.items[#plan.items + 1] = seq
   plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+  return seq
 end
-local function outbox_send(now, destination, kind, body) outbox_put(destination, outbox_next(now), kind, body) end
-local function outbox_want(now, wanted, kind, lane, ref, place)
-  local seq = outbox_next(now)
-  local field = lane .. ' ' .. ref
-  place = place or seq
-  outbox_put(lane_partition(lane), seq, kind, place .. ' ' .. field)
-  away_fields[#away_fields + 1] = field
-  away_fields[#away_fields + 1] = wanted .. ' ' .. seq .. ' ' .. place
-  away_since[#away_since + 1] = now
-  away_since[#away_since + 1] = field
+local function away_field(lane, text)
+  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
+  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
 end
-local function outbox_hand(now, lane, ref, place) outbox_want(now, 'q', 'queue', lane, ref, place) end
-local function outbox_release(now, lane, ref) outbox_want(now, 'r', 'release', lane, ref) end
+local function away_set(field, value, now)
+  local plan = away_plans[field]
+  if not plan then
+    plan = { field = field }
+    away_plans[field] = plan
+    away_plans_made[#away_plans_made + 1] = plan
+  end
+  plan.value = value
+  plan.since = now
+end
+local function outbox_hand(now, lane, text)
+  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function outbox_back(now, lane, place, granted_ms, text)
+  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_forget(field) away_set(field, false, nil) end
 local function outbox_touch()
+  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
   local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
   for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
   touch(list)
 end
 local function outbox_write()
+  local gone, set, since = {}, {}, {}
+  for _, plan in ipairs(away_plans_made) do
+    if plan.value then
+      set[#set + 1] = plan.field
+      set[#set + 1] = plan.value
+      since[#since + 1] = plan.since
+      since[#since + 1] = plan.field
+    else
+      gone[#gone + 1] = plan.field
+    end
+  end
+  for i = 1, #set, 1000 do
+    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
+    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
+  end
+  for i = 1, #gone, 1000 do
+    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
+    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
+  end
+  if #outbox_plans_made == 0 then return 0 end
   for _, plan in ipairs(outbox_plans_made) do
     local items = plan.items
     for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
     call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
   end
-  if outbox_last and #outbox_plans_made > 0 then call('HSET', meta, 'seq', whole(outbox_last)) end
-  for i = 1, #away_fields, 1000 do
-    call('HSET', root .. 'away', unpack(away_fields, i, math.min(i + 999, #away_fields)))
-    call('ZADD', root .. 'away:since', unpack(away_since, i, math.min(i + 999, #away_since)))
+  call('HSET', meta, 'seq', whole(outbox_last))
+  return 1
+end
+local function outbox_bell()
+  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
+end
+local LANES_MAX = 1000
+local function limit_read(limit)
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local place, granted_ms = string.match(rest, '^,(%d+),(%d+)$')
+  return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
+    waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
+end
+local function limited_hand(b, now, flow, entry)
+  local from = entry.from
+  local limit = limit_read(entry.limit)
+  while from <= entry.to do
+    local _, last = segment_bounds(b, from)
+    last = math.min(last, entry.to)
+    outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from, last, entry.attempts, entry.recoveries, entry.timeout_s,
+      entry.due_ms, limit.waiting))
+    from = last + 1
   end
 end
-local lane_changes, lane_changes_made = {}, {}
-local function lane_key(lane) return root .. 'lane:' .. lane .. ':q' end
-local function lane_split(field) return string.match(field, '^(%w+) (.*)$') end
-local function lane_place(lane, ref)
-  local change = lane_changes[lane .. ' ' .. ref]
-  if change then return change.place end
-  return call('ZSCORE', lane_key(lane), ref)
+local function limited_enqueue(b, now, due_ms, flow, entry)
+  if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
+  enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
 end
-local function lane_set(lane, ref, place)
-  local name = lane .. ' ' .. ref
-  local change = lane_changes[name]
-  if not change then
-    change = { key = lane_key(lane), ref = ref }
-    lane_changes[name] = change
-    lane_changes_made[#lane_changes_made + 1] = change
+local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
+  local at_ms = math.max(ready_ms or now, due_ms)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, 0, 0, timeout_s, at_ms)) end
+  local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = 0, recoveries = 0, timeout_s = timeout_s,
+    due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
+end
+local function limited_unused(now, limit, core, from, to)
+  local tasks = to - from + 1
+  outbox_send(now, partition_of(limit.lane), 'unused',
+    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
+end
+local function limited_free(now, limit, core, from, to)
+  if limit.kind == 'c' then
+    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
   end
-  change.place = place
 end
-local function lane_touch()
+local function limited_back(now, flow, entry, from, to, limit)
+  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
+    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
+end
+local function limited_return(now, flow, entry)
+  local limit = limit_read(entry.limit)
+  local b = batch_load(entry.core)
+  local states = b and batch_live(b) and call('GETRANGE', b.key .. ':s', entry.from, entry.to) or ''
+  local at = entry.from
+  for first, after in string.gmatch(states, '()[qr]+()') do
+    local from, to = entry.from + first - 1, entry.from + after - 2
+    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
+    limited_back(now, flow, entry, from, to, limit)
+    at = to + 1
+  end
+  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
+end
+local function limited_drop(b, now)
+  local told = {}
+  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
+    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
+    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
+      if not told[lane] then
+        told[lane] = true
+        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
+      end
+    end
+  end
+end
+local function lanes_read(b, parts, at, first)
   local list = {}
-  for i, change in ipairs(lane_changes_made) do list[i] = change.key end
-  touch(list)
-end
-local function lane_write()
-  for _, change in ipairs(lane_changes_made) do
-    if change.place then call('ZADD', change.key, change.place, change.ref) else call('ZREM', change.key, change.ref) end
+  for k = 0, tonumber(parts[at]) - 1 do
+    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
+    local before = call('HGET', b.key .. ':lanes', name)
+    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
+      list[#list + 1] = name
+      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
+    end
   end
+  if #list > 0 then touch({ b.key .. ':lanes' }) end
+  return list
+end
+local function lanes_write(b, list)
+  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_of_name(b, name, index)
+  local lane, kind
+  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
+    if tonumber(first) <= index then lane, kind = core, letter end
+  end
+  return lane, kind
 end
 local AGAIN_MS_MAX, ANSWER_MS_MAX = 3600000, 1000
 if now_ms < asked_ms or now_ms - asked_ms >= ANSWER_MS_MAX then return { 0, 0, 0 } end
-local confirmed, gone, again = {}, {}, 0
+local confirmed, again, forgotten = {}, 0, 0
+local function hand_again(text)
+  local flow, entry = string.match(text, '^([^|]+)|(.*)$')
+  entry = entry_read(entry)
+  local b = batch_load(entry.core)
+  local states = b and batch_live(b) and call('GETRANGE', b.key .. ':s', entry.from, entry.to) or ''
+  local first = string.find(states, '[qr]')
+  if not first then return false end
+  entry.from = entry.from + first - 1
+  limited_hand(b, now_ms, flow, entry)
+  return true
+end
 for i = 1, #answers, 3 do
   local field, known = answers[i], answers[i + 2] == '1'
-  local wanted, seq, place = string.match(call('HGET', root .. 'away', field) or '', '^(%a) (%d+) (%d+)$')
-  local lane, ref = lane_split(field)
+  local seq, text = string.match(call('HGET', root .. 'away', field) or '', '^(%d+) (.*)$')
   if seq == answers[i + 1] then
-    if wanted == 'q' and known then
-      confirmed[#confirmed + 1] = whole(now_ms + math.max(0, math.min(AGAIN_MS_MAX, now_ms - place / 1000)))
+    if known then
+      confirmed[#confirmed + 1] = whole(now_ms + math.max(0, math.min(AGAIN_MS_MAX, now_ms - seq / 1000)))
       confirmed[#confirmed + 1] = field
-    elseif wanted == 'r' and not known then
-      gone[#gone + 1] = field
-    else
+    elseif hand_again(text) then
       again = again + 1
-      if wanted == 'q' then outbox_hand(now_ms, lane, ref, place) else outbox_release(now_ms, lane, ref) end
+    else
+      away_forget(field)
+      forgotten = forgotten + 1
     end
   end
 end
 outbox_touch()
+touch({ root .. 'away:since' })
 for i = 1, #confirmed, 1000 do call('ZADD', root .. 'away:since', unpack(confirmed, i, math.min(i + 999, #confirmed))) end
-for i = 1, #gone, 1000 do
-  call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
-  call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
-end
 outbox_write()
-return { #confirmed / 2, again, #gone }`,
-  map: [[1,"lua/outbox/away.lua",1],[2,"lua/outbox/away.lua",9],[3,"lua/outbox/away.lua",11],[4,"lua/outbox/away.lua",10],[5,"lua/outbox/away.lua",12],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/outbox.lua",15],[16,"lua/lib/outbox.lua",20],[17,"lua/lib/outbox.lua",22],[18,"lua/lib/outbox.lua",24],[19,"lua/lib/outbox.lua",26],[20,"lua/lib/outbox.lua",28],[24,"lua/lib/outbox.lua",33],[34,"lua/lib/outbox.lua",45],[35,"lua/lib/outbox.lua",47],[45,"lua/lib/outbox.lua",59],[46,"lua/lib/outbox.lua",62],[47,"lua/lib/outbox.lua",64],[52,"lua/lib/outbox.lua",70],[64,"lua/lib/receive/lane.lua",4],[65,"lua/lib/receive/lane.lua",6],[66,"lua/lib/receive/lane.lua",9],[67,"lua/lib/receive/lane.lua",12],[72,"lua/lib/receive/lane.lua",19],[82,"lua/lib/receive/lane.lua",30],[87,"lua/lib/receive/lane.lua",36],[92,"lua/outbox/away.lua",18],[94,"lua/outbox/away.lua",21],[111,"lua/outbox/away.lua",39]],
+return { #confirmed / 2, again, forgotten }`,
+  map: [[1,"lua/outbox/away.lua",1],[2,"lua/outbox/away.lua",8],[3,"lua/outbox/away.lua",10],[4,"lua/outbox/away.lua",9],[5,"lua/outbox/away.lua",11],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/batch.lua",9],[13,"lua/lib/batch.lua",11],[29,"lua/lib/batch.lua",29],[34,"lua/lib/batch.lua",35],[35,"lua/lib/batch.lua",37],[36,"lua/lib/batch.lua",40],[48,"lua/lib/batch.lua",53],[49,"lua/lib/batch.lua",55],[53,"lua/lib/batch.lua",61],[68,"lua/lib/batch.lua",78],[75,"lua/lib/batch.lua",86],[78,"lua/lib/batch.lua",91],[83,"lua/lib/batch.lua",98],[93,"lua/lib/batch.lua",109],[110,"lua/lib/ring.lua",4],[111,"lua/lib/ring.lua",6],[119,"lua/lib/ring.lua",16],[125,"lua/lib/ring.lua",23],[126,"lua/lib/ring.lua",25],[127,"lua/lib/ring.lua",28],[131,"lua/lib/ring.lua",34],[138,"lua/lib/ring.lua",42],[144,"lua/lib/ready.lua",9],[145,"lua/lib/ready.lua",11],[146,"lua/lib/ready.lua",14],[160,"lua/lib/ready.lua",29],[165,"lua/lib/ready.lua",35],[168,"lua/lib/ready.lua",39],[180,"lua/lib/ready.lua",52],[183,"lua/lib/ready.lua",56],[189,"lua/lib/ready.lua",67],[192,"lua/lib/ready.lua",71],[199,"lua/lib/ready.lua",80],[200,"lua/lib/ready.lua",83],[201,"lua/lib/delayed.lua",3],[202,"lua/lib/delayed.lua",5],[206,"lua/lib/delayed.lua",11],[209,"lua/lib/delayed.lua",15],[213,"lua/lib/delayed.lua",20],[217,"lua/lib/delayed.lua",26],[224,"lua/lib/delayed.lua",35],[231,"lua/lib/outbox.lua",15],[235,"lua/lib/outbox.lua",20],[236,"lua/lib/outbox.lua",22],[237,"lua/lib/outbox.lua",24],[238,"lua/lib/outbox.lua",27],[239,"lua/lib/outbox.lua",29],[243,"lua/lib/outbox.lua",35],[255,"lua/lib/outbox.lua",49],[259,"lua/lib/outbox.lua",54],[269,"lua/lib/outbox.lua",66],[273,"lua/lib/outbox.lua",72],[277,"lua/lib/outbox.lua",78],[278,"lua/lib/outbox.lua",80],[284,"lua/lib/outbox.lua",88],[313,"lua/lib/outbox.lua",119],[316,"lua/lib/limited.lua",12],[317,"lua/lib/limited.lua",14],[323,"lua/lib/limited.lua",22],[334,"lua/lib/limited.lua",35],[338,"lua/lib/limited.lua",41],[345,"lua/lib/limited.lua",50],[350,"lua/lib/limited.lua",57],[355,"lua/lib/limited.lua",64],[359,"lua/lib/limited.lua",70],[372,"lua/lib/limited.lua",85],[384,"lua/lib/limited.lua",100],[397,"lua/lib/limited.lua",114],[400,"lua/lib/limited.lua",119],[407,"lua/outbox/away.lua",16],[409,"lua/outbox/away.lua",19],[410,"lua/outbox/away.lua",22],[421,"lua/outbox/away.lua",34],[436,"lua/outbox/away.lua",50]],
 });
 
 /** Names references about which their lane should be asked: nobody has for `after_ms`, and no message about them waits. See lua/outbox/overdue.lua. */
@@ -1416,16 +7141,17 @@ end
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 local outbox_last = nil
 local outbox_plans, outbox_plans_made = {}, {}
-local away_fields, away_since = {}, {}
+local away_plans, away_plans_made = {}, {}
 local function whole(number) return string.format('%.0f', number) end
 local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
 local function outbox_key(destination) return root .. 'outbox:' .. destination end
-local function lane_partition(lane) return whole(digit(lane, 1) * 62 + digit(lane, 2)) end
+local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end
 local function outbox_next(now)
-  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, now * 1000)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
   return whole(outbox_last)
 end
-local function outbox_put(destination, seq, kind, body)
+local function outbox_send(now, destination, kind, body)
+  local seq = outbox_next(now)
   local plan = outbox_plans[destination]
   if not plan then
     plan = { destination = destination, items = {} }
@@ -1434,36 +7160,68 @@ local function outbox_put(destination, seq, kind, body)
   end
   plan.items[#plan.items + 1] = seq
   plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+  return seq
 end
-local function outbox_send(now, destination, kind, body) outbox_put(destination, outbox_next(now), kind, body) end
-local function outbox_want(now, wanted, kind, lane, ref, place)
-  local seq = outbox_next(now)
-  local field = lane .. ' ' .. ref
-  place = place or seq
-  outbox_put(lane_partition(lane), seq, kind, place .. ' ' .. field)
-  away_fields[#away_fields + 1] = field
-  away_fields[#away_fields + 1] = wanted .. ' ' .. seq .. ' ' .. place
-  away_since[#away_since + 1] = now
-  away_since[#away_since + 1] = field
+local function away_field(lane, text)
+  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
+  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
 end
-local function outbox_hand(now, lane, ref, place) outbox_want(now, 'q', 'queue', lane, ref, place) end
-local function outbox_release(now, lane, ref) outbox_want(now, 'r', 'release', lane, ref) end
+local function away_set(field, value, now)
+  local plan = away_plans[field]
+  if not plan then
+    plan = { field = field }
+    away_plans[field] = plan
+    away_plans_made[#away_plans_made + 1] = plan
+  end
+  plan.value = value
+  plan.since = now
+end
+local function outbox_hand(now, lane, text)
+  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function outbox_back(now, lane, place, granted_ms, text)
+  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_forget(field) away_set(field, false, nil) end
 local function outbox_touch()
+  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
   local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
   for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
   touch(list)
 end
 local function outbox_write()
+  local gone, set, since = {}, {}, {}
+  for _, plan in ipairs(away_plans_made) do
+    if plan.value then
+      set[#set + 1] = plan.field
+      set[#set + 1] = plan.value
+      since[#since + 1] = plan.since
+      since[#since + 1] = plan.field
+    else
+      gone[#gone + 1] = plan.field
+    end
+  end
+  for i = 1, #set, 1000 do
+    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
+    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
+  end
+  for i = 1, #gone, 1000 do
+    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
+    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
+  end
+  if #outbox_plans_made == 0 then return 0 end
   for _, plan in ipairs(outbox_plans_made) do
     local items = plan.items
     for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
     call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
   end
-  if outbox_last and #outbox_plans_made > 0 then call('HSET', meta, 'seq', whole(outbox_last)) end
-  for i = 1, #away_fields, 1000 do
-    call('HSET', root .. 'away', unpack(away_fields, i, math.min(i + 999, #away_fields)))
-    call('ZADD', root .. 'away:since', unpack(away_since, i, math.min(i + 999, #away_since)))
-  end
+  call('HSET', meta, 'seq', whole(outbox_last))
+  return 1
+end
+local function outbox_bell()
+  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
 end
 local LIMIT_MAX = 500
 local count = math.min(limit, LIMIT_MAX)
@@ -1472,8 +7230,8 @@ if #fields == 0 then return { now_ms, 0, {} } end
 local entries = call('HMGET', root .. 'away', unpack(fields, 1, #fields))
 local named, since = {}, {}
 for i, field in ipairs(fields) do
-  local seq = string.match(entries[i], '^%a (%d+) ')
-  local destination = lane_partition(field)
+  local seq = string.match(entries[i], '^(%d+) ')
+  local destination = partition_of(field)
   since[#since + 1] = now_ms
   since[#since + 1] = field
   if call('ZCOUNT', outbox_key(destination), seq, seq) == 0 then named[#named + 1] = { tonumber(destination), field, seq } end
@@ -1481,17 +7239,21 @@ end
 touch({ root .. 'away:since' })
 call('ZADD', root .. 'away:since', unpack(since, 1, #since))
 return { now_ms, #fields == count and 1 or 0, named }`,
-  map: [[1,"lua/outbox/overdue.lua",1],[2,"lua/outbox/overdue.lua",6],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/outbox.lua",15],[16,"lua/lib/outbox.lua",20],[17,"lua/lib/outbox.lua",22],[18,"lua/lib/outbox.lua",24],[19,"lua/lib/outbox.lua",26],[20,"lua/lib/outbox.lua",28],[24,"lua/lib/outbox.lua",33],[34,"lua/lib/outbox.lua",45],[35,"lua/lib/outbox.lua",47],[45,"lua/lib/outbox.lua",59],[46,"lua/lib/outbox.lua",62],[47,"lua/lib/outbox.lua",64],[52,"lua/lib/outbox.lua",70],[64,"lua/outbox/overdue.lua",14],[68,"lua/outbox/overdue.lua",19],[77,"lua/outbox/overdue.lua",29]],
+  map: [[1,"lua/outbox/overdue.lua",1],[2,"lua/outbox/overdue.lua",6],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/outbox.lua",15],[16,"lua/lib/outbox.lua",20],[17,"lua/lib/outbox.lua",22],[18,"lua/lib/outbox.lua",24],[19,"lua/lib/outbox.lua",27],[20,"lua/lib/outbox.lua",29],[24,"lua/lib/outbox.lua",35],[36,"lua/lib/outbox.lua",49],[40,"lua/lib/outbox.lua",54],[50,"lua/lib/outbox.lua",66],[54,"lua/lib/outbox.lua",72],[58,"lua/lib/outbox.lua",78],[59,"lua/lib/outbox.lua",80],[65,"lua/lib/outbox.lua",88],[94,"lua/lib/outbox.lua",119],[97,"lua/outbox/overdue.lua",14],[101,"lua/outbox/overdue.lua",19],[110,"lua/outbox/overdue.lua",29]],
 });
 
 /** Applies the messages of another partition, each once and in their order, and advances the mark that says so. See lua/outbox/receive.lua. */
-export const outboxReceive = script<{ meta: string }, { source: number; messages: readonly RestValue[] }, [number, number, number]>({
+export const outboxReceive = script<{ meta: string }, { source: number; source_ms: number; keep_ms: number; tray_keep_ms: number; now_ms?: number | '' | undefined; messages: readonly RestValue[] }, [number, number, number, number]>({
   name: 'outbox/receive',
   keys: ["meta"],
-  args: [["source","int"]],
+  args: [["source","int"],["source_ms","int"],["keep_ms","int"],["tray_keep_ms","int"],["now_ms","now"]],
   rest: "messages",
   lua: `#!lua flags=allow-oom
 local meta = KEYS[1]
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local tray_keep_ms = tonumber(table.remove(ARGV))
+local keep_ms = tonumber(table.remove(ARGV))
+local source_ms = tonumber(table.remove(ARGV))
 local source = tonumber(table.remove(ARGV))
 local messages = ARGV
 local root = string.sub(meta, 1, -2)
@@ -1500,42 +7262,1069 @@ call('EXISTS', meta, root .. '?')
 local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
-local kinds = {}
-local lane_changes, lane_changes_made = {}, {}
-local function lane_key(lane) return root .. 'lane:' .. lane .. ':q' end
-local function lane_split(field) return string.match(field, '^(%w+) (.*)$') end
-local function lane_place(lane, ref)
-  local change = lane_changes[lane .. ' ' .. ref]
-  if change then return change.place end
-  return call('ZSCORE', lane_key(lane), ref)
-end
-local function lane_set(lane, ref, place)
-  local name = lane .. ' ' .. ref
-  local change = lane_changes[name]
-  if not change then
-    change = { key = lane_key(lane), ref = ref }
-    lane_changes[name] = change
-    lane_changes_made[#lane_changes_made + 1] = change
+local batches, batches_loaded = {}, {}
+local function batch_load(core)
+  local b = batches[core]
+  if b ~= nil then return b end
+  local key = root .. 'b:' .. core
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
+  if not v[1] then
+    batches[core] = false
+    return false
   end
-  change.place = place
+  b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
+    x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
+  batches[core] = b
+  batches_loaded[#batches_loaded + 1] = b
+  return b
 end
-local function lane_touch()
+local function batch_visible(core, account)
+  local b = batch_load(core)
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'deleted' then return nil end
+  return b
+end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' end
+local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local function segment_bounds(b, i)
+  local g = b.g
+  if not g then return 0, b.n - 1 end
+  local lo, last = 0, #g / 4 - 1
+  local hi = last
+  while lo < hi do
+    local mid = math.ceil((lo + hi) / 2)
+    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
+  end
+  local base = struct.unpack('>I4', g, lo * 4 + 1)
+  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
+end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_last(b)
+  if not b.g then return 0 end
+  return struct.unpack('>I4', b.g, #b.g - 3)
+end
+local function batch_end(b, now, keep_ms)
+  b.dirty = true
+  if b.n > b.c + b.f + b.x then return false end
+  if b.s == 'tray' then
+    b.deadline = math.max(now, b.t + 1000) + keep_ms
+    return true
+  end
+  if b.z or (b.h and batch_live(b)) then return false end
+  if b.s == 'pending' or b.s == 'processing' then
+    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
+  end
+  b.z = now
+  b.deadline = now + keep_ms
+  return true
+end
+local function batch_stop(b, status, now, keep_ms)
+  local waiting = batch_waiting(b)
+  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
+  b.s = status
+  b.deadline = '' -- leaves the deadlines until its last running task has finished
+  batch_end(b, now, keep_ms)
+end
+local function list_key(b, status)
+  return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
+end
+local function label_keys(account, labels)
   local list = {}
-  for i, change in ipairs(lane_changes_made) do list[i] = change.key end
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
+end
+local function batch_touch()
+  local list = { root .. 'deadlines' }
+  for _, b in ipairs(batches_loaded) do
+    if b.s ~= b.s_was then
+      list[#list + 1] = list_key(b, b.s_was)
+      list[#list + 1] = list_key(b, b.s)
+    end
+  end
   touch(list)
 end
-local function lane_write()
-  for _, change in ipairs(lane_changes_made) do
-    if change.place then call('ZADD', change.key, change.place, change.ref) else call('ZREM', change.key, change.ref) end
+local function batch_save(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.dirty then
+      call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
+      if b.z then call('HSET', b.key, 'z', b.z) end
+      if b.s ~= b.s_was then
+        call('ZREM', list_key(b, b.s_was), b.core)
+        call('ZADD', list_key(b, b.s), b.t, b.core)
+      end
+      if b.deadline == '' then
+        call('ZREM', root .. 'deadlines', b.core)
+      elseif b.deadline then
+        call('ZADD', root .. 'deadlines', b.deadline, b.core)
+      end
+    end
   end
 end
-kinds.queue = function(body)
-  local place, lane, ref = string.match(body, '^(%d+) (%w+) (.*)$')
-  if not lane_place(lane, ref) then lane_set(lane, ref, place) end
+local rings, rings_by_key = {}, {}
+local function ring_read(key, window)
+  if rings_by_key[key] then return rings_by_key[key] end
+  local items = call('LRANGE', key, 0, window - 1)
+  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
+  rings[#rings + 1] = ring
+  rings_by_key[key] = ring
+  return ring
 end
-kinds.release = function(body)
-  local lane, ref = string.match(body, '^%d+ (%w+) (.*)$')
-  lane_set(lane, ref, false)
+local function ring_take(ring)
+  local item = ring.items[ring.head]
+  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
+  ring.head = ring.head + 1
+  return item
+end
+local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
+local function ring_left(ring) return #ring.items - ring.head + 1 end
+local function ring_taken(key)
+  local ring = rings_by_key[key]
+  return ring and math.min(ring.head - 1, ring.read) or 0
+end
+local function rings_put()
+  for _, ring in ipairs(rings) do
+    for i = math.max(ring.head, ring.read + 1), #ring.items, 1000 do
+      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
+    end
+  end
+end
+local function rings_trim()
+  for _, ring in ipairs(rings) do
+    local taken = ring_taken(ring.key)
+    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
+  end
+end
+local plans, plans_made = {}, {}
+local depth = { f = 0, r = 0, n = 0 }
+local function ready_push(flow, entry)
+  local plan = plans[flow]
+  if not plan then
+    local cls, account, origin = string.match(flow, '^(%a):(%w+):([%w*]+)$')
+    plan = { key = root .. 'f:' .. flow, flows = root .. 'ready:' .. cls .. ':' .. account, accounts = root .. 'ready:' .. cls,
+      account = account, origin = origin, entries = {} }
+    plans[flow] = plan
+    plans_made[#plans_made + 1] = plan
+  end
+  plan.entries[#plan.entries + 1] = entry
+  local from, to = string.match(entry, '^%w+,(%d+),(%d+)')
+  local cls = string.sub(flow, 1, 1)
+  depth[cls] = depth[cls] + to - from + 1
+end
+local function depth_write()
+  for cls, change in pairs(depth) do
+    if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
+  end
+end
+local function ready_touch()
+  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
+end
+local function ready_write()
+  for _, plan in ipairs(plans_made) do
+    local length = 0
+    for i = 1, #plan.entries, 1000 do
+      length = call('RPUSH', plan.key, unpack(plan.entries, i, math.min(i + 999, #plan.entries)))
+    end
+    if length == #plan.entries + ring_taken(plan.key) and call('RPUSH', plan.flows, plan.origin) == 1 + ring_taken(plan.flows) then
+      call('RPUSH', plan.accounts, plan.account)
+    end
+  end
+  depth_write()
+end
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
+end
+local function entry_read(entry)
+  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
+  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
+end
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
+end
+local function member_read(member)
+  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
+  if not core then return nil end
+  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
+    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
+end
+local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
+local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end
+local delays = {}
+local function delayed_push(due_ms, flow, entry)
+  delays[#delays + 1] = due_ms
+  delays[#delays + 1] = flow .. '|' .. entry
+end
+local function enqueue(now, due_ms, flow, entry)
+  if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
+end
+local function queue_touch()
+  ready_touch()
+  touch({ root .. 'delayed' })
+end
+local function queue_write()
+  ready_write()
+  for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
+end
+local function delays_first()
+  local first = nil
+  for i = 1, #delays, 2 do
+    if not first or delays[i] < first then first = delays[i] end
+  end
+  return first
+end
+local function ring_bell()
+  if #plans_made > 0 then
+    call('SPUBLISH', root .. 'bell', '0')
+  elseif #delays > 0 then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
+  end
+end
+local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+local outbox_last = nil
+local outbox_plans, outbox_plans_made = {}, {}
+local away_plans, away_plans_made = {}, {}
+local function whole(number) return string.format('%.0f', number) end
+local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
+local function outbox_key(destination) return root .. 'outbox:' .. destination end
+local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end
+local function outbox_next(now)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
+  return whole(outbox_last)
+end
+local function outbox_send(now, destination, kind, body)
+  local seq = outbox_next(now)
+  local plan = outbox_plans[destination]
+  if not plan then
+    plan = { destination = destination, items = {} }
+    outbox_plans[destination] = plan
+    outbox_plans_made[#outbox_plans_made + 1] = plan
+  end
+  plan.items[#plan.items + 1] = seq
+  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+  return seq
+end
+local function away_field(lane, text)
+  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
+  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
+end
+local function away_set(field, value, now)
+  local plan = away_plans[field]
+  if not plan then
+    plan = { field = field }
+    away_plans[field] = plan
+    away_plans_made[#away_plans_made + 1] = plan
+  end
+  plan.value = value
+  plan.since = now
+end
+local function outbox_hand(now, lane, text)
+  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function outbox_back(now, lane, place, granted_ms, text)
+  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_forget(field) away_set(field, false, nil) end
+local function outbox_touch()
+  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
+  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
+  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
+  touch(list)
+end
+local function outbox_write()
+  local gone, set, since = {}, {}, {}
+  for _, plan in ipairs(away_plans_made) do
+    if plan.value then
+      set[#set + 1] = plan.field
+      set[#set + 1] = plan.value
+      since[#since + 1] = plan.since
+      since[#since + 1] = plan.field
+    else
+      gone[#gone + 1] = plan.field
+    end
+  end
+  for i = 1, #set, 1000 do
+    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
+    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
+  end
+  for i = 1, #gone, 1000 do
+    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
+    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
+  end
+  if #outbox_plans_made == 0 then return 0 end
+  for _, plan in ipairs(outbox_plans_made) do
+    local items = plan.items
+    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
+    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
+  end
+  call('HSET', meta, 'seq', whole(outbox_last))
+  return 1
+end
+local function outbox_bell()
+  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
+end
+local LANES_MAX = 1000
+local function limit_read(limit)
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local place, granted_ms = string.match(rest, '^,(%d+),(%d+)$')
+  return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
+    waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
+end
+local function limited_hand(b, now, flow, entry)
+  local from = entry.from
+  local limit = limit_read(entry.limit)
+  while from <= entry.to do
+    local _, last = segment_bounds(b, from)
+    last = math.min(last, entry.to)
+    outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from, last, entry.attempts, entry.recoveries, entry.timeout_s,
+      entry.due_ms, limit.waiting))
+    from = last + 1
+  end
+end
+local function limited_enqueue(b, now, due_ms, flow, entry)
+  if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
+  enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
+end
+local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
+  local at_ms = math.max(ready_ms or now, due_ms)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, 0, 0, timeout_s, at_ms)) end
+  local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = 0, recoveries = 0, timeout_s = timeout_s,
+    due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
+end
+local function limited_unused(now, limit, core, from, to)
+  local tasks = to - from + 1
+  outbox_send(now, partition_of(limit.lane), 'unused',
+    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
+end
+local function limited_free(now, limit, core, from, to)
+  if limit.kind == 'c' then
+    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
+  end
+end
+local function limited_back(now, flow, entry, from, to, limit)
+  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
+    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
+end
+local function limited_return(now, flow, entry)
+  local limit = limit_read(entry.limit)
+  local b = batch_load(entry.core)
+  local states = b and batch_live(b) and call('GETRANGE', b.key .. ':s', entry.from, entry.to) or ''
+  local at = entry.from
+  for first, after in string.gmatch(states, '()[qr]+()') do
+    local from, to = entry.from + first - 1, entry.from + after - 2
+    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
+    limited_back(now, flow, entry, from, to, limit)
+    at = to + 1
+  end
+  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
+end
+local function limited_drop(b, now)
+  local told = {}
+  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
+    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
+    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
+      if not told[lane] then
+        told[lane] = true
+        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
+      end
+    end
+  end
+end
+local function lanes_read(b, parts, at, first)
+  local list = {}
+  for k = 0, tonumber(parts[at]) - 1 do
+    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
+    local before = call('HGET', b.key .. ':lanes', name)
+    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
+      list[#list + 1] = name
+      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
+    end
+  end
+  if #list > 0 then touch({ b.key .. ':lanes' }) end
+  return list
+end
+local function lanes_write(b, list)
+  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_of_name(b, name, index)
+  local lane, kind
+  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
+    if tonumber(first) <= index then lane, kind = core, letter end
+  end
+  return lane, kind
+end
+local granted_new, granted_gone = {}, {}
+local function granted_add(until_ms, text)
+  granted_new[#granted_new + 1] = until_ms
+  granted_new[#granted_new + 1] = text
+end
+local function granted_take(text) granted_gone[#granted_gone + 1] = text end
+local function granted_touch() touch({ root .. 'granted' }) end
+local function granted_write()
+  for i = 1, #granted_new, 1000 do call('ZADD', root .. 'granted', unpack(granted_new, i, math.min(i + 999, #granted_new))) end
+  for i = 1, #granted_gone, 1000 do call('ZREM', root .. 'granted', unpack(granted_gone, i, math.min(i + 999, #granted_gone))) end
+end
+local function results_without(text, place)
+  local at, kept = 1, {}
+  while at <= #text do
+    local of, length = struct.unpack('>BI2', text, at)
+    if of ~= place then kept[#kept + 1] = string.sub(text, at, at + 2 + length) end
+    at = at + 3 + length
+  end
+  return table.concat(kept)
+end
+local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
+local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
+local lost_results = {}
+local function lose(b, from, to, json)
+  local base = segment_bounds(b, from)
+  local segment = segment_key(b, base)
+  lost_results[segment] = lost_results[segment] or {}
+  for i = from, to do
+    local place = (i - base) % 16
+    local field = result_field(i - base)
+    local before = lost_results[segment][field] or call('HGET', segment, field) or ''
+    lost_results[segment][field] = results_without(before, place) .. result_record(place, json)
+  end
+end
+local function lost_touch()
+  for segment in pairs(lost_results) do touch({ segment }) end
+end
+local function lost_write()
+  for segment, fields in pairs(lost_results) do
+    for field, text in pairs(fields) do call('HSET', segment, field, text) end
+  end
+end
+local FAILED_MAX = 1000
+local kinds = {}
+local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
+local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
+local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+local lanes_loaded, lanes_by_core = {}, {}
+local lane_bell = false
+local machines = {}
+local function aligned_us(lane) return lane.interval_s * 1000000 end
+machines.aligned = {
+  settle = function(lane)
+    local window = math.floor(lane.now / aligned_us(lane))
+    if not lane.at or window > lane.at then lane.n = 0 end
+    lane.at = window
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+  next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
+  take = function(lane, units)
+    lane.n = lane.n + units
+    lane.free = lane.free - units
+  end,
+  give = function(lane, units, granted_ms)
+    if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+    lane.n = math.max(0, lane.n - units)
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+  reset = function(lane) lane.n = 0 end,
+  adapt = function(lane)
+    lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+}
+local LEVEL_EXACT_MAX = 9000000000
+local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
+local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
+local function level_drained(lane, elapsed, rem)
+  local interval = lane.interval_s * 1000000 / level_scale(lane)
+  local part = (elapsed % interval) * lane.rate + rem
+  return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+end
+local function level_set(lane, n, rem)
+  if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
+  if n <= 0 then n, rem = 0, 0 end
+  lane.n, lane.rem = n, rem
+  lane.free = math.max(0, lane.max - lane.n)
+end
+machines.level = {
+  settle = function(lane)
+    local at = math.floor(lane.v / level_scale(lane))
+    lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
+    if at > lane.at then
+      local units, rem = level_drained(lane, at - lane.at, lane.rem)
+      lane.at = at
+      level_set(lane, lane.n - units, rem)
+    end
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+  next = function(lane, cost)
+    local units = lane.n + cost - lane.max
+    if units <= 0 then return lane.v end
+    local interval = lane.interval_s * 1000000 / level_scale(lane)
+    local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
+    return (lane.at + wait) * level_scale(lane)
+  end,
+  take = function(lane, units)
+    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+    lane.n = lane.n + units
+    lane.free = lane.free - units
+  end,
+  give = function(lane, units, granted_ms)
+    local scale = level_scale(lane)
+    local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
+    local drained, part = level_drained(lane, elapsed, 0)
+    if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+  end,
+  charge = function(lane, difference)
+    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+    level_set(lane, math.min(lane.n + difference, math.max(lane.n, LEVEL_DEBT * lane.max)), lane.rem)
+  end,
+  reset = function(lane) lane.n, lane.rem = 0, 0 end,
+  adapt = function(lane, before)
+    local rem = 0
+    if before.form == 'level' then
+      rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
+    end
+    lane.at = math.ceil(lane.v / level_scale(lane))
+    level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+  end,
+}
+local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
+local function slots_key(lane) return lane.key .. ':run' end
+local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
+local function slots_of(lane, core, from, to)
+  local members, ends = {}, {}
+  for i = from, to do members[#members + 1] = core .. ',' .. string.format('%.0f', i) end
+  for i = 1, #members, 1000 do
+    for _, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+      ends[#ends + 1] = score and tonumber(score)
+    end
+  end
+  for i, member in ipairs(members) do
+    if lane.slots[member] ~= nil then ends[i] = lane.slots[member] end
+  end
+  return members, ends
+end
+local function slots_free(lane, core, from, to, mark)
+  local members, ends = slots_of(lane, core, from, to)
+  for i, member in ipairs(members) do
+    if ends[i] and (not mark or ends[i] % 1 == mark) then
+      lane.slots[member] = false
+      lane.held = lane.held - 1
+    end
+  end
+  lane.free = math.max(0, lane.max - lane.held)
+end
+machines.slots = {
+  settle = function(lane)
+    lane.slots, lane.reclaimed = {}, 0
+    lane.held = call('ZCARD', slots_key(lane))
+    for _, member in ipairs(call('ZRANGEBYSCORE', slots_key(lane), '-inf', string.format('%.17g', lane.v / 1000), 'LIMIT', 0, SLOTS_DUE_MAX)) do
+      lane.slots[member] = false
+      lane.reclaimed = lane.reclaimed + 1
+    end
+    lane.held = lane.held - lane.reclaimed
+    lane.free = math.max(0, lane.max - lane.held)
+  end,
+  next = function(lane)
+    local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
+    for _, score in pairs(lane.slots) do
+      if score and score < first then first = score end
+    end
+    return first < math.huge and math.ceil(first * 1000) or nil
+  end,
+  take = function(lane, units, range, from, to, granted_ms)
+    local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
+    local members, ends = slots_of(lane, range.core, from, to)
+    for i, member in ipairs(members) do
+      if not ends[i] then
+        lane.slots[member] = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
+        lane.held = lane.held + 1
+      end
+    end
+    lane.free = math.max(0, lane.max - lane.held)
+  end,
+  give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
+  done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
+  reset = function() end,
+  adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
+  write = function(lane)
+    local gone, held = {}, {}
+    for member, score in pairs(lane.slots) do
+      if score then
+        held[#held + 1] = string.format('%.17g', score)
+        held[#held + 1] = member
+      else
+        gone[#gone + 1] = member
+      end
+    end
+    for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
+    for i = 1, #held, 1000 do call('ZADD', slots_key(lane), unpack(held, i, math.min(i + 999, #held))) end
+  end,
+}
+local WINDOW_CELLS, WINDOW_READ = 1024, 32
+local function window_log(lane) return lane.key .. ':log' end
+local function window_us(lane) return lane.interval_s * 1000000 end
+local function window_cell(lane, v)
+  local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
+  return (math.floor(math.floor(v / 1000) / width) + 1) * width
+end
+local function window_item(text)
+  local cell, units = string.match(text, '^(%d+) (%d+)$')
+  return { cell = tonumber(cell), units = tonumber(units) }
+end
+local function window_at(lane, i)
+  while i > #lane.log and #lane.log < lane.log_length do
+    local from = #lane.log
+    for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+      lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+    end
+  end
+  return lane.log[i]
+end
+local function window_pop(lane)
+  while true do
+    local item = window_at(lane, lane.log_gone + 1)
+    if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
+    lane.n = lane.n - item.units
+    lane.log_gone = lane.log_gone + 1
+  end
+  lane.free = math.max(0, lane.max - lane.n)
+end
+machines.window = {
+  settle = function(lane)
+    lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+    lane.n = lane.n or 0
+    window_pop(lane)
+  end,
+  next = function(lane, cost)
+    local missing = lane.n + cost - lane.max
+    local i = lane.log_gone + 1
+    while missing > 0 do
+      local item = window_at(lane, i) or lane.log_new
+      if not item then return lane.v end
+      missing = missing - item.units
+      if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+      i = i + 1
+    end
+    return lane.v
+  end,
+  take = function(lane, units)
+    lane.n = lane.n + units
+    lane.free = lane.free - units
+    local cell = window_cell(lane, lane.v)
+    if not lane.log_new and lane.log_gone < lane.log_length then
+      local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
+      if last.cell >= cell then
+        last = lane.log_set[lane.log_length] or last
+        last.units = last.units + units
+        lane.log_set[lane.log_length] = last
+        return
+      end
+    end
+    lane.log_new = lane.log_new or { cell = cell, units = 0 }
+    lane.log_new.units = lane.log_new.units + units
+  end,
+  give = function(lane, units, granted_ms)
+    local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
+    for i = lane.log_gone + 1, lane.log_length do
+      local item = window_at(lane, i)
+      if item.cell == cell then
+        local given = math.min(units, item.units)
+        item.units = item.units - given
+        lane.log_set[i] = item
+        lane.n = lane.n - given
+        lane.free = math.max(0, lane.max - lane.n)
+      end
+    end
+  end,
+  reset = function(lane) lane.n, lane.log_all = 0, {} end,
+  adapt = function(lane, before)
+    if before.interval_s == lane.interval_s then
+      lane.free = math.max(0, lane.max - lane.n)
+      return
+    end
+    window_at(lane, lane.log_length)
+    local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
+    lane.n = 0
+    for i = lane.log_gone + 1, lane.log_length do
+      local item = lane.log[i]
+      local cell = math.ceil(item.cell / width) * width
+      if cell * 1000 + window_us(lane) > lane.v then
+        if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
+        all[#all].units = all[#all].units + item.units
+        lane.n = lane.n + item.units
+      end
+    end
+    lane.log_all = all
+  end,
+  write = function(lane)
+    local key = window_log(lane)
+    local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
+    if lane.log_all then
+      call('DEL', key)
+      for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
+      return
+    end
+    for i, item in pairs(lane.log_set) do
+      if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
+    end
+    if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+    if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
+  end,
+}
+local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }
+local function tally_text(number) return string.format('%.0f', number) end
+local function tally(lane, at_us, granted, throttled, expired)
+  for _, unit in ipairs(TALLIES) do
+    local stamp = math.floor(at_us / unit[2])
+    local field = unit[1] .. tally_text(stamp % unit[3])
+    local slot = lane.tallies[field]
+    if not slot or slot.stamp < stamp then
+      slot = { stamp = stamp, granted = 0, throttled = 0, expired = 0, unit = unit[1] }
+      lane.tallies[field] = slot
+    end
+    if slot.stamp == stamp then
+      slot.granted, slot.throttled, slot.expired = slot.granted + granted, slot.throttled + throttled, slot.expired + expired
+    end
+  end
+end
+local function tally_plan(lane)
+  tally(lane, lane.now, 0, 0, 0)
+  lane.tally_fields = {}
+  for field, slot in pairs(lane.tallies) do
+    local stamp, granted, throttled, rest, most = nil, 0, 0, 0, 0
+    local text = call('HGET', lane.key .. ':use', field)
+    if text then stamp, granted, throttled, rest = string.match(text, '^(%d+) (%d+) (%d+) ?(%d*)') end
+    stamp = tonumber(stamp or '-1')
+    if stamp < slot.stamp then granted, throttled, rest = 0, 0, 0 end
+    if stamp <= slot.stamp then
+      granted = math.max(0, granted + slot.granted)
+      local value = tally_text(slot.stamp) .. ' ' .. tally_text(granted) .. ' ' .. tally_text(throttled + slot.throttled)
+      if slot.unit == 'm' then
+        most = math.max(tonumber(rest), slot.stamp == math.floor(lane.now / 60000000) and lane.queued_max or 0)
+        value = value .. ' ' .. tally_text(most) .. ' ' .. tally_text(lane.waiting)
+      elseif slot.unit == 'd' then
+        value = value .. ' ' .. tally_text(rest + slot.expired)
+      end
+      lane.tally_fields[#lane.tally_fields + 1] = field
+      lane.tally_fields[#lane.tally_fields + 1] = value
+    end
+  end
+end
+local function tally_write(lane)
+  call('HSET', lane.key .. ':use', unpack(lane.tally_fields, 1, #lane.tally_fields))
+end
+local function lane_text(number) return string.format('%.0f', number) end
+local function lane_limited(lane) return lane.account and not lane.deleted end
+local function lane_load(core, now_us)
+  local lane = lanes_by_core[core]
+  if lane then return lane end
+  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0 }
+  local v = call('HMGET', lane.key, unpack(LANE_FIELDS, 1, #LANE_FIELDS))
+  for i, field in ipairs(LANE_FIELDS) do
+    if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
+  end
+  lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, lane.waiting or 0
+  lane.seen, lane.missed, lane.idle = lane.seen or lane.seq, lane.missed or 0, lane.idle or 0
+  lane.v = now_us + lane.skew
+  if lane.t and lane.v < lane.t then
+    if lane.t - lane.v > LANE_STEP_US then lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000 end
+    lane.v = math.max(lane.t, now_us + lane.skew)
+  end
+  lane.now = lane.v - lane.skew
+  local closed_until = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
+  lane.active = lane.v - lane.idle
+  lane.t = lane.v
+  lane.queued_max = lane.waiting
+  lanes_by_core[core] = lane
+  lanes_loaded[#lanes_loaded + 1] = lane
+  return lane
+end
+local function lane_closed_until(lane)
+  local at = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  return at > lane.v and at or nil
+end
+local function lane_settle(lane)
+  local machine = lane_limited(lane) and machines[lane.form]
+  lane.machine = machine
+  if not lane.settled and machine then machine.settle(lane) end
+  if not machine then lane.free = math.huge end
+  lane.settled = true
+  return lane
+end
+local function lane_read(text)
+  local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
+    string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')
+  return { flow = flow, core = core, from = tonumber(from), to = tonumber(to), attempts = attempts, recoveries = recoveries,
+    timeout_s = timeout_s, due_ms = due_ms, kind = kind, cost = tonumber(cost), first_ms = tonumber(first_ms),
+    valid_ms = tonumber(valid_ms) }
+end
+local function lane_entry_text(lane, range, from, to, kind, cost)
+  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
+    range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
+end
+local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end
+local function lane_entry_read(key, text)
+  local arrived, place, entry = string.match(text, '^(%d+) (%d+) (.*)$')
+  local range = lane_read(entry)
+  range.key, range.arrived, range.place = key, tonumber(arrived), tonumber(place)
+  return range
+end
+local function lane_entry(lane, key)
+  local range = lane.entries[key]
+  if range ~= nil then return range end
+  local text = call('HGET', lane.key .. ':e', key)
+  return text and lane_entry_read(key, text)
+end
+local function lane_plan(lane, key, range)
+  if lane.entries[key] == nil then lane.changed[#lane.changed + 1] = key end
+  lane.entries[key] = range
+end
+local function lane_batch(lane, core)
+  local batch = lane.batches[core]
+  if batch then return batch end
+  local place, tasks = string.match(call('HGET', lane.key .. ':dropped', core) or '', '^(%d+) (%d+)$')
+  batch = { waiting = tonumber(call('HGET', lane.key .. ':n', core) or '0'), over = tonumber(place or '0'), over_tasks = tonumber(tasks or '0') }
+  lane.batches[core] = batch
+  return batch
+end
+local function lane_is_dropped(batch, range) return range.place + range.from < batch.over end
+local function lane_count(lane, range, tasks)
+  local batch = lane_batch(lane, range.core)
+  if lane_is_dropped(batch, range) then
+    batch.over_tasks = batch.over_tasks + tasks
+    return
+  end
+  batch.waiting = batch.waiting + tasks
+  lane.waiting = lane.waiting + tasks
+  if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
+  if range.place + range.from >= lane.seen then lane.missed = lane.missed - tasks end
+end
+local function lane_wake(lane, at_us)
+  if not lane.wake or at_us < lane.wake then lane.wake = at_us end
+end
+local function lane_invalid_at(lane, range)
+  if range.valid_ms > 0 then return range.valid_ms * 1000 end
+  return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
+end
+local function lane_add(lane, range)
+  if lane.waiting == 0 then lane_wake(lane, lane.now) end
+  local invalid_at = lane_invalid_at(lane, range)
+  if invalid_at < math.huge then lane_wake(lane, invalid_at) end
+  lane_plan(lane, range.key, range)
+  lane_count(lane, range, range.to - range.from + 1)
+end
+local function lane_queue(lane, range)
+  range.key = lane_key(range)
+  if lane_entry(lane, range.key) then return end
+  range.place = lane.seq - range.from
+  lane.seq = lane.seq + range.to - range.from + 1
+  range.arrived = lane.active
+  lane_add(lane, range)
+end
+local function lane_return(lane, range, place)
+  range.key, range.place, range.arrived = lane_key(range), place, lane.active
+  if lane_is_dropped(lane_batch(lane, range.core), range) then return end
+  local held = lane_entry(lane, range.key)
+  if held then
+    if held.from <= range.from then return end
+    lane_count(lane, held, held.from - held.to - 1)
+    range.place, range.arrived = math.min(place, held.place), math.min(range.arrived, held.arrived)
+    return lane_add(lane, range)
+  end
+  local behind = call('ZRANGEBYSCORE', lane.key .. ':q', lane_text(place + range.from), '+inf', 'LIMIT', 0, 1)[1]
+  local text = behind and call('HGET', lane.key .. ':e', behind)
+  if text then range.arrived = math.min(range.arrived, lane_entry_read(behind, text).arrived) end
+  lane_add(lane, range)
+  lane_wake(lane, lane.now)
+end
+local function lane_take(lane, range, tasks)
+  lane_count(lane, range, -tasks)
+  if range.from + tasks > range.to then
+    lane_plan(lane, range.key, false)
+    return true
+  end
+  range.from = range.from + tasks
+  lane_plan(lane, range.key, range)
+  return false
+end
+local function lane_drop(lane, core)
+  local batch = lane_batch(lane, core)
+  if batch.waiting == 0 then return end
+  batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
+  lane.waiting = lane.waiting - batch.waiting
+  batch.waiting = 0
+  lane_wake(lane, lane.now)
+end
+local function lane_eased(lane)
+  if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
+end
+local function lane_give(lane, units, tasks, granted_ms, core, from, to)
+  if lane.machine then lane.machine.give(lane, units, granted_ms, core, from, to) end
+  tally(lane, granted_ms * 1000, -tasks, 0, 0)
+  lane_eased(lane)
+end
+local function lane_touch()
+  local list = { root .. 'lanes' }
+  for _, lane in ipairs(lanes_loaded) do
+    for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
+    tally_plan(lane)
+  end
+  touch(list)
+end
+local function lane_sliced(command, key, list)
+  for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_write_entries(lane)
+  local gone, places, texts, first, valid = {}, {}, {}, {}, {}
+  local function add(list, a, b)
+    list[#list + 1] = a
+    list[#list + 1] = b
+  end
+  for _, key in ipairs(lane.changed) do
+    local range = lane.entries[key]
+    if range then
+      add(places, lane_text(range.place + range.from), key)
+      add(texts, key, lane_text(range.arrived) .. ' ' .. lane_text(range.place) .. ' '
+        .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
+      if range.valid_ms > 0 then add(valid, range.valid_ms, key) else add(first, range.first_ms, key) end
+    else
+      gone[#gone + 1] = key
+    end
+  end
+  for _, name in ipairs({ ':q', ':first', ':until' }) do lane_sliced('ZREM', lane.key .. name, gone) end
+  lane_sliced('HDEL', lane.key .. ':e', gone)
+  lane_sliced('ZADD', lane.key .. ':q', places)
+  lane_sliced('HSET', lane.key .. ':e', texts)
+  lane_sliced('ZADD', lane.key .. ':first', first)
+  lane_sliced('ZADD', lane.key .. ':until', valid)
+  for core, batch in pairs(lane.batches) do
+    if batch.waiting > 0 then call('HSET', lane.key .. ':n', core, batch.waiting) else call('HDEL', lane.key .. ':n', core) end
+    if batch.over_tasks > 0 then
+      call('HSET', lane.key .. ':dropped', core, lane_text(batch.over) .. ' ' .. lane_text(batch.over_tasks))
+    else
+      call('HDEL', lane.key .. ':dropped', core)
+    end
+  end
+end
+local function lane_score(at_us) return string.format('%.3f', at_us / 1000) end
+local function lane_forget(lane)
+  for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
+  call('ZREM', root .. 'lanes', lane.core)
+end
+local function lane_write()
+  for _, lane in ipairs(lanes_loaded) do
+    lane_write_entries(lane)
+    local fields = {}
+    for _, field in ipairs(LANE_STATE) do
+      if lane[field] then
+        fields[#fields + 1] = field
+        fields[#fields + 1] = lane_text(lane[field])
+      end
+    end
+    call('HSET', lane.key, unpack(fields, 1, #fields))
+    if lane.machine and lane.machine.write then lane.machine.write(lane) end
+    tally_write(lane)
+    if lane.next == false then
+      call('ZREM', root .. 'lanes', lane.core)
+    elseif lane.next then
+      call('ZADD', root .. 'lanes', lane_score(lane.next), lane.core)
+    elseif lane.wake then
+      call('ZADD', root .. 'lanes', 'LT', lane_score(lane.wake), lane.core)
+      if lane.wake <= lane.now then lane_bell = true end
+    end
+    if not lane.account and call('EXISTS', lane.key .. ':q') == 0 then lane_forget(lane) end
+  end
+  if lane_bell then call('SPUBLISH', root .. 'bell', 'l') end
+end
+kinds.back = function(body, _, now_ms)
+  local core, place, granted_ms, entry = string.match(body, '^(%w+) (%d+) (%d+) (.*)$')
+  local lane, range = lane_settle(lane_load(core, now_ms * 1000)), lane_read(entry)
+  lane_give(lane, (range.to - range.from + 1) * range.cost, range.to - range.from + 1, tonumber(granted_ms), range.core, range.from, range.to)
+  lane_return(lane, range, tonumber(place))
+end
+local COOL_MS_MAX = 3600000
+kinds.cool = function(body, _, now_ms)
+  local core, ms = string.match(body, '^(%w+) (%d+)$')
+  local lane = lane_load(core, now_ms * 1000)
+  if lane_limited(lane) then lane.cool = math.max(lane.cool or 0, lane.v + math.min(tonumber(ms), COOL_MS_MAX) * 1000) end
+end
+kinds.drop = function(body, _, now_ms)
+  local core, batch = string.match(body, '^(%w+) (%w+)$')
+  lane_drop(lane_load(core, now_ms * 1000), batch)
+end
+local FAILURES = {
+  queue_timeout = 'The task waited longer for its rate limiter than queue_timeout allows.',
+  validity_timeout = 'The task became older than validity_timeout of its rate limiter allows.',
+  expired = 'valid_until passed before the task could start.',
+}
+local failed_states, failed_tasks = {}, {}
+local failed_count = 0
+kinds.fail = function(body, _, now)
+  local lane, code, text = string.match(body, '^(%w+) ([%w_]+) [^|]+|(.*)$')
+  local entry = entry_read(text)
+  away_forget(away_field(lane, body))
+  local b = batch_load(entry.core)
+  if not b or not batch_live(b) then return end
+  local json = string.format('[%.0f,%.0f,%.0f,null,null,"%s","%s"]', now, entry.attempts, entry.recoveries, code, FAILURES[code] or code)
+  local states = call('GETRANGE', b.key .. ':s', entry.from, entry.to)
+  for at in string.gmatch(states, '()[qr]') do
+    local i = entry.from + at - 1
+    local name = entry.core .. ',' .. i
+    if not failed_tasks[name] then
+      failed_tasks[name] = true
+      failed_count = failed_count + 1
+      b.f = b.f + 1
+      lose(b, i, i, json)
+      failed_states[#failed_states + 1] = { b.key .. ':s', i, 'f' }
+    end
+  end
+  batch_end(b, now, b.s == 'tray' and tray_keep_ms or keep_ms)
+end
+local function failed_touch()
+  for _, s in ipairs(failed_states) do touch({ s[1] }) end
+end
+local function failed_write()
+  for _, s in ipairs(failed_states) do call('SETRANGE', s[1], s[2], s[3]) end
+end
+kinds.free = function(body, _, now_ms)
+  local core, batch, from, to = string.match(body, '^(%w+) (%w+) (%d+) (%d+)$')
+  local lane = lane_settle(lane_load(core, now_ms * 1000))
+  if lane.machine and lane.machine.done then
+    lane.machine.done(lane, batch, tonumber(from), tonumber(to))
+    lane_eased(lane)
+  end
+end
+local GRANT_MS = 1000
+kinds.grant = function(body, source_ms, now)
+  local lane, place, granted_ms, last, flow, text = string.match(body, '^(%w+) (%d+) (%d+) (%d) ([^|]+)|(.*)$')
+  local entry = entry_read(text)
+  if last == '1' then away_forget(away_field(lane, body)) end
+  local left_ms = GRANT_MS - math.max(0, source_ms - tonumber(granted_ms))
+  entry.limit = entry.limit .. ',' .. place .. ',' .. granted_ms
+  if left_ms <= 0 then return limited_return(now, flow, entry) end
+  granted_add(now + left_ms, flow .. '|' .. text .. ',' .. place .. ',' .. granted_ms)
+end
+kinds.points = function(body, _, now_ms)
+  local core, difference = string.match(body, '^(%w+) (%-?%d+)$')
+  local lane = lane_settle(lane_load(core, now_ms * 1000))
+  if lane.machine and lane.machine.charge then
+    lane.machine.charge(lane, tonumber(difference))
+    lane_eased(lane)
+  end
+end
+kinds.queue = function(body, _, now_ms)
+  local core, entry = string.match(body, '^(%w+) (.*)$')
+  lane_queue(lane_load(core, now_ms * 1000), lane_read(entry))
+end
+kinds.unused = function(body, _, now_ms)
+  local core, granted_ms, tasks, units, batch, from, to = string.match(body, '^(%w+) (%d+) (%d+) (%d+) (%w+) (%d+) (%d+)$')
+  local lane = lane_settle(lane_load(core, now_ms * 1000))
+  lane_give(lane, tonumber(units), tonumber(tasks), tonumber(granted_ms), batch, tonumber(from), tonumber(to))
 end
 local field = string.format('%.0f', source)
 local mark = tonumber(call('HGET', root .. 'hw', field) or '0')
@@ -1546,29 +8335,41 @@ for _, message in ipairs(messages) do
   if seq <= before then return redis.error_reply('ERR messages are not ascending') end
   before = seq
   if seq > mark then
-    if not kinds[kind] then break end
-    kinds[kind](body)
+    if not kinds[kind] or failed_count >= FAILED_MAX then break end
+    kinds[kind](body, source_ms, now_ms)
     mark = seq
     applied = applied + 1
   end
   done = done + 1
 end
-lane_touch()
+lane_touch(now_ms)
+outbox_touch()
+granted_touch()
+batch_touch()
+lost_touch()
+failed_touch()
 touch({ root .. 'hw' })
-lane_write()
+lane_write(now_ms)
+granted_write()
+lost_write()
+failed_write()
+batch_save(now_ms)
+local wrote = outbox_write()
+if #granted_new > 0 then call('SPUBLISH', root .. 'bell', '0') end
 if applied > 0 then call('HSET', root .. 'hw', field, string.format('%.0f', mark)) end
-return { mark, done, applied }`,
-  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/outbox/receive.lua",16],[12,"lua/lib/receive/lane.lua",4],[13,"lua/lib/receive/lane.lua",6],[14,"lua/lib/receive/lane.lua",9],[15,"lua/lib/receive/lane.lua",12],[20,"lua/lib/receive/lane.lua",19],[30,"lua/lib/receive/lane.lua",30],[35,"lua/lib/receive/lane.lua",36],[40,"lua/lib/receive/queue.lua",3],[44,"lua/lib/receive/release.lua",3],[48,"lua/outbox/receive.lua",19],[54,"lua/outbox/receive.lua",26],[64,"lua/outbox/receive.lua",37],[66,"lua/outbox/receive.lua",40]],
+return { mark, done, applied, wrote }`,
+  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",14],[4,"lua/outbox/receive.lua",13],[5,"lua/outbox/receive.lua",12],[6,"lua/outbox/receive.lua",11],[7,"lua/outbox/receive.lua",10],[8,"lua/outbox/receive.lua",15],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",9],[16,"lua/lib/batch.lua",11],[32,"lua/lib/batch.lua",29],[37,"lua/lib/batch.lua",35],[38,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",40],[51,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",55],[56,"lua/lib/batch.lua",61],[71,"lua/lib/batch.lua",78],[78,"lua/lib/batch.lua",86],[81,"lua/lib/batch.lua",91],[86,"lua/lib/batch.lua",98],[96,"lua/lib/batch.lua",109],[113,"lua/lib/ring.lua",4],[114,"lua/lib/ring.lua",6],[122,"lua/lib/ring.lua",16],[128,"lua/lib/ring.lua",23],[129,"lua/lib/ring.lua",25],[130,"lua/lib/ring.lua",28],[134,"lua/lib/ring.lua",34],[141,"lua/lib/ring.lua",42],[147,"lua/lib/ready.lua",9],[148,"lua/lib/ready.lua",11],[149,"lua/lib/ready.lua",14],[163,"lua/lib/ready.lua",29],[168,"lua/lib/ready.lua",35],[171,"lua/lib/ready.lua",39],[183,"lua/lib/ready.lua",52],[186,"lua/lib/ready.lua",56],[192,"lua/lib/ready.lua",67],[195,"lua/lib/ready.lua",71],[202,"lua/lib/ready.lua",80],[203,"lua/lib/ready.lua",83],[204,"lua/lib/delayed.lua",3],[205,"lua/lib/delayed.lua",5],[209,"lua/lib/delayed.lua",11],[212,"lua/lib/delayed.lua",15],[216,"lua/lib/delayed.lua",20],[220,"lua/lib/delayed.lua",26],[227,"lua/lib/delayed.lua",35],[234,"lua/lib/outbox.lua",15],[238,"lua/lib/outbox.lua",20],[239,"lua/lib/outbox.lua",22],[240,"lua/lib/outbox.lua",24],[241,"lua/lib/outbox.lua",27],[242,"lua/lib/outbox.lua",29],[246,"lua/lib/outbox.lua",35],[258,"lua/lib/outbox.lua",49],[262,"lua/lib/outbox.lua",54],[272,"lua/lib/outbox.lua",66],[276,"lua/lib/outbox.lua",72],[280,"lua/lib/outbox.lua",78],[281,"lua/lib/outbox.lua",80],[287,"lua/lib/outbox.lua",88],[316,"lua/lib/outbox.lua",119],[319,"lua/lib/limited.lua",12],[320,"lua/lib/limited.lua",14],[326,"lua/lib/limited.lua",22],[337,"lua/lib/limited.lua",35],[341,"lua/lib/limited.lua",41],[348,"lua/lib/limited.lua",50],[353,"lua/lib/limited.lua",57],[358,"lua/lib/limited.lua",64],[362,"lua/lib/limited.lua",70],[375,"lua/lib/limited.lua",85],[387,"lua/lib/limited.lua",100],[400,"lua/lib/limited.lua",114],[403,"lua/lib/limited.lua",119],[410,"lua/lib/granted.lua",3],[411,"lua/lib/granted.lua",5],[415,"lua/lib/granted.lua",10],[416,"lua/lib/granted.lua",12],[417,"lua/lib/granted.lua",14],[421,"lua/lib/results.lua",3],[430,"lua/lib/results.lua",13],[431,"lua/lib/results.lua",15],[432,"lua/lib/lost.lua",4],[433,"lua/lib/lost.lua",7],[444,"lua/lib/lost.lua",19],[447,"lua/lib/lost.lua",23],[452,"lua/outbox/receive.lua",22],[454,"lua/lib/lane.lua",32],[462,"lua/lib/lane.lua",50],[463,"lua/lib/limiter/aligned.lua",2],[464,"lua/lib/limiter/aligned.lua",4],[467,"lua/lib/limiter/aligned.lua",8],[476,"lua/lib/limiter/aligned.lua",18],[482,"lua/lib/limiter/aligned.lua",25],[487,"lua/lib/limiter/level.lua",6],[489,"lua/lib/limiter/level.lua",9],[490,"lua/lib/limiter/level.lua",12],[495,"lua/lib/limiter/level.lua",18],[501,"lua/lib/limiter/level.lua",25],[524,"lua/lib/limiter/level.lua",49],[544,"lua/lib/limiter/slots.lua",4],[545,"lua/lib/limiter/slots.lua",6],[546,"lua/lib/limiter/slots.lua",8],[547,"lua/lib/limiter/slots.lua",11],[560,"lua/lib/limiter/slots.lua",25],[570,"lua/lib/limiter/slots.lua",36],[581,"lua/lib/limiter/slots.lua",48],[588,"lua/lib/limiter/slots.lua",56],[617,"lua/lib/limiter/window.lua",4],[618,"lua/lib/limiter/window.lua",6],[619,"lua/lib/limiter/window.lua",8],[620,"lua/lib/limiter/window.lua",11],[624,"lua/lib/limiter/window.lua",16],[628,"lua/lib/limiter/window.lua",22],[637,"lua/lib/limiter/window.lua",33],[646,"lua/lib/limiter/window.lua",43],[670,"lua/lib/limiter/window.lua",68],[694,"lua/lib/limiter/window.lua",93],[728,"lua/lib/tally.lua",6],[729,"lua/lib/tally.lua",8],[730,"lua/lib/tally.lua",11],[744,"lua/lib/tally.lua",27],[767,"lua/lib/tally.lua",51],[770,"lua/lib/lane.lua",54],[771,"lua/lib/lane.lua",56],[772,"lua/lib/lane.lua",59],[784,"lua/lib/lane.lua",72],[797,"lua/lib/lane.lua",87],[801,"lua/lib/lane.lua",92],[809,"lua/lib/lane.lua",101],[816,"lua/lib/lane.lua",110],[820,"lua/lib/lane.lua",116],[821,"lua/lib/lane.lua",119],[827,"lua/lib/lane.lua",127],[833,"lua/lib/lane.lua",134],[837,"lua/lib/lane.lua",140],[845,"lua/lib/lane.lua",149],[846,"lua/lib/lane.lua",152],[857,"lua/lib/lane.lua",165],[860,"lua/lib/lane.lua",170],[864,"lua/lib/lane.lua",175],[871,"lua/lib/lane.lua",184],[879,"lua/lib/lane.lua",195],[884,"lua/lib/lane.lua",201],[893,"lua/lib/lane.lua",211],[895,"lua/lib/lane.lua",215],[905,"lua/lib/lane.lua",227],[913,"lua/lib/lane.lua",237],[916,"lua/lib/lane.lua",242],[921,"lua/lib/lane.lua",248],[929,"lua/lib/lane.lua",257],[932,"lua/lib/lane.lua",261],[964,"lua/lib/lane.lua",294],[965,"lua/lib/lane.lua",297],[969,"lua/lib/lane.lua",302],[990,"lua/lib/lane.lua",324],[994,"lua/lib/receive/back.lua",3],[1000,"lua/lib/receive/cool.lua",3],[1001,"lua/lib/receive/cool.lua",5],[1006,"lua/lib/receive/drop.lua",3],[1010,"lua/lib/receive/fail.lua",4],[1016,"lua/lib/receive/fail.lua",11],[1017,"lua/lib/receive/fail.lua",13],[1028,"lua/lib/receive/fail.lua",25],[1038,"lua/lib/receive/fail.lua",36],[1041,"lua/lib/receive/fail.lua",40],[1044,"lua/lib/receive/free.lua",3],[1052,"lua/lib/receive/grant.lua",4],[1053,"lua/lib/receive/grant.lua",6],[1062,"lua/lib/receive/points.lua",3],[1070,"lua/lib/receive/queue.lua",3],[1074,"lua/lib/receive/unused.lua",3],[1079,"lua/outbox/receive.lua",26],[1085,"lua/outbox/receive.lua",33],[1095,"lua/outbox/receive.lua",44],[1102,"lua/outbox/receive.lua",52]],
 });
 
 /** Reads the first messages that wait for other partitions, oldest destination first; takes nothing away. See lua/outbox/slice.lua. */
-export const outboxSlice = script<{ meta: string }, { messages_max: number; destinations_max: number; skip: readonly RestValue[] }, [number, [number, string[]][]]>({
+export const outboxSlice = script<{ meta: string }, { messages_max: number; destinations_max: number; now_ms?: number | '' | undefined; skip: readonly RestValue[] }, [number, number, [number, string[]][]]>({
   name: 'outbox/slice',
   keys: ["meta"],
-  args: [["messages_max","int"],["destinations_max","int"]],
+  args: [["messages_max","int"],["destinations_max","int"],["now_ms","now"]],
   rest: "skip",
   lua: `#!lua flags=no-writes
 local meta = KEYS[1]
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
 local destinations_max = tonumber(table.remove(ARGV))
 local messages_max = tonumber(table.remove(ARGV))
 local skip = ARGV
@@ -1596,12 +8397,12 @@ for i, destination in ipairs(chosen) do
   left = left - #messages
   slices[#slices + 1] = { tonumber(destination), messages }
 end
-return { more, slices }`,
-  map: [[1,"lua/outbox/slice.lua",1],[2,"lua/outbox/slice.lua",4],[3,"lua/outbox/slice.lua",6],[4,"lua/outbox/slice.lua",5],[5,"lua/outbox/slice.lua",7],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/outbox/slice.lua",12],[16,"lua/outbox/slice.lua",17],[21,"lua/outbox/slice.lua",23]],
+return { now_ms, more, slices }`,
+  map: [[1,"lua/outbox/slice.lua",1],[2,"lua/outbox/slice.lua",4],[3,"lua/outbox/slice.lua",7],[4,"lua/outbox/slice.lua",6],[5,"lua/outbox/slice.lua",5],[6,"lua/outbox/slice.lua",8],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/outbox/slice.lua",13],[17,"lua/outbox/slice.lua",18],[22,"lua/outbox/slice.lua",24]],
 });
 
 /** Takes up to `budget` tasks that may run now and puts them in flight for `holder`. See lua/partition/claim.lua. */
-export const partitionClaim = script<{ meta: string }, { holder: string; call_no: number; budget: number; room: number; grace_ms: number; now_ms?: number | '' | undefined; limits: readonly RestValue[] }, [number, number, number, string[], unknown[]]>({
+export const partitionClaim = script<{ meta: string }, { holder: string; call_no: number; budget: number; room: number; grace_ms: number; now_ms?: number | '' | undefined; limits: readonly RestValue[] }, [number, number, number, string[], unknown[], number]>({
   name: 'partition/claim',
   keys: ["meta"],
   args: [["holder","string"],["call_no","int"],["budget","int"],["room","int"],["grace_ms","int"],["now_ms","now"]],
@@ -1789,24 +8590,24 @@ local function ready_write()
   end
   depth_write()
 end
-local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
+  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
   if not core then return nil end
   return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow }
+    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
 local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end
@@ -1839,6 +8640,193 @@ local function ring_bell()
   elseif #delays > 0 then
     call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
   end
+end
+local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+local outbox_last = nil
+local outbox_plans, outbox_plans_made = {}, {}
+local away_plans, away_plans_made = {}, {}
+local function whole(number) return string.format('%.0f', number) end
+local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
+local function outbox_key(destination) return root .. 'outbox:' .. destination end
+local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end
+local function outbox_next(now)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
+  return whole(outbox_last)
+end
+local function outbox_send(now, destination, kind, body)
+  local seq = outbox_next(now)
+  local plan = outbox_plans[destination]
+  if not plan then
+    plan = { destination = destination, items = {} }
+    outbox_plans[destination] = plan
+    outbox_plans_made[#outbox_plans_made + 1] = plan
+  end
+  plan.items[#plan.items + 1] = seq
+  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+  return seq
+end
+local function away_field(lane, text)
+  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
+  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
+end
+local function away_set(field, value, now)
+  local plan = away_plans[field]
+  if not plan then
+    plan = { field = field }
+    away_plans[field] = plan
+    away_plans_made[#away_plans_made + 1] = plan
+  end
+  plan.value = value
+  plan.since = now
+end
+local function outbox_hand(now, lane, text)
+  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function outbox_back(now, lane, place, granted_ms, text)
+  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_forget(field) away_set(field, false, nil) end
+local function outbox_touch()
+  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
+  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
+  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
+  touch(list)
+end
+local function outbox_write()
+  local gone, set, since = {}, {}, {}
+  for _, plan in ipairs(away_plans_made) do
+    if plan.value then
+      set[#set + 1] = plan.field
+      set[#set + 1] = plan.value
+      since[#since + 1] = plan.since
+      since[#since + 1] = plan.field
+    else
+      gone[#gone + 1] = plan.field
+    end
+  end
+  for i = 1, #set, 1000 do
+    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
+    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
+  end
+  for i = 1, #gone, 1000 do
+    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
+    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
+  end
+  if #outbox_plans_made == 0 then return 0 end
+  for _, plan in ipairs(outbox_plans_made) do
+    local items = plan.items
+    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
+    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
+  end
+  call('HSET', meta, 'seq', whole(outbox_last))
+  return 1
+end
+local function outbox_bell()
+  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
+end
+local LANES_MAX = 1000
+local function limit_read(limit)
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local place, granted_ms = string.match(rest, '^,(%d+),(%d+)$')
+  return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
+    waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
+end
+local function limited_hand(b, now, flow, entry)
+  local from = entry.from
+  local limit = limit_read(entry.limit)
+  while from <= entry.to do
+    local _, last = segment_bounds(b, from)
+    last = math.min(last, entry.to)
+    outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from, last, entry.attempts, entry.recoveries, entry.timeout_s,
+      entry.due_ms, limit.waiting))
+    from = last + 1
+  end
+end
+local function limited_enqueue(b, now, due_ms, flow, entry)
+  if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
+  enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
+end
+local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
+  local at_ms = math.max(ready_ms or now, due_ms)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, 0, 0, timeout_s, at_ms)) end
+  local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = 0, recoveries = 0, timeout_s = timeout_s,
+    due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
+end
+local function limited_unused(now, limit, core, from, to)
+  local tasks = to - from + 1
+  outbox_send(now, partition_of(limit.lane), 'unused',
+    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
+end
+local function limited_free(now, limit, core, from, to)
+  if limit.kind == 'c' then
+    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
+  end
+end
+local function limited_back(now, flow, entry, from, to, limit)
+  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
+    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
+end
+local function limited_return(now, flow, entry)
+  local limit = limit_read(entry.limit)
+  local b = batch_load(entry.core)
+  local states = b and batch_live(b) and call('GETRANGE', b.key .. ':s', entry.from, entry.to) or ''
+  local at = entry.from
+  for first, after in string.gmatch(states, '()[qr]+()') do
+    local from, to = entry.from + first - 1, entry.from + after - 2
+    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
+    limited_back(now, flow, entry, from, to, limit)
+    at = to + 1
+  end
+  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
+end
+local function limited_drop(b, now)
+  local told = {}
+  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
+    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
+    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
+      if not told[lane] then
+        told[lane] = true
+        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
+      end
+    end
+  end
+end
+local function lanes_read(b, parts, at, first)
+  local list = {}
+  for k = 0, tonumber(parts[at]) - 1 do
+    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
+    local before = call('HGET', b.key .. ':lanes', name)
+    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
+      list[#list + 1] = name
+      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
+    end
+  end
+  if #list > 0 then touch({ b.key .. ':lanes' }) end
+  return list
+end
+local function lanes_write(b, list)
+  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_of_name(b, name, index)
+  local lane, kind
+  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
+    if tonumber(first) <= index then lane, kind = core, letter end
+  end
+  return lane, kind
+end
+local granted_new, granted_gone = {}, {}
+local function granted_add(until_ms, text)
+  granted_new[#granted_new + 1] = until_ms
+  granted_new[#granted_new + 1] = text
+end
+local function granted_take(text) granted_gone[#granted_gone + 1] = text end
+local function granted_touch() touch({ root .. 'granted' }) end
+local function granted_write()
+  for i = 1, #granted_new, 1000 do call('ZADD', root .. 'granted', unpack(granted_new, i, math.min(i + 999, #granted_new))) end
+  for i = 1, #granted_gone, 1000 do call('ZREM', root .. 'granted', unpack(granted_gone, i, math.min(i + 999, #granted_gone))) end
 end
 local UNPARK_MAX = 200
 local parked_new, parked_gone, origins_gone, parked_left = {}, {}, {}, {}
@@ -1891,10 +8879,12 @@ local function parked_write()
   for _, new in pairs(parked_new) do call('SADD', root .. 'parked', new.origin) end
   return origins
 end
-local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND = 48, 96, 16, 250
+local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND, GRANTED_MAX = 48, 96, 16, 250, 128
 local visits = 0
 local expanded = false
 local runs, active, starts, saved = {}, {}, {}, {}
+local left = budget
+local starved = {}
 local function pages_of(b, base, from, to)
   local fields = {}
   for page = math.floor((from - base) / PAGE_TASKS), math.floor((to - base) / PAGE_TASKS) do
@@ -1922,14 +8912,14 @@ local function replay()
   end
   return true
 end
-if replay() then return { now_ms, 1, 0, {}, runs } end
+if replay() then return { now_ms, 1, 0, {}, runs, 0 } end
 local rooms = {}
 local rooms_at = unpark_all(limits, 1)
 for i = 1, tonumber(limits[rooms_at]) do rooms[limits[rooms_at + i * 2 - 1]] = tonumber(limits[rooms_at + i * 2]) end
 local function room_of(origin) return rooms[origin] or room end
 local function start(b, base, from, to, entry, flow, byte)
   local ref = { attempt = entry.attempts + 1, recoveries = entry.recoveries }
-  local member = member_of(b.core, from, to, ref.attempt, ref.recoveries, entry.timeout_s, flow)
+  local member = member_of(b.core, from, to, ref.attempt, ref.recoveries, entry.timeout_s, flow, entry.limit)
   active[#active + 1] = now_ms + entry.timeout_s * 1000 + grace_ms
   active[#active + 1] = member
   starts[#starts + 1] = { b.key .. ':s', from, string.rep(byte, to - from + 1) }
@@ -1965,17 +8955,35 @@ local function expand(b, entry)
   local base, segment_end = segment_bounds(b, entry.from)
   local map = call('HGET', segment_key(b, base), 'm') or ''
   local done, next_from = 0, nil
-  for from, to, origin, timeout_s, due_ms in string.gmatch(map, '(%d+),(%d+),(%w+),(%d+),(%d+);') do
+  for from, to, origin, timeout_s, due_ms, limit in string.gmatch(map, '(%d+),(%d+),(%w+),(%d+),(%d+),?([^;]*);') do
     from, to, due_ms = tonumber(from) + base, tonumber(to) + base, tonumber(due_ms)
     if from >= entry.from then
       if done == EXPAND then next_from = from break end
       done = done + 1
-      enqueue(now_ms, due_ms, 'f:' .. b.a .. ':' .. origin,
-        entry_of(b.core, from, to, 0, 0, tonumber(timeout_s), math.max(entry.due_ms, due_ms)))
+      run_enqueue(b, now_ms, 'f:' .. b.a .. ':' .. origin, from, to, tonumber(timeout_s), due_ms, limit, entry.due_ms)
     end
   end
   if not next_from and entry.to > segment_end then next_from = segment_end + 1 end
   return next_from
+end
+local function take_granted(b, entry, flow, origin, member, until_ms)
+  local first = #starts
+  local started, from = take_range(b, entry, math.min(left, room_of(origin)), room_of(origin), flow)
+  local limit = limit_read(entry.limit)
+  local at = entry.from
+  for i = first + 1, #starts + 1 do
+    local next_at = starts[i] and starts[i][2] or from
+    if next_at > at then limited_unused(now_ms, limit, entry.core, at, next_at - 1) end
+    at = starts[i] and next_at + #starts[i][3] or at
+  end
+  rooms[origin] = room_of(origin) - started
+  granted_take(member)
+  if from <= entry.to then
+    if rooms[origin] <= 0 then starved[origin] = true end
+    granted_add(until_ms, flow .. '|' .. entry_of(entry.core, from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s,
+      entry.due_ms, entry.limit))
+  end
+  return started
 end
 local function visit_flow(cls, account, origin, chunk)
   local flow = cls .. ':' .. account .. ':' .. origin
@@ -2036,7 +9044,22 @@ end
 local turn = call_no % 8
 local order = turn == 6 and { 'r', 'f', 'n' } or turn == 7 and { 'n', 'f', 'r' } or { 'f', 'r', 'n' }
 local weight = { f = 6, r = 1, n = 1 }
-local left = budget
+local granted = call('ZRANGE', root .. 'granted', 0, GRANTED_MAX - 1, 'WITHSCORES')
+for i = 1, #granted, 2 do
+  if left <= 0 then break end
+  local flow, text = string.match(granted[i], '^([^|]+)|(.*)$')
+  local entry = entry_read(text)
+  local origin = string.match(flow, '([%w*]+)$')
+  local b = batch_load(entry.core)
+  if not b or not batch_live(b) then
+    limited_unused(now_ms, limit_read(entry.limit), entry.core, entry.from, entry.to)
+    granted_take(granted[i])
+  elseif room_of(origin) <= 0 then
+    starved[origin] = true
+  else
+    left = left - take_granted(b, entry, flow, origin, granted[i], granted[i + 1])
+  end
+end
 for round = 1, 2 do
   for _, cls in ipairs(order) do
     if left > 0 then
@@ -2049,6 +9072,8 @@ end
 batch_touch()
 queue_touch()
 parked_touch()
+outbox_touch()
+granted_touch()
 local written = { root .. 'active:' .. holder, root .. 'claims', root .. 'holders', meta }
 for _, s in ipairs(starts) do written[#written + 1] = s[1] end
 touch(written)
@@ -2057,6 +9082,8 @@ rings_put()
 queue_write()
 rings_trim()
 local parked = parked_write()
+for origin in pairs(starved) do parked[#parked + 1] = origin end
+granted_write()
 for i = 1, #active, 1000 do call('ZADD', written[1], unpack(active, i, math.min(i + 999, #active))) end
 for _, s in ipairs(starts) do call('SETRANGE', s[1], s[2], s[3]) end
 for _, b in ipairs(batches_loaded) do
@@ -2071,8 +9098,822 @@ if #runs > 0 then
   if alone then call('HSET', meta, 'last', now_ms) end
   call('HSETNX', written[3], holder, now_ms)
 end
-return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded) and 1 or 0, delays_first() or 0, parked, runs }`,
-  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",15],[4,"lua/partition/claim.lua",14],[5,"lua/partition/claim.lua",13],[6,"lua/partition/claim.lua",12],[7,"lua/partition/claim.lua",11],[8,"lua/partition/claim.lua",10],[9,"lua/partition/claim.lua",16],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/root.lua",11],[16,"lua/lib/batch.lua",9],[17,"lua/lib/batch.lua",11],[33,"lua/lib/batch.lua",29],[38,"lua/lib/batch.lua",35],[39,"lua/lib/batch.lua",37],[40,"lua/lib/batch.lua",40],[52,"lua/lib/batch.lua",53],[53,"lua/lib/batch.lua",55],[57,"lua/lib/batch.lua",61],[72,"lua/lib/batch.lua",78],[79,"lua/lib/batch.lua",86],[82,"lua/lib/batch.lua",91],[87,"lua/lib/batch.lua",98],[97,"lua/lib/batch.lua",109],[114,"lua/lib/ring.lua",4],[115,"lua/lib/ring.lua",6],[123,"lua/lib/ring.lua",16],[129,"lua/lib/ring.lua",23],[130,"lua/lib/ring.lua",25],[131,"lua/lib/ring.lua",28],[135,"lua/lib/ring.lua",34],[142,"lua/lib/ring.lua",42],[148,"lua/lib/ready.lua",8],[149,"lua/lib/ready.lua",10],[150,"lua/lib/ready.lua",13],[164,"lua/lib/ready.lua",28],[169,"lua/lib/ready.lua",34],[172,"lua/lib/ready.lua",38],[184,"lua/lib/ready.lua",51],[187,"lua/lib/ready.lua",55],[193,"lua/lib/ready.lua",66],[196,"lua/lib/ready.lua",70],[203,"lua/lib/ready.lua",79],[204,"lua/lib/ready.lua",82],[205,"lua/lib/delayed.lua",3],[206,"lua/lib/delayed.lua",5],[210,"lua/lib/delayed.lua",11],[213,"lua/lib/delayed.lua",15],[217,"lua/lib/delayed.lua",20],[221,"lua/lib/delayed.lua",26],[228,"lua/lib/delayed.lua",35],[235,"lua/lib/parked.lua",5],[237,"lua/lib/parked.lua",8],[243,"lua/lib/parked.lua",16],[255,"lua/lib/parked.lua",30],[268,"lua/lib/parked.lua",44],[273,"lua/lib/parked.lua",51],[286,"lua/partition/claim.lua",23],[290,"lua/partition/claim.lua",29],[297,"lua/partition/claim.lua",37],[301,"lua/partition/claim.lua",42],[317,"lua/partition/claim.lua",59],[318,"lua/partition/claim.lua",61],[322,"lua/partition/claim.lua",67],[335,"lua/partition/claim.lua",82],[338,"lua/partition/claim.lua",86],[355,"lua/partition/claim.lua",105],[372,"lua/partition/claim.lua",123],[400,"lua/partition/claim.lua",152],[414,"lua/partition/claim.lua",167],[428,"lua/partition/claim.lua",184],[441,"lua/partition/claim.lua",198],[448,"lua/partition/claim.lua",206],[463,"lua/partition/claim.lua",222]],
+return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded or #granted == 2 * GRANTED_MAX) and 1 or 0, delays_first() or 0, parked, runs, outbox_write() }`,
+  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",15],[4,"lua/partition/claim.lua",14],[5,"lua/partition/claim.lua",13],[6,"lua/partition/claim.lua",12],[7,"lua/partition/claim.lua",11],[8,"lua/partition/claim.lua",10],[9,"lua/partition/claim.lua",16],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/root.lua",11],[16,"lua/lib/batch.lua",9],[17,"lua/lib/batch.lua",11],[33,"lua/lib/batch.lua",29],[38,"lua/lib/batch.lua",35],[39,"lua/lib/batch.lua",37],[40,"lua/lib/batch.lua",40],[52,"lua/lib/batch.lua",53],[53,"lua/lib/batch.lua",55],[57,"lua/lib/batch.lua",61],[72,"lua/lib/batch.lua",78],[79,"lua/lib/batch.lua",86],[82,"lua/lib/batch.lua",91],[87,"lua/lib/batch.lua",98],[97,"lua/lib/batch.lua",109],[114,"lua/lib/ring.lua",4],[115,"lua/lib/ring.lua",6],[123,"lua/lib/ring.lua",16],[129,"lua/lib/ring.lua",23],[130,"lua/lib/ring.lua",25],[131,"lua/lib/ring.lua",28],[135,"lua/lib/ring.lua",34],[142,"lua/lib/ring.lua",42],[148,"lua/lib/ready.lua",9],[149,"lua/lib/ready.lua",11],[150,"lua/lib/ready.lua",14],[164,"lua/lib/ready.lua",29],[169,"lua/lib/ready.lua",35],[172,"lua/lib/ready.lua",39],[184,"lua/lib/ready.lua",52],[187,"lua/lib/ready.lua",56],[193,"lua/lib/ready.lua",67],[196,"lua/lib/ready.lua",71],[203,"lua/lib/ready.lua",80],[204,"lua/lib/ready.lua",83],[205,"lua/lib/delayed.lua",3],[206,"lua/lib/delayed.lua",5],[210,"lua/lib/delayed.lua",11],[213,"lua/lib/delayed.lua",15],[217,"lua/lib/delayed.lua",20],[221,"lua/lib/delayed.lua",26],[228,"lua/lib/delayed.lua",35],[235,"lua/lib/outbox.lua",15],[239,"lua/lib/outbox.lua",20],[240,"lua/lib/outbox.lua",22],[241,"lua/lib/outbox.lua",24],[242,"lua/lib/outbox.lua",27],[243,"lua/lib/outbox.lua",29],[247,"lua/lib/outbox.lua",35],[259,"lua/lib/outbox.lua",49],[263,"lua/lib/outbox.lua",54],[273,"lua/lib/outbox.lua",66],[277,"lua/lib/outbox.lua",72],[281,"lua/lib/outbox.lua",78],[282,"lua/lib/outbox.lua",80],[288,"lua/lib/outbox.lua",88],[317,"lua/lib/outbox.lua",119],[320,"lua/lib/limited.lua",12],[321,"lua/lib/limited.lua",14],[327,"lua/lib/limited.lua",22],[338,"lua/lib/limited.lua",35],[342,"lua/lib/limited.lua",41],[349,"lua/lib/limited.lua",50],[354,"lua/lib/limited.lua",57],[359,"lua/lib/limited.lua",64],[363,"lua/lib/limited.lua",70],[376,"lua/lib/limited.lua",85],[388,"lua/lib/limited.lua",100],[401,"lua/lib/limited.lua",114],[404,"lua/lib/limited.lua",119],[411,"lua/lib/granted.lua",3],[412,"lua/lib/granted.lua",5],[416,"lua/lib/granted.lua",10],[417,"lua/lib/granted.lua",12],[418,"lua/lib/granted.lua",14],[422,"lua/lib/parked.lua",5],[424,"lua/lib/parked.lua",8],[430,"lua/lib/parked.lua",16],[442,"lua/lib/parked.lua",30],[455,"lua/lib/parked.lua",44],[460,"lua/lib/parked.lua",51],[473,"lua/partition/claim.lua",23],[478,"lua/partition/claim.lua",29],[479,"lua/partition/claim.lua",32],[486,"lua/partition/claim.lua",40],[490,"lua/partition/claim.lua",45],[506,"lua/partition/claim.lua",62],[507,"lua/partition/claim.lua",64],[511,"lua/partition/claim.lua",70],[524,"lua/partition/claim.lua",85],[527,"lua/partition/claim.lua",89],[544,"lua/partition/claim.lua",108],[560,"lua/partition/claim.lua",126],[579,"lua/partition/claim.lua",146],[607,"lua/partition/claim.lua",175],[621,"lua/partition/claim.lua",190],[635,"lua/partition/claim.lua",207],[638,"lua/partition/claim.lua",211],[663,"lua/partition/claim.lua",237],[672,"lua/partition/claim.lua",247],[689,"lua/partition/claim.lua",265]],
+});
+
+/** Lets tasks start that wait for rate limiters, as many as those allow now, and fails those that have waited too long. See lua/partition/grant.lua. */
+export const partitionGrant = script<{ meta: string }, { lanes_max: number; tasks_max: number; now_us?: number | '' | undefined }, [number, string, number, number, [string, string, number, number, number, number, number[]][]]>({
+  name: 'partition/grant',
+  keys: ["meta"],
+  args: [["lanes_max","int"],["tasks_max","int"],["now_us","now_us"]],
+  rest: null,
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local lanes_max = tonumber(ARGV[1])
+local tasks_max = tonumber(ARGV[2])
+local now_us = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
+local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
+local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+local lanes_loaded, lanes_by_core = {}, {}
+local lane_bell = false
+local machines = {}
+local function aligned_us(lane) return lane.interval_s * 1000000 end
+machines.aligned = {
+  settle = function(lane)
+    local window = math.floor(lane.now / aligned_us(lane))
+    if not lane.at or window > lane.at then lane.n = 0 end
+    lane.at = window
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+  next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
+  take = function(lane, units)
+    lane.n = lane.n + units
+    lane.free = lane.free - units
+  end,
+  give = function(lane, units, granted_ms)
+    if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+    lane.n = math.max(0, lane.n - units)
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+  reset = function(lane) lane.n = 0 end,
+  adapt = function(lane)
+    lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+}
+local LEVEL_EXACT_MAX = 9000000000
+local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
+local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
+local function level_drained(lane, elapsed, rem)
+  local interval = lane.interval_s * 1000000 / level_scale(lane)
+  local part = (elapsed % interval) * lane.rate + rem
+  return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+end
+local function level_set(lane, n, rem)
+  if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
+  if n <= 0 then n, rem = 0, 0 end
+  lane.n, lane.rem = n, rem
+  lane.free = math.max(0, lane.max - lane.n)
+end
+machines.level = {
+  settle = function(lane)
+    local at = math.floor(lane.v / level_scale(lane))
+    lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
+    if at > lane.at then
+      local units, rem = level_drained(lane, at - lane.at, lane.rem)
+      lane.at = at
+      level_set(lane, lane.n - units, rem)
+    end
+    lane.free = math.max(0, lane.max - lane.n)
+  end,
+  next = function(lane, cost)
+    local units = lane.n + cost - lane.max
+    if units <= 0 then return lane.v end
+    local interval = lane.interval_s * 1000000 / level_scale(lane)
+    local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
+    return (lane.at + wait) * level_scale(lane)
+  end,
+  take = function(lane, units)
+    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+    lane.n = lane.n + units
+    lane.free = lane.free - units
+  end,
+  give = function(lane, units, granted_ms)
+    local scale = level_scale(lane)
+    local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
+    local drained, part = level_drained(lane, elapsed, 0)
+    if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+  end,
+  charge = function(lane, difference)
+    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+    level_set(lane, math.min(lane.n + difference, math.max(lane.n, LEVEL_DEBT * lane.max)), lane.rem)
+  end,
+  reset = function(lane) lane.n, lane.rem = 0, 0 end,
+  adapt = function(lane, before)
+    local rem = 0
+    if before.form == 'level' then
+      rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
+    end
+    lane.at = math.ceil(lane.v / level_scale(lane))
+    level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+  end,
+}
+local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
+local function slots_key(lane) return lane.key .. ':run' end
+local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
+local function slots_of(lane, core, from, to)
+  local members, ends = {}, {}
+  for i = from, to do members[#members + 1] = core .. ',' .. string.format('%.0f', i) end
+  for i = 1, #members, 1000 do
+    for _, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+      ends[#ends + 1] = score and tonumber(score)
+    end
+  end
+  for i, member in ipairs(members) do
+    if lane.slots[member] ~= nil then ends[i] = lane.slots[member] end
+  end
+  return members, ends
+end
+local function slots_free(lane, core, from, to, mark)
+  local members, ends = slots_of(lane, core, from, to)
+  for i, member in ipairs(members) do
+    if ends[i] and (not mark or ends[i] % 1 == mark) then
+      lane.slots[member] = false
+      lane.held = lane.held - 1
+    end
+  end
+  lane.free = math.max(0, lane.max - lane.held)
+end
+machines.slots = {
+  settle = function(lane)
+    lane.slots, lane.reclaimed = {}, 0
+    lane.held = call('ZCARD', slots_key(lane))
+    for _, member in ipairs(call('ZRANGEBYSCORE', slots_key(lane), '-inf', string.format('%.17g', lane.v / 1000), 'LIMIT', 0, SLOTS_DUE_MAX)) do
+      lane.slots[member] = false
+      lane.reclaimed = lane.reclaimed + 1
+    end
+    lane.held = lane.held - lane.reclaimed
+    lane.free = math.max(0, lane.max - lane.held)
+  end,
+  next = function(lane)
+    local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
+    for _, score in pairs(lane.slots) do
+      if score and score < first then first = score end
+    end
+    return first < math.huge and math.ceil(first * 1000) or nil
+  end,
+  take = function(lane, units, range, from, to, granted_ms)
+    local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
+    local members, ends = slots_of(lane, range.core, from, to)
+    for i, member in ipairs(members) do
+      if not ends[i] then
+        lane.slots[member] = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
+        lane.held = lane.held + 1
+      end
+    end
+    lane.free = math.max(0, lane.max - lane.held)
+  end,
+  give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
+  done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
+  reset = function() end,
+  adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
+  write = function(lane)
+    local gone, held = {}, {}
+    for member, score in pairs(lane.slots) do
+      if score then
+        held[#held + 1] = string.format('%.17g', score)
+        held[#held + 1] = member
+      else
+        gone[#gone + 1] = member
+      end
+    end
+    for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
+    for i = 1, #held, 1000 do call('ZADD', slots_key(lane), unpack(held, i, math.min(i + 999, #held))) end
+  end,
+}
+local WINDOW_CELLS, WINDOW_READ = 1024, 32
+local function window_log(lane) return lane.key .. ':log' end
+local function window_us(lane) return lane.interval_s * 1000000 end
+local function window_cell(lane, v)
+  local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
+  return (math.floor(math.floor(v / 1000) / width) + 1) * width
+end
+local function window_item(text)
+  local cell, units = string.match(text, '^(%d+) (%d+)$')
+  return { cell = tonumber(cell), units = tonumber(units) }
+end
+local function window_at(lane, i)
+  while i > #lane.log and #lane.log < lane.log_length do
+    local from = #lane.log
+    for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+      lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+    end
+  end
+  return lane.log[i]
+end
+local function window_pop(lane)
+  while true do
+    local item = window_at(lane, lane.log_gone + 1)
+    if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
+    lane.n = lane.n - item.units
+    lane.log_gone = lane.log_gone + 1
+  end
+  lane.free = math.max(0, lane.max - lane.n)
+end
+machines.window = {
+  settle = function(lane)
+    lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+    lane.n = lane.n or 0
+    window_pop(lane)
+  end,
+  next = function(lane, cost)
+    local missing = lane.n + cost - lane.max
+    local i = lane.log_gone + 1
+    while missing > 0 do
+      local item = window_at(lane, i) or lane.log_new
+      if not item then return lane.v end
+      missing = missing - item.units
+      if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+      i = i + 1
+    end
+    return lane.v
+  end,
+  take = function(lane, units)
+    lane.n = lane.n + units
+    lane.free = lane.free - units
+    local cell = window_cell(lane, lane.v)
+    if not lane.log_new and lane.log_gone < lane.log_length then
+      local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
+      if last.cell >= cell then
+        last = lane.log_set[lane.log_length] or last
+        last.units = last.units + units
+        lane.log_set[lane.log_length] = last
+        return
+      end
+    end
+    lane.log_new = lane.log_new or { cell = cell, units = 0 }
+    lane.log_new.units = lane.log_new.units + units
+  end,
+  give = function(lane, units, granted_ms)
+    local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
+    for i = lane.log_gone + 1, lane.log_length do
+      local item = window_at(lane, i)
+      if item.cell == cell then
+        local given = math.min(units, item.units)
+        item.units = item.units - given
+        lane.log_set[i] = item
+        lane.n = lane.n - given
+        lane.free = math.max(0, lane.max - lane.n)
+      end
+    end
+  end,
+  reset = function(lane) lane.n, lane.log_all = 0, {} end,
+  adapt = function(lane, before)
+    if before.interval_s == lane.interval_s then
+      lane.free = math.max(0, lane.max - lane.n)
+      return
+    end
+    window_at(lane, lane.log_length)
+    local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
+    lane.n = 0
+    for i = lane.log_gone + 1, lane.log_length do
+      local item = lane.log[i]
+      local cell = math.ceil(item.cell / width) * width
+      if cell * 1000 + window_us(lane) > lane.v then
+        if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
+        all[#all].units = all[#all].units + item.units
+        lane.n = lane.n + item.units
+      end
+    end
+    lane.log_all = all
+  end,
+  write = function(lane)
+    local key = window_log(lane)
+    local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
+    if lane.log_all then
+      call('DEL', key)
+      for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
+      return
+    end
+    for i, item in pairs(lane.log_set) do
+      if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
+    end
+    if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+    if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
+  end,
+}
+local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }
+local function tally_text(number) return string.format('%.0f', number) end
+local function tally(lane, at_us, granted, throttled, expired)
+  for _, unit in ipairs(TALLIES) do
+    local stamp = math.floor(at_us / unit[2])
+    local field = unit[1] .. tally_text(stamp % unit[3])
+    local slot = lane.tallies[field]
+    if not slot or slot.stamp < stamp then
+      slot = { stamp = stamp, granted = 0, throttled = 0, expired = 0, unit = unit[1] }
+      lane.tallies[field] = slot
+    end
+    if slot.stamp == stamp then
+      slot.granted, slot.throttled, slot.expired = slot.granted + granted, slot.throttled + throttled, slot.expired + expired
+    end
+  end
+end
+local function tally_plan(lane)
+  tally(lane, lane.now, 0, 0, 0)
+  lane.tally_fields = {}
+  for field, slot in pairs(lane.tallies) do
+    local stamp, granted, throttled, rest, most = nil, 0, 0, 0, 0
+    local text = call('HGET', lane.key .. ':use', field)
+    if text then stamp, granted, throttled, rest = string.match(text, '^(%d+) (%d+) (%d+) ?(%d*)') end
+    stamp = tonumber(stamp or '-1')
+    if stamp < slot.stamp then granted, throttled, rest = 0, 0, 0 end
+    if stamp <= slot.stamp then
+      granted = math.max(0, granted + slot.granted)
+      local value = tally_text(slot.stamp) .. ' ' .. tally_text(granted) .. ' ' .. tally_text(throttled + slot.throttled)
+      if slot.unit == 'm' then
+        most = math.max(tonumber(rest), slot.stamp == math.floor(lane.now / 60000000) and lane.queued_max or 0)
+        value = value .. ' ' .. tally_text(most) .. ' ' .. tally_text(lane.waiting)
+      elseif slot.unit == 'd' then
+        value = value .. ' ' .. tally_text(rest + slot.expired)
+      end
+      lane.tally_fields[#lane.tally_fields + 1] = field
+      lane.tally_fields[#lane.tally_fields + 1] = value
+    end
+  end
+end
+local function tally_write(lane)
+  call('HSET', lane.key .. ':use', unpack(lane.tally_fields, 1, #lane.tally_fields))
+end
+local function lane_text(number) return string.format('%.0f', number) end
+local function lane_limited(lane) return lane.account and not lane.deleted end
+local function lane_load(core, now_us)
+  local lane = lanes_by_core[core]
+  if lane then return lane end
+  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0 }
+  local v = call('HMGET', lane.key, unpack(LANE_FIELDS, 1, #LANE_FIELDS))
+  for i, field in ipairs(LANE_FIELDS) do
+    if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
+  end
+  lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, lane.waiting or 0
+  lane.seen, lane.missed, lane.idle = lane.seen or lane.seq, lane.missed or 0, lane.idle or 0
+  lane.v = now_us + lane.skew
+  if lane.t and lane.v < lane.t then
+    if lane.t - lane.v > LANE_STEP_US then lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000 end
+    lane.v = math.max(lane.t, now_us + lane.skew)
+  end
+  lane.now = lane.v - lane.skew
+  local closed_until = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
+  lane.active = lane.v - lane.idle
+  lane.t = lane.v
+  lane.queued_max = lane.waiting
+  lanes_by_core[core] = lane
+  lanes_loaded[#lanes_loaded + 1] = lane
+  return lane
+end
+local function lane_closed_until(lane)
+  local at = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  return at > lane.v and at or nil
+end
+local function lane_settle(lane)
+  local machine = lane_limited(lane) and machines[lane.form]
+  lane.machine = machine
+  if not lane.settled and machine then machine.settle(lane) end
+  if not machine then lane.free = math.huge end
+  lane.settled = true
+  return lane
+end
+local function lane_read(text)
+  local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
+    string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')
+  return { flow = flow, core = core, from = tonumber(from), to = tonumber(to), attempts = attempts, recoveries = recoveries,
+    timeout_s = timeout_s, due_ms = due_ms, kind = kind, cost = tonumber(cost), first_ms = tonumber(first_ms),
+    valid_ms = tonumber(valid_ms) }
+end
+local function lane_entry_text(lane, range, from, to, kind, cost)
+  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
+    range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
+end
+local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end
+local function lane_entry_read(key, text)
+  local arrived, place, entry = string.match(text, '^(%d+) (%d+) (.*)$')
+  local range = lane_read(entry)
+  range.key, range.arrived, range.place = key, tonumber(arrived), tonumber(place)
+  return range
+end
+local function lane_entry(lane, key)
+  local range = lane.entries[key]
+  if range ~= nil then return range end
+  local text = call('HGET', lane.key .. ':e', key)
+  return text and lane_entry_read(key, text)
+end
+local function lane_plan(lane, key, range)
+  if lane.entries[key] == nil then lane.changed[#lane.changed + 1] = key end
+  lane.entries[key] = range
+end
+local function lane_batch(lane, core)
+  local batch = lane.batches[core]
+  if batch then return batch end
+  local place, tasks = string.match(call('HGET', lane.key .. ':dropped', core) or '', '^(%d+) (%d+)$')
+  batch = { waiting = tonumber(call('HGET', lane.key .. ':n', core) or '0'), over = tonumber(place or '0'), over_tasks = tonumber(tasks or '0') }
+  lane.batches[core] = batch
+  return batch
+end
+local function lane_is_dropped(batch, range) return range.place + range.from < batch.over end
+local function lane_count(lane, range, tasks)
+  local batch = lane_batch(lane, range.core)
+  if lane_is_dropped(batch, range) then
+    batch.over_tasks = batch.over_tasks + tasks
+    return
+  end
+  batch.waiting = batch.waiting + tasks
+  lane.waiting = lane.waiting + tasks
+  if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
+  if range.place + range.from >= lane.seen then lane.missed = lane.missed - tasks end
+end
+local function lane_wake(lane, at_us)
+  if not lane.wake or at_us < lane.wake then lane.wake = at_us end
+end
+local function lane_invalid_at(lane, range)
+  if range.valid_ms > 0 then return range.valid_ms * 1000 end
+  return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
+end
+local function lane_add(lane, range)
+  if lane.waiting == 0 then lane_wake(lane, lane.now) end
+  local invalid_at = lane_invalid_at(lane, range)
+  if invalid_at < math.huge then lane_wake(lane, invalid_at) end
+  lane_plan(lane, range.key, range)
+  lane_count(lane, range, range.to - range.from + 1)
+end
+local function lane_queue(lane, range)
+  range.key = lane_key(range)
+  if lane_entry(lane, range.key) then return end
+  range.place = lane.seq - range.from
+  lane.seq = lane.seq + range.to - range.from + 1
+  range.arrived = lane.active
+  lane_add(lane, range)
+end
+local function lane_return(lane, range, place)
+  range.key, range.place, range.arrived = lane_key(range), place, lane.active
+  if lane_is_dropped(lane_batch(lane, range.core), range) then return end
+  local held = lane_entry(lane, range.key)
+  if held then
+    if held.from <= range.from then return end
+    lane_count(lane, held, held.from - held.to - 1)
+    range.place, range.arrived = math.min(place, held.place), math.min(range.arrived, held.arrived)
+    return lane_add(lane, range)
+  end
+  local behind = call('ZRANGEBYSCORE', lane.key .. ':q', lane_text(place + range.from), '+inf', 'LIMIT', 0, 1)[1]
+  local text = behind and call('HGET', lane.key .. ':e', behind)
+  if text then range.arrived = math.min(range.arrived, lane_entry_read(behind, text).arrived) end
+  lane_add(lane, range)
+  lane_wake(lane, lane.now)
+end
+local function lane_take(lane, range, tasks)
+  lane_count(lane, range, -tasks)
+  if range.from + tasks > range.to then
+    lane_plan(lane, range.key, false)
+    return true
+  end
+  range.from = range.from + tasks
+  lane_plan(lane, range.key, range)
+  return false
+end
+local function lane_drop(lane, core)
+  local batch = lane_batch(lane, core)
+  if batch.waiting == 0 then return end
+  batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
+  lane.waiting = lane.waiting - batch.waiting
+  batch.waiting = 0
+  lane_wake(lane, lane.now)
+end
+local function lane_eased(lane)
+  if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
+end
+local function lane_give(lane, units, tasks, granted_ms, core, from, to)
+  if lane.machine then lane.machine.give(lane, units, granted_ms, core, from, to) end
+  tally(lane, granted_ms * 1000, -tasks, 0, 0)
+  lane_eased(lane)
+end
+local function lane_touch()
+  local list = { root .. 'lanes' }
+  for _, lane in ipairs(lanes_loaded) do
+    for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
+    tally_plan(lane)
+  end
+  touch(list)
+end
+local function lane_sliced(command, key, list)
+  for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_write_entries(lane)
+  local gone, places, texts, first, valid = {}, {}, {}, {}, {}
+  local function add(list, a, b)
+    list[#list + 1] = a
+    list[#list + 1] = b
+  end
+  for _, key in ipairs(lane.changed) do
+    local range = lane.entries[key]
+    if range then
+      add(places, lane_text(range.place + range.from), key)
+      add(texts, key, lane_text(range.arrived) .. ' ' .. lane_text(range.place) .. ' '
+        .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
+      if range.valid_ms > 0 then add(valid, range.valid_ms, key) else add(first, range.first_ms, key) end
+    else
+      gone[#gone + 1] = key
+    end
+  end
+  for _, name in ipairs({ ':q', ':first', ':until' }) do lane_sliced('ZREM', lane.key .. name, gone) end
+  lane_sliced('HDEL', lane.key .. ':e', gone)
+  lane_sliced('ZADD', lane.key .. ':q', places)
+  lane_sliced('HSET', lane.key .. ':e', texts)
+  lane_sliced('ZADD', lane.key .. ':first', first)
+  lane_sliced('ZADD', lane.key .. ':until', valid)
+  for core, batch in pairs(lane.batches) do
+    if batch.waiting > 0 then call('HSET', lane.key .. ':n', core, batch.waiting) else call('HDEL', lane.key .. ':n', core) end
+    if batch.over_tasks > 0 then
+      call('HSET', lane.key .. ':dropped', core, lane_text(batch.over) .. ' ' .. lane_text(batch.over_tasks))
+    else
+      call('HDEL', lane.key .. ':dropped', core)
+    end
+  end
+end
+local function lane_score(at_us) return string.format('%.3f', at_us / 1000) end
+local function lane_forget(lane)
+  for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
+  call('ZREM', root .. 'lanes', lane.core)
+end
+local function lane_write()
+  for _, lane in ipairs(lanes_loaded) do
+    lane_write_entries(lane)
+    local fields = {}
+    for _, field in ipairs(LANE_STATE) do
+      if lane[field] then
+        fields[#fields + 1] = field
+        fields[#fields + 1] = lane_text(lane[field])
+      end
+    end
+    call('HSET', lane.key, unpack(fields, 1, #fields))
+    if lane.machine and lane.machine.write then lane.machine.write(lane) end
+    tally_write(lane)
+    if lane.next == false then
+      call('ZREM', root .. 'lanes', lane.core)
+    elseif lane.next then
+      call('ZADD', root .. 'lanes', lane_score(lane.next), lane.core)
+    elseif lane.wake then
+      call('ZADD', root .. 'lanes', 'LT', lane_score(lane.wake), lane.core)
+      if lane.wake <= lane.now then lane_bell = true end
+    end
+    if not lane.account and call('EXISTS', lane.key .. ':q') == 0 then lane_forget(lane) end
+  end
+  if lane_bell then call('SPUBLISH', root .. 'bell', 'l') end
+end
+local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+local outbox_last = nil
+local outbox_plans, outbox_plans_made = {}, {}
+local away_plans, away_plans_made = {}, {}
+local function whole(number) return string.format('%.0f', number) end
+local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
+local function outbox_key(destination) return root .. 'outbox:' .. destination end
+local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end
+local function outbox_next(now)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
+  return whole(outbox_last)
+end
+local function outbox_send(now, destination, kind, body)
+  local seq = outbox_next(now)
+  local plan = outbox_plans[destination]
+  if not plan then
+    plan = { destination = destination, items = {} }
+    outbox_plans[destination] = plan
+    outbox_plans_made[#outbox_plans_made + 1] = plan
+  end
+  plan.items[#plan.items + 1] = seq
+  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+  return seq
+end
+local function away_field(lane, text)
+  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
+  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
+end
+local function away_set(field, value, now)
+  local plan = away_plans[field]
+  if not plan then
+    plan = { field = field }
+    away_plans[field] = plan
+    away_plans_made[#away_plans_made + 1] = plan
+  end
+  plan.value = value
+  plan.since = now
+end
+local function outbox_hand(now, lane, text)
+  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function outbox_back(now, lane, place, granted_ms, text)
+  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_forget(field) away_set(field, false, nil) end
+local function outbox_touch()
+  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
+  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
+  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
+  touch(list)
+end
+local function outbox_write()
+  local gone, set, since = {}, {}, {}
+  for _, plan in ipairs(away_plans_made) do
+    if plan.value then
+      set[#set + 1] = plan.field
+      set[#set + 1] = plan.value
+      since[#since + 1] = plan.since
+      since[#since + 1] = plan.field
+    else
+      gone[#gone + 1] = plan.field
+    end
+  end
+  for i = 1, #set, 1000 do
+    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
+    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
+  end
+  for i = 1, #gone, 1000 do
+    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
+    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
+  end
+  if #outbox_plans_made == 0 then return 0 end
+  for _, plan in ipairs(outbox_plans_made) do
+    local items = plan.items
+    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
+    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
+  end
+  call('HSET', meta, 'seq', whole(outbox_last))
+  return 1
+end
+local function outbox_bell()
+  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
+end
+local GRANT_AGED_MAX, GRANT_RANGES_MAX, GRANT_KEEP_US = 200, 500, 2592000000000 -- a deleted limiter's usage stays for 30 days
+local function grant_send(lane, range, kind, body)
+  outbox_send(math.floor(lane.now / 1000), partition_of(range.core), kind, lane.core .. ' ' .. body)
+end
+local function grant_fail(lane, range, code)
+  local tasks = range.to - range.from + 1
+  grant_send(lane, range, 'fail', code .. ' ' .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
+  lane_take(lane, range, tasks)
+  lane.expired = lane.expired + tasks
+end
+local function grant_age(lane, index, until_ms, code)
+  if until_ms < 0 then return end
+  local keys = call('ZRANGEBYSCORE', lane.key .. index, '-inf', lane_text(until_ms), 'LIMIT', 0, GRANT_AGED_MAX)
+  for _, key in ipairs(keys) do
+    local range = lane_entry(lane, key)
+    if range then
+      if lane_is_dropped(lane_batch(lane, range.core), range) then
+        lane_take(lane, range, range.to - range.from + 1)
+      else
+        grant_fail(lane, range, code)
+      end
+    end
+  end
+  if #keys == GRANT_AGED_MAX then lane.more = true end
+end
+local function grant_fault(lane, range)
+  if lane.now >= lane_invalid_at(lane, range) then return range.valid_ms > 0 and 'expired' or 'validity_timeout' end
+  if lane_limited(lane) and lane.queue_s and lane.active - range.arrived >= lane.queue_s * 1000000 then return 'queue_timeout' end
+  return nil
+end
+local function grant_range(lane, range, tasks_max)
+  local cost = lane.machine and math.min(range.cost, lane.max) or range.cost
+  local tasks = math.min(range.to - range.from + 1, tasks_max, math.floor(lane.free / cost))
+  if tasks == 0 then return 0 end
+  local from, to = range.from, range.from + tasks - 1
+  local granted_ms = math.floor(lane.now / 1000)
+  if lane.machine then lane.machine.take(lane, tasks * cost, range, from, to, granted_ms) end
+  local wait_ms = math.floor((lane.active - range.arrived) / 1000)
+  local last = lane_take(lane, range, tasks)
+  local marks = lane_text(range.place) .. ' ' .. lane_text(granted_ms)
+  local entry = lane_entry_text(lane, range, from, to, range.kind .. (lane.cooldown == '1' and '!' or ''), cost)
+  grant_send(lane, range, 'grant', marks .. (last and ' 1 ' or ' 0 ') .. entry)
+  lane.granted = lane.granted + tasks
+  lane.waits[#lane.waits + 1] = wait_ms
+  lane.waits[#lane.waits + 1] = tasks
+  return tasks
+end
+local function grant_line(lane, tasks_max)
+  local seen, step = 0, 4
+  while true do
+    local keys = call('ZRANGE', lane.key .. ':q', seen, seen + step - 1)
+    if #keys == 0 then return nil end
+    local texts = call('HMGET', lane.key .. ':e', unpack(keys, 1, #keys))
+    for i, key in ipairs(keys) do
+      local range = lane.entries[key]
+      if range == nil then range = lane_entry_read(key, texts[i]) end
+      if range then
+        if lane_is_dropped(lane_batch(lane, range.core), range) then
+          lane_take(lane, range, range.to - range.from + 1)
+        else
+          local fault = grant_fault(lane, range)
+          if fault then
+            grant_fail(lane, range, fault)
+          elseif lane.closed then
+            return range
+          else
+            local tasks = range.to - range.from + 1
+            local granted = grant_range(lane, range, tasks_max)
+            tasks_max = tasks_max - granted
+            if granted < tasks then
+              if tasks_max == 0 then return false end
+              return range
+            end
+          end
+        end
+      end
+    end
+    seen = seen + #keys
+    if seen >= GRANT_RANGES_MAX or tasks_max == 0 then return call('ZCARD', lane.key .. ':q') > seen and false or nil end
+    step = math.min(step * 4, GRANT_RANGES_MAX - seen)
+  end
+end
+local function grant_index_first(lane, index)
+  local gone = 0
+  for _, key in ipairs(lane.changed) do
+    if not lane.entries[key] then gone = gone + 1 end
+  end
+  local list = call('ZRANGE', lane.key .. index, 0, gone, 'WITHSCORES')
+  for i = 1, #list, 2 do
+    if lane.entries[list[i]] ~= false then return tonumber(list[i + 1]) end
+  end
+  return nil
+end
+local function grant_next(lane, range)
+  local at = math.huge
+  local function no_later(time) if time and time < at then at = time end end
+  if range then
+    local closed_until = lane_closed_until(lane)
+    if closed_until then
+      no_later(closed_until - lane.skew)
+    else
+      local fits_at = lane.machine.next(lane, math.min(range.cost, lane.max))
+      if fits_at then no_later(fits_at - lane.skew) end
+      if lane.queue_s then no_later(lane.now + range.arrived + lane.queue_s * 1000000 - lane.active) end
+    end
+    local first_ms, until_ms = grant_index_first(lane, ':first'), grant_index_first(lane, ':until')
+    if first_ms and lane_limited(lane) and lane.valid_s then no_later((first_ms + lane.valid_s * 1000) * 1000) end
+    if until_ms then no_later(until_ms * 1000) end
+  end
+  if lane.deleted then no_later(lane.deleted * 1000 + GRANT_KEEP_US) end
+  return at < math.huge and math.max(at, lane.now) or false
+end
+local function grant_lane(lane, tasks_max)
+  lane_settle(lane)
+  lane.granted, lane.expired, lane.waits, lane.more = 0, 0, {}, false
+  lane.closed = lane_limited(lane) and lane_closed_until(lane)
+  if lane_limited(lane) and lane.valid_s then
+    grant_age(lane, ':first', math.floor(lane.now / 1000) - lane.valid_s * 1000, 'validity_timeout')
+  end
+  grant_age(lane, ':until', math.floor(lane.now / 1000), 'expired')
+  local range = grant_line(lane, tasks_max)
+  if range == false or lane.more then
+    lane.more = true
+    lane.next = lane.now
+  else
+    lane.throttled = lane.seq - lane.seen - lane.missed
+    lane.seen, lane.missed = lane.seq, 0
+    lane.next = grant_next(lane, range)
+  end
+  lane.purge = lane.deleted and not range and not lane.more and lane.now >= lane.deleted * 1000 + GRANT_KEEP_US
+  tally(lane, lane.now, lane.granted, math.max(0, lane.throttled or 0), lane.expired)
+  return lane.granted
+end
+local LANES_MAX, TASKS_MAX, CLOCK_STEP_MS = 16, 500, 1000
+local lanes = root .. 'lanes'
+local now_ms = now_us / 1000
+local last_ms = tonumber(call('HGET', meta, 'granted') or '0')
+local stepped = now_ms < last_ms - CLOCK_STEP_MS and call('ZRANGE', lanes, 0, -1) or {}
+local due = call('ZRANGEBYSCORE', lanes, '-inf', #stepped > 0 and '+inf' or string.format('%.3f', now_ms), 'LIMIT', 0, math.min(lanes_max, LANES_MAX))
+local left = math.min(tasks_max, TASKS_MAX)
+local more, reply = 0, {}
+local shown = {}
+for i, core in ipairs(due) do
+  local lane = lane_load(core, now_us)
+  left = left - grant_lane(lane, math.ceil(left / (#due - i + 1)))
+  if lane.more then more = 1 end
+  shown[i] = lane
+end
+local after = call('ZRANGE', lanes, 0, #due, 'WITHSCORES')
+lane_touch()
+outbox_touch()
+touch({ lanes, meta })
+for _, core in ipairs(stepped) do call('ZADD', lanes, string.format('%.3f', now_ms), core) end
+lane_write()
+local wrote = outbox_write()
+for _, lane in ipairs(shown) do
+  if lane.purge then lane_forget(lane) end
+end
+call('HSET', meta, 'granted', string.format('%.0f', now_ms))
+local next_ms = math.huge
+for i = 1, #after, 2 do
+  if not lanes_by_core[after[i]] then next_ms = math.min(next_ms, #stepped > 0 and now_ms or tonumber(after[i + 1])) end
+end
+for i, lane in ipairs(shown) do
+  if lane.next and not lane.purge then next_ms = math.min(next_ms, lane.next / 1000) end
+  reply[i] = { lane.core, lane.kind or '', lane.granted, lane.expired, lane.reclaimed or 0, lane.waiting, lane.waits }
+end
+if next_ms <= now_ms then more = 1 end
+return { math.floor(now_ms), next_ms < math.huge and string.format('%.3f', next_ms) or '', more, wrote, reply }`,
+  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",50],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[102,"lua/lib/limiter/slots.lua",4],[103,"lua/lib/limiter/slots.lua",6],[104,"lua/lib/limiter/slots.lua",8],[105,"lua/lib/limiter/slots.lua",11],[118,"lua/lib/limiter/slots.lua",25],[128,"lua/lib/limiter/slots.lua",36],[139,"lua/lib/limiter/slots.lua",48],[146,"lua/lib/limiter/slots.lua",56],[175,"lua/lib/limiter/window.lua",4],[176,"lua/lib/limiter/window.lua",6],[177,"lua/lib/limiter/window.lua",8],[178,"lua/lib/limiter/window.lua",11],[182,"lua/lib/limiter/window.lua",16],[186,"lua/lib/limiter/window.lua",22],[195,"lua/lib/limiter/window.lua",33],[204,"lua/lib/limiter/window.lua",43],[228,"lua/lib/limiter/window.lua",68],[252,"lua/lib/limiter/window.lua",93],[286,"lua/lib/tally.lua",6],[287,"lua/lib/tally.lua",8],[288,"lua/lib/tally.lua",11],[302,"lua/lib/tally.lua",27],[325,"lua/lib/tally.lua",51],[328,"lua/lib/lane.lua",54],[329,"lua/lib/lane.lua",56],[330,"lua/lib/lane.lua",59],[342,"lua/lib/lane.lua",72],[355,"lua/lib/lane.lua",87],[359,"lua/lib/lane.lua",92],[367,"lua/lib/lane.lua",101],[374,"lua/lib/lane.lua",110],[378,"lua/lib/lane.lua",116],[379,"lua/lib/lane.lua",119],[385,"lua/lib/lane.lua",127],[391,"lua/lib/lane.lua",134],[395,"lua/lib/lane.lua",140],[403,"lua/lib/lane.lua",149],[404,"lua/lib/lane.lua",152],[415,"lua/lib/lane.lua",165],[418,"lua/lib/lane.lua",170],[422,"lua/lib/lane.lua",175],[429,"lua/lib/lane.lua",184],[437,"lua/lib/lane.lua",195],[442,"lua/lib/lane.lua",201],[451,"lua/lib/lane.lua",211],[453,"lua/lib/lane.lua",215],[463,"lua/lib/lane.lua",227],[471,"lua/lib/lane.lua",237],[474,"lua/lib/lane.lua",242],[479,"lua/lib/lane.lua",248],[487,"lua/lib/lane.lua",257],[490,"lua/lib/lane.lua",261],[522,"lua/lib/lane.lua",294],[523,"lua/lib/lane.lua",297],[527,"lua/lib/lane.lua",302],[548,"lua/lib/lane.lua",324],[552,"lua/lib/outbox.lua",15],[556,"lua/lib/outbox.lua",20],[557,"lua/lib/outbox.lua",22],[558,"lua/lib/outbox.lua",24],[559,"lua/lib/outbox.lua",27],[560,"lua/lib/outbox.lua",29],[564,"lua/lib/outbox.lua",35],[576,"lua/lib/outbox.lua",49],[580,"lua/lib/outbox.lua",54],[590,"lua/lib/outbox.lua",66],[594,"lua/lib/outbox.lua",72],[598,"lua/lib/outbox.lua",78],[599,"lua/lib/outbox.lua",80],[605,"lua/lib/outbox.lua",88],[634,"lua/lib/outbox.lua",119],[637,"lua/lib/grant.lua",5],[638,"lua/lib/grant.lua",7],[641,"lua/lib/grant.lua",12],[647,"lua/lib/grant.lua",20],[662,"lua/lib/grant.lua",37],[667,"lua/lib/grant.lua",44],[684,"lua/lib/grant.lua",63],[719,"lua/lib/grant.lua",100],[730,"lua/lib/grant.lua",113],[749,"lua/lib/grant.lua",134],[762,"lua/lib/grant.lua",148],[770,"lua/partition/grant.lua",16],[773,"lua/partition/grant.lua",21],[776,"lua/partition/grant.lua",25],[785,"lua/partition/grant.lua",35],[786,"lua/partition/grant.lua",37],[789,"lua/partition/grant.lua",41],[796,"lua/partition/grant.lua",49]],
 });
 
 /** What waits in a partition, for the operator's gauges. Counts are exact; the oldest is looked for at the heads of the See lua/partition/look.lua. */
@@ -2109,7 +9950,7 @@ return { counts[1], counts[2], counts[3], call('ZCARD', root .. 'delayed'), now_
 });
 
 /** Counts outcomes of attempts, each once: only of tasks that are still in flight under the name that this holder has. See lua/partition/settle.lua. */
-export const partitionSettle = script<{ meta: string }, { holder: string; keep_ms: number; tray_keep_ms: number; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [number, number, string[]]>({
+export const partitionSettle = script<{ meta: string }, { holder: string; keep_ms: number; tray_keep_ms: number; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [number, number, string[], number]>({
   name: 'partition/settle',
   keys: ["meta"],
   args: [["holder","string"],["keep_ms","int"],["tray_keep_ms","int"],["now_ms","now"]],
@@ -2295,24 +10136,24 @@ local function ready_write()
   end
   depth_write()
 end
-local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
+  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
   if not core then return nil end
   return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow }
+    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
 local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end
@@ -2346,6 +10187,182 @@ local function ring_bell()
     call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
   end
 end
+local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+local outbox_last = nil
+local outbox_plans, outbox_plans_made = {}, {}
+local away_plans, away_plans_made = {}, {}
+local function whole(number) return string.format('%.0f', number) end
+local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
+local function outbox_key(destination) return root .. 'outbox:' .. destination end
+local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end
+local function outbox_next(now)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
+  return whole(outbox_last)
+end
+local function outbox_send(now, destination, kind, body)
+  local seq = outbox_next(now)
+  local plan = outbox_plans[destination]
+  if not plan then
+    plan = { destination = destination, items = {} }
+    outbox_plans[destination] = plan
+    outbox_plans_made[#outbox_plans_made + 1] = plan
+  end
+  plan.items[#plan.items + 1] = seq
+  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+  return seq
+end
+local function away_field(lane, text)
+  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
+  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
+end
+local function away_set(field, value, now)
+  local plan = away_plans[field]
+  if not plan then
+    plan = { field = field }
+    away_plans[field] = plan
+    away_plans_made[#away_plans_made + 1] = plan
+  end
+  plan.value = value
+  plan.since = now
+end
+local function outbox_hand(now, lane, text)
+  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function outbox_back(now, lane, place, granted_ms, text)
+  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_forget(field) away_set(field, false, nil) end
+local function outbox_touch()
+  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
+  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
+  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
+  touch(list)
+end
+local function outbox_write()
+  local gone, set, since = {}, {}, {}
+  for _, plan in ipairs(away_plans_made) do
+    if plan.value then
+      set[#set + 1] = plan.field
+      set[#set + 1] = plan.value
+      since[#since + 1] = plan.since
+      since[#since + 1] = plan.field
+    else
+      gone[#gone + 1] = plan.field
+    end
+  end
+  for i = 1, #set, 1000 do
+    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
+    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
+  end
+  for i = 1, #gone, 1000 do
+    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
+    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
+  end
+  if #outbox_plans_made == 0 then return 0 end
+  for _, plan in ipairs(outbox_plans_made) do
+    local items = plan.items
+    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
+    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
+  end
+  call('HSET', meta, 'seq', whole(outbox_last))
+  return 1
+end
+local function outbox_bell()
+  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
+end
+local LANES_MAX = 1000
+local function limit_read(limit)
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local place, granted_ms = string.match(rest, '^,(%d+),(%d+)$')
+  return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
+    waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
+end
+local function limited_hand(b, now, flow, entry)
+  local from = entry.from
+  local limit = limit_read(entry.limit)
+  while from <= entry.to do
+    local _, last = segment_bounds(b, from)
+    last = math.min(last, entry.to)
+    outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from, last, entry.attempts, entry.recoveries, entry.timeout_s,
+      entry.due_ms, limit.waiting))
+    from = last + 1
+  end
+end
+local function limited_enqueue(b, now, due_ms, flow, entry)
+  if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
+  enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
+end
+local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
+  local at_ms = math.max(ready_ms or now, due_ms)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, 0, 0, timeout_s, at_ms)) end
+  local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = 0, recoveries = 0, timeout_s = timeout_s,
+    due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
+end
+local function limited_unused(now, limit, core, from, to)
+  local tasks = to - from + 1
+  outbox_send(now, partition_of(limit.lane), 'unused',
+    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
+end
+local function limited_free(now, limit, core, from, to)
+  if limit.kind == 'c' then
+    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
+  end
+end
+local function limited_back(now, flow, entry, from, to, limit)
+  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
+    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
+end
+local function limited_return(now, flow, entry)
+  local limit = limit_read(entry.limit)
+  local b = batch_load(entry.core)
+  local states = b and batch_live(b) and call('GETRANGE', b.key .. ':s', entry.from, entry.to) or ''
+  local at = entry.from
+  for first, after in string.gmatch(states, '()[qr]+()') do
+    local from, to = entry.from + first - 1, entry.from + after - 2
+    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
+    limited_back(now, flow, entry, from, to, limit)
+    at = to + 1
+  end
+  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
+end
+local function limited_drop(b, now)
+  local told = {}
+  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
+    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
+    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
+      if not told[lane] then
+        told[lane] = true
+        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
+      end
+    end
+  end
+end
+local function lanes_read(b, parts, at, first)
+  local list = {}
+  for k = 0, tonumber(parts[at]) - 1 do
+    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
+    local before = call('HGET', b.key .. ':lanes', name)
+    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
+      list[#list + 1] = name
+      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
+    end
+  end
+  if #list > 0 then touch({ b.key .. ':lanes' }) end
+  return list
+end
+local function lanes_write(b, list)
+  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_of_name(b, name, index)
+  local lane, kind
+  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
+    if tonumber(first) <= index then lane, kind = core, letter end
+  end
+  return lane, kind
+end
 local function results_without(text, place)
   local at, kept = 1, {}
   while at <= #text do
@@ -2360,7 +10377,7 @@ local function result_field(local_index) return 'r' .. string.format('%.0f', mat
 local active = root .. 'active:' .. holder
 local flags, seen, gone, marks, results, touched = {}, {}, {}, {}, {}, {}
 local function group_read(at)
-  local group = { name = parts[at], runs = {}, results = {}, delays = {} }
+  local group = { name = parts[at], runs = {}, results = {}, delays = {}, told = {} }
   local function list(into, width)
     local count = tonumber(parts[at + 1])
     at = at + 1
@@ -2374,6 +10391,7 @@ local function group_read(at)
   list(group.runs, 3)
   list(group.results, 2)
   list(group.delays, 2)
+  if string.find(group.name, ';', 1, true) then list(group.told, 2) end
   return group, at + 1
 end
 local function in_flight(group, ref, states)
@@ -2389,25 +10407,49 @@ local function in_flight(group, ref, states)
   end
   return settled, flying
 end
+local UNCOUNTED = { b = true, s = true, k = true }
 local function count_run(b, outcome, tasks)
   b.r = b.r - tasks
-  if (outcome == 'r' or outcome == 'b') and batch_live(b) then return 'r' end
+  if (outcome == 'r' or UNCOUNTED[outcome]) and batch_live(b) then return 'r' end
   if outcome == 'c' then
     b.c = b.c + tasks
     return 'c'
   end
-  if outcome == 'b' then
+  if outcome == 'b' or outcome == 's' then
     if b.s == 'cancelled' then b.x = b.x + tasks else b.f = b.f + tasks end
     return 'r'
   end
   b.f = b.f + tasks
   return 'f'
 end
-local function queue_again(b, ref, outcome, i, delay_ms)
+local function queue_again(b, ref, limit, outcome, i, delay_ms)
   local due_ms = now_ms + delay_ms
-  local attempts = outcome == 'b' and ref.attempt - 1 or ref.attempt
-  local flow = outcome == 'b' and ref.flow or flow_as('r', ref.flow)
-  enqueue(now_ms, due_ms, flow, entry_of(ref.core, i, i, attempts, ref.recoveries, ref.timeout_s, due_ms))
+  local attempts = UNCOUNTED[outcome] and ref.attempt - 1 or ref.attempt
+  local flow = (outcome == 'b' or outcome == 's') and ref.flow or flow_as('r', ref.flow)
+  if not limit then return enqueue(now_ms, due_ms, flow, entry_of(ref.core, i, i, attempts, ref.recoveries, ref.timeout_s, due_ms)) end
+  local entry = { core = ref.core, from = i, to = i, attempts = attempts, recoveries = ref.recoveries, timeout_s = ref.timeout_s,
+    due_ms = due_ms, limit = limit.waiting }
+  if outcome == 'b' and delay_ms == 0 then return limited_back(now_ms, flow, entry, i, i, limit) end
+  if outcome == 'b' then limited_unused(now_ms, limit, ref.core, i, i) end
+  limited_enqueue(b, now_ms, due_ms, flow, entry)
+end
+local function limiter_told(group, ref)
+  local limit = limit_read(ref.limit)
+  for _, told in ipairs(group.told) do
+    outbox_send(now_ms, partition_of(limit.lane), told[1], limit.lane .. ' ' .. told[2])
+  end
+  return limit
+end
+local function limiter_freed(b, group, ref, limit)
+  local live = batch_live(b)
+  for _, run in ipairs(group.runs) do
+    local from, to = tonumber(run[1]), tonumber(run[1]) + tonumber(run[2]) - 1
+    if run[3] ~= 'b' then
+      limited_free(now_ms, limit, ref.core, from, to)
+    elseif not live then
+      limited_unused(now_ms, limit, ref.core, from, to)
+    end
+  end
 end
 local function result_write(b, ref, base, field, records)
   local segment = segment_key(b, base)
@@ -2431,12 +10473,14 @@ local function settle(group)
     for i = from, from + tasks - 1 do outcomes[i] = run[3] end
     marks[#marks + 1] = { b.key .. ':s', from, string.rep(count_run(b, run[3], tasks), tasks) }
   end
+  local limit = ref.limit ~= '' and limiter_told(group, ref)
   if batch_live(b) then
     for _, delay in ipairs(group.delays) do
       local i = tonumber(delay[1])
-      queue_again(b, ref, outcomes[i], i, tonumber(delay[2]))
+      queue_again(b, ref, limit, outcomes[i], i, tonumber(delay[2]))
     end
   end
+  if limit then limiter_freed(b, group, ref, limit) end
   local base = segment_bounds(b, ref.from)
   for _, result in ipairs(group.results) do result_write(b, ref, base, result[1], result[2]) end
   if settled == flying then gone[#gone + 1] = group.name end
@@ -2452,6 +10496,7 @@ end
 for b in pairs(touched) do batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms) end
 batch_touch()
 queue_touch()
+outbox_touch()
 local written = {}
 for _, mark in ipairs(marks) do written[#written + 1] = mark[1] end
 for segment in pairs(results) do written[#written + 1] = segment end
@@ -2463,12 +10508,12 @@ for segment, fields in pairs(results) do
 end
 batch_save(now_ms)
 queue_write()
-return { now_ms, delays_first() or 0, flags }`,
-  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",10],[3,"lua/partition/settle.lua",14],[4,"lua/partition/settle.lua",13],[5,"lua/partition/settle.lua",12],[6,"lua/partition/settle.lua",11],[7,"lua/partition/settle.lua",15],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/lib/batch.lua",9],[15,"lua/lib/batch.lua",11],[31,"lua/lib/batch.lua",29],[36,"lua/lib/batch.lua",35],[37,"lua/lib/batch.lua",37],[38,"lua/lib/batch.lua",40],[50,"lua/lib/batch.lua",53],[51,"lua/lib/batch.lua",55],[55,"lua/lib/batch.lua",61],[70,"lua/lib/batch.lua",78],[77,"lua/lib/batch.lua",86],[80,"lua/lib/batch.lua",91],[85,"lua/lib/batch.lua",98],[95,"lua/lib/batch.lua",109],[112,"lua/lib/ring.lua",4],[113,"lua/lib/ring.lua",6],[121,"lua/lib/ring.lua",16],[127,"lua/lib/ring.lua",23],[128,"lua/lib/ring.lua",25],[129,"lua/lib/ring.lua",28],[133,"lua/lib/ring.lua",34],[140,"lua/lib/ring.lua",42],[146,"lua/lib/ready.lua",8],[147,"lua/lib/ready.lua",10],[148,"lua/lib/ready.lua",13],[162,"lua/lib/ready.lua",28],[167,"lua/lib/ready.lua",34],[170,"lua/lib/ready.lua",38],[182,"lua/lib/ready.lua",51],[185,"lua/lib/ready.lua",55],[191,"lua/lib/ready.lua",66],[194,"lua/lib/ready.lua",70],[201,"lua/lib/ready.lua",79],[202,"lua/lib/ready.lua",82],[203,"lua/lib/delayed.lua",3],[204,"lua/lib/delayed.lua",5],[208,"lua/lib/delayed.lua",11],[211,"lua/lib/delayed.lua",15],[215,"lua/lib/delayed.lua",20],[219,"lua/lib/delayed.lua",26],[226,"lua/lib/delayed.lua",35],[233,"lua/lib/results.lua",3],[242,"lua/lib/results.lua",13],[243,"lua/lib/results.lua",15],[244,"lua/partition/settle.lua",22],[246,"lua/partition/settle.lua",26],[263,"lua/partition/settle.lua",45],[276,"lua/partition/settle.lua",60],[284,"lua/partition/settle.lua",69],[290,"lua/partition/settle.lua",76],[296,"lua/partition/settle.lua",83],[304,"lua/partition/settle.lua",92],[330,"lua/partition/settle.lua",119],[337,"lua/partition/settle.lua",127],[343,"lua/partition/settle.lua",134]],
+return { now_ms, delays_first() or 0, flags, outbox_write() }`,
+  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",12],[3,"lua/partition/settle.lua",16],[4,"lua/partition/settle.lua",15],[5,"lua/partition/settle.lua",14],[6,"lua/partition/settle.lua",13],[7,"lua/partition/settle.lua",17],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/lib/batch.lua",9],[15,"lua/lib/batch.lua",11],[31,"lua/lib/batch.lua",29],[36,"lua/lib/batch.lua",35],[37,"lua/lib/batch.lua",37],[38,"lua/lib/batch.lua",40],[50,"lua/lib/batch.lua",53],[51,"lua/lib/batch.lua",55],[55,"lua/lib/batch.lua",61],[70,"lua/lib/batch.lua",78],[77,"lua/lib/batch.lua",86],[80,"lua/lib/batch.lua",91],[85,"lua/lib/batch.lua",98],[95,"lua/lib/batch.lua",109],[112,"lua/lib/ring.lua",4],[113,"lua/lib/ring.lua",6],[121,"lua/lib/ring.lua",16],[127,"lua/lib/ring.lua",23],[128,"lua/lib/ring.lua",25],[129,"lua/lib/ring.lua",28],[133,"lua/lib/ring.lua",34],[140,"lua/lib/ring.lua",42],[146,"lua/lib/ready.lua",9],[147,"lua/lib/ready.lua",11],[148,"lua/lib/ready.lua",14],[162,"lua/lib/ready.lua",29],[167,"lua/lib/ready.lua",35],[170,"lua/lib/ready.lua",39],[182,"lua/lib/ready.lua",52],[185,"lua/lib/ready.lua",56],[191,"lua/lib/ready.lua",67],[194,"lua/lib/ready.lua",71],[201,"lua/lib/ready.lua",80],[202,"lua/lib/ready.lua",83],[203,"lua/lib/delayed.lua",3],[204,"lua/lib/delayed.lua",5],[208,"lua/lib/delayed.lua",11],[211,"lua/lib/delayed.lua",15],[215,"lua/lib/delayed.lua",20],[219,"lua/lib/delayed.lua",26],[226,"lua/lib/delayed.lua",35],[233,"lua/lib/outbox.lua",15],[237,"lua/lib/outbox.lua",20],[238,"lua/lib/outbox.lua",22],[239,"lua/lib/outbox.lua",24],[240,"lua/lib/outbox.lua",27],[241,"lua/lib/outbox.lua",29],[245,"lua/lib/outbox.lua",35],[257,"lua/lib/outbox.lua",49],[261,"lua/lib/outbox.lua",54],[271,"lua/lib/outbox.lua",66],[275,"lua/lib/outbox.lua",72],[279,"lua/lib/outbox.lua",78],[280,"lua/lib/outbox.lua",80],[286,"lua/lib/outbox.lua",88],[315,"lua/lib/outbox.lua",119],[318,"lua/lib/limited.lua",12],[319,"lua/lib/limited.lua",14],[325,"lua/lib/limited.lua",22],[336,"lua/lib/limited.lua",35],[340,"lua/lib/limited.lua",41],[347,"lua/lib/limited.lua",50],[352,"lua/lib/limited.lua",57],[357,"lua/lib/limited.lua",64],[361,"lua/lib/limited.lua",70],[374,"lua/lib/limited.lua",85],[386,"lua/lib/limited.lua",100],[399,"lua/lib/limited.lua",114],[402,"lua/lib/limited.lua",119],[409,"lua/lib/results.lua",3],[418,"lua/lib/results.lua",13],[419,"lua/lib/results.lua",15],[420,"lua/partition/settle.lua",24],[422,"lua/partition/settle.lua",28],[440,"lua/partition/settle.lua",48],[453,"lua/partition/settle.lua",63],[462,"lua/partition/settle.lua",73],[468,"lua/partition/settle.lua",80],[479,"lua/partition/settle.lua",93],[486,"lua/partition/settle.lua",101],[497,"lua/partition/settle.lua",113],[505,"lua/partition/settle.lua",122],[533,"lua/partition/settle.lua",151],[540,"lua/partition/settle.lua",159],[547,"lua/partition/settle.lua",167]],
 });
 
 /** What time brings to a partition: work becomes due, batches expire or are deleted, silent holders lose their work. See lua/partition/tick.lua. */
-export const partitionTick = script<{ meta: string }, { holder: string; silence_ms: number; gap_ms: number; keep_ms: number; tray_keep_ms: number; recoveries_max: number; pressure: number; now_ms?: number | '' | undefined }, [number, number, number, number, number, number, number, number, number]>({
+export const partitionTick = script<{ meta: string }, { holder: string; silence_ms: number; gap_ms: number; keep_ms: number; tray_keep_ms: number; recoveries_max: number; pressure: number; now_ms?: number | '' | undefined }, [number, number, number, number, number, number, number, number, number, number]>({
   name: 'partition/tick',
   keys: ["meta"],
   args: [["holder","string"],["silence_ms","int"],["gap_ms","int"],["keep_ms","int"],["tray_keep_ms","int"],["recoveries_max","int"],["pressure","int"],["now_ms","now"]],
@@ -2657,24 +10702,24 @@ local function ready_write()
   end
   depth_write()
 end
-local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
+  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
   if not core then return nil end
   return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow }
+    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
 local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end
@@ -2708,6 +10753,193 @@ local function ring_bell()
     call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
   end
 end
+local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+local outbox_last = nil
+local outbox_plans, outbox_plans_made = {}, {}
+local away_plans, away_plans_made = {}, {}
+local function whole(number) return string.format('%.0f', number) end
+local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
+local function outbox_key(destination) return root .. 'outbox:' .. destination end
+local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end
+local function outbox_next(now)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
+  return whole(outbox_last)
+end
+local function outbox_send(now, destination, kind, body)
+  local seq = outbox_next(now)
+  local plan = outbox_plans[destination]
+  if not plan then
+    plan = { destination = destination, items = {} }
+    outbox_plans[destination] = plan
+    outbox_plans_made[#outbox_plans_made + 1] = plan
+  end
+  plan.items[#plan.items + 1] = seq
+  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+  return seq
+end
+local function away_field(lane, text)
+  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
+  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
+end
+local function away_set(field, value, now)
+  local plan = away_plans[field]
+  if not plan then
+    plan = { field = field }
+    away_plans[field] = plan
+    away_plans_made[#away_plans_made + 1] = plan
+  end
+  plan.value = value
+  plan.since = now
+end
+local function outbox_hand(now, lane, text)
+  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function outbox_back(now, lane, place, granted_ms, text)
+  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_forget(field) away_set(field, false, nil) end
+local function outbox_touch()
+  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
+  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
+  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
+  touch(list)
+end
+local function outbox_write()
+  local gone, set, since = {}, {}, {}
+  for _, plan in ipairs(away_plans_made) do
+    if plan.value then
+      set[#set + 1] = plan.field
+      set[#set + 1] = plan.value
+      since[#since + 1] = plan.since
+      since[#since + 1] = plan.field
+    else
+      gone[#gone + 1] = plan.field
+    end
+  end
+  for i = 1, #set, 1000 do
+    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
+    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
+  end
+  for i = 1, #gone, 1000 do
+    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
+    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
+  end
+  if #outbox_plans_made == 0 then return 0 end
+  for _, plan in ipairs(outbox_plans_made) do
+    local items = plan.items
+    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
+    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
+  end
+  call('HSET', meta, 'seq', whole(outbox_last))
+  return 1
+end
+local function outbox_bell()
+  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
+end
+local LANES_MAX = 1000
+local function limit_read(limit)
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local place, granted_ms = string.match(rest, '^,(%d+),(%d+)$')
+  return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
+    waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
+end
+local function limited_hand(b, now, flow, entry)
+  local from = entry.from
+  local limit = limit_read(entry.limit)
+  while from <= entry.to do
+    local _, last = segment_bounds(b, from)
+    last = math.min(last, entry.to)
+    outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from, last, entry.attempts, entry.recoveries, entry.timeout_s,
+      entry.due_ms, limit.waiting))
+    from = last + 1
+  end
+end
+local function limited_enqueue(b, now, due_ms, flow, entry)
+  if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
+  enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
+end
+local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
+  local at_ms = math.max(ready_ms or now, due_ms)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, 0, 0, timeout_s, at_ms)) end
+  local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = 0, recoveries = 0, timeout_s = timeout_s,
+    due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
+end
+local function limited_unused(now, limit, core, from, to)
+  local tasks = to - from + 1
+  outbox_send(now, partition_of(limit.lane), 'unused',
+    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
+end
+local function limited_free(now, limit, core, from, to)
+  if limit.kind == 'c' then
+    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
+  end
+end
+local function limited_back(now, flow, entry, from, to, limit)
+  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
+    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
+end
+local function limited_return(now, flow, entry)
+  local limit = limit_read(entry.limit)
+  local b = batch_load(entry.core)
+  local states = b and batch_live(b) and call('GETRANGE', b.key .. ':s', entry.from, entry.to) or ''
+  local at = entry.from
+  for first, after in string.gmatch(states, '()[qr]+()') do
+    local from, to = entry.from + first - 1, entry.from + after - 2
+    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
+    limited_back(now, flow, entry, from, to, limit)
+    at = to + 1
+  end
+  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
+end
+local function limited_drop(b, now)
+  local told = {}
+  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
+    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
+    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
+      if not told[lane] then
+        told[lane] = true
+        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
+      end
+    end
+  end
+end
+local function lanes_read(b, parts, at, first)
+  local list = {}
+  for k = 0, tonumber(parts[at]) - 1 do
+    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
+    local before = call('HGET', b.key .. ':lanes', name)
+    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
+      list[#list + 1] = name
+      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
+    end
+  end
+  if #list > 0 then touch({ b.key .. ':lanes' }) end
+  return list
+end
+local function lanes_write(b, list)
+  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_of_name(b, name, index)
+  local lane, kind
+  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
+    if tonumber(first) <= index then lane, kind = core, letter end
+  end
+  return lane, kind
+end
+local granted_new, granted_gone = {}, {}
+local function granted_add(until_ms, text)
+  granted_new[#granted_new + 1] = until_ms
+  granted_new[#granted_new + 1] = text
+end
+local function granted_take(text) granted_gone[#granted_gone + 1] = text end
+local function granted_touch() touch({ root .. 'granted' }) end
+local function granted_write()
+  for i = 1, #granted_new, 1000 do call('ZADD', root .. 'granted', unpack(granted_new, i, math.min(i + 999, #granted_new))) end
+  for i = 1, #granted_gone, 1000 do call('ZREM', root .. 'granted', unpack(granted_gone, i, math.min(i + 999, #granted_gone))) end
+end
 local function results_without(text, place)
   local at, kept = 1, {}
   while at <= #text do
@@ -2719,15 +10951,38 @@ local function results_without(text, place)
 end
 local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
 local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
-local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX = 200, 50, 200, 500
+local lost_results = {}
+local function lose(b, from, to, json)
+  local base = segment_bounds(b, from)
+  local segment = segment_key(b, base)
+  lost_results[segment] = lost_results[segment] or {}
+  for i = from, to do
+    local place = (i - base) % 16
+    local field = result_field(i - base)
+    local before = lost_results[segment][field] or call('HGET', segment, field) or ''
+    lost_results[segment][field] = results_without(before, place) .. result_record(place, json)
+  end
+end
+local function lost_touch()
+  for segment in pairs(lost_results) do touch({ segment }) end
+end
+local function lost_write()
+  for segment, fields in pairs(lost_results) do
+    for field, text in pairs(fields) do call('HSET', segment, field, text) end
+  end
+end
+local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX, AWAY_MS = 200, 50, 200, 500, 30000
 local EARLY_LOOK, EARLY_MAX, EARLY_SEGMENTS, EARLY_PAUSE_MS = 100, 20, 20, 250
 local more = 0
 local written = { meta, root .. 'holders', root .. 'claims', root .. 'delayed', root .. 'deadlines' }
 local function first_of(key) return tonumber(call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]) end
-if pressure == 0 and call('EXISTS', root .. 'holders', root .. 'active:' .. holder, root .. 'ready:f', root .. 'ready:r', root .. 'ready:n') == 0 then
+local away_ms = (first_of(root .. 'away:since') or math.huge) + AWAY_MS
+local lanes_ms = first_of(root .. 'lanes') or math.huge
+if pressure == 0 and call('EXISTS', root .. 'holders', root .. 'active:' .. holder, root .. 'ready:f', root .. 'ready:r', root .. 'ready:n',
+  root .. 'granted', root .. 'outbox') == 0 then
   local delayed_ms, deadline_ms = first_of(written[4]), first_of(written[5])
-  local first_ms = math.min(delayed_ms or math.huge, deadline_ms or math.huge)
-  if first_ms > now_ms then return { now_ms, first_ms < math.huge and first_ms or 0, 0, 0, 0, 0, 0, 0, 0 } end
+  local first_ms = math.min(delayed_ms or math.huge, deadline_ms or math.huge, away_ms, lanes_ms)
+  if first_ms > now_ms then return { now_ms, first_ms < math.huge and math.ceil(first_ms) or 0, 0, 0, 0, 0, 0, 0, 0, 0 } end
 end
 local before = call('HMGET', meta, 'last', 'thaw')
 local last_ms = tonumber(before[1] or now_ms)
@@ -2752,21 +11007,7 @@ for i = 1, #marks, 2 do
   end
 end
 local reaped, gone, recovered = {}, {}, 0
-local marks_state, results = {}, {}
-local function lose(b, ref, from, to, recoveries)
-  local base = segment_bounds(b, from)
-  local segment = segment_key(b, base)
-  written[#written + 1] = segment
-  results[segment] = results[segment] or {}
-  local json = string.format('[%.0f,%.0f,%.0f,null,null,"worker_lost","The process that ran this task was lost %.0f times."]',
-    now_ms, ref.attempt, recoveries, recoveries)
-  for i = from, to do
-    local place = (i - base) % 16
-    local field = result_field(i - base)
-    local before = results[segment][field] or call('HGET', segment, field) or ''
-    results[segment][field] = results_without(before, place) .. result_record(place, json)
-  end
-end
+local marks_state = {}
 local function recover(name, member)
   local ref = member_read(member)
   reaped[#reaped + 1] = { root .. 'active:' .. name, member }
@@ -2775,6 +11016,7 @@ local function recover(name, member)
   if not b then return end
   local states = call('GETRANGE', b.key .. ':s', ref.from, ref.to)
   local recoveries = ref.recoveries + 1
+  local limit = ref.limit ~= '' and limit_read(ref.limit)
   local over = not batch_live(b) or recoveries >= recoveries_max
   for first, after in string.gmatch(states, '()' .. member_byte(ref) .. '+()') do
     local from, to = ref.from + first - 1, ref.from + after - 2
@@ -2783,10 +11025,13 @@ local function recover(name, member)
     marks_state[#marks_state + 1] = { b.key .. ':s', from, string.rep(over and 'f' or 'r', to - from + 1) }
     if over then
       b.f = b.f + to - from + 1
-      lose(b, ref, from, to, recoveries)
+      lose(b, from, to, string.format('[%.0f,%.0f,%.0f,null,null,"worker_lost","The process that ran this task was lost %.0f times."]',
+        now_ms, ref.attempt, recoveries, recoveries))
     else
-      ready_push(flow_as('r', ref.flow), entry_of(ref.core, from, to, ref.attempt, recoveries, ref.timeout_s, now_ms))
+      limited_enqueue(b, now_ms, now_ms, flow_as('r', ref.flow), { core = ref.core, from = from, to = to, attempts = ref.attempt,
+        recoveries = recoveries, timeout_s = ref.timeout_s, due_ms = now_ms, limit = limit and limit.waiting or '' })
     end
+    if limit then limited_free(now_ms, limit, ref.core, from, to) end
   end
   written[#written + 1] = b.key .. ':s'
   batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms)
@@ -2812,9 +11057,22 @@ end
 local due = call('ZRANGEBYSCORE', root .. 'delayed', '-inf', now_ms, 'LIMIT', 0, DUE_MAX)
 for _, text in ipairs(due) do
   local flow, entry = string.match(text, '^([^|]+)|(.*)$')
-  ready_push(flow, entry)
+  if string.find(entry, ';', 1, true) then
+    entry = entry_read(entry)
+    local b = batch_load(entry.core)
+    if b and batch_live(b) then limited_hand(b, now_ms, flow, entry) end
+  else
+    ready_push(flow, entry)
+  end
 end
 if #due == DUE_MAX then more = 1 end
+local returned = call('ZRANGEBYSCORE', root .. 'granted', '-inf', now_ms, 'LIMIT', 0, DUE_MAX)
+for _, text in ipairs(returned) do
+  local flow, entry = string.match(text, '^([^|]+)|(.*)$')
+  limited_return(now_ms, flow, entry_read(entry))
+  granted_take(text)
+end
+if #returned == DUE_MAX then more = 1 end
 local expired, purged, segments_left = 0, {}, SEGMENTS_MAX
 local function purge(b)
   local list = {}
@@ -2841,6 +11099,7 @@ for _, core in ipairs(ended) do
     orphans[#orphans + 1] = core
   elseif b.s == 'pending' or b.s == 'processing' then
     batch_stop(b, 'expired', now_ms, keep_ms)
+    limited_drop(b, now_ms)
     expired = expired + 1
   elseif segments_left > 0 and b.r == 0 and not b.deadline then -- one that ended just now stays its time
     purge(b)
@@ -2875,6 +11134,11 @@ local function sooner(key, after)
 end
 sooner(written[4], #due)
 sooner(written[5], #ended)
+sooner(root .. 'granted', #returned)
+local flags = (away_ms <= now_ms and 2 or 0) + (lanes_ms <= now_ms and 4 or 0)
+for _, at_ms in ipairs({ away_ms, lanes_ms }) do
+  if at_ms > now_ms and at_ms < math.huge and (next_ms == 0 or at_ms < next_ms) then next_ms = math.ceil(at_ms) end
+end
 if early > 0 or (early_rank or 0) > 0 then
   next_ms = math.min(next_ms > 0 and next_ms or math.huge, now_ms + EARLY_PAUSE_MS)
 end
@@ -2882,7 +11146,11 @@ if (others > 0 or mine > 0) and (next_ms == 0 or now_ms + 2000 < next_ms) then n
 local ready = (#plans_made > 0 or call('EXISTS', root .. 'ready:f', root .. 'ready:r', root .. 'ready:n') > 0) and 1 or 0
 batch_touch()
 queue_touch()
+outbox_touch()
+granted_touch()
+lost_touch()
 touch(written)
+local waiting = call('EXISTS', root .. 'outbox')
 call('HSET', meta, 'last', now_ms, 'thaw', thaw_ms)
 if mine > 0 then
   call('HSET', written[2], holder, now_ms)
@@ -2897,9 +11165,8 @@ for i = 1, #gone do
   call('HDEL', written[3], gone[i])
 end
 for _, m in ipairs(marks_state) do call('SETRANGE', m[1], m[2], m[3]) end
-for segment, fields in pairs(results) do
-  for field, text in pairs(fields) do call('HSET', segment, field, text) end
-end
+lost_write()
+granted_write()
 if #due > 0 then call('ZREM', written[4], unpack(due, 1, #due)) end
 if #orphans > 0 then call('ZREM', written[5], unpack(orphans, 1, #orphans)) end
 batch_save(now_ms)
@@ -2907,7 +11174,7 @@ for _, p in ipairs(purged) do
   for i = 1, #p.list do call('UNLINK', p.list[i]) end
   for i = 1, #p.lists do call('ZREM', p.lists[i], p.b.core) end
   if p.whole then
-    call('UNLINK', p.b.key, p.b.key .. ':s', p.b.key .. ':k')
+    call('UNLINK', p.b.key, p.b.key .. ':s', p.b.key .. ':k', p.b.key .. ':lanes')
     call('ZREM', written[5], p.b.core)
   else
     call('HSET', p.b.key, 'g', p.g, 's', 'deleted')
@@ -2916,8 +11183,9 @@ for _, p in ipairs(purged) do
 end
 if early_rank then call('HSET', meta, 'early', early_rank) end
 queue_write()
-return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready, early }`,
-  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",9],[18,"lua/lib/batch.lua",11],[34,"lua/lib/batch.lua",29],[39,"lua/lib/batch.lua",35],[40,"lua/lib/batch.lua",37],[41,"lua/lib/batch.lua",40],[53,"lua/lib/batch.lua",53],[54,"lua/lib/batch.lua",55],[58,"lua/lib/batch.lua",61],[73,"lua/lib/batch.lua",78],[80,"lua/lib/batch.lua",86],[83,"lua/lib/batch.lua",91],[88,"lua/lib/batch.lua",98],[98,"lua/lib/batch.lua",109],[115,"lua/lib/ring.lua",4],[116,"lua/lib/ring.lua",6],[124,"lua/lib/ring.lua",16],[130,"lua/lib/ring.lua",23],[131,"lua/lib/ring.lua",25],[132,"lua/lib/ring.lua",28],[136,"lua/lib/ring.lua",34],[143,"lua/lib/ring.lua",42],[149,"lua/lib/ready.lua",8],[150,"lua/lib/ready.lua",10],[151,"lua/lib/ready.lua",13],[165,"lua/lib/ready.lua",28],[170,"lua/lib/ready.lua",34],[173,"lua/lib/ready.lua",38],[185,"lua/lib/ready.lua",51],[188,"lua/lib/ready.lua",55],[194,"lua/lib/ready.lua",66],[197,"lua/lib/ready.lua",70],[204,"lua/lib/ready.lua",79],[205,"lua/lib/ready.lua",82],[206,"lua/lib/delayed.lua",3],[207,"lua/lib/delayed.lua",5],[211,"lua/lib/delayed.lua",11],[214,"lua/lib/delayed.lua",15],[218,"lua/lib/delayed.lua",20],[222,"lua/lib/delayed.lua",26],[229,"lua/lib/delayed.lua",35],[236,"lua/lib/results.lua",3],[245,"lua/lib/results.lua",13],[246,"lua/lib/results.lua",15],[247,"lua/partition/tick.lua",23],[248,"lua/partition/tick.lua",25],[251,"lua/partition/tick.lua",30],[257,"lua/partition/tick.lua",38],[262,"lua/partition/tick.lua",44],[279,"lua/partition/tick.lua",63],[281,"lua/partition/tick.lua",66],[295,"lua/partition/tick.lua",82],[319,"lua/partition/tick.lua",107],[337,"lua/partition/tick.lua",127],[343,"lua/partition/tick.lua",135],[361,"lua/partition/tick.lua",154],[375,"lua/partition/tick.lua",171],[396,"lua/partition/tick.lua",194],[406,"lua/partition/tick.lua",205],[408,"lua/partition/tick.lua",208],[411,"lua/partition/tick.lua",212]],
+if outbox_write() == 1 or waiting == 1 then flags = flags + 1 end
+return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready, early, flags }`,
+  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",9],[18,"lua/lib/batch.lua",11],[34,"lua/lib/batch.lua",29],[39,"lua/lib/batch.lua",35],[40,"lua/lib/batch.lua",37],[41,"lua/lib/batch.lua",40],[53,"lua/lib/batch.lua",53],[54,"lua/lib/batch.lua",55],[58,"lua/lib/batch.lua",61],[73,"lua/lib/batch.lua",78],[80,"lua/lib/batch.lua",86],[83,"lua/lib/batch.lua",91],[88,"lua/lib/batch.lua",98],[98,"lua/lib/batch.lua",109],[115,"lua/lib/ring.lua",4],[116,"lua/lib/ring.lua",6],[124,"lua/lib/ring.lua",16],[130,"lua/lib/ring.lua",23],[131,"lua/lib/ring.lua",25],[132,"lua/lib/ring.lua",28],[136,"lua/lib/ring.lua",34],[143,"lua/lib/ring.lua",42],[149,"lua/lib/ready.lua",9],[150,"lua/lib/ready.lua",11],[151,"lua/lib/ready.lua",14],[165,"lua/lib/ready.lua",29],[170,"lua/lib/ready.lua",35],[173,"lua/lib/ready.lua",39],[185,"lua/lib/ready.lua",52],[188,"lua/lib/ready.lua",56],[194,"lua/lib/ready.lua",67],[197,"lua/lib/ready.lua",71],[204,"lua/lib/ready.lua",80],[205,"lua/lib/ready.lua",83],[206,"lua/lib/delayed.lua",3],[207,"lua/lib/delayed.lua",5],[211,"lua/lib/delayed.lua",11],[214,"lua/lib/delayed.lua",15],[218,"lua/lib/delayed.lua",20],[222,"lua/lib/delayed.lua",26],[229,"lua/lib/delayed.lua",35],[236,"lua/lib/outbox.lua",15],[240,"lua/lib/outbox.lua",20],[241,"lua/lib/outbox.lua",22],[242,"lua/lib/outbox.lua",24],[243,"lua/lib/outbox.lua",27],[244,"lua/lib/outbox.lua",29],[248,"lua/lib/outbox.lua",35],[260,"lua/lib/outbox.lua",49],[264,"lua/lib/outbox.lua",54],[274,"lua/lib/outbox.lua",66],[278,"lua/lib/outbox.lua",72],[282,"lua/lib/outbox.lua",78],[283,"lua/lib/outbox.lua",80],[289,"lua/lib/outbox.lua",88],[318,"lua/lib/outbox.lua",119],[321,"lua/lib/limited.lua",12],[322,"lua/lib/limited.lua",14],[328,"lua/lib/limited.lua",22],[339,"lua/lib/limited.lua",35],[343,"lua/lib/limited.lua",41],[350,"lua/lib/limited.lua",50],[355,"lua/lib/limited.lua",57],[360,"lua/lib/limited.lua",64],[364,"lua/lib/limited.lua",70],[377,"lua/lib/limited.lua",85],[389,"lua/lib/limited.lua",100],[402,"lua/lib/limited.lua",114],[405,"lua/lib/limited.lua",119],[412,"lua/lib/granted.lua",3],[413,"lua/lib/granted.lua",5],[417,"lua/lib/granted.lua",10],[418,"lua/lib/granted.lua",12],[419,"lua/lib/granted.lua",14],[423,"lua/lib/results.lua",3],[432,"lua/lib/results.lua",13],[433,"lua/lib/results.lua",15],[434,"lua/lib/lost.lua",4],[435,"lua/lib/lost.lua",7],[446,"lua/lib/lost.lua",19],[449,"lua/lib/lost.lua",23],[454,"lua/partition/tick.lua",23],[455,"lua/partition/tick.lua",25],[458,"lua/partition/tick.lua",30],[467,"lua/partition/tick.lua",41],[472,"lua/partition/tick.lua",47],[489,"lua/partition/tick.lua",66],[491,"lua/partition/tick.lua",70],[519,"lua/partition/tick.lua",99],[537,"lua/partition/tick.lua",119],[549,"lua/partition/tick.lua",133],[556,"lua/partition/tick.lua",142],[574,"lua/partition/tick.lua",161],[589,"lua/partition/tick.lua",179],[610,"lua/partition/tick.lua",202],[625,"lua/partition/tick.lua",218],[627,"lua/partition/tick.lua",221],[634,"lua/partition/tick.lua",229]],
 });
 
 /** Takes one request from an API limit: an exact sliding minute, shared by all processes. See lua/quota/take.lua. */
@@ -3358,24 +11626,24 @@ local function ready_write()
   end
   depth_write()
 end
-local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
+  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
   if not core then return nil end
   return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow }
+    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
 local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end
@@ -3408,6 +11676,182 @@ local function ring_bell()
   elseif #delays > 0 then
     call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
   end
+end
+local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+local outbox_last = nil
+local outbox_plans, outbox_plans_made = {}, {}
+local away_plans, away_plans_made = {}, {}
+local function whole(number) return string.format('%.0f', number) end
+local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
+local function outbox_key(destination) return root .. 'outbox:' .. destination end
+local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end
+local function outbox_next(now)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
+  return whole(outbox_last)
+end
+local function outbox_send(now, destination, kind, body)
+  local seq = outbox_next(now)
+  local plan = outbox_plans[destination]
+  if not plan then
+    plan = { destination = destination, items = {} }
+    outbox_plans[destination] = plan
+    outbox_plans_made[#outbox_plans_made + 1] = plan
+  end
+  plan.items[#plan.items + 1] = seq
+  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+  return seq
+end
+local function away_field(lane, text)
+  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
+  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
+end
+local function away_set(field, value, now)
+  local plan = away_plans[field]
+  if not plan then
+    plan = { field = field }
+    away_plans[field] = plan
+    away_plans_made[#away_plans_made + 1] = plan
+  end
+  plan.value = value
+  plan.since = now
+end
+local function outbox_hand(now, lane, text)
+  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function outbox_back(now, lane, place, granted_ms, text)
+  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_forget(field) away_set(field, false, nil) end
+local function outbox_touch()
+  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
+  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
+  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
+  touch(list)
+end
+local function outbox_write()
+  local gone, set, since = {}, {}, {}
+  for _, plan in ipairs(away_plans_made) do
+    if plan.value then
+      set[#set + 1] = plan.field
+      set[#set + 1] = plan.value
+      since[#since + 1] = plan.since
+      since[#since + 1] = plan.field
+    else
+      gone[#gone + 1] = plan.field
+    end
+  end
+  for i = 1, #set, 1000 do
+    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
+    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
+  end
+  for i = 1, #gone, 1000 do
+    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
+    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
+  end
+  if #outbox_plans_made == 0 then return 0 end
+  for _, plan in ipairs(outbox_plans_made) do
+    local items = plan.items
+    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
+    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
+  end
+  call('HSET', meta, 'seq', whole(outbox_last))
+  return 1
+end
+local function outbox_bell()
+  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
+end
+local LANES_MAX = 1000
+local function limit_read(limit)
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local place, granted_ms = string.match(rest, '^,(%d+),(%d+)$')
+  return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
+    waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
+end
+local function limited_hand(b, now, flow, entry)
+  local from = entry.from
+  local limit = limit_read(entry.limit)
+  while from <= entry.to do
+    local _, last = segment_bounds(b, from)
+    last = math.min(last, entry.to)
+    outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from, last, entry.attempts, entry.recoveries, entry.timeout_s,
+      entry.due_ms, limit.waiting))
+    from = last + 1
+  end
+end
+local function limited_enqueue(b, now, due_ms, flow, entry)
+  if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
+  enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
+end
+local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
+  local at_ms = math.max(ready_ms or now, due_ms)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, 0, 0, timeout_s, at_ms)) end
+  local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = 0, recoveries = 0, timeout_s = timeout_s,
+    due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
+end
+local function limited_unused(now, limit, core, from, to)
+  local tasks = to - from + 1
+  outbox_send(now, partition_of(limit.lane), 'unused',
+    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
+end
+local function limited_free(now, limit, core, from, to)
+  if limit.kind == 'c' then
+    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
+  end
+end
+local function limited_back(now, flow, entry, from, to, limit)
+  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
+    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
+end
+local function limited_return(now, flow, entry)
+  local limit = limit_read(entry.limit)
+  local b = batch_load(entry.core)
+  local states = b and batch_live(b) and call('GETRANGE', b.key .. ':s', entry.from, entry.to) or ''
+  local at = entry.from
+  for first, after in string.gmatch(states, '()[qr]+()') do
+    local from, to = entry.from + first - 1, entry.from + after - 2
+    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
+    limited_back(now, flow, entry, from, to, limit)
+    at = to + 1
+  end
+  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
+end
+local function limited_drop(b, now)
+  local told = {}
+  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
+    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
+    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
+      if not told[lane] then
+        told[lane] = true
+        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
+      end
+    end
+  end
+end
+local function lanes_read(b, parts, at, first)
+  local list = {}
+  for k = 0, tonumber(parts[at]) - 1 do
+    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
+    local before = call('HGET', b.key .. ':lanes', name)
+    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
+      list[#list + 1] = name
+      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
+    end
+  end
+  if #list > 0 then touch({ b.key .. ':lanes' }) end
+  return list
+end
+local function lanes_write(b, list)
+  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_of_name(b, name, index)
+  local lane, kind
+  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
+    if tonumber(first) <= index then lane, kind = core, letter end
+  end
+  return lane, kind
 end
 local OPERATION_WINDOW_MS = 10000
 local function operation_key(now, back)
@@ -3463,10 +11907,9 @@ local function append_records(b, parts, at, count)
 end
 local function append_runs(b, parts, at, runs, first, now)
   for k = 0, runs - 1 do
-    local p = at + k * 5
-    local due_ms = tonumber(parts[p + 4])
-    enqueue(now, due_ms, 'f:' .. b.a .. ':' .. parts[p + 2],
-      entry_of(b.core, first + tonumber(parts[p]), first + tonumber(parts[p + 1]), 0, 0, tonumber(parts[p + 3]), math.max(now, due_ms)))
+    local p = at + k * 6
+    run_enqueue(b, now, 'f:' .. b.a .. ':' .. parts[p + 2], first + tonumber(parts[p]), first + tonumber(parts[p + 1]),
+      tonumber(parts[p + 3]), tonumber(parts[p + 4]), parts[p + 5])
   end
 end
 local function append_touch(b)
@@ -3506,32 +11949,37 @@ end
 local first = b.n
 local records = tonumber(parts[1])
 append_records(b, parts, 2, records)
-append_runs(b, parts, 3 + records, tonumber(parts[2 + records]), first, now_ms)
+b.n = first + total
+local runs = tonumber(parts[2 + records])
+append_runs(b, parts, 3 + records, runs, first, now_ms)
+local lanes = lanes_read(b, parts, 3 + records + runs * 6, first)
 append_touch(b)
 batch_touch()
 queue_touch()
+outbox_touch()
 if b.opened then
   call('HSET', b.key, 'a', account, 't', now_ms)
   call('SET', tray, core, 'PX', 5000)
 end
-b.n = first + total
 b.deadline = ''
 b.dirty = true
 append_write(b, total)
 operation_write(op, b.core, first, now_ms)
 batch_save(now_ms)
 queue_write()
+lanes_write(b, lanes)
+outbox_write()
 ring_bell()
 idem_write({ b.core, first, now_ms })
 return { b.core, first, now_ms }`,
-  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",15],[4,"lua/task/create.lua",14],[5,"lua/task/create.lua",13],[6,"lua/task/create.lua",12],[7,"lua/task/create.lua",11],[8,"lua/task/create.lua",10],[9,"lua/task/create.lua",9],[10,"lua/task/create.lua",8],[11,"lua/task/create.lua",16],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/root.lua",11],[18,"lua/lib/batch.lua",9],[19,"lua/lib/batch.lua",11],[35,"lua/lib/batch.lua",29],[40,"lua/lib/batch.lua",35],[41,"lua/lib/batch.lua",37],[42,"lua/lib/batch.lua",40],[54,"lua/lib/batch.lua",53],[55,"lua/lib/batch.lua",55],[59,"lua/lib/batch.lua",61],[74,"lua/lib/batch.lua",78],[81,"lua/lib/batch.lua",86],[84,"lua/lib/batch.lua",91],[89,"lua/lib/batch.lua",98],[99,"lua/lib/batch.lua",109],[116,"lua/lib/ring.lua",4],[117,"lua/lib/ring.lua",6],[125,"lua/lib/ring.lua",16],[131,"lua/lib/ring.lua",23],[132,"lua/lib/ring.lua",25],[133,"lua/lib/ring.lua",28],[137,"lua/lib/ring.lua",34],[144,"lua/lib/ring.lua",42],[150,"lua/lib/ready.lua",8],[151,"lua/lib/ready.lua",10],[152,"lua/lib/ready.lua",13],[166,"lua/lib/ready.lua",28],[171,"lua/lib/ready.lua",34],[174,"lua/lib/ready.lua",38],[186,"lua/lib/ready.lua",51],[189,"lua/lib/ready.lua",55],[195,"lua/lib/ready.lua",66],[198,"lua/lib/ready.lua",70],[205,"lua/lib/ready.lua",79],[206,"lua/lib/ready.lua",82],[207,"lua/lib/delayed.lua",3],[208,"lua/lib/delayed.lua",5],[212,"lua/lib/delayed.lua",11],[215,"lua/lib/delayed.lua",15],[219,"lua/lib/delayed.lua",20],[223,"lua/lib/delayed.lua",26],[230,"lua/lib/delayed.lua",35],[237,"lua/lib/operation.lua",4],[238,"lua/lib/operation.lua",6],[241,"lua/lib/operation.lua",11],[247,"lua/lib/operation.lua",18],[252,"lua/lib/append.lua",6],[254,"lua/lib/append.lua",9],[260,"lua/lib/append.lua",17],[289,"lua/lib/append.lua",48],[297,"lua/lib/append.lua",57],[302,"lua/lib/append.lua",63],[310,"lua/lib/idem.lua",6],[311,"lua/lib/idem.lua",8],[312,"lua/lib/idem.lua",10],[318,"lua/task/create.lua",22],[321,"lua/task/create.lua",26],[331,"lua/task/create.lua",37],[335,"lua/task/create.lua",42],[338,"lua/task/create.lua",46]],
+  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",15],[4,"lua/task/create.lua",14],[5,"lua/task/create.lua",13],[6,"lua/task/create.lua",12],[7,"lua/task/create.lua",11],[8,"lua/task/create.lua",10],[9,"lua/task/create.lua",9],[10,"lua/task/create.lua",8],[11,"lua/task/create.lua",16],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/root.lua",11],[18,"lua/lib/batch.lua",9],[19,"lua/lib/batch.lua",11],[35,"lua/lib/batch.lua",29],[40,"lua/lib/batch.lua",35],[41,"lua/lib/batch.lua",37],[42,"lua/lib/batch.lua",40],[54,"lua/lib/batch.lua",53],[55,"lua/lib/batch.lua",55],[59,"lua/lib/batch.lua",61],[74,"lua/lib/batch.lua",78],[81,"lua/lib/batch.lua",86],[84,"lua/lib/batch.lua",91],[89,"lua/lib/batch.lua",98],[99,"lua/lib/batch.lua",109],[116,"lua/lib/ring.lua",4],[117,"lua/lib/ring.lua",6],[125,"lua/lib/ring.lua",16],[131,"lua/lib/ring.lua",23],[132,"lua/lib/ring.lua",25],[133,"lua/lib/ring.lua",28],[137,"lua/lib/ring.lua",34],[144,"lua/lib/ring.lua",42],[150,"lua/lib/ready.lua",9],[151,"lua/lib/ready.lua",11],[152,"lua/lib/ready.lua",14],[166,"lua/lib/ready.lua",29],[171,"lua/lib/ready.lua",35],[174,"lua/lib/ready.lua",39],[186,"lua/lib/ready.lua",52],[189,"lua/lib/ready.lua",56],[195,"lua/lib/ready.lua",67],[198,"lua/lib/ready.lua",71],[205,"lua/lib/ready.lua",80],[206,"lua/lib/ready.lua",83],[207,"lua/lib/delayed.lua",3],[208,"lua/lib/delayed.lua",5],[212,"lua/lib/delayed.lua",11],[215,"lua/lib/delayed.lua",15],[219,"lua/lib/delayed.lua",20],[223,"lua/lib/delayed.lua",26],[230,"lua/lib/delayed.lua",35],[237,"lua/lib/outbox.lua",15],[241,"lua/lib/outbox.lua",20],[242,"lua/lib/outbox.lua",22],[243,"lua/lib/outbox.lua",24],[244,"lua/lib/outbox.lua",27],[245,"lua/lib/outbox.lua",29],[249,"lua/lib/outbox.lua",35],[261,"lua/lib/outbox.lua",49],[265,"lua/lib/outbox.lua",54],[275,"lua/lib/outbox.lua",66],[279,"lua/lib/outbox.lua",72],[283,"lua/lib/outbox.lua",78],[284,"lua/lib/outbox.lua",80],[290,"lua/lib/outbox.lua",88],[319,"lua/lib/outbox.lua",119],[322,"lua/lib/limited.lua",12],[323,"lua/lib/limited.lua",14],[329,"lua/lib/limited.lua",22],[340,"lua/lib/limited.lua",35],[344,"lua/lib/limited.lua",41],[351,"lua/lib/limited.lua",50],[356,"lua/lib/limited.lua",57],[361,"lua/lib/limited.lua",64],[365,"lua/lib/limited.lua",70],[378,"lua/lib/limited.lua",85],[390,"lua/lib/limited.lua",100],[403,"lua/lib/limited.lua",114],[406,"lua/lib/limited.lua",119],[413,"lua/lib/operation.lua",4],[414,"lua/lib/operation.lua",6],[417,"lua/lib/operation.lua",11],[423,"lua/lib/operation.lua",18],[428,"lua/lib/append.lua",6],[430,"lua/lib/append.lua",9],[436,"lua/lib/append.lua",17],[465,"lua/lib/append.lua",49],[472,"lua/lib/append.lua",57],[477,"lua/lib/append.lua",63],[485,"lua/lib/idem.lua",6],[486,"lua/lib/idem.lua",8],[487,"lua/lib/idem.lua",10],[493,"lua/task/create.lua",22],[496,"lua/task/create.lua",26],[506,"lua/task/create.lua",37],[513,"lua/task/create.lua",45],[517,"lua/task/create.lua",50]],
 });
 
 /** Runs a failed task of a tray or of an unfinished batch again, its attempts at zero. See lua/task/retry.lua. */
-export const taskRetry = script<{ meta: string }, { core: string; index: number; account: string; origin: string; timeout_s: number; now_ms?: number | '' | undefined }, string>({
+export const taskRetry = script<{ meta: string }, { core: string; index: number; account: string; origin: string; timeout_s: number; limiter: string; cost: number; valid_ms: number; now_ms?: number | '' | undefined }, string>({
   name: 'task/retry',
   keys: ["meta"],
-  args: [["core","string"],["index","int"],["account","string"],["origin","string"],["timeout_s","int"],["now_ms","now"]],
+  args: [["core","string"],["index","int"],["account","string"],["origin","string"],["timeout_s","int"],["limiter","string"],["cost","int"],["valid_ms","int"],["now_ms","now"]],
   rest: null,
   lua: `#!lua
 local meta = KEYS[1]
@@ -3540,7 +11988,10 @@ local index = tonumber(ARGV[2])
 local account = ARGV[3]
 local origin = ARGV[4]
 local timeout_s = tonumber(ARGV[5])
-local now_ms = tonumber(ARGV[6]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local limiter = ARGV[6]
+local cost = tonumber(ARGV[7])
+local valid_ms = tonumber(ARGV[8])
+local now_ms = tonumber(ARGV[9]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
@@ -3715,24 +12166,24 @@ local function ready_write()
   end
   depth_write()
 end
-local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
+  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
   if not core then return nil end
   return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow }
+    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
 local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end
@@ -3766,6 +12217,182 @@ local function ring_bell()
     call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
   end
 end
+local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+local outbox_last = nil
+local outbox_plans, outbox_plans_made = {}, {}
+local away_plans, away_plans_made = {}, {}
+local function whole(number) return string.format('%.0f', number) end
+local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
+local function outbox_key(destination) return root .. 'outbox:' .. destination end
+local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end
+local function outbox_next(now)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
+  return whole(outbox_last)
+end
+local function outbox_send(now, destination, kind, body)
+  local seq = outbox_next(now)
+  local plan = outbox_plans[destination]
+  if not plan then
+    plan = { destination = destination, items = {} }
+    outbox_plans[destination] = plan
+    outbox_plans_made[#outbox_plans_made + 1] = plan
+  end
+  plan.items[#plan.items + 1] = seq
+  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+  return seq
+end
+local function away_field(lane, text)
+  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
+  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
+end
+local function away_set(field, value, now)
+  local plan = away_plans[field]
+  if not plan then
+    plan = { field = field }
+    away_plans[field] = plan
+    away_plans_made[#away_plans_made + 1] = plan
+  end
+  plan.value = value
+  plan.since = now
+end
+local function outbox_hand(now, lane, text)
+  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function outbox_back(now, lane, place, granted_ms, text)
+  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_forget(field) away_set(field, false, nil) end
+local function outbox_touch()
+  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
+  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
+  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
+  touch(list)
+end
+local function outbox_write()
+  local gone, set, since = {}, {}, {}
+  for _, plan in ipairs(away_plans_made) do
+    if plan.value then
+      set[#set + 1] = plan.field
+      set[#set + 1] = plan.value
+      since[#since + 1] = plan.since
+      since[#since + 1] = plan.field
+    else
+      gone[#gone + 1] = plan.field
+    end
+  end
+  for i = 1, #set, 1000 do
+    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
+    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
+  end
+  for i = 1, #gone, 1000 do
+    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
+    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
+  end
+  if #outbox_plans_made == 0 then return 0 end
+  for _, plan in ipairs(outbox_plans_made) do
+    local items = plan.items
+    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
+    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
+  end
+  call('HSET', meta, 'seq', whole(outbox_last))
+  return 1
+end
+local function outbox_bell()
+  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
+end
+local LANES_MAX = 1000
+local function limit_read(limit)
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local place, granted_ms = string.match(rest, '^,(%d+),(%d+)$')
+  return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
+    waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
+end
+local function limited_hand(b, now, flow, entry)
+  local from = entry.from
+  local limit = limit_read(entry.limit)
+  while from <= entry.to do
+    local _, last = segment_bounds(b, from)
+    last = math.min(last, entry.to)
+    outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from, last, entry.attempts, entry.recoveries, entry.timeout_s,
+      entry.due_ms, limit.waiting))
+    from = last + 1
+  end
+end
+local function limited_enqueue(b, now, due_ms, flow, entry)
+  if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
+  enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
+end
+local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
+  local at_ms = math.max(ready_ms or now, due_ms)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, 0, 0, timeout_s, at_ms)) end
+  local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = 0, recoveries = 0, timeout_s = timeout_s,
+    due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
+end
+local function limited_unused(now, limit, core, from, to)
+  local tasks = to - from + 1
+  outbox_send(now, partition_of(limit.lane), 'unused',
+    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
+end
+local function limited_free(now, limit, core, from, to)
+  if limit.kind == 'c' then
+    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
+  end
+end
+local function limited_back(now, flow, entry, from, to, limit)
+  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
+    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
+end
+local function limited_return(now, flow, entry)
+  local limit = limit_read(entry.limit)
+  local b = batch_load(entry.core)
+  local states = b and batch_live(b) and call('GETRANGE', b.key .. ':s', entry.from, entry.to) or ''
+  local at = entry.from
+  for first, after in string.gmatch(states, '()[qr]+()') do
+    local from, to = entry.from + first - 1, entry.from + after - 2
+    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
+    limited_back(now, flow, entry, from, to, limit)
+    at = to + 1
+  end
+  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
+end
+local function limited_drop(b, now)
+  local told = {}
+  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
+    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
+    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
+      if not told[lane] then
+        told[lane] = true
+        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
+      end
+    end
+  end
+end
+local function lanes_read(b, parts, at, first)
+  local list = {}
+  for k = 0, tonumber(parts[at]) - 1 do
+    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
+    local before = call('HGET', b.key .. ':lanes', name)
+    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
+      list[#list + 1] = name
+      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
+    end
+  end
+  if #list > 0 then touch({ b.key .. ':lanes' }) end
+  return list
+end
+local function lanes_write(b, list)
+  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_of_name(b, name, index)
+  local lane, kind
+  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
+    if tonumber(first) <= index then lane, kind = core, letter end
+  end
+  return lane, kind
+end
 local function results_without(text, place)
   local at, kept = 1, {}
   while at <= #text do
@@ -3783,7 +12410,10 @@ if call('GETRANGE', b.key .. ':s', index, index) ~= 'f' or not batch_live(b) the
 b.f = b.f - 1
 b.deadline = b.s == 'tray' and '' or nil
 b.dirty = true
-ready_push('f:' .. account .. ':' .. origin, entry_of(core, index, index, 0, 0, timeout_s, now_ms))
+local lane, kind = nil, nil
+if limiter ~= '' then lane, kind = lane_of_name(b, limiter, index) end
+run_enqueue(b, now_ms, 'f:' .. account .. ':' .. origin, index, index, timeout_s, now_ms,
+  lane and string.format('%s,%s,%.0f,%.0f', lane, kind, cost, valid_ms) or '')
 local base = segment_bounds(b, index)
 local segment = segment_key(b, base)
 local field = result_field(index - base)
@@ -3791,14 +12421,17 @@ local before = call('HGET', segment, field) or ''
 touch({ segment, b.key .. ':s' })
 batch_touch()
 queue_touch()
+outbox_touch()
 call('SETRANGE', b.key .. ':s', index, 'r')
 call('HSET', segment, field, results_without(before, (index - base) % 16))
 batch_save(now_ms)
 queue_write()
+outbox_write()
 ring_bell()
+outbox_bell()
 return 'queued'`,
-  map: [[1,"lua/task/retry.lua",1],[2,"lua/task/retry.lua",3],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",9],[16,"lua/lib/batch.lua",11],[32,"lua/lib/batch.lua",29],[37,"lua/lib/batch.lua",35],[38,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",40],[51,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",55],[56,"lua/lib/batch.lua",61],[71,"lua/lib/batch.lua",78],[78,"lua/lib/batch.lua",86],[81,"lua/lib/batch.lua",91],[86,"lua/lib/batch.lua",98],[96,"lua/lib/batch.lua",109],[113,"lua/lib/ring.lua",4],[114,"lua/lib/ring.lua",6],[122,"lua/lib/ring.lua",16],[128,"lua/lib/ring.lua",23],[129,"lua/lib/ring.lua",25],[130,"lua/lib/ring.lua",28],[134,"lua/lib/ring.lua",34],[141,"lua/lib/ring.lua",42],[147,"lua/lib/ready.lua",8],[148,"lua/lib/ready.lua",10],[149,"lua/lib/ready.lua",13],[163,"lua/lib/ready.lua",28],[168,"lua/lib/ready.lua",34],[171,"lua/lib/ready.lua",38],[183,"lua/lib/ready.lua",51],[186,"lua/lib/ready.lua",55],[192,"lua/lib/ready.lua",66],[195,"lua/lib/ready.lua",70],[202,"lua/lib/ready.lua",79],[203,"lua/lib/ready.lua",82],[204,"lua/lib/delayed.lua",3],[205,"lua/lib/delayed.lua",5],[209,"lua/lib/delayed.lua",11],[212,"lua/lib/delayed.lua",15],[216,"lua/lib/delayed.lua",20],[220,"lua/lib/delayed.lua",26],[227,"lua/lib/delayed.lua",35],[234,"lua/lib/results.lua",3],[243,"lua/lib/results.lua",13],[244,"lua/lib/results.lua",15],[245,"lua/task/retry.lua",16],[248,"lua/task/retry.lua",20],[259,"lua/task/retry.lua",32]],
+  map: [[1,"lua/task/retry.lua",1],[2,"lua/task/retry.lua",3],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/root.lua",11],[18,"lua/lib/batch.lua",9],[19,"lua/lib/batch.lua",11],[35,"lua/lib/batch.lua",29],[40,"lua/lib/batch.lua",35],[41,"lua/lib/batch.lua",37],[42,"lua/lib/batch.lua",40],[54,"lua/lib/batch.lua",53],[55,"lua/lib/batch.lua",55],[59,"lua/lib/batch.lua",61],[74,"lua/lib/batch.lua",78],[81,"lua/lib/batch.lua",86],[84,"lua/lib/batch.lua",91],[89,"lua/lib/batch.lua",98],[99,"lua/lib/batch.lua",109],[116,"lua/lib/ring.lua",4],[117,"lua/lib/ring.lua",6],[125,"lua/lib/ring.lua",16],[131,"lua/lib/ring.lua",23],[132,"lua/lib/ring.lua",25],[133,"lua/lib/ring.lua",28],[137,"lua/lib/ring.lua",34],[144,"lua/lib/ring.lua",42],[150,"lua/lib/ready.lua",9],[151,"lua/lib/ready.lua",11],[152,"lua/lib/ready.lua",14],[166,"lua/lib/ready.lua",29],[171,"lua/lib/ready.lua",35],[174,"lua/lib/ready.lua",39],[186,"lua/lib/ready.lua",52],[189,"lua/lib/ready.lua",56],[195,"lua/lib/ready.lua",67],[198,"lua/lib/ready.lua",71],[205,"lua/lib/ready.lua",80],[206,"lua/lib/ready.lua",83],[207,"lua/lib/delayed.lua",3],[208,"lua/lib/delayed.lua",5],[212,"lua/lib/delayed.lua",11],[215,"lua/lib/delayed.lua",15],[219,"lua/lib/delayed.lua",20],[223,"lua/lib/delayed.lua",26],[230,"lua/lib/delayed.lua",35],[237,"lua/lib/outbox.lua",15],[241,"lua/lib/outbox.lua",20],[242,"lua/lib/outbox.lua",22],[243,"lua/lib/outbox.lua",24],[244,"lua/lib/outbox.lua",27],[245,"lua/lib/outbox.lua",29],[249,"lua/lib/outbox.lua",35],[261,"lua/lib/outbox.lua",49],[265,"lua/lib/outbox.lua",54],[275,"lua/lib/outbox.lua",66],[279,"lua/lib/outbox.lua",72],[283,"lua/lib/outbox.lua",78],[284,"lua/lib/outbox.lua",80],[290,"lua/lib/outbox.lua",88],[319,"lua/lib/outbox.lua",119],[322,"lua/lib/limited.lua",12],[323,"lua/lib/limited.lua",14],[329,"lua/lib/limited.lua",22],[340,"lua/lib/limited.lua",35],[344,"lua/lib/limited.lua",41],[351,"lua/lib/limited.lua",50],[356,"lua/lib/limited.lua",57],[361,"lua/lib/limited.lua",64],[365,"lua/lib/limited.lua",70],[378,"lua/lib/limited.lua",85],[390,"lua/lib/limited.lua",100],[403,"lua/lib/limited.lua",114],[406,"lua/lib/limited.lua",119],[413,"lua/lib/results.lua",3],[422,"lua/lib/results.lua",13],[423,"lua/lib/results.lua",15],[424,"lua/task/retry.lua",19],[427,"lua/task/retry.lua",23],[442,"lua/task/retry.lua",39]],
 });
 
 /** Every script, by its name. */
-export const scripts = { batchAdd, batchCancel, batchCreate, batchRead, batchRelease, idemBegin, idemFinish, installationGrow, memberBeat, outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice, partitionClaim, partitionLook, partitionSettle, partitionTick, quotaTake, secretEnsure, secretRotate, taskCancel, taskCreate, taskRetry };
+export const scripts = { batchAdd, batchCancel, batchCreate, batchRead, batchRelease, idemBegin, idemFinish, installationGrow, limiterCreate, limiterDelete, limiterPatch, limiterPause, limiterRead, limiterReset, limiterResume, limiterUsage, memberBeat, namesConfirm, namesFree, namesList, namesReserve, outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice, partitionClaim, partitionGrant, partitionLook, partitionSettle, partitionTick, quotaTake, secretEnsure, secretRotate, taskCancel, taskCreate, taskRetry };
