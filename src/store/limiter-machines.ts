@@ -23,8 +23,20 @@ const MACHINES = {
     capacity === undefined
       ? { form: 'aligned', max: limit ?? 1, rate: 0, interval_s: interval, lock_s: 0 }
       : { form: 'level', max: capacity, rate: refill_rate, interval_s: interval, lock_s: 0 },
-  leaky: ({ capacity = 1, drain_rate = 1, interval = 1 }) => ({ form: 'level', max: capacity, rate: drain_rate, interval_s: interval, lock_s: 0 }),
-  points: ({ capacity = 1, refill_rate = 1, interval = 1 }) => ({ form: 'level', max: capacity, rate: refill_rate, interval_s: interval, lock_s: 0 }),
+  leaky: ({ capacity = 1, drain_rate = 1, interval = 1 }) => ({
+    form: 'level',
+    max: capacity,
+    rate: drain_rate,
+    interval_s: interval,
+    lock_s: 0,
+  }),
+  points: ({ capacity = 1, refill_rate = 1, interval = 1 }) => ({
+    form: 'level',
+    max: capacity,
+    rate: refill_rate,
+    interval_s: interval,
+    lock_s: 0,
+  }),
   concurrent: ({ limit = 1, lock_timeout = 0 }) => ({ form: 'slots', max: limit, rate: 0, interval_s: 0, lock_s: lock_timeout }),
 } as const satisfies Record<LimiterType, (config: LimiterConfig) => Machine>;
 

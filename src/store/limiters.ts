@@ -1,8 +1,13 @@
 // Rate limiters: what is stored of one, and the scripts that change it. A limiter lies with its queue (its lane) in the
 // partition that its id names.
-import type { LimiterType } from '../schema/limiters/kinds.ts';
-import type { LimiterConfig } from './limiter-machines.ts';
+import { partitionOf } from '../base/id.ts';
+import { LIMITER_KINDS, type LimiterType } from '../schema/limiters/kinds.ts';
+import { keys } from './keys.ts';
+import { type LimiterConfig, machineOf } from './limiter-machines.ts';
 import type { RedisClient } from './script.ts';
+import { limiterCreate, limiterDelete, limiterPatch, limiterPause, limiterRead, limiterReset, limiterResume } from './scripts.gen.ts';
+
+export { readUsage, type Usage } from './limiter-usage.ts';
 
 /** Seconds. */
 export interface Timeouts {
@@ -45,62 +50,101 @@ export interface LimiterPatch {
   cooldown?: Cooldown;
 }
 
-/** Counts of tasks, but for `available`, which is in units. */
-export interface Usage {
-  queued: number;
-  /** Slots in use; 0 for kinds that do not follow their tasks. */
-  running: number;
-  granted_last_minute: number;
-  throttled_last_minute: number;
-  /** Units that could be granted now; null where nothing limits, after a deletion. */
-  available: number | null;
-  /** When a unit is free again; null where one is free, or where no time is known. */
-  next_available_ms: number | null;
-  /** By the minute, oldest first, 60 of them. */
-  history: { at_ms: number; granted: number; queued_max: number }[];
-  /** By the day (UTC), oldest first, 30 of them. */
-  days: { date: string; granted: number; throttled: number; expired: number }[];
-}
-
-/** What one call of `grant` did to one lane. */
-export interface LaneGranted {
-  lane: string;
-  type: LimiterType | null;
-  granted: number;
-  expired: number;
-  /** Slots whose holders' leases ran out. */
-  reclaimed: number;
-  waiting: number;
-  /** Time in the queue, pauses left out, and how many tasks waited for it. */
-  waits: { wait_ms: number; tasks: number }[];
-}
-
-export interface Granted {
-  now_ms: number;
-  /** When the next lane is to be looked at; null where none is. */
-  next_ms: number | null;
-  /** Whether more can be done right now. */
-  more: boolean;
-  /** Whether messages were written: relay them. */
-  wrote: boolean;
-  lanes: LaneGranted[];
-}
-
 /** Creates it, or finds it created: harmless twice with the same core. */
-export declare function createLimiter(client: RedisClient, limiter: NewLimiter): Promise<LimiterRow>;
+export async function createLimiter(client: RedisClient, limiter: NewLimiter): Promise<LimiterRow> {
+  const { core, account_id: account, name, type, description } = limiter;
+  const fields = [
+    'name',
+    name,
+    'type',
+    type,
+    'kind',
+    LIMITER_KINDS[type].letter,
+    'description',
+    description ?? '',
+    ...toFields(type, limiter),
+  ];
+  const row = toRow(core, await limiterCreate.call(client, meta(core), { core, account, fields }));
+  if (row === null) throw new Error(`the id ${core} is another account's`);
+  return row;
+}
+
 /** null where there is none. Deleted ones are found, with `deleted_ms`; whose it is the caller checks by `account_id`. */
-export declare function readLimiter(client: RedisClient, core: string): Promise<LimiterRow | null>;
+export async function readLimiter(client: RedisClient, core: string): Promise<LimiterRow | null> {
+  return toRow(core, await limiterRead.call(client, meta(core), { core }));
+}
+
 /** In the order of `cores`. */
-export declare function readLimiters(client: RedisClient, cores: readonly string[]): Promise<(LimiterRow | null)[]>;
+export function readLimiters(client: RedisClient, cores: readonly string[]): Promise<(LimiterRow | null)[]> {
+  return Promise.all(cores.map((core) => readLimiter(client, core)));
+}
+
 /** null where the account has no such limiter, or it was deleted; as all that follow. */
-export declare function patchLimiter(client: RedisClient, account_id: string, core: string, patch: LimiterPatch): Promise<LimiterRow | null>;
-export declare function deleteLimiter(client: RedisClient, account_id: string, core: string): Promise<LimiterRow | null>;
+export async function patchLimiter(client: RedisClient, account_id: string, core: string, patch: LimiterPatch): Promise<LimiterRow | null> {
+  // A limiter's type never changes, and what a config means hangs on it.
+  const row = await readLimiter(client, core);
+  if (row === null) return null;
+  const fields = toFields(row.type, patch);
+  if (patch.description !== undefined) fields.push('description', patch.description ?? '');
+  return toRow(core, await limiterPatch.call(client, meta(core), { core, account: account_id, fields }));
+}
+
+export async function deleteLimiter(client: RedisClient, account_id: string, core: string): Promise<LimiterRow | null> {
+  return toRow(core, await limiterDelete.call(client, meta(core), { core, account: account_id }));
+}
+
 /** `until_ms` null: until it is resumed. */
-export declare function pauseLimiter(client: RedisClient, account_id: string, core: string, until_ms: number | null): Promise<LimiterRow | null>;
-export declare function resumeLimiter(client: RedisClient, account_id: string, core: string): Promise<LimiterRow | null>;
+export async function pauseLimiter(
+  client: RedisClient,
+  account_id: string,
+  core: string,
+  until_ms: number | null,
+): Promise<LimiterRow | null> {
+  const args = { core, account: account_id, until_ms: until_ms === null ? 'inf' : String(until_ms) };
+  return toRow(core, await limiterPause.call(client, meta(core), args));
+}
+
+/** Ends a pause, and a cool-down that a target has asked for. */
+export async function resumeLimiter(client: RedisClient, account_id: string, core: string): Promise<LimiterRow | null> {
+  return toRow(core, await limiterResume.call(client, meta(core), { core, account: account_id }));
+}
+
 /** Clears used units; never the slots of running tasks. */
-export declare function resetLimiter(client: RedisClient, account_id: string, core: string): Promise<LimiterRow | null>;
-/** Also of a deleted one, for 30 days. */
-export declare function readUsage(client: RedisClient, account_id: string, core: string): Promise<Usage | null>;
-/** Grants what lanes of the partition can grant now, within the bounds. */
-export declare function grant(client: RedisClient, partition: number, bounds?: { lanes_max?: number; tasks_max?: number }): Promise<Granted>;
+export async function resetLimiter(client: RedisClient, account_id: string, core: string): Promise<LimiterRow | null> {
+  return toRow(core, await limiterReset.call(client, meta(core), { core, account: account_id }));
+}
+
+function meta(core: string): { meta: string } {
+  return { meta: keys.partition(partitionOf(core)) };
+}
+
+/** Names and values for the hash, of what is given. */
+function toFields(type: LimiterType, { config, timeouts, cooldown }: LimiterPatch): (string | number)[] {
+  const fields: (string | number)[] = [];
+  if (config !== undefined) fields.push('config', JSON.stringify(config), ...Object.entries(machineOf(type, config)).flat());
+  if (timeouts !== undefined) fields.push('queue_s', timeouts.queue_timeout, 'valid_s', timeouts.validity_timeout);
+  if (cooldown !== undefined) fields.push('cooldown', cooldown === 'limiter' ? 1 : 0);
+  return fields;
+}
+
+/** A record as lua/lib/record.lua replies it. */
+function toRow(core: string, reply: readonly string[]): LimiterRow | null {
+  const [account_id, name, type, config, description, queue_s, valid_s, cooldown, created, updated, deleted, paused] = reply;
+  if (account_id === undefined || name === undefined || type === undefined || config === undefined) return null;
+  return {
+    core,
+    account_id,
+    name,
+    // Written by createLimiter only.
+    type: type as LimiterType,
+    config: JSON.parse(config) as LimiterConfig,
+    description: description === '' || description === undefined ? null : description,
+    timeouts: { queue_timeout: Number(queue_s), validity_timeout: Number(valid_s) },
+    cooldown: cooldown === '1' ? 'limiter' : 'task',
+    created_ms: Number(created),
+    updated_ms: Number(updated),
+    deleted_ms: deleted === '' ? null : Number(deleted),
+    paused: paused !== '',
+    paused_until_ms: paused === '' || paused === 'inf' ? null : Number(paused),
+  };
+}
