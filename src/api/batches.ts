@@ -55,6 +55,7 @@ export async function createBatch(context: ApiContext, call: Call): Promise<Answ
   const { partition, view, created_ms } = made;
   if (created_ms === 'taken') return (keyed && (await createdBefore(context, keyed))) ?? unavailable();
   context.meter.batch(tasks.count);
+  if (tasks.lanes.length > 0) await context.relay(partition);
   return whenDurable(context, partition, { body: createdAt(view, created_ms) });
 }
 
@@ -256,6 +257,7 @@ export async function addTasks(context: ApiContext, call: Call): Promise<Answer>
     switch (outcome.kind) {
       case 'added':
         context.meter.added(add.tasks.count);
+        if (add.tasks.lanes.length > 0) await context.relay(partitionOf(core));
         return whenDurable(context, partitionOf(core), {
           body: withMembers(changeView(core, outcome.change.status, outcome.change), add.left_out),
         });

@@ -30,6 +30,7 @@ export async function createTask(context: ApiContext, call: Call): Promise<Answe
     return first;
   }
   context.meter.single();
+  if (task.limit !== null) await context.relay(partitionOf(place.core));
   return whenDurable(context, partitionOf(place.core), { body: newTaskBytes(task, place.core, place.index, call.account_id) });
 }
 
@@ -169,6 +170,7 @@ export async function retryTask(context: ApiContext, call: Call): Promise<Answer
     if (outcome === 'missing') throw missing(call);
     // Begun before under the same key: what stands in the way is most likely that first try.
     if (outcome === 'state' && !again) throw await stateError(context, call, RETRY_REFUSED);
+    if (name !== undefined) await context.relay(partitionOf(core));
     return getTask(context, call);
   });
 }

@@ -7,7 +7,7 @@ import { LIMITER_KINDS, LIMITER_TYPES, type LimiterType } from './limiters/kinds
 export const DEFAULT_TIMEOUTS = { queue_timeout: 300, validity_timeout: 3600 } as const;
 export const COOLDOWNS = ['task', 'limiter'] as const;
 
-const TIMEOUT_S_MAX = 604_800;
+export const TIMEOUT_S_MAX = 604_800;
 
 const KINDS = Object.entries(LIMITER_KINDS) as [LimiterType, LimiterKind][];
 

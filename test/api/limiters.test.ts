@@ -22,10 +22,7 @@ const api = makeApi(contextOf());
 
 beforeEach(async () => {
   await redis.flushall();
-  await preparePartitions(
-    redis,
-    Array.from({ length: PARTITIONS }, (_, n) => n),
-  );
+  await preparePartitions(redis, PARTITIONS);
 });
 
 /** What limiters need of it. */
@@ -66,7 +63,7 @@ function refusedAs(row: string) {
 /** As long ago as it takes for a reservation to be given up. */
 async function ageReservations(): Promise<void> {
   const key = keys.limiterReserved(ACCOUNT);
-  for (const member of await redis.zrange(key, 0, -1)) await redis.zadd(key, Date.now() - 11_000, member);
+  for (const member of await redis.zrange(key, '0', '-1')) await redis.zadd(key, Date.now() - 11_000, member);
 }
 
 /** A limiter as a process leaves it that dies before it confirms the name. */

@@ -5,6 +5,7 @@ import { batches } from './contract/batches.ts';
 import { conventions } from './contract/conventions.ts';
 import { delivery } from './contract/delivery.ts';
 import { labels } from './contract/labels.ts';
+import { limiters } from './contract/limiters.ts';
 import { operations } from './contract/operations.ts';
 import { refusals } from './contract/refusals.ts';
 import { retries } from './contract/retries.ts';
@@ -16,7 +17,7 @@ import type { Stage } from './stage.ts';
 const CONCURRENCY = 8;
 
 export function contract(stage: Stage): void {
-  for (const part of [conventions, refusals, batches, labels, states, tasks, delivery, retries, accounts, operations]) {
+  for (const part of [conventions, refusals, batches, labels, limiters, states, tasks, delivery, retries, accounts, operations]) {
     describe(part.name, { concurrency: CONCURRENCY }, () => part(stage));
   }
 }

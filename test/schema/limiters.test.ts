@@ -33,7 +33,7 @@ describe('the kinds of limiter', () => {
   });
 
   test('have ranges as the contract says', () => {
-    const ranges = (name: string): Record<string, [number?, number?]> => {
+    const ranges = (name: string): Record<string, (number | undefined)[]> => {
       const { schema } = FORMS.find((form) => form.name === name) as { schema: JsonSchema };
       return Object.fromEntries(
         Object.entries(schema.properties ?? {}).map(([field, { minimum, maximum }]) => [field, [minimum, maximum]]),
