@@ -5,8 +5,8 @@
 --
 -- @key   meta        hash    {pN}:m, of the key's own partition
 -- @arg   idem_key    string  `<account>:<hash of key>`
--- @arg   idem_print  string  fingerprint of the request
 -- @arg   note        string  kept with the claim, such as the name of what will be made; '' for none
+-- @arg   idem_print  string  fingerprint of the request
 -- @reply [string, string, string, number]   fingerprint that holds the key now; reply of the finished work, '' while there is none; its extra, or the first claim's note; 1 where it was claimed before
 -- @cost  O(1)
 -- @include lib/root

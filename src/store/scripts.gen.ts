@@ -1678,16 +1678,16 @@ return 1`,
 });
 
 /** Claims an idempotency key for work on a resource that exists, or tells what it was claimed for. See lua/idem/begin.lua. */
-export const idemBegin = script<{ meta: string }, { idem_key: string; idem_print: string; note: string }, [string, string, string, number]>({
+export const idemBegin = script<{ meta: string }, { idem_key: string; note: string; idem_print: string }, [string, string, string, number]>({
   name: 'idem/begin',
   keys: ["meta"],
-  args: [["idem_key","string"],["idem_print","string"],["note","string"]],
+  args: [["idem_key","string"],["note","string"],["idem_print","string"]],
   rest: null,
   lua: `#!lua
 local meta = KEYS[1]
 local idem_key = ARGV[1]
-local idem_print = ARGV[2]
-local note = ARGV[3]
+local note = ARGV[2]
+local idem_print = ARGV[3]
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
@@ -1763,10 +1763,10 @@ local function touch(list)
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -2094,7 +2094,7 @@ local function lane_load(core, now_us)
     if lane.t - lane.v > LANE_STEP_US then lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000 end
     lane.v = math.max(lane.t, now_us + lane.skew)
   end
-  lane.now = lane.v - lane.skew
+  lane.now, lane.real = lane.v - lane.skew, now_us
   local closed_until = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
@@ -2224,7 +2224,7 @@ local function lane_eased(lane)
   if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
 end
 local function lane_give(lane, units, tasks, granted_ms, core, from, to)
-  if lane.machine then lane.machine.give(lane, units, granted_ms, core, from, to) end
+  if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
 end
@@ -2294,8 +2294,9 @@ local function lane_write()
     elseif lane.next then
       call('ZADD', root .. 'lanes', lane_score(lane.next), lane.core)
     elseif lane.wake then
-      call('ZADD', root .. 'lanes', 'LT', lane_score(lane.wake), lane.core)
-      if lane.wake <= lane.now then lane_bell = true end
+      local at_once = lane.wake <= lane.now
+      call('ZADD', root .. 'lanes', 'LT', lane_score(at_once and lane.real or lane.wake), lane.core)
+      lane_bell = lane_bell or at_once
     end
     if not lane.account and call('EXISTS', lane.key .. ':q') == 0 then lane_forget(lane) end
   end
@@ -2320,7 +2321,7 @@ local now_ms = lane_text(math.floor(now_us / 1000))
 touch({ lane.key })
 call('HSET', lane.key, 'account', account, 'created', now_ms, 'updated', now_ms, unpack(fields, 1, #fields))
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/create.lua",1],[2,"lua/limiter/create.lua",3],[3,"lua/limiter/create.lua",6],[4,"lua/limiter/create.lua",5],[5,"lua/limiter/create.lua",4],[6,"lua/limiter/create.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",50],[22,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",4],[26,"lua/lib/limiter/aligned.lua",8],[35,"lua/lib/limiter/aligned.lua",18],[41,"lua/lib/limiter/aligned.lua",25],[46,"lua/lib/limiter/level.lua",6],[48,"lua/lib/limiter/level.lua",9],[49,"lua/lib/limiter/level.lua",12],[54,"lua/lib/limiter/level.lua",18],[60,"lua/lib/limiter/level.lua",25],[83,"lua/lib/limiter/level.lua",49],[103,"lua/lib/limiter/slots.lua",4],[104,"lua/lib/limiter/slots.lua",6],[105,"lua/lib/limiter/slots.lua",8],[106,"lua/lib/limiter/slots.lua",11],[119,"lua/lib/limiter/slots.lua",25],[129,"lua/lib/limiter/slots.lua",36],[140,"lua/lib/limiter/slots.lua",48],[147,"lua/lib/limiter/slots.lua",56],[176,"lua/lib/limiter/window.lua",4],[177,"lua/lib/limiter/window.lua",6],[178,"lua/lib/limiter/window.lua",8],[179,"lua/lib/limiter/window.lua",11],[183,"lua/lib/limiter/window.lua",16],[187,"lua/lib/limiter/window.lua",22],[196,"lua/lib/limiter/window.lua",33],[205,"lua/lib/limiter/window.lua",43],[229,"lua/lib/limiter/window.lua",68],[253,"lua/lib/limiter/window.lua",93],[287,"lua/lib/tally.lua",6],[288,"lua/lib/tally.lua",8],[289,"lua/lib/tally.lua",11],[303,"lua/lib/tally.lua",27],[326,"lua/lib/tally.lua",51],[329,"lua/lib/lane.lua",54],[330,"lua/lib/lane.lua",56],[331,"lua/lib/lane.lua",59],[343,"lua/lib/lane.lua",72],[356,"lua/lib/lane.lua",87],[360,"lua/lib/lane.lua",92],[368,"lua/lib/lane.lua",101],[375,"lua/lib/lane.lua",110],[379,"lua/lib/lane.lua",116],[380,"lua/lib/lane.lua",119],[386,"lua/lib/lane.lua",127],[392,"lua/lib/lane.lua",134],[396,"lua/lib/lane.lua",140],[404,"lua/lib/lane.lua",149],[405,"lua/lib/lane.lua",152],[416,"lua/lib/lane.lua",165],[419,"lua/lib/lane.lua",170],[423,"lua/lib/lane.lua",175],[430,"lua/lib/lane.lua",184],[438,"lua/lib/lane.lua",195],[443,"lua/lib/lane.lua",201],[452,"lua/lib/lane.lua",211],[454,"lua/lib/lane.lua",215],[464,"lua/lib/lane.lua",227],[472,"lua/lib/lane.lua",237],[475,"lua/lib/lane.lua",242],[480,"lua/lib/lane.lua",248],[488,"lua/lib/lane.lua",257],[491,"lua/lib/lane.lua",261],[523,"lua/lib/lane.lua",294],[524,"lua/lib/lane.lua",297],[528,"lua/lib/lane.lua",302],[549,"lua/lib/lane.lua",324],[553,"lua/lib/record.lua",6],[554,"lua/lib/record.lua",9],[559,"lua/lib/record.lua",16],[566,"lua/limiter/create.lua",12],[568,"lua/limiter/create.lua",15]],
+  map: [[1,"lua/limiter/create.lua",1],[2,"lua/limiter/create.lua",3],[3,"lua/limiter/create.lua",6],[4,"lua/limiter/create.lua",5],[5,"lua/limiter/create.lua",4],[6,"lua/limiter/create.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",4],[26,"lua/lib/limiter/aligned.lua",8],[35,"lua/lib/limiter/aligned.lua",18],[41,"lua/lib/limiter/aligned.lua",25],[46,"lua/lib/limiter/level.lua",6],[48,"lua/lib/limiter/level.lua",9],[49,"lua/lib/limiter/level.lua",12],[54,"lua/lib/limiter/level.lua",18],[60,"lua/lib/limiter/level.lua",25],[83,"lua/lib/limiter/level.lua",49],[103,"lua/lib/limiter/slots.lua",4],[104,"lua/lib/limiter/slots.lua",6],[105,"lua/lib/limiter/slots.lua",8],[106,"lua/lib/limiter/slots.lua",11],[119,"lua/lib/limiter/slots.lua",25],[129,"lua/lib/limiter/slots.lua",36],[140,"lua/lib/limiter/slots.lua",48],[147,"lua/lib/limiter/slots.lua",56],[176,"lua/lib/limiter/window.lua",4],[177,"lua/lib/limiter/window.lua",6],[178,"lua/lib/limiter/window.lua",8],[179,"lua/lib/limiter/window.lua",11],[183,"lua/lib/limiter/window.lua",16],[187,"lua/lib/limiter/window.lua",22],[196,"lua/lib/limiter/window.lua",33],[205,"lua/lib/limiter/window.lua",43],[229,"lua/lib/limiter/window.lua",68],[253,"lua/lib/limiter/window.lua",93],[287,"lua/lib/tally.lua",6],[288,"lua/lib/tally.lua",8],[289,"lua/lib/tally.lua",11],[303,"lua/lib/tally.lua",27],[326,"lua/lib/tally.lua",51],[329,"lua/lib/lane.lua",55],[330,"lua/lib/lane.lua",57],[331,"lua/lib/lane.lua",60],[343,"lua/lib/lane.lua",73],[356,"lua/lib/lane.lua",88],[360,"lua/lib/lane.lua",93],[368,"lua/lib/lane.lua",102],[375,"lua/lib/lane.lua",111],[379,"lua/lib/lane.lua",117],[380,"lua/lib/lane.lua",120],[386,"lua/lib/lane.lua",128],[392,"lua/lib/lane.lua",135],[396,"lua/lib/lane.lua",141],[404,"lua/lib/lane.lua",150],[405,"lua/lib/lane.lua",153],[416,"lua/lib/lane.lua",166],[419,"lua/lib/lane.lua",171],[423,"lua/lib/lane.lua",176],[430,"lua/lib/lane.lua",185],[438,"lua/lib/lane.lua",196],[443,"lua/lib/lane.lua",202],[452,"lua/lib/lane.lua",212],[454,"lua/lib/lane.lua",216],[464,"lua/lib/lane.lua",228],[472,"lua/lib/lane.lua",238],[475,"lua/lib/lane.lua",244],[480,"lua/lib/lane.lua",250],[488,"lua/lib/lane.lua",259],[491,"lua/lib/lane.lua",263],[523,"lua/lib/lane.lua",296],[524,"lua/lib/lane.lua",299],[528,"lua/lib/lane.lua",304],[550,"lua/lib/lane.lua",327],[554,"lua/lib/record.lua",6],[555,"lua/lib/record.lua",9],[560,"lua/lib/record.lua",16],[567,"lua/limiter/create.lua",12],[569,"lua/limiter/create.lua",15]],
 });
 
 /** Deletes a limiter: what waits starts at once, unlimited; its counts stay for 30 days. See lua/limiter/delete.lua. */
@@ -2342,10 +2343,10 @@ local function touch(list)
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -2673,7 +2674,7 @@ local function lane_load(core, now_us)
     if lane.t - lane.v > LANE_STEP_US then lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000 end
     lane.v = math.max(lane.t, now_us + lane.skew)
   end
-  lane.now = lane.v - lane.skew
+  lane.now, lane.real = lane.v - lane.skew, now_us
   local closed_until = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
@@ -2803,7 +2804,7 @@ local function lane_eased(lane)
   if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
 end
 local function lane_give(lane, units, tasks, granted_ms, core, from, to)
-  if lane.machine then lane.machine.give(lane, units, granted_ms, core, from, to) end
+  if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
 end
@@ -2873,8 +2874,9 @@ local function lane_write()
     elseif lane.next then
       call('ZADD', root .. 'lanes', lane_score(lane.next), lane.core)
     elseif lane.wake then
-      call('ZADD', root .. 'lanes', 'LT', lane_score(lane.wake), lane.core)
-      if lane.wake <= lane.now then lane_bell = true end
+      local at_once = lane.wake <= lane.now
+      call('ZADD', root .. 'lanes', 'LT', lane_score(at_once and lane.real or lane.wake), lane.core)
+      lane_bell = lane_bell or at_once
     end
     if not lane.account and call('EXISTS', lane.key .. ':q') == 0 then lane_forget(lane) end
   end
@@ -2900,7 +2902,7 @@ lane_touch()
 call('HSET', lane.key, 'deleted', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",50],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[102,"lua/lib/limiter/slots.lua",4],[103,"lua/lib/limiter/slots.lua",6],[104,"lua/lib/limiter/slots.lua",8],[105,"lua/lib/limiter/slots.lua",11],[118,"lua/lib/limiter/slots.lua",25],[128,"lua/lib/limiter/slots.lua",36],[139,"lua/lib/limiter/slots.lua",48],[146,"lua/lib/limiter/slots.lua",56],[175,"lua/lib/limiter/window.lua",4],[176,"lua/lib/limiter/window.lua",6],[177,"lua/lib/limiter/window.lua",8],[178,"lua/lib/limiter/window.lua",11],[182,"lua/lib/limiter/window.lua",16],[186,"lua/lib/limiter/window.lua",22],[195,"lua/lib/limiter/window.lua",33],[204,"lua/lib/limiter/window.lua",43],[228,"lua/lib/limiter/window.lua",68],[252,"lua/lib/limiter/window.lua",93],[286,"lua/lib/tally.lua",6],[287,"lua/lib/tally.lua",8],[288,"lua/lib/tally.lua",11],[302,"lua/lib/tally.lua",27],[325,"lua/lib/tally.lua",51],[328,"lua/lib/lane.lua",54],[329,"lua/lib/lane.lua",56],[330,"lua/lib/lane.lua",59],[342,"lua/lib/lane.lua",72],[355,"lua/lib/lane.lua",87],[359,"lua/lib/lane.lua",92],[367,"lua/lib/lane.lua",101],[374,"lua/lib/lane.lua",110],[378,"lua/lib/lane.lua",116],[379,"lua/lib/lane.lua",119],[385,"lua/lib/lane.lua",127],[391,"lua/lib/lane.lua",134],[395,"lua/lib/lane.lua",140],[403,"lua/lib/lane.lua",149],[404,"lua/lib/lane.lua",152],[415,"lua/lib/lane.lua",165],[418,"lua/lib/lane.lua",170],[422,"lua/lib/lane.lua",175],[429,"lua/lib/lane.lua",184],[437,"lua/lib/lane.lua",195],[442,"lua/lib/lane.lua",201],[451,"lua/lib/lane.lua",211],[453,"lua/lib/lane.lua",215],[463,"lua/lib/lane.lua",227],[471,"lua/lib/lane.lua",237],[474,"lua/lib/lane.lua",242],[479,"lua/lib/lane.lua",248],[487,"lua/lib/lane.lua",257],[490,"lua/lib/lane.lua",261],[522,"lua/lib/lane.lua",294],[523,"lua/lib/lane.lua",297],[527,"lua/lib/lane.lua",302],[548,"lua/lib/lane.lua",324],[552,"lua/lib/record.lua",6],[553,"lua/lib/record.lua",9],[558,"lua/lib/record.lua",16],[565,"lua/limiter/delete.lua",12],[567,"lua/limiter/delete.lua",15]],
+  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[102,"lua/lib/limiter/slots.lua",4],[103,"lua/lib/limiter/slots.lua",6],[104,"lua/lib/limiter/slots.lua",8],[105,"lua/lib/limiter/slots.lua",11],[118,"lua/lib/limiter/slots.lua",25],[128,"lua/lib/limiter/slots.lua",36],[139,"lua/lib/limiter/slots.lua",48],[146,"lua/lib/limiter/slots.lua",56],[175,"lua/lib/limiter/window.lua",4],[176,"lua/lib/limiter/window.lua",6],[177,"lua/lib/limiter/window.lua",8],[178,"lua/lib/limiter/window.lua",11],[182,"lua/lib/limiter/window.lua",16],[186,"lua/lib/limiter/window.lua",22],[195,"lua/lib/limiter/window.lua",33],[204,"lua/lib/limiter/window.lua",43],[228,"lua/lib/limiter/window.lua",68],[252,"lua/lib/limiter/window.lua",93],[286,"lua/lib/tally.lua",6],[287,"lua/lib/tally.lua",8],[288,"lua/lib/tally.lua",11],[302,"lua/lib/tally.lua",27],[325,"lua/lib/tally.lua",51],[328,"lua/lib/lane.lua",55],[329,"lua/lib/lane.lua",57],[330,"lua/lib/lane.lua",60],[342,"lua/lib/lane.lua",73],[355,"lua/lib/lane.lua",88],[359,"lua/lib/lane.lua",93],[367,"lua/lib/lane.lua",102],[374,"lua/lib/lane.lua",111],[378,"lua/lib/lane.lua",117],[379,"lua/lib/lane.lua",120],[385,"lua/lib/lane.lua",128],[391,"lua/lib/lane.lua",135],[395,"lua/lib/lane.lua",141],[403,"lua/lib/lane.lua",150],[404,"lua/lib/lane.lua",153],[415,"lua/lib/lane.lua",166],[418,"lua/lib/lane.lua",171],[422,"lua/lib/lane.lua",176],[429,"lua/lib/lane.lua",185],[437,"lua/lib/lane.lua",196],[442,"lua/lib/lane.lua",202],[451,"lua/lib/lane.lua",212],[453,"lua/lib/lane.lua",216],[463,"lua/lib/lane.lua",228],[471,"lua/lib/lane.lua",238],[474,"lua/lib/lane.lua",244],[479,"lua/lib/lane.lua",250],[487,"lua/lib/lane.lua",259],[490,"lua/lib/lane.lua",263],[522,"lua/lib/lane.lua",296],[523,"lua/lib/lane.lua",299],[527,"lua/lib/lane.lua",304],[549,"lua/lib/lane.lua",327],[553,"lua/lib/record.lua",6],[554,"lua/lib/record.lua",9],[559,"lua/lib/record.lua",16],[566,"lua/limiter/delete.lua",12],[568,"lua/limiter/delete.lua",15]],
 });
 
 /** Changes a limiter. What it has let start until now counts by its new config; the tasks that wait feel it at once. See lua/limiter/patch.lua. */
@@ -2923,10 +2925,10 @@ local function touch(list)
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -3254,7 +3256,7 @@ local function lane_load(core, now_us)
     if lane.t - lane.v > LANE_STEP_US then lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000 end
     lane.v = math.max(lane.t, now_us + lane.skew)
   end
-  lane.now = lane.v - lane.skew
+  lane.now, lane.real = lane.v - lane.skew, now_us
   local closed_until = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
@@ -3384,7 +3386,7 @@ local function lane_eased(lane)
   if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
 end
 local function lane_give(lane, units, tasks, granted_ms, core, from, to)
-  if lane.machine then lane.machine.give(lane, units, granted_ms, core, from, to) end
+  if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
 end
@@ -3454,8 +3456,9 @@ local function lane_write()
     elseif lane.next then
       call('ZADD', root .. 'lanes', lane_score(lane.next), lane.core)
     elseif lane.wake then
-      call('ZADD', root .. 'lanes', 'LT', lane_score(lane.wake), lane.core)
-      if lane.wake <= lane.now then lane_bell = true end
+      local at_once = lane.wake <= lane.now
+      call('ZADD', root .. 'lanes', 'LT', lane_score(at_once and lane.real or lane.wake), lane.core)
+      lane_bell = lane_bell or at_once
     end
     if not lane.account and call('EXISTS', lane.key .. ':q') == 0 then lane_forget(lane) end
   end
@@ -3486,13 +3489,14 @@ end
 if adapt then
   lane.machine = machines[lane.form]
   lane.machine.adapt(lane, before)
+  lane.since = lane.now
 end
 lane_wake(lane, lane.now)
 lane_touch()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)), unpack(fields, 1, #fields))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",50],[22,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",4],[26,"lua/lib/limiter/aligned.lua",8],[35,"lua/lib/limiter/aligned.lua",18],[41,"lua/lib/limiter/aligned.lua",25],[46,"lua/lib/limiter/level.lua",6],[48,"lua/lib/limiter/level.lua",9],[49,"lua/lib/limiter/level.lua",12],[54,"lua/lib/limiter/level.lua",18],[60,"lua/lib/limiter/level.lua",25],[83,"lua/lib/limiter/level.lua",49],[103,"lua/lib/limiter/slots.lua",4],[104,"lua/lib/limiter/slots.lua",6],[105,"lua/lib/limiter/slots.lua",8],[106,"lua/lib/limiter/slots.lua",11],[119,"lua/lib/limiter/slots.lua",25],[129,"lua/lib/limiter/slots.lua",36],[140,"lua/lib/limiter/slots.lua",48],[147,"lua/lib/limiter/slots.lua",56],[176,"lua/lib/limiter/window.lua",4],[177,"lua/lib/limiter/window.lua",6],[178,"lua/lib/limiter/window.lua",8],[179,"lua/lib/limiter/window.lua",11],[183,"lua/lib/limiter/window.lua",16],[187,"lua/lib/limiter/window.lua",22],[196,"lua/lib/limiter/window.lua",33],[205,"lua/lib/limiter/window.lua",43],[229,"lua/lib/limiter/window.lua",68],[253,"lua/lib/limiter/window.lua",93],[287,"lua/lib/tally.lua",6],[288,"lua/lib/tally.lua",8],[289,"lua/lib/tally.lua",11],[303,"lua/lib/tally.lua",27],[326,"lua/lib/tally.lua",51],[329,"lua/lib/lane.lua",54],[330,"lua/lib/lane.lua",56],[331,"lua/lib/lane.lua",59],[343,"lua/lib/lane.lua",72],[356,"lua/lib/lane.lua",87],[360,"lua/lib/lane.lua",92],[368,"lua/lib/lane.lua",101],[375,"lua/lib/lane.lua",110],[379,"lua/lib/lane.lua",116],[380,"lua/lib/lane.lua",119],[386,"lua/lib/lane.lua",127],[392,"lua/lib/lane.lua",134],[396,"lua/lib/lane.lua",140],[404,"lua/lib/lane.lua",149],[405,"lua/lib/lane.lua",152],[416,"lua/lib/lane.lua",165],[419,"lua/lib/lane.lua",170],[423,"lua/lib/lane.lua",175],[430,"lua/lib/lane.lua",184],[438,"lua/lib/lane.lua",195],[443,"lua/lib/lane.lua",201],[452,"lua/lib/lane.lua",211],[454,"lua/lib/lane.lua",215],[464,"lua/lib/lane.lua",227],[472,"lua/lib/lane.lua",237],[475,"lua/lib/lane.lua",242],[480,"lua/lib/lane.lua",248],[488,"lua/lib/lane.lua",257],[491,"lua/lib/lane.lua",261],[523,"lua/lib/lane.lua",294],[524,"lua/lib/lane.lua",297],[528,"lua/lib/lane.lua",302],[549,"lua/lib/lane.lua",324],[553,"lua/lib/record.lua",6],[554,"lua/lib/record.lua",9],[559,"lua/lib/record.lua",16],[566,"lua/limiter/patch.lua",12],[568,"lua/limiter/patch.lua",15],[580,"lua/limiter/patch.lua",28]],
+  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",4],[26,"lua/lib/limiter/aligned.lua",8],[35,"lua/lib/limiter/aligned.lua",18],[41,"lua/lib/limiter/aligned.lua",25],[46,"lua/lib/limiter/level.lua",6],[48,"lua/lib/limiter/level.lua",9],[49,"lua/lib/limiter/level.lua",12],[54,"lua/lib/limiter/level.lua",18],[60,"lua/lib/limiter/level.lua",25],[83,"lua/lib/limiter/level.lua",49],[103,"lua/lib/limiter/slots.lua",4],[104,"lua/lib/limiter/slots.lua",6],[105,"lua/lib/limiter/slots.lua",8],[106,"lua/lib/limiter/slots.lua",11],[119,"lua/lib/limiter/slots.lua",25],[129,"lua/lib/limiter/slots.lua",36],[140,"lua/lib/limiter/slots.lua",48],[147,"lua/lib/limiter/slots.lua",56],[176,"lua/lib/limiter/window.lua",4],[177,"lua/lib/limiter/window.lua",6],[178,"lua/lib/limiter/window.lua",8],[179,"lua/lib/limiter/window.lua",11],[183,"lua/lib/limiter/window.lua",16],[187,"lua/lib/limiter/window.lua",22],[196,"lua/lib/limiter/window.lua",33],[205,"lua/lib/limiter/window.lua",43],[229,"lua/lib/limiter/window.lua",68],[253,"lua/lib/limiter/window.lua",93],[287,"lua/lib/tally.lua",6],[288,"lua/lib/tally.lua",8],[289,"lua/lib/tally.lua",11],[303,"lua/lib/tally.lua",27],[326,"lua/lib/tally.lua",51],[329,"lua/lib/lane.lua",55],[330,"lua/lib/lane.lua",57],[331,"lua/lib/lane.lua",60],[343,"lua/lib/lane.lua",73],[356,"lua/lib/lane.lua",88],[360,"lua/lib/lane.lua",93],[368,"lua/lib/lane.lua",102],[375,"lua/lib/lane.lua",111],[379,"lua/lib/lane.lua",117],[380,"lua/lib/lane.lua",120],[386,"lua/lib/lane.lua",128],[392,"lua/lib/lane.lua",135],[396,"lua/lib/lane.lua",141],[404,"lua/lib/lane.lua",150],[405,"lua/lib/lane.lua",153],[416,"lua/lib/lane.lua",166],[419,"lua/lib/lane.lua",171],[423,"lua/lib/lane.lua",176],[430,"lua/lib/lane.lua",185],[438,"lua/lib/lane.lua",196],[443,"lua/lib/lane.lua",202],[452,"lua/lib/lane.lua",212],[454,"lua/lib/lane.lua",216],[464,"lua/lib/lane.lua",228],[472,"lua/lib/lane.lua",238],[475,"lua/lib/lane.lua",244],[480,"lua/lib/lane.lua",250],[488,"lua/lib/lane.lua",259],[491,"lua/lib/lane.lua",263],[523,"lua/lib/lane.lua",296],[524,"lua/lib/lane.lua",299],[528,"lua/lib/lane.lua",304],[550,"lua/lib/lane.lua",327],[554,"lua/lib/record.lua",6],[555,"lua/lib/record.lua",9],[560,"lua/lib/record.lua",16],[567,"lua/limiter/patch.lua",12],[569,"lua/limiter/patch.lua",15],[582,"lua/limiter/patch.lua",29]],
 });
 
 /** Closes a limiter: nothing starts until then, or until it is resumed. Time in which it is closed does not count for queue_timeout. See lua/limiter/pause.lua. */
@@ -3515,10 +3519,10 @@ local function touch(list)
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -3846,7 +3850,7 @@ local function lane_load(core, now_us)
     if lane.t - lane.v > LANE_STEP_US then lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000 end
     lane.v = math.max(lane.t, now_us + lane.skew)
   end
-  lane.now = lane.v - lane.skew
+  lane.now, lane.real = lane.v - lane.skew, now_us
   local closed_until = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
@@ -3976,7 +3980,7 @@ local function lane_eased(lane)
   if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
 end
 local function lane_give(lane, units, tasks, granted_ms, core, from, to)
-  if lane.machine then lane.machine.give(lane, units, granted_ms, core, from, to) end
+  if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
 end
@@ -4046,8 +4050,9 @@ local function lane_write()
     elseif lane.next then
       call('ZADD', root .. 'lanes', lane_score(lane.next), lane.core)
     elseif lane.wake then
-      call('ZADD', root .. 'lanes', 'LT', lane_score(lane.wake), lane.core)
-      if lane.wake <= lane.now then lane_bell = true end
+      local at_once = lane.wake <= lane.now
+      call('ZADD', root .. 'lanes', 'LT', lane_score(at_once and lane.real or lane.wake), lane.core)
+      lane_bell = lane_bell or at_once
     end
     if not lane.account and call('EXISTS', lane.key .. ':q') == 0 then lane_forget(lane) end
   end
@@ -4074,7 +4079,7 @@ lane_touch()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",50],[22,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",4],[26,"lua/lib/limiter/aligned.lua",8],[35,"lua/lib/limiter/aligned.lua",18],[41,"lua/lib/limiter/aligned.lua",25],[46,"lua/lib/limiter/level.lua",6],[48,"lua/lib/limiter/level.lua",9],[49,"lua/lib/limiter/level.lua",12],[54,"lua/lib/limiter/level.lua",18],[60,"lua/lib/limiter/level.lua",25],[83,"lua/lib/limiter/level.lua",49],[103,"lua/lib/limiter/slots.lua",4],[104,"lua/lib/limiter/slots.lua",6],[105,"lua/lib/limiter/slots.lua",8],[106,"lua/lib/limiter/slots.lua",11],[119,"lua/lib/limiter/slots.lua",25],[129,"lua/lib/limiter/slots.lua",36],[140,"lua/lib/limiter/slots.lua",48],[147,"lua/lib/limiter/slots.lua",56],[176,"lua/lib/limiter/window.lua",4],[177,"lua/lib/limiter/window.lua",6],[178,"lua/lib/limiter/window.lua",8],[179,"lua/lib/limiter/window.lua",11],[183,"lua/lib/limiter/window.lua",16],[187,"lua/lib/limiter/window.lua",22],[196,"lua/lib/limiter/window.lua",33],[205,"lua/lib/limiter/window.lua",43],[229,"lua/lib/limiter/window.lua",68],[253,"lua/lib/limiter/window.lua",93],[287,"lua/lib/tally.lua",6],[288,"lua/lib/tally.lua",8],[289,"lua/lib/tally.lua",11],[303,"lua/lib/tally.lua",27],[326,"lua/lib/tally.lua",51],[329,"lua/lib/lane.lua",54],[330,"lua/lib/lane.lua",56],[331,"lua/lib/lane.lua",59],[343,"lua/lib/lane.lua",72],[356,"lua/lib/lane.lua",87],[360,"lua/lib/lane.lua",92],[368,"lua/lib/lane.lua",101],[375,"lua/lib/lane.lua",110],[379,"lua/lib/lane.lua",116],[380,"lua/lib/lane.lua",119],[386,"lua/lib/lane.lua",127],[392,"lua/lib/lane.lua",134],[396,"lua/lib/lane.lua",140],[404,"lua/lib/lane.lua",149],[405,"lua/lib/lane.lua",152],[416,"lua/lib/lane.lua",165],[419,"lua/lib/lane.lua",170],[423,"lua/lib/lane.lua",175],[430,"lua/lib/lane.lua",184],[438,"lua/lib/lane.lua",195],[443,"lua/lib/lane.lua",201],[452,"lua/lib/lane.lua",211],[454,"lua/lib/lane.lua",215],[464,"lua/lib/lane.lua",227],[472,"lua/lib/lane.lua",237],[475,"lua/lib/lane.lua",242],[480,"lua/lib/lane.lua",248],[488,"lua/lib/lane.lua",257],[491,"lua/lib/lane.lua",261],[523,"lua/lib/lane.lua",294],[524,"lua/lib/lane.lua",297],[528,"lua/lib/lane.lua",302],[549,"lua/lib/lane.lua",324],[553,"lua/lib/record.lua",6],[554,"lua/lib/record.lua",9],[559,"lua/lib/record.lua",16],[566,"lua/limiter/pause.lua",13],[568,"lua/limiter/pause.lua",16]],
+  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",4],[26,"lua/lib/limiter/aligned.lua",8],[35,"lua/lib/limiter/aligned.lua",18],[41,"lua/lib/limiter/aligned.lua",25],[46,"lua/lib/limiter/level.lua",6],[48,"lua/lib/limiter/level.lua",9],[49,"lua/lib/limiter/level.lua",12],[54,"lua/lib/limiter/level.lua",18],[60,"lua/lib/limiter/level.lua",25],[83,"lua/lib/limiter/level.lua",49],[103,"lua/lib/limiter/slots.lua",4],[104,"lua/lib/limiter/slots.lua",6],[105,"lua/lib/limiter/slots.lua",8],[106,"lua/lib/limiter/slots.lua",11],[119,"lua/lib/limiter/slots.lua",25],[129,"lua/lib/limiter/slots.lua",36],[140,"lua/lib/limiter/slots.lua",48],[147,"lua/lib/limiter/slots.lua",56],[176,"lua/lib/limiter/window.lua",4],[177,"lua/lib/limiter/window.lua",6],[178,"lua/lib/limiter/window.lua",8],[179,"lua/lib/limiter/window.lua",11],[183,"lua/lib/limiter/window.lua",16],[187,"lua/lib/limiter/window.lua",22],[196,"lua/lib/limiter/window.lua",33],[205,"lua/lib/limiter/window.lua",43],[229,"lua/lib/limiter/window.lua",68],[253,"lua/lib/limiter/window.lua",93],[287,"lua/lib/tally.lua",6],[288,"lua/lib/tally.lua",8],[289,"lua/lib/tally.lua",11],[303,"lua/lib/tally.lua",27],[326,"lua/lib/tally.lua",51],[329,"lua/lib/lane.lua",55],[330,"lua/lib/lane.lua",57],[331,"lua/lib/lane.lua",60],[343,"lua/lib/lane.lua",73],[356,"lua/lib/lane.lua",88],[360,"lua/lib/lane.lua",93],[368,"lua/lib/lane.lua",102],[375,"lua/lib/lane.lua",111],[379,"lua/lib/lane.lua",117],[380,"lua/lib/lane.lua",120],[386,"lua/lib/lane.lua",128],[392,"lua/lib/lane.lua",135],[396,"lua/lib/lane.lua",141],[404,"lua/lib/lane.lua",150],[405,"lua/lib/lane.lua",153],[416,"lua/lib/lane.lua",166],[419,"lua/lib/lane.lua",171],[423,"lua/lib/lane.lua",176],[430,"lua/lib/lane.lua",185],[438,"lua/lib/lane.lua",196],[443,"lua/lib/lane.lua",202],[452,"lua/lib/lane.lua",212],[454,"lua/lib/lane.lua",216],[464,"lua/lib/lane.lua",228],[472,"lua/lib/lane.lua",238],[475,"lua/lib/lane.lua",244],[480,"lua/lib/lane.lua",250],[488,"lua/lib/lane.lua",259],[491,"lua/lib/lane.lua",263],[523,"lua/lib/lane.lua",296],[524,"lua/lib/lane.lua",299],[528,"lua/lib/lane.lua",304],[550,"lua/lib/lane.lua",327],[554,"lua/lib/record.lua",6],[555,"lua/lib/record.lua",9],[560,"lua/lib/record.lua",16],[567,"lua/limiter/pause.lua",13],[569,"lua/limiter/pause.lua",16]],
 });
 
 /** Reads a limiter's record; empty where there is none. See lua/limiter/read.lua. */
@@ -4095,10 +4100,10 @@ local function touch(list)
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -4426,7 +4431,7 @@ local function lane_load(core, now_us)
     if lane.t - lane.v > LANE_STEP_US then lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000 end
     lane.v = math.max(lane.t, now_us + lane.skew)
   end
-  lane.now = lane.v - lane.skew
+  lane.now, lane.real = lane.v - lane.skew, now_us
   local closed_until = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
@@ -4556,7 +4561,7 @@ local function lane_eased(lane)
   if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
 end
 local function lane_give(lane, units, tasks, granted_ms, core, from, to)
-  if lane.machine then lane.machine.give(lane, units, granted_ms, core, from, to) end
+  if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
 end
@@ -4626,8 +4631,9 @@ local function lane_write()
     elseif lane.next then
       call('ZADD', root .. 'lanes', lane_score(lane.next), lane.core)
     elseif lane.wake then
-      call('ZADD', root .. 'lanes', 'LT', lane_score(lane.wake), lane.core)
-      if lane.wake <= lane.now then lane_bell = true end
+      local at_once = lane.wake <= lane.now
+      call('ZADD', root .. 'lanes', 'LT', lane_score(at_once and lane.real or lane.wake), lane.core)
+      lane_bell = lane_bell or at_once
     end
     if not lane.account and call('EXISTS', lane.key .. ':q') == 0 then lane_forget(lane) end
   end
@@ -4648,7 +4654,7 @@ local function record_reply(lane)
 end
 local lane = lane_load(core, now_us)
 return lane.account and record_reply(lane) or {}`,
-  map: [[1,"lua/limiter/read.lua",1],[2,"lua/limiter/read.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/lane.lua",32],[19,"lua/lib/lane.lua",50],[20,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",4],[24,"lua/lib/limiter/aligned.lua",8],[33,"lua/lib/limiter/aligned.lua",18],[39,"lua/lib/limiter/aligned.lua",25],[44,"lua/lib/limiter/level.lua",6],[46,"lua/lib/limiter/level.lua",9],[47,"lua/lib/limiter/level.lua",12],[52,"lua/lib/limiter/level.lua",18],[58,"lua/lib/limiter/level.lua",25],[81,"lua/lib/limiter/level.lua",49],[101,"lua/lib/limiter/slots.lua",4],[102,"lua/lib/limiter/slots.lua",6],[103,"lua/lib/limiter/slots.lua",8],[104,"lua/lib/limiter/slots.lua",11],[117,"lua/lib/limiter/slots.lua",25],[127,"lua/lib/limiter/slots.lua",36],[138,"lua/lib/limiter/slots.lua",48],[145,"lua/lib/limiter/slots.lua",56],[174,"lua/lib/limiter/window.lua",4],[175,"lua/lib/limiter/window.lua",6],[176,"lua/lib/limiter/window.lua",8],[177,"lua/lib/limiter/window.lua",11],[181,"lua/lib/limiter/window.lua",16],[185,"lua/lib/limiter/window.lua",22],[194,"lua/lib/limiter/window.lua",33],[203,"lua/lib/limiter/window.lua",43],[227,"lua/lib/limiter/window.lua",68],[251,"lua/lib/limiter/window.lua",93],[285,"lua/lib/tally.lua",6],[286,"lua/lib/tally.lua",8],[287,"lua/lib/tally.lua",11],[301,"lua/lib/tally.lua",27],[324,"lua/lib/tally.lua",51],[327,"lua/lib/lane.lua",54],[328,"lua/lib/lane.lua",56],[329,"lua/lib/lane.lua",59],[341,"lua/lib/lane.lua",72],[354,"lua/lib/lane.lua",87],[358,"lua/lib/lane.lua",92],[366,"lua/lib/lane.lua",101],[373,"lua/lib/lane.lua",110],[377,"lua/lib/lane.lua",116],[378,"lua/lib/lane.lua",119],[384,"lua/lib/lane.lua",127],[390,"lua/lib/lane.lua",134],[394,"lua/lib/lane.lua",140],[402,"lua/lib/lane.lua",149],[403,"lua/lib/lane.lua",152],[414,"lua/lib/lane.lua",165],[417,"lua/lib/lane.lua",170],[421,"lua/lib/lane.lua",175],[428,"lua/lib/lane.lua",184],[436,"lua/lib/lane.lua",195],[441,"lua/lib/lane.lua",201],[450,"lua/lib/lane.lua",211],[452,"lua/lib/lane.lua",215],[462,"lua/lib/lane.lua",227],[470,"lua/lib/lane.lua",237],[473,"lua/lib/lane.lua",242],[478,"lua/lib/lane.lua",248],[486,"lua/lib/lane.lua",257],[489,"lua/lib/lane.lua",261],[521,"lua/lib/lane.lua",294],[522,"lua/lib/lane.lua",297],[526,"lua/lib/lane.lua",302],[547,"lua/lib/lane.lua",324],[551,"lua/lib/record.lua",6],[552,"lua/lib/record.lua",9],[557,"lua/lib/record.lua",16],[564,"lua/limiter/read.lua",11]],
+  map: [[1,"lua/limiter/read.lua",1],[2,"lua/limiter/read.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/lane.lua",32],[19,"lua/lib/lane.lua",51],[20,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",4],[24,"lua/lib/limiter/aligned.lua",8],[33,"lua/lib/limiter/aligned.lua",18],[39,"lua/lib/limiter/aligned.lua",25],[44,"lua/lib/limiter/level.lua",6],[46,"lua/lib/limiter/level.lua",9],[47,"lua/lib/limiter/level.lua",12],[52,"lua/lib/limiter/level.lua",18],[58,"lua/lib/limiter/level.lua",25],[81,"lua/lib/limiter/level.lua",49],[101,"lua/lib/limiter/slots.lua",4],[102,"lua/lib/limiter/slots.lua",6],[103,"lua/lib/limiter/slots.lua",8],[104,"lua/lib/limiter/slots.lua",11],[117,"lua/lib/limiter/slots.lua",25],[127,"lua/lib/limiter/slots.lua",36],[138,"lua/lib/limiter/slots.lua",48],[145,"lua/lib/limiter/slots.lua",56],[174,"lua/lib/limiter/window.lua",4],[175,"lua/lib/limiter/window.lua",6],[176,"lua/lib/limiter/window.lua",8],[177,"lua/lib/limiter/window.lua",11],[181,"lua/lib/limiter/window.lua",16],[185,"lua/lib/limiter/window.lua",22],[194,"lua/lib/limiter/window.lua",33],[203,"lua/lib/limiter/window.lua",43],[227,"lua/lib/limiter/window.lua",68],[251,"lua/lib/limiter/window.lua",93],[285,"lua/lib/tally.lua",6],[286,"lua/lib/tally.lua",8],[287,"lua/lib/tally.lua",11],[301,"lua/lib/tally.lua",27],[324,"lua/lib/tally.lua",51],[327,"lua/lib/lane.lua",55],[328,"lua/lib/lane.lua",57],[329,"lua/lib/lane.lua",60],[341,"lua/lib/lane.lua",73],[354,"lua/lib/lane.lua",88],[358,"lua/lib/lane.lua",93],[366,"lua/lib/lane.lua",102],[373,"lua/lib/lane.lua",111],[377,"lua/lib/lane.lua",117],[378,"lua/lib/lane.lua",120],[384,"lua/lib/lane.lua",128],[390,"lua/lib/lane.lua",135],[394,"lua/lib/lane.lua",141],[402,"lua/lib/lane.lua",150],[403,"lua/lib/lane.lua",153],[414,"lua/lib/lane.lua",166],[417,"lua/lib/lane.lua",171],[421,"lua/lib/lane.lua",176],[428,"lua/lib/lane.lua",185],[436,"lua/lib/lane.lua",196],[441,"lua/lib/lane.lua",202],[450,"lua/lib/lane.lua",212],[452,"lua/lib/lane.lua",216],[462,"lua/lib/lane.lua",228],[470,"lua/lib/lane.lua",238],[473,"lua/lib/lane.lua",244],[478,"lua/lib/lane.lua",250],[486,"lua/lib/lane.lua",259],[489,"lua/lib/lane.lua",263],[521,"lua/lib/lane.lua",296],[522,"lua/lib/lane.lua",299],[526,"lua/lib/lane.lua",304],[548,"lua/lib/lane.lua",327],[552,"lua/lib/record.lua",6],[553,"lua/lib/record.lua",9],[558,"lua/lib/record.lua",16],[565,"lua/limiter/read.lua",11]],
 });
 
 /** Forgets the units that a limiter has given out; slots of running tasks stay taken. See lua/limiter/reset.lua. */
@@ -4670,10 +4676,10 @@ local function touch(list)
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -5001,7 +5007,7 @@ local function lane_load(core, now_us)
     if lane.t - lane.v > LANE_STEP_US then lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000 end
     lane.v = math.max(lane.t, now_us + lane.skew)
   end
-  lane.now = lane.v - lane.skew
+  lane.now, lane.real = lane.v - lane.skew, now_us
   local closed_until = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
@@ -5131,7 +5137,7 @@ local function lane_eased(lane)
   if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
 end
 local function lane_give(lane, units, tasks, granted_ms, core, from, to)
-  if lane.machine then lane.machine.give(lane, units, granted_ms, core, from, to) end
+  if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
 end
@@ -5201,8 +5207,9 @@ local function lane_write()
     elseif lane.next then
       call('ZADD', root .. 'lanes', lane_score(lane.next), lane.core)
     elseif lane.wake then
-      call('ZADD', root .. 'lanes', 'LT', lane_score(lane.wake), lane.core)
-      if lane.wake <= lane.now then lane_bell = true end
+      local at_once = lane.wake <= lane.now
+      call('ZADD', root .. 'lanes', 'LT', lane_score(at_once and lane.real or lane.wake), lane.core)
+      lane_bell = lane_bell or at_once
     end
     if not lane.account and call('EXISTS', lane.key .. ':q') == 0 then lane_forget(lane) end
   end
@@ -5224,11 +5231,12 @@ end
 local lane = record_lane(core, account, now_us)
 if not lane then return {} end
 lane.machine.reset(lane)
+lane.since = lane.now
 lane_wake(lane, lane.now)
 lane_touch()
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",50],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[102,"lua/lib/limiter/slots.lua",4],[103,"lua/lib/limiter/slots.lua",6],[104,"lua/lib/limiter/slots.lua",8],[105,"lua/lib/limiter/slots.lua",11],[118,"lua/lib/limiter/slots.lua",25],[128,"lua/lib/limiter/slots.lua",36],[139,"lua/lib/limiter/slots.lua",48],[146,"lua/lib/limiter/slots.lua",56],[175,"lua/lib/limiter/window.lua",4],[176,"lua/lib/limiter/window.lua",6],[177,"lua/lib/limiter/window.lua",8],[178,"lua/lib/limiter/window.lua",11],[182,"lua/lib/limiter/window.lua",16],[186,"lua/lib/limiter/window.lua",22],[195,"lua/lib/limiter/window.lua",33],[204,"lua/lib/limiter/window.lua",43],[228,"lua/lib/limiter/window.lua",68],[252,"lua/lib/limiter/window.lua",93],[286,"lua/lib/tally.lua",6],[287,"lua/lib/tally.lua",8],[288,"lua/lib/tally.lua",11],[302,"lua/lib/tally.lua",27],[325,"lua/lib/tally.lua",51],[328,"lua/lib/lane.lua",54],[329,"lua/lib/lane.lua",56],[330,"lua/lib/lane.lua",59],[342,"lua/lib/lane.lua",72],[355,"lua/lib/lane.lua",87],[359,"lua/lib/lane.lua",92],[367,"lua/lib/lane.lua",101],[374,"lua/lib/lane.lua",110],[378,"lua/lib/lane.lua",116],[379,"lua/lib/lane.lua",119],[385,"lua/lib/lane.lua",127],[391,"lua/lib/lane.lua",134],[395,"lua/lib/lane.lua",140],[403,"lua/lib/lane.lua",149],[404,"lua/lib/lane.lua",152],[415,"lua/lib/lane.lua",165],[418,"lua/lib/lane.lua",170],[422,"lua/lib/lane.lua",175],[429,"lua/lib/lane.lua",184],[437,"lua/lib/lane.lua",195],[442,"lua/lib/lane.lua",201],[451,"lua/lib/lane.lua",211],[453,"lua/lib/lane.lua",215],[463,"lua/lib/lane.lua",227],[471,"lua/lib/lane.lua",237],[474,"lua/lib/lane.lua",242],[479,"lua/lib/lane.lua",248],[487,"lua/lib/lane.lua",257],[490,"lua/lib/lane.lua",261],[522,"lua/lib/lane.lua",294],[523,"lua/lib/lane.lua",297],[527,"lua/lib/lane.lua",302],[548,"lua/lib/lane.lua",324],[552,"lua/lib/record.lua",6],[553,"lua/lib/record.lua",9],[558,"lua/lib/record.lua",16],[565,"lua/limiter/reset.lua",12],[567,"lua/limiter/reset.lua",15]],
+  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[102,"lua/lib/limiter/slots.lua",4],[103,"lua/lib/limiter/slots.lua",6],[104,"lua/lib/limiter/slots.lua",8],[105,"lua/lib/limiter/slots.lua",11],[118,"lua/lib/limiter/slots.lua",25],[128,"lua/lib/limiter/slots.lua",36],[139,"lua/lib/limiter/slots.lua",48],[146,"lua/lib/limiter/slots.lua",56],[175,"lua/lib/limiter/window.lua",4],[176,"lua/lib/limiter/window.lua",6],[177,"lua/lib/limiter/window.lua",8],[178,"lua/lib/limiter/window.lua",11],[182,"lua/lib/limiter/window.lua",16],[186,"lua/lib/limiter/window.lua",22],[195,"lua/lib/limiter/window.lua",33],[204,"lua/lib/limiter/window.lua",43],[228,"lua/lib/limiter/window.lua",68],[252,"lua/lib/limiter/window.lua",93],[286,"lua/lib/tally.lua",6],[287,"lua/lib/tally.lua",8],[288,"lua/lib/tally.lua",11],[302,"lua/lib/tally.lua",27],[325,"lua/lib/tally.lua",51],[328,"lua/lib/lane.lua",55],[329,"lua/lib/lane.lua",57],[330,"lua/lib/lane.lua",60],[342,"lua/lib/lane.lua",73],[355,"lua/lib/lane.lua",88],[359,"lua/lib/lane.lua",93],[367,"lua/lib/lane.lua",102],[374,"lua/lib/lane.lua",111],[378,"lua/lib/lane.lua",117],[379,"lua/lib/lane.lua",120],[385,"lua/lib/lane.lua",128],[391,"lua/lib/lane.lua",135],[395,"lua/lib/lane.lua",141],[403,"lua/lib/lane.lua",150],[404,"lua/lib/lane.lua",153],[415,"lua/lib/lane.lua",166],[418,"lua/lib/lane.lua",171],[422,"lua/lib/lane.lua",176],[429,"lua/lib/lane.lua",185],[437,"lua/lib/lane.lua",196],[442,"lua/lib/lane.lua",202],[451,"lua/lib/lane.lua",212],[453,"lua/lib/lane.lua",216],[463,"lua/lib/lane.lua",228],[471,"lua/lib/lane.lua",238],[474,"lua/lib/lane.lua",244],[479,"lua/lib/lane.lua",250],[487,"lua/lib/lane.lua",259],[490,"lua/lib/lane.lua",263],[522,"lua/lib/lane.lua",296],[523,"lua/lib/lane.lua",299],[527,"lua/lib/lane.lua",304],[549,"lua/lib/lane.lua",327],[553,"lua/lib/record.lua",6],[554,"lua/lib/record.lua",9],[559,"lua/lib/record.lua",16],[566,"lua/limiter/reset.lua",12],[568,"lua/limiter/reset.lua",15]],
 });
 
 /** Opens a limiter that is paused, or that a target has asked to cool down. See lua/limiter/resume.lua. */
@@ -5250,10 +5258,10 @@ local function touch(list)
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -5581,7 +5589,7 @@ local function lane_load(core, now_us)
     if lane.t - lane.v > LANE_STEP_US then lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000 end
     lane.v = math.max(lane.t, now_us + lane.skew)
   end
-  lane.now = lane.v - lane.skew
+  lane.now, lane.real = lane.v - lane.skew, now_us
   local closed_until = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
@@ -5711,7 +5719,7 @@ local function lane_eased(lane)
   if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
 end
 local function lane_give(lane, units, tasks, granted_ms, core, from, to)
-  if lane.machine then lane.machine.give(lane, units, granted_ms, core, from, to) end
+  if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
 end
@@ -5781,8 +5789,9 @@ local function lane_write()
     elseif lane.next then
       call('ZADD', root .. 'lanes', lane_score(lane.next), lane.core)
     elseif lane.wake then
-      call('ZADD', root .. 'lanes', 'LT', lane_score(lane.wake), lane.core)
-      if lane.wake <= lane.now then lane_bell = true end
+      local at_once = lane.wake <= lane.now
+      call('ZADD', root .. 'lanes', 'LT', lane_score(at_once and lane.real or lane.wake), lane.core)
+      lane_bell = lane_bell or at_once
     end
     if not lane.account and call('EXISTS', lane.key .. ':q') == 0 then lane_forget(lane) end
   end
@@ -5809,7 +5818,7 @@ lane_touch()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",50],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[102,"lua/lib/limiter/slots.lua",4],[103,"lua/lib/limiter/slots.lua",6],[104,"lua/lib/limiter/slots.lua",8],[105,"lua/lib/limiter/slots.lua",11],[118,"lua/lib/limiter/slots.lua",25],[128,"lua/lib/limiter/slots.lua",36],[139,"lua/lib/limiter/slots.lua",48],[146,"lua/lib/limiter/slots.lua",56],[175,"lua/lib/limiter/window.lua",4],[176,"lua/lib/limiter/window.lua",6],[177,"lua/lib/limiter/window.lua",8],[178,"lua/lib/limiter/window.lua",11],[182,"lua/lib/limiter/window.lua",16],[186,"lua/lib/limiter/window.lua",22],[195,"lua/lib/limiter/window.lua",33],[204,"lua/lib/limiter/window.lua",43],[228,"lua/lib/limiter/window.lua",68],[252,"lua/lib/limiter/window.lua",93],[286,"lua/lib/tally.lua",6],[287,"lua/lib/tally.lua",8],[288,"lua/lib/tally.lua",11],[302,"lua/lib/tally.lua",27],[325,"lua/lib/tally.lua",51],[328,"lua/lib/lane.lua",54],[329,"lua/lib/lane.lua",56],[330,"lua/lib/lane.lua",59],[342,"lua/lib/lane.lua",72],[355,"lua/lib/lane.lua",87],[359,"lua/lib/lane.lua",92],[367,"lua/lib/lane.lua",101],[374,"lua/lib/lane.lua",110],[378,"lua/lib/lane.lua",116],[379,"lua/lib/lane.lua",119],[385,"lua/lib/lane.lua",127],[391,"lua/lib/lane.lua",134],[395,"lua/lib/lane.lua",140],[403,"lua/lib/lane.lua",149],[404,"lua/lib/lane.lua",152],[415,"lua/lib/lane.lua",165],[418,"lua/lib/lane.lua",170],[422,"lua/lib/lane.lua",175],[429,"lua/lib/lane.lua",184],[437,"lua/lib/lane.lua",195],[442,"lua/lib/lane.lua",201],[451,"lua/lib/lane.lua",211],[453,"lua/lib/lane.lua",215],[463,"lua/lib/lane.lua",227],[471,"lua/lib/lane.lua",237],[474,"lua/lib/lane.lua",242],[479,"lua/lib/lane.lua",248],[487,"lua/lib/lane.lua",257],[490,"lua/lib/lane.lua",261],[522,"lua/lib/lane.lua",294],[523,"lua/lib/lane.lua",297],[527,"lua/lib/lane.lua",302],[548,"lua/lib/lane.lua",324],[552,"lua/lib/record.lua",6],[553,"lua/lib/record.lua",9],[558,"lua/lib/record.lua",16],[565,"lua/limiter/resume.lua",12],[567,"lua/limiter/resume.lua",15]],
+  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[102,"lua/lib/limiter/slots.lua",4],[103,"lua/lib/limiter/slots.lua",6],[104,"lua/lib/limiter/slots.lua",8],[105,"lua/lib/limiter/slots.lua",11],[118,"lua/lib/limiter/slots.lua",25],[128,"lua/lib/limiter/slots.lua",36],[139,"lua/lib/limiter/slots.lua",48],[146,"lua/lib/limiter/slots.lua",56],[175,"lua/lib/limiter/window.lua",4],[176,"lua/lib/limiter/window.lua",6],[177,"lua/lib/limiter/window.lua",8],[178,"lua/lib/limiter/window.lua",11],[182,"lua/lib/limiter/window.lua",16],[186,"lua/lib/limiter/window.lua",22],[195,"lua/lib/limiter/window.lua",33],[204,"lua/lib/limiter/window.lua",43],[228,"lua/lib/limiter/window.lua",68],[252,"lua/lib/limiter/window.lua",93],[286,"lua/lib/tally.lua",6],[287,"lua/lib/tally.lua",8],[288,"lua/lib/tally.lua",11],[302,"lua/lib/tally.lua",27],[325,"lua/lib/tally.lua",51],[328,"lua/lib/lane.lua",55],[329,"lua/lib/lane.lua",57],[330,"lua/lib/lane.lua",60],[342,"lua/lib/lane.lua",73],[355,"lua/lib/lane.lua",88],[359,"lua/lib/lane.lua",93],[367,"lua/lib/lane.lua",102],[374,"lua/lib/lane.lua",111],[378,"lua/lib/lane.lua",117],[379,"lua/lib/lane.lua",120],[385,"lua/lib/lane.lua",128],[391,"lua/lib/lane.lua",135],[395,"lua/lib/lane.lua",141],[403,"lua/lib/lane.lua",150],[404,"lua/lib/lane.lua",153],[415,"lua/lib/lane.lua",166],[418,"lua/lib/lane.lua",171],[422,"lua/lib/lane.lua",176],[429,"lua/lib/lane.lua",185],[437,"lua/lib/lane.lua",196],[442,"lua/lib/lane.lua",202],[451,"lua/lib/lane.lua",212],[453,"lua/lib/lane.lua",216],[463,"lua/lib/lane.lua",228],[471,"lua/lib/lane.lua",238],[474,"lua/lib/lane.lua",244],[479,"lua/lib/lane.lua",250],[487,"lua/lib/lane.lua",259],[490,"lua/lib/lane.lua",263],[522,"lua/lib/lane.lua",296],[523,"lua/lib/lane.lua",299],[527,"lua/lib/lane.lua",304],[549,"lua/lib/lane.lua",327],[553,"lua/lib/record.lua",6],[554,"lua/lib/record.lua",9],[559,"lua/lib/record.lua",16],[566,"lua/limiter/resume.lua",12],[568,"lua/limiter/resume.lua",15]],
 });
 
 /** Reads how a limiter is used; changes nothing. See lua/limiter/usage.lua. */
@@ -5831,10 +5840,10 @@ local function touch(list)
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -6162,7 +6171,7 @@ local function lane_load(core, now_us)
     if lane.t - lane.v > LANE_STEP_US then lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000 end
     lane.v = math.max(lane.t, now_us + lane.skew)
   end
-  lane.now = lane.v - lane.skew
+  lane.now, lane.real = lane.v - lane.skew, now_us
   local closed_until = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
@@ -6292,7 +6301,7 @@ local function lane_eased(lane)
   if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
 end
 local function lane_give(lane, units, tasks, granted_ms, core, from, to)
-  if lane.machine then lane.machine.give(lane, units, granted_ms, core, from, to) end
+  if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
 end
@@ -6362,8 +6371,9 @@ local function lane_write()
     elseif lane.next then
       call('ZADD', root .. 'lanes', lane_score(lane.next), lane.core)
     elseif lane.wake then
-      call('ZADD', root .. 'lanes', 'LT', lane_score(lane.wake), lane.core)
-      if lane.wake <= lane.now then lane_bell = true end
+      local at_once = lane.wake <= lane.now
+      call('ZADD', root .. 'lanes', 'LT', lane_score(at_once and lane.real or lane.wake), lane.core)
+      lane_bell = lane_bell or at_once
     end
     if not lane.account and call('EXISTS', lane.key .. ':q') == 0 then lane_forget(lane) end
   end
@@ -6394,7 +6404,7 @@ if lane.machine then
 end
 local next_ms = next_us and next_us < math.huge and lane_text(math.ceil((next_us - lane.skew) / 1000)) or ''
 return { math.floor(lane.now / 1000), lane.waiting, lane.held or 0, free, next_ms, call('HGETALL', lane.key .. ':use') }`,
-  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",50],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[102,"lua/lib/limiter/slots.lua",4],[103,"lua/lib/limiter/slots.lua",6],[104,"lua/lib/limiter/slots.lua",8],[105,"lua/lib/limiter/slots.lua",11],[118,"lua/lib/limiter/slots.lua",25],[128,"lua/lib/limiter/slots.lua",36],[139,"lua/lib/limiter/slots.lua",48],[146,"lua/lib/limiter/slots.lua",56],[175,"lua/lib/limiter/window.lua",4],[176,"lua/lib/limiter/window.lua",6],[177,"lua/lib/limiter/window.lua",8],[178,"lua/lib/limiter/window.lua",11],[182,"lua/lib/limiter/window.lua",16],[186,"lua/lib/limiter/window.lua",22],[195,"lua/lib/limiter/window.lua",33],[204,"lua/lib/limiter/window.lua",43],[228,"lua/lib/limiter/window.lua",68],[252,"lua/lib/limiter/window.lua",93],[286,"lua/lib/tally.lua",6],[287,"lua/lib/tally.lua",8],[288,"lua/lib/tally.lua",11],[302,"lua/lib/tally.lua",27],[325,"lua/lib/tally.lua",51],[328,"lua/lib/lane.lua",54],[329,"lua/lib/lane.lua",56],[330,"lua/lib/lane.lua",59],[342,"lua/lib/lane.lua",72],[355,"lua/lib/lane.lua",87],[359,"lua/lib/lane.lua",92],[367,"lua/lib/lane.lua",101],[374,"lua/lib/lane.lua",110],[378,"lua/lib/lane.lua",116],[379,"lua/lib/lane.lua",119],[385,"lua/lib/lane.lua",127],[391,"lua/lib/lane.lua",134],[395,"lua/lib/lane.lua",140],[403,"lua/lib/lane.lua",149],[404,"lua/lib/lane.lua",152],[415,"lua/lib/lane.lua",165],[418,"lua/lib/lane.lua",170],[422,"lua/lib/lane.lua",175],[429,"lua/lib/lane.lua",184],[437,"lua/lib/lane.lua",195],[442,"lua/lib/lane.lua",201],[451,"lua/lib/lane.lua",211],[453,"lua/lib/lane.lua",215],[463,"lua/lib/lane.lua",227],[471,"lua/lib/lane.lua",237],[474,"lua/lib/lane.lua",242],[479,"lua/lib/lane.lua",248],[487,"lua/lib/lane.lua",257],[490,"lua/lib/lane.lua",261],[522,"lua/lib/lane.lua",294],[523,"lua/lib/lane.lua",297],[527,"lua/lib/lane.lua",302],[548,"lua/lib/lane.lua",324],[552,"lua/lib/record.lua",6],[553,"lua/lib/record.lua",9],[558,"lua/lib/record.lua",16],[565,"lua/limiter/usage.lua",12],[568,"lua/limiter/usage.lua",16]],
+  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[102,"lua/lib/limiter/slots.lua",4],[103,"lua/lib/limiter/slots.lua",6],[104,"lua/lib/limiter/slots.lua",8],[105,"lua/lib/limiter/slots.lua",11],[118,"lua/lib/limiter/slots.lua",25],[128,"lua/lib/limiter/slots.lua",36],[139,"lua/lib/limiter/slots.lua",48],[146,"lua/lib/limiter/slots.lua",56],[175,"lua/lib/limiter/window.lua",4],[176,"lua/lib/limiter/window.lua",6],[177,"lua/lib/limiter/window.lua",8],[178,"lua/lib/limiter/window.lua",11],[182,"lua/lib/limiter/window.lua",16],[186,"lua/lib/limiter/window.lua",22],[195,"lua/lib/limiter/window.lua",33],[204,"lua/lib/limiter/window.lua",43],[228,"lua/lib/limiter/window.lua",68],[252,"lua/lib/limiter/window.lua",93],[286,"lua/lib/tally.lua",6],[287,"lua/lib/tally.lua",8],[288,"lua/lib/tally.lua",11],[302,"lua/lib/tally.lua",27],[325,"lua/lib/tally.lua",51],[328,"lua/lib/lane.lua",55],[329,"lua/lib/lane.lua",57],[330,"lua/lib/lane.lua",60],[342,"lua/lib/lane.lua",73],[355,"lua/lib/lane.lua",88],[359,"lua/lib/lane.lua",93],[367,"lua/lib/lane.lua",102],[374,"lua/lib/lane.lua",111],[378,"lua/lib/lane.lua",117],[379,"lua/lib/lane.lua",120],[385,"lua/lib/lane.lua",128],[391,"lua/lib/lane.lua",135],[395,"lua/lib/lane.lua",141],[403,"lua/lib/lane.lua",150],[404,"lua/lib/lane.lua",153],[415,"lua/lib/lane.lua",166],[418,"lua/lib/lane.lua",171],[422,"lua/lib/lane.lua",176],[429,"lua/lib/lane.lua",185],[437,"lua/lib/lane.lua",196],[442,"lua/lib/lane.lua",202],[451,"lua/lib/lane.lua",212],[453,"lua/lib/lane.lua",216],[463,"lua/lib/lane.lua",228],[471,"lua/lib/lane.lua",238],[474,"lua/lib/lane.lua",244],[479,"lua/lib/lane.lua",250],[487,"lua/lib/lane.lua",259],[490,"lua/lib/lane.lua",263],[522,"lua/lib/lane.lua",296],[523,"lua/lib/lane.lua",299],[527,"lua/lib/lane.lua",304],[549,"lua/lib/lane.lua",327],[553,"lua/lib/record.lua",6],[554,"lua/lib/record.lua",9],[559,"lua/lib/record.lua",16],[566,"lua/limiter/usage.lua",12],[569,"lua/limiter/usage.lua",16]],
 });
 
 /** Says that a process is alive and answers with all that are, by this shard's clock. See lua/member/beat.lua. */
@@ -7703,10 +7713,10 @@ local FAILED_MAX = 1000
 local kinds = {}
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -8034,7 +8044,7 @@ local function lane_load(core, now_us)
     if lane.t - lane.v > LANE_STEP_US then lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000 end
     lane.v = math.max(lane.t, now_us + lane.skew)
   end
-  lane.now = lane.v - lane.skew
+  lane.now, lane.real = lane.v - lane.skew, now_us
   local closed_until = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
@@ -8164,7 +8174,7 @@ local function lane_eased(lane)
   if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
 end
 local function lane_give(lane, units, tasks, granted_ms, core, from, to)
-  if lane.machine then lane.machine.give(lane, units, granted_ms, core, from, to) end
+  if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
 end
@@ -8234,8 +8244,9 @@ local function lane_write()
     elseif lane.next then
       call('ZADD', root .. 'lanes', lane_score(lane.next), lane.core)
     elseif lane.wake then
-      call('ZADD', root .. 'lanes', 'LT', lane_score(lane.wake), lane.core)
-      if lane.wake <= lane.now then lane_bell = true end
+      local at_once = lane.wake <= lane.now
+      call('ZADD', root .. 'lanes', 'LT', lane_score(at_once and lane.real or lane.wake), lane.core)
+      lane_bell = lane_bell or at_once
     end
     if not lane.account and call('EXISTS', lane.key .. ':q') == 0 then lane_forget(lane) end
   end
@@ -8251,7 +8262,9 @@ local COOL_MS_MAX = 3600000
 kinds.cool = function(body, _, now_ms)
   local core, ms = string.match(body, '^(%w+) (%d+)$')
   local lane = lane_load(core, now_ms * 1000)
-  if lane_limited(lane) then lane.cool = math.max(lane.cool or 0, lane.v + math.min(tonumber(ms), COOL_MS_MAX) * 1000) end
+  if not lane_limited(lane) then return end
+  lane.cool = math.max(lane.cool or 0, lane.v + math.min(tonumber(ms), COOL_MS_MAX) * 1000)
+  if lane.waiting > 0 then lane_wake(lane, lane.now) end
 end
 kinds.drop = function(body, _, now_ms)
   local core, batch = string.match(body, '^(%w+) (%w+)$')
@@ -8300,14 +8313,30 @@ kinds.free = function(body, _, now_ms)
   end
 end
 local GRANT_MS = 1000
+local function grant_last(field, entry, now)
+  local seq, flow, text = string.match(call('HGET', root .. 'away', field) or '', '^(%d+) ([^|]+)|(.*)$')
+  away_forget(field)
+  local whole_range = text and entry_read(text)
+  if not whole_range or whole_range.from >= entry.from or whole_range.attempts > 0 then return end
+  local b = batch_load(entry.core)
+  local states = b and batch_live(b) and call('GETRANGE', b.key .. ':s', whole_range.from, entry.from - 1) or ''
+  local first = string.find(states, 'q', 1, true)
+  if not first then return end
+  text = flow .. '|' .. entry_of(entry.core, whole_range.from + first - 1, entry.from - 1, 0, whole_range.recoveries, whole_range.timeout_s,
+    whole_range.due_ms, whole_range.limit)
+  away_set(away_field(string.match(field, '^%w+'), text), seq .. ' ' .. text, now)
+end
 kinds.grant = function(body, source_ms, now)
   local lane, place, granted_ms, last, flow, text = string.match(body, '^(%w+) (%d+) (%d+) (%d) ([^|]+)|(.*)$')
   local entry = entry_read(text)
-  if last == '1' then away_forget(away_field(lane, body)) end
+  if last == '1' then grant_last(away_field(lane, body), entry, now) end
   local left_ms = GRANT_MS - math.max(0, source_ms - tonumber(granted_ms))
-  entry.limit = entry.limit .. ',' .. place .. ',' .. granted_ms
-  if left_ms <= 0 then return limited_return(now, flow, entry) end
-  granted_add(now + left_ms, flow .. '|' .. text .. ',' .. place .. ',' .. granted_ms)
+  local marks = ',' .. place .. ',' .. granted_ms
+  if left_ms <= 0 then
+    entry.limit = entry.limit .. marks
+    return limited_return(now, flow, entry)
+  end
+  granted_add(now + left_ms, flow .. '|' .. text .. marks)
 end
 kinds.points = function(body, _, now_ms)
   local core, difference = string.match(body, '^(%w+) (%-?%d+)$')
@@ -8358,7 +8387,7 @@ local wrote = outbox_write()
 if #granted_new > 0 then call('SPUBLISH', root .. 'bell', '0') end
 if applied > 0 then call('HSET', root .. 'hw', field, string.format('%.0f', mark)) end
 return { mark, done, applied, wrote }`,
-  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",14],[4,"lua/outbox/receive.lua",13],[5,"lua/outbox/receive.lua",12],[6,"lua/outbox/receive.lua",11],[7,"lua/outbox/receive.lua",10],[8,"lua/outbox/receive.lua",15],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",9],[16,"lua/lib/batch.lua",11],[32,"lua/lib/batch.lua",29],[37,"lua/lib/batch.lua",35],[38,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",40],[51,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",55],[56,"lua/lib/batch.lua",61],[71,"lua/lib/batch.lua",78],[78,"lua/lib/batch.lua",86],[81,"lua/lib/batch.lua",91],[86,"lua/lib/batch.lua",98],[96,"lua/lib/batch.lua",109],[113,"lua/lib/ring.lua",4],[114,"lua/lib/ring.lua",6],[122,"lua/lib/ring.lua",16],[128,"lua/lib/ring.lua",23],[129,"lua/lib/ring.lua",25],[130,"lua/lib/ring.lua",28],[134,"lua/lib/ring.lua",34],[141,"lua/lib/ring.lua",42],[147,"lua/lib/ready.lua",9],[148,"lua/lib/ready.lua",11],[149,"lua/lib/ready.lua",14],[163,"lua/lib/ready.lua",29],[168,"lua/lib/ready.lua",35],[171,"lua/lib/ready.lua",39],[183,"lua/lib/ready.lua",52],[186,"lua/lib/ready.lua",56],[192,"lua/lib/ready.lua",67],[195,"lua/lib/ready.lua",71],[202,"lua/lib/ready.lua",80],[203,"lua/lib/ready.lua",83],[204,"lua/lib/delayed.lua",3],[205,"lua/lib/delayed.lua",5],[209,"lua/lib/delayed.lua",11],[212,"lua/lib/delayed.lua",15],[216,"lua/lib/delayed.lua",20],[220,"lua/lib/delayed.lua",26],[227,"lua/lib/delayed.lua",35],[234,"lua/lib/outbox.lua",15],[238,"lua/lib/outbox.lua",20],[239,"lua/lib/outbox.lua",22],[240,"lua/lib/outbox.lua",24],[241,"lua/lib/outbox.lua",27],[242,"lua/lib/outbox.lua",29],[246,"lua/lib/outbox.lua",35],[258,"lua/lib/outbox.lua",49],[262,"lua/lib/outbox.lua",54],[272,"lua/lib/outbox.lua",66],[276,"lua/lib/outbox.lua",72],[280,"lua/lib/outbox.lua",78],[281,"lua/lib/outbox.lua",80],[287,"lua/lib/outbox.lua",88],[316,"lua/lib/outbox.lua",119],[319,"lua/lib/limited.lua",12],[320,"lua/lib/limited.lua",14],[326,"lua/lib/limited.lua",22],[337,"lua/lib/limited.lua",35],[341,"lua/lib/limited.lua",41],[348,"lua/lib/limited.lua",50],[353,"lua/lib/limited.lua",57],[358,"lua/lib/limited.lua",64],[362,"lua/lib/limited.lua",70],[375,"lua/lib/limited.lua",85],[387,"lua/lib/limited.lua",100],[400,"lua/lib/limited.lua",114],[403,"lua/lib/limited.lua",119],[410,"lua/lib/granted.lua",3],[411,"lua/lib/granted.lua",5],[415,"lua/lib/granted.lua",10],[416,"lua/lib/granted.lua",12],[417,"lua/lib/granted.lua",14],[421,"lua/lib/results.lua",3],[430,"lua/lib/results.lua",13],[431,"lua/lib/results.lua",15],[432,"lua/lib/lost.lua",4],[433,"lua/lib/lost.lua",7],[444,"lua/lib/lost.lua",19],[447,"lua/lib/lost.lua",23],[452,"lua/outbox/receive.lua",22],[454,"lua/lib/lane.lua",32],[462,"lua/lib/lane.lua",50],[463,"lua/lib/limiter/aligned.lua",2],[464,"lua/lib/limiter/aligned.lua",4],[467,"lua/lib/limiter/aligned.lua",8],[476,"lua/lib/limiter/aligned.lua",18],[482,"lua/lib/limiter/aligned.lua",25],[487,"lua/lib/limiter/level.lua",6],[489,"lua/lib/limiter/level.lua",9],[490,"lua/lib/limiter/level.lua",12],[495,"lua/lib/limiter/level.lua",18],[501,"lua/lib/limiter/level.lua",25],[524,"lua/lib/limiter/level.lua",49],[544,"lua/lib/limiter/slots.lua",4],[545,"lua/lib/limiter/slots.lua",6],[546,"lua/lib/limiter/slots.lua",8],[547,"lua/lib/limiter/slots.lua",11],[560,"lua/lib/limiter/slots.lua",25],[570,"lua/lib/limiter/slots.lua",36],[581,"lua/lib/limiter/slots.lua",48],[588,"lua/lib/limiter/slots.lua",56],[617,"lua/lib/limiter/window.lua",4],[618,"lua/lib/limiter/window.lua",6],[619,"lua/lib/limiter/window.lua",8],[620,"lua/lib/limiter/window.lua",11],[624,"lua/lib/limiter/window.lua",16],[628,"lua/lib/limiter/window.lua",22],[637,"lua/lib/limiter/window.lua",33],[646,"lua/lib/limiter/window.lua",43],[670,"lua/lib/limiter/window.lua",68],[694,"lua/lib/limiter/window.lua",93],[728,"lua/lib/tally.lua",6],[729,"lua/lib/tally.lua",8],[730,"lua/lib/tally.lua",11],[744,"lua/lib/tally.lua",27],[767,"lua/lib/tally.lua",51],[770,"lua/lib/lane.lua",54],[771,"lua/lib/lane.lua",56],[772,"lua/lib/lane.lua",59],[784,"lua/lib/lane.lua",72],[797,"lua/lib/lane.lua",87],[801,"lua/lib/lane.lua",92],[809,"lua/lib/lane.lua",101],[816,"lua/lib/lane.lua",110],[820,"lua/lib/lane.lua",116],[821,"lua/lib/lane.lua",119],[827,"lua/lib/lane.lua",127],[833,"lua/lib/lane.lua",134],[837,"lua/lib/lane.lua",140],[845,"lua/lib/lane.lua",149],[846,"lua/lib/lane.lua",152],[857,"lua/lib/lane.lua",165],[860,"lua/lib/lane.lua",170],[864,"lua/lib/lane.lua",175],[871,"lua/lib/lane.lua",184],[879,"lua/lib/lane.lua",195],[884,"lua/lib/lane.lua",201],[893,"lua/lib/lane.lua",211],[895,"lua/lib/lane.lua",215],[905,"lua/lib/lane.lua",227],[913,"lua/lib/lane.lua",237],[916,"lua/lib/lane.lua",242],[921,"lua/lib/lane.lua",248],[929,"lua/lib/lane.lua",257],[932,"lua/lib/lane.lua",261],[964,"lua/lib/lane.lua",294],[965,"lua/lib/lane.lua",297],[969,"lua/lib/lane.lua",302],[990,"lua/lib/lane.lua",324],[994,"lua/lib/receive/back.lua",3],[1000,"lua/lib/receive/cool.lua",3],[1001,"lua/lib/receive/cool.lua",5],[1006,"lua/lib/receive/drop.lua",3],[1010,"lua/lib/receive/fail.lua",4],[1016,"lua/lib/receive/fail.lua",11],[1017,"lua/lib/receive/fail.lua",13],[1028,"lua/lib/receive/fail.lua",25],[1038,"lua/lib/receive/fail.lua",36],[1041,"lua/lib/receive/fail.lua",40],[1044,"lua/lib/receive/free.lua",3],[1052,"lua/lib/receive/grant.lua",4],[1053,"lua/lib/receive/grant.lua",6],[1062,"lua/lib/receive/points.lua",3],[1070,"lua/lib/receive/queue.lua",3],[1074,"lua/lib/receive/unused.lua",3],[1079,"lua/outbox/receive.lua",26],[1085,"lua/outbox/receive.lua",33],[1095,"lua/outbox/receive.lua",44],[1102,"lua/outbox/receive.lua",52]],
+  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",14],[4,"lua/outbox/receive.lua",13],[5,"lua/outbox/receive.lua",12],[6,"lua/outbox/receive.lua",11],[7,"lua/outbox/receive.lua",10],[8,"lua/outbox/receive.lua",15],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",9],[16,"lua/lib/batch.lua",11],[32,"lua/lib/batch.lua",29],[37,"lua/lib/batch.lua",35],[38,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",40],[51,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",55],[56,"lua/lib/batch.lua",61],[71,"lua/lib/batch.lua",78],[78,"lua/lib/batch.lua",86],[81,"lua/lib/batch.lua",91],[86,"lua/lib/batch.lua",98],[96,"lua/lib/batch.lua",109],[113,"lua/lib/ring.lua",4],[114,"lua/lib/ring.lua",6],[122,"lua/lib/ring.lua",16],[128,"lua/lib/ring.lua",23],[129,"lua/lib/ring.lua",25],[130,"lua/lib/ring.lua",28],[134,"lua/lib/ring.lua",34],[141,"lua/lib/ring.lua",42],[147,"lua/lib/ready.lua",9],[148,"lua/lib/ready.lua",11],[149,"lua/lib/ready.lua",14],[163,"lua/lib/ready.lua",29],[168,"lua/lib/ready.lua",35],[171,"lua/lib/ready.lua",39],[183,"lua/lib/ready.lua",52],[186,"lua/lib/ready.lua",56],[192,"lua/lib/ready.lua",67],[195,"lua/lib/ready.lua",71],[202,"lua/lib/ready.lua",80],[203,"lua/lib/ready.lua",83],[204,"lua/lib/delayed.lua",3],[205,"lua/lib/delayed.lua",5],[209,"lua/lib/delayed.lua",11],[212,"lua/lib/delayed.lua",15],[216,"lua/lib/delayed.lua",20],[220,"lua/lib/delayed.lua",26],[227,"lua/lib/delayed.lua",35],[234,"lua/lib/outbox.lua",15],[238,"lua/lib/outbox.lua",20],[239,"lua/lib/outbox.lua",22],[240,"lua/lib/outbox.lua",24],[241,"lua/lib/outbox.lua",27],[242,"lua/lib/outbox.lua",29],[246,"lua/lib/outbox.lua",35],[258,"lua/lib/outbox.lua",49],[262,"lua/lib/outbox.lua",54],[272,"lua/lib/outbox.lua",66],[276,"lua/lib/outbox.lua",72],[280,"lua/lib/outbox.lua",78],[281,"lua/lib/outbox.lua",80],[287,"lua/lib/outbox.lua",88],[316,"lua/lib/outbox.lua",119],[319,"lua/lib/limited.lua",12],[320,"lua/lib/limited.lua",14],[326,"lua/lib/limited.lua",22],[337,"lua/lib/limited.lua",35],[341,"lua/lib/limited.lua",41],[348,"lua/lib/limited.lua",50],[353,"lua/lib/limited.lua",57],[358,"lua/lib/limited.lua",64],[362,"lua/lib/limited.lua",70],[375,"lua/lib/limited.lua",85],[387,"lua/lib/limited.lua",100],[400,"lua/lib/limited.lua",114],[403,"lua/lib/limited.lua",119],[410,"lua/lib/granted.lua",3],[411,"lua/lib/granted.lua",5],[415,"lua/lib/granted.lua",10],[416,"lua/lib/granted.lua",12],[417,"lua/lib/granted.lua",14],[421,"lua/lib/results.lua",3],[430,"lua/lib/results.lua",13],[431,"lua/lib/results.lua",15],[432,"lua/lib/lost.lua",4],[433,"lua/lib/lost.lua",7],[444,"lua/lib/lost.lua",19],[447,"lua/lib/lost.lua",23],[452,"lua/outbox/receive.lua",22],[454,"lua/lib/lane.lua",32],[462,"lua/lib/lane.lua",51],[463,"lua/lib/limiter/aligned.lua",2],[464,"lua/lib/limiter/aligned.lua",4],[467,"lua/lib/limiter/aligned.lua",8],[476,"lua/lib/limiter/aligned.lua",18],[482,"lua/lib/limiter/aligned.lua",25],[487,"lua/lib/limiter/level.lua",6],[489,"lua/lib/limiter/level.lua",9],[490,"lua/lib/limiter/level.lua",12],[495,"lua/lib/limiter/level.lua",18],[501,"lua/lib/limiter/level.lua",25],[524,"lua/lib/limiter/level.lua",49],[544,"lua/lib/limiter/slots.lua",4],[545,"lua/lib/limiter/slots.lua",6],[546,"lua/lib/limiter/slots.lua",8],[547,"lua/lib/limiter/slots.lua",11],[560,"lua/lib/limiter/slots.lua",25],[570,"lua/lib/limiter/slots.lua",36],[581,"lua/lib/limiter/slots.lua",48],[588,"lua/lib/limiter/slots.lua",56],[617,"lua/lib/limiter/window.lua",4],[618,"lua/lib/limiter/window.lua",6],[619,"lua/lib/limiter/window.lua",8],[620,"lua/lib/limiter/window.lua",11],[624,"lua/lib/limiter/window.lua",16],[628,"lua/lib/limiter/window.lua",22],[637,"lua/lib/limiter/window.lua",33],[646,"lua/lib/limiter/window.lua",43],[670,"lua/lib/limiter/window.lua",68],[694,"lua/lib/limiter/window.lua",93],[728,"lua/lib/tally.lua",6],[729,"lua/lib/tally.lua",8],[730,"lua/lib/tally.lua",11],[744,"lua/lib/tally.lua",27],[767,"lua/lib/tally.lua",51],[770,"lua/lib/lane.lua",55],[771,"lua/lib/lane.lua",57],[772,"lua/lib/lane.lua",60],[784,"lua/lib/lane.lua",73],[797,"lua/lib/lane.lua",88],[801,"lua/lib/lane.lua",93],[809,"lua/lib/lane.lua",102],[816,"lua/lib/lane.lua",111],[820,"lua/lib/lane.lua",117],[821,"lua/lib/lane.lua",120],[827,"lua/lib/lane.lua",128],[833,"lua/lib/lane.lua",135],[837,"lua/lib/lane.lua",141],[845,"lua/lib/lane.lua",150],[846,"lua/lib/lane.lua",153],[857,"lua/lib/lane.lua",166],[860,"lua/lib/lane.lua",171],[864,"lua/lib/lane.lua",176],[871,"lua/lib/lane.lua",185],[879,"lua/lib/lane.lua",196],[884,"lua/lib/lane.lua",202],[893,"lua/lib/lane.lua",212],[895,"lua/lib/lane.lua",216],[905,"lua/lib/lane.lua",228],[913,"lua/lib/lane.lua",238],[916,"lua/lib/lane.lua",244],[921,"lua/lib/lane.lua",250],[929,"lua/lib/lane.lua",259],[932,"lua/lib/lane.lua",263],[964,"lua/lib/lane.lua",296],[965,"lua/lib/lane.lua",299],[969,"lua/lib/lane.lua",304],[991,"lua/lib/lane.lua",327],[995,"lua/lib/receive/back.lua",3],[1001,"lua/lib/receive/cool.lua",3],[1002,"lua/lib/receive/cool.lua",5],[1007,"lua/lib/receive/cool.lua",11],[1009,"lua/lib/receive/drop.lua",3],[1013,"lua/lib/receive/fail.lua",4],[1019,"lua/lib/receive/fail.lua",11],[1020,"lua/lib/receive/fail.lua",13],[1031,"lua/lib/receive/fail.lua",25],[1041,"lua/lib/receive/fail.lua",36],[1044,"lua/lib/receive/fail.lua",40],[1047,"lua/lib/receive/free.lua",3],[1055,"lua/lib/receive/grant.lua",4],[1056,"lua/lib/receive/grant.lua",8],[1069,"lua/lib/receive/grant.lua",22],[1081,"lua/lib/receive/points.lua",3],[1089,"lua/lib/receive/queue.lua",3],[1093,"lua/lib/receive/unused.lua",3],[1098,"lua/outbox/receive.lua",26],[1104,"lua/outbox/receive.lua",33],[1114,"lua/outbox/receive.lua",44],[1121,"lua/outbox/receive.lua",52]],
 });
 
 /** Reads the first messages that wait for other partitions, oldest destination first; takes nothing away. See lua/outbox/slice.lua. */
@@ -9121,10 +9150,10 @@ local function touch(list)
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -9452,7 +9481,7 @@ local function lane_load(core, now_us)
     if lane.t - lane.v > LANE_STEP_US then lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000 end
     lane.v = math.max(lane.t, now_us + lane.skew)
   end
-  lane.now = lane.v - lane.skew
+  lane.now, lane.real = lane.v - lane.skew, now_us
   local closed_until = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
@@ -9582,7 +9611,7 @@ local function lane_eased(lane)
   if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
 end
 local function lane_give(lane, units, tasks, granted_ms, core, from, to)
-  if lane.machine then lane.machine.give(lane, units, granted_ms, core, from, to) end
+  if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
 end
@@ -9652,8 +9681,9 @@ local function lane_write()
     elseif lane.next then
       call('ZADD', root .. 'lanes', lane_score(lane.next), lane.core)
     elseif lane.wake then
-      call('ZADD', root .. 'lanes', 'LT', lane_score(lane.wake), lane.core)
-      if lane.wake <= lane.now then lane_bell = true end
+      local at_once = lane.wake <= lane.now
+      call('ZADD', root .. 'lanes', 'LT', lane_score(at_once and lane.real or lane.wake), lane.core)
+      lane_bell = lane_bell or at_once
     end
     if not lane.account and call('EXISTS', lane.key .. ':q') == 0 then lane_forget(lane) end
   end
@@ -9867,7 +9897,7 @@ local function grant_lane(lane, tasks_max)
   local range = grant_line(lane, tasks_max)
   if range == false or lane.more then
     lane.more = true
-    lane.next = lane.now
+    lane.next = lane.real
   else
     lane.throttled = lane.seq - lane.seen - lane.missed
     lane.seen, lane.missed = lane.seq, 0
@@ -9913,7 +9943,7 @@ for i, lane in ipairs(shown) do
 end
 if next_ms <= now_ms then more = 1 end
 return { math.floor(now_ms), next_ms < math.huge and string.format('%.3f', next_ms) or '', more, wrote, reply }`,
-  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",50],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[102,"lua/lib/limiter/slots.lua",4],[103,"lua/lib/limiter/slots.lua",6],[104,"lua/lib/limiter/slots.lua",8],[105,"lua/lib/limiter/slots.lua",11],[118,"lua/lib/limiter/slots.lua",25],[128,"lua/lib/limiter/slots.lua",36],[139,"lua/lib/limiter/slots.lua",48],[146,"lua/lib/limiter/slots.lua",56],[175,"lua/lib/limiter/window.lua",4],[176,"lua/lib/limiter/window.lua",6],[177,"lua/lib/limiter/window.lua",8],[178,"lua/lib/limiter/window.lua",11],[182,"lua/lib/limiter/window.lua",16],[186,"lua/lib/limiter/window.lua",22],[195,"lua/lib/limiter/window.lua",33],[204,"lua/lib/limiter/window.lua",43],[228,"lua/lib/limiter/window.lua",68],[252,"lua/lib/limiter/window.lua",93],[286,"lua/lib/tally.lua",6],[287,"lua/lib/tally.lua",8],[288,"lua/lib/tally.lua",11],[302,"lua/lib/tally.lua",27],[325,"lua/lib/tally.lua",51],[328,"lua/lib/lane.lua",54],[329,"lua/lib/lane.lua",56],[330,"lua/lib/lane.lua",59],[342,"lua/lib/lane.lua",72],[355,"lua/lib/lane.lua",87],[359,"lua/lib/lane.lua",92],[367,"lua/lib/lane.lua",101],[374,"lua/lib/lane.lua",110],[378,"lua/lib/lane.lua",116],[379,"lua/lib/lane.lua",119],[385,"lua/lib/lane.lua",127],[391,"lua/lib/lane.lua",134],[395,"lua/lib/lane.lua",140],[403,"lua/lib/lane.lua",149],[404,"lua/lib/lane.lua",152],[415,"lua/lib/lane.lua",165],[418,"lua/lib/lane.lua",170],[422,"lua/lib/lane.lua",175],[429,"lua/lib/lane.lua",184],[437,"lua/lib/lane.lua",195],[442,"lua/lib/lane.lua",201],[451,"lua/lib/lane.lua",211],[453,"lua/lib/lane.lua",215],[463,"lua/lib/lane.lua",227],[471,"lua/lib/lane.lua",237],[474,"lua/lib/lane.lua",242],[479,"lua/lib/lane.lua",248],[487,"lua/lib/lane.lua",257],[490,"lua/lib/lane.lua",261],[522,"lua/lib/lane.lua",294],[523,"lua/lib/lane.lua",297],[527,"lua/lib/lane.lua",302],[548,"lua/lib/lane.lua",324],[552,"lua/lib/outbox.lua",15],[556,"lua/lib/outbox.lua",20],[557,"lua/lib/outbox.lua",22],[558,"lua/lib/outbox.lua",24],[559,"lua/lib/outbox.lua",27],[560,"lua/lib/outbox.lua",29],[564,"lua/lib/outbox.lua",35],[576,"lua/lib/outbox.lua",49],[580,"lua/lib/outbox.lua",54],[590,"lua/lib/outbox.lua",66],[594,"lua/lib/outbox.lua",72],[598,"lua/lib/outbox.lua",78],[599,"lua/lib/outbox.lua",80],[605,"lua/lib/outbox.lua",88],[634,"lua/lib/outbox.lua",119],[637,"lua/lib/grant.lua",5],[638,"lua/lib/grant.lua",7],[641,"lua/lib/grant.lua",12],[647,"lua/lib/grant.lua",20],[662,"lua/lib/grant.lua",37],[667,"lua/lib/grant.lua",44],[684,"lua/lib/grant.lua",63],[719,"lua/lib/grant.lua",100],[730,"lua/lib/grant.lua",113],[749,"lua/lib/grant.lua",134],[762,"lua/lib/grant.lua",148],[770,"lua/partition/grant.lua",16],[773,"lua/partition/grant.lua",21],[776,"lua/partition/grant.lua",25],[785,"lua/partition/grant.lua",35],[786,"lua/partition/grant.lua",37],[789,"lua/partition/grant.lua",41],[796,"lua/partition/grant.lua",49]],
+  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[102,"lua/lib/limiter/slots.lua",4],[103,"lua/lib/limiter/slots.lua",6],[104,"lua/lib/limiter/slots.lua",8],[105,"lua/lib/limiter/slots.lua",11],[118,"lua/lib/limiter/slots.lua",25],[128,"lua/lib/limiter/slots.lua",36],[139,"lua/lib/limiter/slots.lua",48],[146,"lua/lib/limiter/slots.lua",56],[175,"lua/lib/limiter/window.lua",4],[176,"lua/lib/limiter/window.lua",6],[177,"lua/lib/limiter/window.lua",8],[178,"lua/lib/limiter/window.lua",11],[182,"lua/lib/limiter/window.lua",16],[186,"lua/lib/limiter/window.lua",22],[195,"lua/lib/limiter/window.lua",33],[204,"lua/lib/limiter/window.lua",43],[228,"lua/lib/limiter/window.lua",68],[252,"lua/lib/limiter/window.lua",93],[286,"lua/lib/tally.lua",6],[287,"lua/lib/tally.lua",8],[288,"lua/lib/tally.lua",11],[302,"lua/lib/tally.lua",27],[325,"lua/lib/tally.lua",51],[328,"lua/lib/lane.lua",55],[329,"lua/lib/lane.lua",57],[330,"lua/lib/lane.lua",60],[342,"lua/lib/lane.lua",73],[355,"lua/lib/lane.lua",88],[359,"lua/lib/lane.lua",93],[367,"lua/lib/lane.lua",102],[374,"lua/lib/lane.lua",111],[378,"lua/lib/lane.lua",117],[379,"lua/lib/lane.lua",120],[385,"lua/lib/lane.lua",128],[391,"lua/lib/lane.lua",135],[395,"lua/lib/lane.lua",141],[403,"lua/lib/lane.lua",150],[404,"lua/lib/lane.lua",153],[415,"lua/lib/lane.lua",166],[418,"lua/lib/lane.lua",171],[422,"lua/lib/lane.lua",176],[429,"lua/lib/lane.lua",185],[437,"lua/lib/lane.lua",196],[442,"lua/lib/lane.lua",202],[451,"lua/lib/lane.lua",212],[453,"lua/lib/lane.lua",216],[463,"lua/lib/lane.lua",228],[471,"lua/lib/lane.lua",238],[474,"lua/lib/lane.lua",244],[479,"lua/lib/lane.lua",250],[487,"lua/lib/lane.lua",259],[490,"lua/lib/lane.lua",263],[522,"lua/lib/lane.lua",296],[523,"lua/lib/lane.lua",299],[527,"lua/lib/lane.lua",304],[549,"lua/lib/lane.lua",327],[553,"lua/lib/outbox.lua",15],[557,"lua/lib/outbox.lua",20],[558,"lua/lib/outbox.lua",22],[559,"lua/lib/outbox.lua",24],[560,"lua/lib/outbox.lua",27],[561,"lua/lib/outbox.lua",29],[565,"lua/lib/outbox.lua",35],[577,"lua/lib/outbox.lua",49],[581,"lua/lib/outbox.lua",54],[591,"lua/lib/outbox.lua",66],[595,"lua/lib/outbox.lua",72],[599,"lua/lib/outbox.lua",78],[600,"lua/lib/outbox.lua",80],[606,"lua/lib/outbox.lua",88],[635,"lua/lib/outbox.lua",119],[638,"lua/lib/grant.lua",5],[639,"lua/lib/grant.lua",7],[642,"lua/lib/grant.lua",12],[648,"lua/lib/grant.lua",20],[663,"lua/lib/grant.lua",37],[668,"lua/lib/grant.lua",44],[685,"lua/lib/grant.lua",63],[720,"lua/lib/grant.lua",100],[731,"lua/lib/grant.lua",113],[750,"lua/lib/grant.lua",134],[763,"lua/lib/grant.lua",148],[771,"lua/partition/grant.lua",16],[774,"lua/partition/grant.lua",21],[777,"lua/partition/grant.lua",25],[786,"lua/partition/grant.lua",35],[787,"lua/partition/grant.lua",37],[790,"lua/partition/grant.lua",41],[797,"lua/partition/grant.lua",49]],
 });
 
 /** What waits in a partition, for the operator's gauges. Counts are exact; the oldest is looked for at the heads of the See lua/partition/look.lua. */
@@ -10981,8 +11011,8 @@ local lanes_ms = first_of(root .. 'lanes') or math.huge
 if pressure == 0 and call('EXISTS', root .. 'holders', root .. 'active:' .. holder, root .. 'ready:f', root .. 'ready:r', root .. 'ready:n',
   root .. 'granted', root .. 'outbox') == 0 then
   local delayed_ms, deadline_ms = first_of(written[4]), first_of(written[5])
-  local first_ms = math.min(delayed_ms or math.huge, deadline_ms or math.huge, away_ms, lanes_ms)
-  if first_ms > now_ms then return { now_ms, first_ms < math.huge and math.ceil(first_ms) or 0, 0, 0, 0, 0, 0, 0, 0, 0 } end
+  local first_ms = math.min(delayed_ms or math.huge, deadline_ms or math.huge, away_ms)
+  if first_ms > now_ms and lanes_ms > now_ms then return { now_ms, first_ms < math.huge and first_ms or 0, 0, 0, 0, 0, 0, 0, 0, 0 } end
 end
 local before = call('HMGET', meta, 'last', 'thaw')
 local last_ms = tonumber(before[1] or now_ms)
@@ -11136,9 +11166,7 @@ sooner(written[4], #due)
 sooner(written[5], #ended)
 sooner(root .. 'granted', #returned)
 local flags = (away_ms <= now_ms and 2 or 0) + (lanes_ms <= now_ms and 4 or 0)
-for _, at_ms in ipairs({ away_ms, lanes_ms }) do
-  if at_ms > now_ms and at_ms < math.huge and (next_ms == 0 or at_ms < next_ms) then next_ms = math.ceil(at_ms) end
-end
+if away_ms > now_ms and away_ms < math.huge and (next_ms == 0 or away_ms < next_ms) then next_ms = away_ms end
 if early > 0 or (early_rank or 0) > 0 then
   next_ms = math.min(next_ms > 0 and next_ms or math.huge, now_ms + EARLY_PAUSE_MS)
 end
@@ -11185,7 +11213,7 @@ if early_rank then call('HSET', meta, 'early', early_rank) end
 queue_write()
 if outbox_write() == 1 or waiting == 1 then flags = flags + 1 end
 return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready, early, flags }`,
-  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",9],[18,"lua/lib/batch.lua",11],[34,"lua/lib/batch.lua",29],[39,"lua/lib/batch.lua",35],[40,"lua/lib/batch.lua",37],[41,"lua/lib/batch.lua",40],[53,"lua/lib/batch.lua",53],[54,"lua/lib/batch.lua",55],[58,"lua/lib/batch.lua",61],[73,"lua/lib/batch.lua",78],[80,"lua/lib/batch.lua",86],[83,"lua/lib/batch.lua",91],[88,"lua/lib/batch.lua",98],[98,"lua/lib/batch.lua",109],[115,"lua/lib/ring.lua",4],[116,"lua/lib/ring.lua",6],[124,"lua/lib/ring.lua",16],[130,"lua/lib/ring.lua",23],[131,"lua/lib/ring.lua",25],[132,"lua/lib/ring.lua",28],[136,"lua/lib/ring.lua",34],[143,"lua/lib/ring.lua",42],[149,"lua/lib/ready.lua",9],[150,"lua/lib/ready.lua",11],[151,"lua/lib/ready.lua",14],[165,"lua/lib/ready.lua",29],[170,"lua/lib/ready.lua",35],[173,"lua/lib/ready.lua",39],[185,"lua/lib/ready.lua",52],[188,"lua/lib/ready.lua",56],[194,"lua/lib/ready.lua",67],[197,"lua/lib/ready.lua",71],[204,"lua/lib/ready.lua",80],[205,"lua/lib/ready.lua",83],[206,"lua/lib/delayed.lua",3],[207,"lua/lib/delayed.lua",5],[211,"lua/lib/delayed.lua",11],[214,"lua/lib/delayed.lua",15],[218,"lua/lib/delayed.lua",20],[222,"lua/lib/delayed.lua",26],[229,"lua/lib/delayed.lua",35],[236,"lua/lib/outbox.lua",15],[240,"lua/lib/outbox.lua",20],[241,"lua/lib/outbox.lua",22],[242,"lua/lib/outbox.lua",24],[243,"lua/lib/outbox.lua",27],[244,"lua/lib/outbox.lua",29],[248,"lua/lib/outbox.lua",35],[260,"lua/lib/outbox.lua",49],[264,"lua/lib/outbox.lua",54],[274,"lua/lib/outbox.lua",66],[278,"lua/lib/outbox.lua",72],[282,"lua/lib/outbox.lua",78],[283,"lua/lib/outbox.lua",80],[289,"lua/lib/outbox.lua",88],[318,"lua/lib/outbox.lua",119],[321,"lua/lib/limited.lua",12],[322,"lua/lib/limited.lua",14],[328,"lua/lib/limited.lua",22],[339,"lua/lib/limited.lua",35],[343,"lua/lib/limited.lua",41],[350,"lua/lib/limited.lua",50],[355,"lua/lib/limited.lua",57],[360,"lua/lib/limited.lua",64],[364,"lua/lib/limited.lua",70],[377,"lua/lib/limited.lua",85],[389,"lua/lib/limited.lua",100],[402,"lua/lib/limited.lua",114],[405,"lua/lib/limited.lua",119],[412,"lua/lib/granted.lua",3],[413,"lua/lib/granted.lua",5],[417,"lua/lib/granted.lua",10],[418,"lua/lib/granted.lua",12],[419,"lua/lib/granted.lua",14],[423,"lua/lib/results.lua",3],[432,"lua/lib/results.lua",13],[433,"lua/lib/results.lua",15],[434,"lua/lib/lost.lua",4],[435,"lua/lib/lost.lua",7],[446,"lua/lib/lost.lua",19],[449,"lua/lib/lost.lua",23],[454,"lua/partition/tick.lua",23],[455,"lua/partition/tick.lua",25],[458,"lua/partition/tick.lua",30],[467,"lua/partition/tick.lua",41],[472,"lua/partition/tick.lua",47],[489,"lua/partition/tick.lua",66],[491,"lua/partition/tick.lua",70],[519,"lua/partition/tick.lua",99],[537,"lua/partition/tick.lua",119],[549,"lua/partition/tick.lua",133],[556,"lua/partition/tick.lua",142],[574,"lua/partition/tick.lua",161],[589,"lua/partition/tick.lua",179],[610,"lua/partition/tick.lua",202],[625,"lua/partition/tick.lua",218],[627,"lua/partition/tick.lua",221],[634,"lua/partition/tick.lua",229]],
+  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",9],[18,"lua/lib/batch.lua",11],[34,"lua/lib/batch.lua",29],[39,"lua/lib/batch.lua",35],[40,"lua/lib/batch.lua",37],[41,"lua/lib/batch.lua",40],[53,"lua/lib/batch.lua",53],[54,"lua/lib/batch.lua",55],[58,"lua/lib/batch.lua",61],[73,"lua/lib/batch.lua",78],[80,"lua/lib/batch.lua",86],[83,"lua/lib/batch.lua",91],[88,"lua/lib/batch.lua",98],[98,"lua/lib/batch.lua",109],[115,"lua/lib/ring.lua",4],[116,"lua/lib/ring.lua",6],[124,"lua/lib/ring.lua",16],[130,"lua/lib/ring.lua",23],[131,"lua/lib/ring.lua",25],[132,"lua/lib/ring.lua",28],[136,"lua/lib/ring.lua",34],[143,"lua/lib/ring.lua",42],[149,"lua/lib/ready.lua",9],[150,"lua/lib/ready.lua",11],[151,"lua/lib/ready.lua",14],[165,"lua/lib/ready.lua",29],[170,"lua/lib/ready.lua",35],[173,"lua/lib/ready.lua",39],[185,"lua/lib/ready.lua",52],[188,"lua/lib/ready.lua",56],[194,"lua/lib/ready.lua",67],[197,"lua/lib/ready.lua",71],[204,"lua/lib/ready.lua",80],[205,"lua/lib/ready.lua",83],[206,"lua/lib/delayed.lua",3],[207,"lua/lib/delayed.lua",5],[211,"lua/lib/delayed.lua",11],[214,"lua/lib/delayed.lua",15],[218,"lua/lib/delayed.lua",20],[222,"lua/lib/delayed.lua",26],[229,"lua/lib/delayed.lua",35],[236,"lua/lib/outbox.lua",15],[240,"lua/lib/outbox.lua",20],[241,"lua/lib/outbox.lua",22],[242,"lua/lib/outbox.lua",24],[243,"lua/lib/outbox.lua",27],[244,"lua/lib/outbox.lua",29],[248,"lua/lib/outbox.lua",35],[260,"lua/lib/outbox.lua",49],[264,"lua/lib/outbox.lua",54],[274,"lua/lib/outbox.lua",66],[278,"lua/lib/outbox.lua",72],[282,"lua/lib/outbox.lua",78],[283,"lua/lib/outbox.lua",80],[289,"lua/lib/outbox.lua",88],[318,"lua/lib/outbox.lua",119],[321,"lua/lib/limited.lua",12],[322,"lua/lib/limited.lua",14],[328,"lua/lib/limited.lua",22],[339,"lua/lib/limited.lua",35],[343,"lua/lib/limited.lua",41],[350,"lua/lib/limited.lua",50],[355,"lua/lib/limited.lua",57],[360,"lua/lib/limited.lua",64],[364,"lua/lib/limited.lua",70],[377,"lua/lib/limited.lua",85],[389,"lua/lib/limited.lua",100],[402,"lua/lib/limited.lua",114],[405,"lua/lib/limited.lua",119],[412,"lua/lib/granted.lua",3],[413,"lua/lib/granted.lua",5],[417,"lua/lib/granted.lua",10],[418,"lua/lib/granted.lua",12],[419,"lua/lib/granted.lua",14],[423,"lua/lib/results.lua",3],[432,"lua/lib/results.lua",13],[433,"lua/lib/results.lua",15],[434,"lua/lib/lost.lua",4],[435,"lua/lib/lost.lua",7],[446,"lua/lib/lost.lua",19],[449,"lua/lib/lost.lua",23],[454,"lua/partition/tick.lua",23],[455,"lua/partition/tick.lua",25],[458,"lua/partition/tick.lua",30],[467,"lua/partition/tick.lua",41],[472,"lua/partition/tick.lua",47],[489,"lua/partition/tick.lua",66],[491,"lua/partition/tick.lua",70],[519,"lua/partition/tick.lua",99],[537,"lua/partition/tick.lua",119],[549,"lua/partition/tick.lua",133],[556,"lua/partition/tick.lua",142],[574,"lua/partition/tick.lua",161],[589,"lua/partition/tick.lua",179],[610,"lua/partition/tick.lua",202],[623,"lua/partition/tick.lua",216],[625,"lua/partition/tick.lua",219],[632,"lua/partition/tick.lua",227]],
 });
 
 /** Takes one request from an API limit: an exact sliding minute, shared by all processes. See lua/quota/take.lua. */
