@@ -73,7 +73,8 @@ export function limiterError(first: LimiterRefusal, all: readonly LimiterRefusal
   return new ApiError('rate_limiter_not_found', { rate_limiter: first.rate_limiter, errors });
 }
 
-/** Occurrences that are looked at: the search must not hold up the front door. */
+/** What is looked at: the search must not hold up the front door, and tasks of one body mostly name the same few limiters. */
+const SEARCHED_BYTES_MAX = 262_144;
 const OCCURRENCES_MAX = 1_000;
 const NAME_LENGTH_MAX = 64;
 const FIELD = Buffer.from('"rate_limiter"');
@@ -82,7 +83,7 @@ const COLON = 0x3a;
 
 /** Texts that look like the names of limiters in a body that may be anything at all. */
 export function namesIn(bytes: Uint8Array): Set<string> {
-  const body = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const body = Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.byteLength, SEARCHED_BYTES_MAX));
   const names = new Set<string>();
   let at = body.indexOf(FIELD);
   for (let i = 0; i < OCCURRENCES_MAX && at >= 0; i++) {

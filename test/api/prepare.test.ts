@@ -197,6 +197,11 @@ describe('the names of limiters in a body', () => {
     );
   });
 
+  test('are looked for at its beginning only', () => {
+    const space = ' '.repeat(262_144);
+    assert.deepEqual(found(`{"rate_limiter":"a",${space}"rate_limiter":"b"}`), ['a']);
+  });
+
   test('that are spelled with escapes are asked for by the preparation', () => {
     const request = requestOf('{"tasks":[{"target":"https://h.example/","rate\\u005flimiter":"sl\\u006fw"}]}');
     assert.equal(namesIn(request.body).size, 0);
