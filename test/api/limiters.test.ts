@@ -1,6 +1,7 @@
 // Making, naming, listing and deleting limiters on a real Redis, with what processes that died in between leave behind.
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
+import { type Command, Redis } from 'ioredis';
 import { makeApi } from '../../src/api/api.ts';
 import type { Answer, Api, Call } from '../../src/api/call.ts';
 import type { ApiContext } from '../../src/api/context.ts';
@@ -17,8 +18,28 @@ import { startRedis } from '../helpers/redis.ts';
 
 const PARTITIONS = 4;
 const ACCOUNT = 'acme';
-const { redis } = await startRedis();
-const api = makeApi(contextOf());
+const { redis, path } = await startRedis();
+const api = makeApi(contextOf(redis));
+
+/** A client that lets the test do something between the reservation of a name and the creation of its limiter. */
+class HookedRedis extends Redis {
+  /** Core of the limiter that was made through it. */
+  created: string | null = null;
+  readonly #between: () => Promise<void>;
+
+  constructor(path: string, between: () => Promise<void>) {
+    super({ path });
+    this.#between = between;
+  }
+
+  override sendCommand(command: Command, stream?: Parameters<Redis['sendCommand']>[1]): unknown {
+    const args = command.args.map(String);
+    const creates = /^eval(sha)?$/.test(command.name) && args.includes('slow') && args.some((arg) => arg.endsWith(':m'));
+    if (!creates || this.created !== null) return super.sendCommand(command, stream);
+    this.created = args.find((arg) => /^[0-9A-Za-z]{18}$/.test(arg)) ?? null;
+    return this.#between().then(() => super.sendCommand(command, stream));
+  }
+}
 
 beforeEach(async () => {
   await redis.flushall();
@@ -26,10 +47,10 @@ beforeEach(async () => {
 });
 
 /** What limiters need of it. */
-function contextOf(): ApiContext {
+function contextOf(client: Redis): ApiContext {
   const partitions = { now: PARTITIONS, first: PARTITIONS };
   return {
-    client: redis,
+    client,
     partitions,
     admit: () => {},
     placement: new Placement(partitions),
@@ -152,16 +173,21 @@ describe('what a process that died leaves behind', () => {
   });
 
   test('a maker that was so slow that its name was given away takes its limiter back', async () => {
-    const slow = newCore(3, Date.now());
-    await names.reserveName(redis, ACCOUNT, 'slow', slow);
-    await ageReservations();
-    const { id } = await create('slow');
-    assert.equal(await names.confirmName(redis, ACCOUNT, { name: 'slow', core: slow, created_ms: Date.now() }), false);
-    await names.freeName(redis, ACCOUNT, 'slow', slow);
+    let winner: Limiter | null = null;
+    const slow = new HookedRedis(path, async () => {
+      await ageReservations();
+      winner = await create('slow');
+    });
+    const { createLimiter } = makeApi(contextOf(slow));
+    const call = callOf({ body: { name: 'slow', ...WINDOW } });
+    await assert.rejects(createLimiter(call), refusedAs('rate_limiter_name_taken'));
+    slow.disconnect();
     assert.deepEqual(
-      (await list()).rate_limiters.map((one) => one.id),
-      [id],
+      (await list()).rate_limiters.map(({ id }) => id),
+      [winner === null ? '' : (winner as Limiter).id],
     );
+    const left = slow.created === null ? null : await limiters.readLimiter(redis, slow.created);
+    assert.ok(left !== null && left.deleted_ms !== null, 'what was made too late is deleted');
   });
 });
 

@@ -306,4 +306,30 @@ export function limiters({ client, receiver, scoped }: Stage): void {
     const again = await acme.ask('POST', '/v1/tasks', send);
     assert.deepEqual([again.status, again.text, again.headers['idempotent-replayed']], [201, first.text, 'true']);
   });
+
+  test('tasks are added with their limiters, also where some of them are there already', async () => {
+    const { id: limiter_id, name } = await create({ type: 'bucket', config: { limit: 100, interval: 3_600 } });
+    const url = receiver.at(freshPath());
+    const tasks = Array.from({ length: 3 }, (_, n) => ({ target: url, rate_limiter: name, idempotency_key: `k${n}` }));
+    const { id } = await acme.create({ tasks: tasks.slice(0, 1), options: { hold: true } });
+    const added = await acme.add(id, { tasks });
+    assert.deepEqual([added.stats.total, added.duplicates], [3, 1]);
+    await acme.batchWhen(id, ({ stats }) => stats.completed === 3);
+    await acme.release(id);
+    const usage = await ask<LimiterUsage>(acme, 200, 'GET', `${PATH}/${limiter_id}/usage`);
+    assert.equal(usage.available, 97);
+  });
+
+  test('every attempt takes from the limiter, also that of a task which is tried again by hand', async () => {
+    const { id: limiter_id, name } = await create({ type: 'bucket', config: { limit: 100, interval: 3_600 } });
+    const target = receiver.at(freshPath(), { status: 500 }, { status: 500 }, { status: 200 });
+    const retry = { max_retries: 1, backoff: 'fixed', delay: 0 };
+    const { id } = await acme.createTask({ target, rate_limiter: name, points_cost: 50, retry });
+    await acme.taskWhen(id, ({ status }) => status === 'failed');
+    await ask(acme, 200, 'POST', `/v1/tasks/${id}/retry`);
+    const task = await acme.taskWhen(id, ({ status }) => status === 'completed');
+    assert.equal(task.rate_limiter, name);
+    const usage = await ask<LimiterUsage>(acme, 200, 'GET', `${PATH}/${limiter_id}/usage`);
+    assert.equal(usage.available, 97);
+  });
 }
