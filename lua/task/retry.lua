@@ -6,11 +6,14 @@
 -- @arg   account   string  account id
 -- @arg   origin    string  its target's origin, hashed
 -- @arg   timeout_s int     its attempts' total deadline
+-- @arg   limiter   string  name of its rate limiter, '' for none
+-- @arg   cost      int     units that it takes from it
+-- @arg   valid_ms  int     its valid_until, 0 for none
 -- @arg   now_ms    now     this shard's clock
 -- @reply string            queued, missing, state
 -- @cost  O(1)
 -- @include lib/batch
--- @include lib/delayed
+-- @include lib/limited
 -- @include lib/results
 
 local b = batch_load(core)
@@ -20,7 +23,10 @@ if call('GETRANGE', b.key .. ':s', index, index) ~= 'f' or not batch_live(b) the
 b.f = b.f - 1
 b.deadline = b.s == 'tray' and '' or nil
 b.dirty = true
-ready_push('f:' .. account .. ':' .. origin, entry_of(core, index, index, 0, 0, timeout_s, now_ms))
+local lane, kind = nil, nil
+if limiter ~= '' then lane, kind = lane_of_name(b, limiter, index) end
+run_enqueue(b, now_ms, 'f:' .. account .. ':' .. origin, index, index, timeout_s, now_ms,
+  lane and string.format('%s,%s,%.0f,%.0f', lane, kind, cost, valid_ms) or '')
 local base = segment_bounds(b, index)
 local segment = segment_key(b, base)
 local field = result_field(index - base)
@@ -28,10 +34,13 @@ local before = call('HGET', segment, field) or ''
 touch({ segment, b.key .. ':s' })
 batch_touch()
 queue_touch()
+outbox_touch()
 -- `r`: this start has a name of its own, since the first one's range may still be in flight.
 call('SETRANGE', b.key .. ':s', index, 'r')
 call('HSET', segment, field, results_without(before, (index - base) % 16))
 batch_save(now_ms)
 queue_write()
+outbox_write()
 ring_bell()
+outbox_bell()
 return 'queued'

@@ -3,7 +3,7 @@
 //        bell, due time, capacity, outcomes
 //                     │
 //                     ▼
-//   idle ──▶ turn: settle + tick + claim in one round trip ──▶ start what was claimed ──▶ idle
+//   idle ──▶ turn: settle + tick + claim + grant in one round trip ──▶ start what was claimed ──▶ idle
 //                     │                                              │
 //                     └── error: the same again after a back-off     └── outcome ──▶ buffered for the next turn
 //
@@ -18,6 +18,8 @@ import {
   type Claimed,
   type ClaimReply,
   type ClaimRequest,
+  type GrantReply,
+  type Late,
   readActive,
   type Settlement,
   type SettleReply,
@@ -42,6 +44,11 @@ export interface PumpHost {
   /** Starts tasks; each takes one reserved place until `pump.settle` names it. */
   run(pump: Pump, tasks: readonly Claimed[], now_ms: number): void;
   ticked(reply: TickReply): void;
+  granted(reply: GrantReply): void;
+  /** Messages of this partition wait to be carried over. */
+  relay(partition: number): void;
+  /** Lanes are to be asked about what this partition has away. */
+  sweep(partition: number): void;
   failed(partition: number, error: Error): void;
 }
 
@@ -54,6 +61,8 @@ export interface PumpSettings extends TurnSettings {
 /** A partition that never starves has this many places in flight whatever the others do. */
 const PLACES_MIN = 16;
 const ACTIVE_MAX = 20_000;
+/** Late starts that wait to be told; beyond, limiters are not told of them. */
+const LATES_MAX = 10_000;
 /** All parked origins, in a claim and its reply. */
 const ALL = '*';
 /** Who has work in a partition says at least this often that he lives; see lua/partition/tick.lua. */
@@ -72,10 +81,13 @@ export class Pump {
   #in_flight = 0;
   #outcomes: Settlement[] = [];
   #first_outcome_ms = 0;
+  #lates: Late[] = [];
   #claiming = false;
   #ready = true;
   #call_no: number;
   #next_tick_ms = 0;
+  /** When a limiter of this partition has something to do; by this process's clock. */
+  #next_grant_ms = Number.POSITIVE_INFINITY;
   #offset_ms = 0;
   #answered_ms: number;
   #failures = 0;
@@ -109,6 +121,7 @@ export class Pump {
     this.#ready = true;
     this.#unpark_all = true;
     this.#next_tick_ms = 0;
+    this.#next_grant_ms = 0;
     this.wake();
   }
 
@@ -139,8 +152,13 @@ export class Pump {
     this.#timer = null;
   }
 
-  /** A hint from the partition: `0`, work is ready; else the time (its clock, ms) at which some will be. */
+  /** A hint from the partition: `0`, work is ready; `l`, a limiter can let some start; `o`, messages wait; else the time (its clock, ms) at which work will be ready. */
   bell(message: string): void {
+    if (message === 'o') return this.#host.relay(this.partition);
+    if (message === 'l') {
+      this.#next_grant_ms = 0;
+      return this.wake();
+    }
     const due_ms = Number(message);
     if (due_ms === 0) this.#ready = true;
     else this.#next_tick_ms = Math.min(this.#next_tick_ms, due_ms - this.#offset_ms);
@@ -174,6 +192,13 @@ export class Pump {
     this.#outcomes.push(settlement);
     if (this.#outcomes.length >= SETTLE_FLUSH) this.wake();
     else if (this.#outcomes.length === 1) this.#arm();
+  }
+
+  /** A request was written later than its limiter let it start. */
+  late(late: Late): void {
+    if (this.#lates.length >= LATES_MAX) return;
+    this.#lates.push(late);
+    if (this.#lates.length === 1) this.#arm();
   }
 
   /** Whether the partition has not answered for so long that others may have taken over. */
@@ -239,12 +264,17 @@ export class Pump {
     const settlements = this.#outcomes.splice(0, SETTLE_MAX);
     const tick = began_ms >= this.#next_tick_ms;
     const places = this.#claiming && this.#hasWork() ? this.#host.reserve(this, CLAIM_MAX, PLACES_MIN - this.#in_flight) : 0;
-    if (settlements.length === 0 && !tick && places === 0) return false;
+    const grant = this.#claiming && began_ms >= this.#next_grant_ms;
+    const lates = this.#lates.splice(0);
+    if (settlements.length === 0 && !tick && places === 0 && !grant && lates.length === 0) return false;
+    if (grant) this.#next_grant_ms = Number.POSITIVE_INFINITY;
     if (places > 0) this.#claimed_since_audit = true;
     const reply = await turn(this.#client, this.partition, this.#settings, {
       settlements,
       tick,
       claim: places > 0 ? this.#claimRequest(places) : null,
+      grant,
+      lates,
     }).finally(() => {
       if (places > 0) this.#host.claimEnded(this);
     });
@@ -257,11 +287,17 @@ export class Pump {
     const settled = answer(reply.settled);
     const ticked = answer(reply.tick);
     const claimed = answer(reply.claimed);
+    const granted = answer(reply.granted);
+    const told = answer(typeof reply.told === 'boolean' ? { told: reply.told } : reply.told);
     if (settled !== null) this.#settled(settlements, settled);
     else this.#outcomes.unshift(...settlements);
-    if (ticked !== null) this.#ticked(ticked);
+    if (ticked !== null) this.#ticked(ticked, grant);
     if (claimed !== null) this.#claimed(claimed, places);
     else this.#host.release(places);
+    if (granted !== null) this.#granted(granted);
+    else if (grant) this.#next_grant_ms = 0;
+    if (told === null && lates.length > 0) this.#lates.unshift(...lates);
+    if (settled?.messages || ticked?.messages || claimed?.messages || granted?.messages || told) this.#host.relay(this.partition);
     if (error !== null) {
       this.#failed(error);
       return false;
@@ -269,7 +305,7 @@ export class Pump {
     this.#failures = 0;
     this.#answered_ms = monotonicMs();
     // More to claim is asked for in turn with the other partitions: the host feeds those that are hungry.
-    return this.#outcomes.length >= SETTLE_FLUSH || ticked?.more === true;
+    return this.#outcomes.length >= SETTLE_FLUSH || ticked?.more === true || granted?.more === true;
   }
 
   #claimRequest(places: number): ClaimRequest {
@@ -291,7 +327,7 @@ export class Pump {
     for (const settlement of settlements) {
       if (left.has(settlement)) continue;
       this.#landed(settlement.flight.name);
-      again ||= (settlement.verdict === 'b' || settlement.verdict === 'r') && settlement.delay_ms === 0;
+      again ||= settlement.verdict !== 'c' && settlement.verdict !== 'f' && settlement.delay_ms === 0;
     }
     if (left.size > 0) this.#outcomes.unshift(...left);
     if (again) this.#ready = true;
@@ -310,14 +346,24 @@ export class Pump {
     else this.#flights.set(name, left);
   }
 
-  #ticked(reply: TickReply): void {
+  #ticked(reply: TickReply, granting: boolean): void {
     this.#clock(reply.now_ms);
     // Where nothing moves, a look every other sweep is enough: a bell that was lost is told by the subscriber.
     const sweep_ms = this.#in_flight === 0 && !reply.ready ? this.#settings.sweep_ms * 2 : this.#settings.sweep_ms;
     const wait_ms = reply.next_ms === 0 ? sweep_ms : reply.next_ms - reply.now_ms;
     this.#next_tick_ms = reply.more ? 0 : monotonicMs() + Math.min(Math.max(wait_ms, 0), sweep_ms);
     if (reply.ready) this.#ready = true;
+    if (reply.lanes && !granting) this.#next_grant_ms = 0;
+    if (reply.away) this.#host.sweep(this.partition);
     this.#host.ticked(reply);
+  }
+
+  #granted(reply: GrantReply): void {
+    this.#clock(reply.now_ms);
+    const at_ms = reply.next_ms === 0 ? Number.POSITIVE_INFINITY : Math.max(monotonicMs(), reply.next_ms - this.#offset_ms);
+    // A bell that rang meanwhile stands.
+    this.#next_grant_ms = reply.more ? 0 : Math.min(this.#next_grant_ms, at_ms);
+    this.#host.granted(reply);
   }
 
   #claimed(reply: ClaimReply, places: number): void {
@@ -352,8 +398,9 @@ export class Pump {
   /** Sets the timer to the earliest time at which a turn has something to do. */
   #arm(): void {
     if (this.#running || this.#pause_until_ms === Number.POSITIVE_INFINITY) return;
-    let at_ms = this.#next_tick_ms;
+    let at_ms = this.#claiming ? Math.min(this.#next_tick_ms, this.#next_grant_ms) : this.#next_tick_ms;
     if (this.#outcomes.length > 0) at_ms = Math.min(at_ms, this.#first_outcome_ms + SETTLE_DELAY_MS);
+    if (this.#lates.length > 0) at_ms = Math.min(at_ms, monotonicMs() + SETTLE_DELAY_MS);
     if (this.#claiming && this.#failures > 0 && this.#hasWork()) at_ms = Math.min(at_ms, this.#pause_until_ms);
     const probe_ms = this.#claiming ? this.#host.origins.nextProbeMs(this.partition) : null;
     if (probe_ms !== null) at_ms = Math.min(at_ms, Math.max(probe_ms, monotonicMs() + PROBE_WAIT_MS));

@@ -26,6 +26,8 @@ export interface RelayerDeps {
   log: Log;
   /** Where a replica must have what was handed over before it leaves the source; see RelayOptions. */
   confirm?: RelayOptions['confirm'];
+  /** See RelayOptions. */
+  keep?: RelayOptions['keep'];
   /** How long a reference is left alone before its lane is asked. */
   away_after_ms?: number;
   backoff?: Backoff;
@@ -114,13 +116,19 @@ export class Relayer implements Service {
     const except = [...this.#troubles].filter(([, { until_ms }]) => until_ms > now_ms).map(([destination]) => destination);
     let again_ms: number | null = null;
     try {
-      const { client, confirm } = this.#deps;
-      const reply = await relay(client, source, { except, ...(confirm === undefined ? {} : { confirm }) });
+      const { client, confirm, keep } = this.#deps;
+      const reply = await relay(client, source, {
+        except,
+        ...(confirm === undefined ? {} : { confirm }),
+        ...(keep === undefined ? {} : { keep }),
+      });
+      for (const destination of reply.wrote) if (destination !== source) void this.relay(destination);
       if (reply.moved > 0) this.#deps.meter.moved(reply.moved);
       for (const failure of reply.failed) this.#failed(failure);
       for (const destination of reply.reached) this.#troubles.delete(destination);
       if (reply.failed.length > 0 || except.length > 0) again_ms = this.#troubleEndsMs();
       if (reply.waiting) again_ms = LEFT_MS;
+      if (reply.wrote.includes(source)) again_ms = 0;
     } catch (error) {
       this.#log.warn({ err: error, partition: source }, 'an outbox could not be read and will be tried again');
       again_ms = (this.#deps.backoff ?? BACKOFF).max_ms;

@@ -3,6 +3,7 @@
 //   success                          completed
 //   final                            failed
 //   stopped by the shutdown          handed back, uncounted
+//   429, 503 with Retry-After        handed back, uncounted, where its limiter closes for as long
 //   retry, none left                 failed
 //   retry, next start too late       failed, `expired`
 //   retry                            again after the back-off, or after Retry-After where that is later
@@ -35,15 +36,14 @@ const EXPIRED = { code: 'expired', message: 'valid_until passed before the task 
 /** The settlement of an attempt that was made. */
 export function settlementOf(task: Claimed, spec: CallSpec, outcome: Outcome, now: Now): Settlement {
   const { flight, index } = task;
-  const { now_ms } = now;
-  if (outcome.error?.code === 'shutdown') return { flight, index, verdict: 'b', delay_ms: 0, result: '' };
+  if (outcome.error?.code === 'shutdown') return { flight, index, verdict: 's', delay_ms: 0, result: '' };
   const settle = (verdict: Settlement['verdict'], delay_ms: number, error: { code: string; message: string } | null): Settlement => ({
     flight,
     index,
     verdict,
     delay_ms: Math.round(delay_ms),
     result: encodeResult([
-      Math.round(now_ms),
+      Math.round(now.now_ms),
       task.attempt,
       task.recoveries,
       outcome.status_code,
@@ -53,12 +53,32 @@ export function settlementOf(task: Claimed, spec: CallSpec, outcome: Outcome, no
       outcome.excerpt,
     ]),
   });
+  return { ...judged(task, spec, outcome, now, settle), ...pointsOf(task, outcome) };
+}
+
+type Settle = (verdict: Settlement['verdict'], delay_ms: number, error: { code: string; message: string } | null) => Settlement;
+
+function judged(task: Claimed, spec: CallSpec, outcome: Outcome, { now_ms, dice }: Now, settle: Settle): Settlement {
   if (outcome.verdict === 'success') return settle('c', 0, null);
+  const cool_ms = coolOf(task, outcome);
+  if (cool_ms > 0) return { ...settle('k', 0, outcome.error), cool_ms };
   const failures = task.attempt - task.recoveries;
   if (outcome.verdict === 'final' || failures > spec.retry.max_retries) return settle('f', 0, outcome.error);
-  const delay_ms = Math.max(backoffMs(spec, failures, now.dice), outcome.retry_after_ms ?? 0);
+  const delay_ms = Math.max(backoffMs(spec, failures, dice), outcome.retry_after_ms ?? 0);
   if (spec.valid_until_ms !== null && now_ms + delay_ms > spec.valid_until_ms) return settle('f', 0, EXPIRED);
   return settle('r', delay_ms, outcome.error);
+}
+
+/** How long the limiter is closed for all, because of this answer; an attempt that is refused so does not count. */
+function coolOf({ flight }: Claimed, { verdict, status_code, retry_after_ms }: Outcome): number {
+  const refused = verdict === 'retry' && (status_code === 429 || status_code === 503);
+  return refused && flight.limit?.cools === true ? (retry_after_ms ?? 0) : 0;
+}
+
+/** What the target says that it used beyond, or short of, what the task took. */
+function pointsOf({ flight }: Claimed, { points_used }: Outcome): { points?: number } {
+  if (flight.limit?.kind !== 'p' || points_used === null) return {};
+  return { points: points_used - flight.limit.cost };
 }
 
 /** The settlement of a task that came too late to start. */

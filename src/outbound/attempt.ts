@@ -125,6 +125,7 @@ export class Attempt implements RunningCall, Timed, AnswerHead, Dispatcher.Dispa
   onConnect(abort: (error?: Error) => void): void {
     this.#connected = true;
     if (this.finished) abort(ENDED);
+    else this.call.sent?.();
   }
 
   onHeaders(status: number, headers: Buffer[]): boolean {

@@ -25,6 +25,8 @@ export interface OutboundCall {
   timeout_ms: number;
   /** One or two signing keys. Pass the same Buffer objects each time: prepared keys are remembered by identity. */
   secrets: readonly Buffer[];
+  /** Called when the request is written: at most once, perhaps before `call()` returns. */
+  sent?: () => void;
 }
 
 /**

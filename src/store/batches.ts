@@ -6,7 +6,17 @@ import type { EncodedTasks } from './encoded.ts';
 import { StageLost } from './errors.ts';
 import { type IdemArgs, NO_RECORD } from './idempotency.ts';
 import { keys } from './keys.ts';
-import { encodeRecord, type NewSegment, type NewTask, type Run, runsOf, segmentFields } from './records.ts';
+import {
+  encodeRecord,
+  lanesOf,
+  type NamedLane,
+  type NewSegment,
+  type NewTask,
+  type Run,
+  runsOf,
+  segmentFields,
+  type TaskLimit,
+} from './records.ts';
 import { execPipeline, type RedisClient } from './script.ts';
 import { batchAdd, batchCancel, batchCreate, batchRelease, taskCancel, taskCreate, taskRetry } from './scripts.gen.ts';
 
@@ -84,8 +94,15 @@ export function newOperation(): string {
  */
 export async function createBatch(client: RedisClient, batch: NewBatch): Promise<number | 'taken'> {
   const { partition, core } = batch;
-  const { count, segments, runs } = batch.tasks;
-  const parts = [segments.length, ...segments.map((s) => s.base), ...flatRuns(runs), batch.task_keys.length, ...batch.task_keys];
+  const { count, segments, runs, lanes } = batch.tasks;
+  const parts = [
+    segments.length,
+    ...segments.map((s) => s.base),
+    ...flatRuns(runs),
+    batch.task_keys.length,
+    ...batch.task_keys,
+    ...flatLanes(lanes),
+  ];
   const pipeline = await stage(client, segments, (segment) => keys.staged(partition, core, NEW, segment.base));
   batchCreate.queue(
     pipeline,
@@ -131,8 +148,12 @@ async function stage(client: RedisClient, segments: readonly NewSegment[], keyOf
 
 function flatRuns(runs: readonly Run[]): (string | number)[] {
   const flat: (string | number)[] = [runs.length];
-  for (const run of runs) flat.push(run.from, run.to, run.origin, run.timeout_s, run.due_ms);
+  for (const run of runs) flat.push(run.from, run.to, run.origin, run.timeout_s, run.due_ms, run.limit);
   return flat;
+}
+
+function flatLanes(lanes: readonly NamedLane[]): (string | number)[] {
+  return [lanes.length, ...lanes.flatMap(({ name, lane, kind }) => [name, lane, kind])];
 }
 
 export interface AddTasks {
@@ -161,7 +182,7 @@ export type AddOutcome =
 /** Adds tasks to a pending or processing batch, all or none. */
 export async function addTasks(client: RedisClient, add: AddTasks): Promise<AddOutcome> {
   const partition = partitionOf(add.core);
-  const { count, segments, records, runs } = add.tasks;
+  const { count, segments, records, runs, lanes } = add.tasks;
   const root_length = keys.partition(partition).length - 1;
   const keyOf = (_: NewSegment, k: number): string => keys.staged(partition, add.core, add.operation, k);
   const parts = [
@@ -172,6 +193,7 @@ export async function addTasks(client: RedisClient, add: AddTasks): Promise<AddO
     ...flatRuns(runs),
     add.task_keys.length,
     ...add.task_keys,
+    ...flatLanes(lanes),
   ];
   const pipeline = await stage(client, segments, keyOf);
   batchAdd.queue(
@@ -257,7 +279,7 @@ export async function createTasks(
       op: task.operation,
       total: task.tasks.length,
       ...(task.idem ?? NO_RECORD),
-      parts: [task.tasks.length, ...task.tasks.map((t) => encodeRecord(t, false)), ...flatRuns(runs)],
+      parts: [task.tasks.length, ...task.tasks.map((t) => encodeRecord(t, false)), ...flatRuns(runs), ...flatLanes(lanesOf(task.tasks))],
     },
   );
   return core === '' ? null : { core, first, created_ms };
@@ -268,15 +290,29 @@ export async function cancelTask(client: RedisClient, account_id: string, core: 
   return taskCancel.call(client, { meta: keys.partition(partitionOf(core)) }, { core, index, account: account_id, ...keep });
 }
 
-/** `queued`, `missing`, or `state`: not failed, or its batch is over. */
+/** `queued`, `missing`, or `state`: not failed, or its batch is over. The limiter is the one that its name meant when the task was made. */
 export async function retryTask(
   client: RedisClient,
   account_id: string,
   core: string,
   index: number,
-  task: { origin: string; timeout_s: number },
+  task: { origin: string; timeout_s: number; limiter?: Pick<TaskLimit, 'name' | 'cost' | 'valid_ms'> | null },
 ): Promise<string> {
-  return taskRetry.call(client, { meta: keys.partition(partitionOf(core)) }, { core, index, account: account_id, ...task });
+  const { origin, timeout_s, limiter } = task;
+  return taskRetry.call(
+    client,
+    { meta: keys.partition(partitionOf(core)) },
+    {
+      core,
+      index,
+      account: account_id,
+      origin,
+      timeout_s,
+      limiter: limiter?.name ?? '',
+      cost: limiter?.cost ?? 0,
+      valid_ms: limiter?.valid_ms ?? 0,
+    },
+  );
 }
 
 /** The batch or tray, or null where there is none of this account. */

@@ -2,7 +2,11 @@
 import { keys } from './keys.ts';
 import { decodePage, encodeResult, PAGE_MASK, PAGE_SHIFT, type StoredTask } from './records.ts';
 import { execPipeline, type RedisClient } from './script.ts';
-import { partitionClaim, partitionSettle, partitionTick } from './scripts.gen.ts';
+import { partitionClaim, partitionGrant, partitionLate, partitionSettle, partitionTick } from './scripts.gen.ts';
+
+/** Limiters in one call, and the tasks that it lets start: about a millisecond of Redis. */
+const LANES_MAX = 16;
+const GRANTS_MAX = 500;
 
 /** What is in flight under one name in Redis: tasks that were started together. */
 export interface Flight {
@@ -13,6 +17,21 @@ export interface Flight {
   origin: string;
   /** First index of the segment. */
   base: number;
+  /** What it took from a rate limiter. */
+  limit: FlightLimit | null;
+}
+
+/** The rate limiter that let tasks start. */
+export interface FlightLimit {
+  /** The letter of its kind. */
+  kind: string;
+  /** Units that each task took. */
+  cost: number;
+  /** The limiter's id without its prefix, and when it let them start, by its clock. */
+  lane: string;
+  granted_ms: string;
+  /** It closes for as long as its target's Retry-After says. */
+  cools: boolean;
 }
 
 /** A task in flight. */
@@ -28,11 +47,16 @@ export interface Claimed extends StoredTask {
   recoveries: number;
   /** When it became ready, by the partition's clock. */
   due_ms: number;
+  /** How long ago its rate limiter let it start; 0 where it has none. */
+  granted_age_ms: number;
 }
 
-export type Verdict = 'c' | 'f' | 'r' | 'b';
+export type Verdict = 'c' | 'f' | 'r' | 'b' | 's' | 'k';
 
-/** What became of an attempt: completed, failed for good, to be retried after `delay_ms`, handed back uncounted. */
+/**
+ * What became of an attempt: completed, failed for good, to be retried after `delay_ms`, handed back before it started, stopped
+ * under way, not counted since its limiter closes for a while.
+ */
 export interface Settlement {
   flight: Flight;
   index: number;
@@ -40,6 +64,9 @@ export interface Settlement {
   delay_ms: number;
   /** Kept with the task: JSON, see delivery/verdict.ts. '' keeps none. */
   result: string;
+  /** For its limiter: points that it used beyond what it took, and how long the limiter is to be closed. */
+  points?: number;
+  cool_ms?: number;
 }
 
 export interface TurnSettings {
@@ -66,11 +93,22 @@ export interface ClaimRequest {
   rooms: readonly (readonly [origin: string, tasks: number])[];
 }
 
+/** Units of one grant that were used a while after it. */
+export interface Late {
+  lane: string;
+  granted_ms: string;
+  units: number;
+}
+
 export interface TurnRequest {
   settlements: readonly Settlement[];
   tick: boolean;
   /** null claims nothing. A number of a call is repeated until it was answered. */
   claim: ClaimRequest | null;
+  /** Lets tasks of limiters start. */
+  grant?: boolean;
+  /** Starts that their limiters are to count anew, since they were late. */
+  lates?: readonly Late[];
 }
 
 export interface TickReply {
@@ -85,6 +123,12 @@ export interface TickReply {
   ready: boolean;
   /** Of the deleted batches those whose time had not come. */
   early: number;
+  /** Messages wait to be carried over. */
+  messages: boolean;
+  /** Lanes should be asked about what has been away for long. */
+  away: boolean;
+  /** A limiter has something to do. */
+  lanes: boolean;
 }
 
 /** `left` are settlements that were not counted though their task is still in flight; they are to be sent again. */
@@ -92,6 +136,7 @@ export interface SettleReply {
   now_ms: number;
   first_due_ms: number;
   left: Settlement[];
+  messages: boolean;
 }
 
 export interface ClaimReply {
@@ -102,6 +147,30 @@ export interface ClaimReply {
   /** Origins for which work waits until they are named in `unpark`. */
   parked: string[];
   tasks: Claimed[];
+  messages: boolean;
+}
+
+/** What one limiter let go. */
+export interface LaneGrant {
+  /** The letter of its kind. */
+  kind: string;
+  granted: number;
+  expired: number;
+  /** Slots whose holder never said that it ended. */
+  reclaimed: number;
+  /** Tasks that still wait. */
+  waiting: number;
+  /** How long granted tasks had waited: ms, tasks, ms, tasks, … */
+  waits: number[];
+}
+
+export interface GrantReply {
+  now_ms: number;
+  /** When a limiter has something to do next, by the partition's clock; 0 = never, as far as is known. */
+  next_ms: number;
+  more: boolean;
+  messages: boolean;
+  lanes: LaneGrant[];
 }
 
 /** Each part as it was asked for, or the error that it met; the parts are independent of one another. */
@@ -109,6 +178,9 @@ export interface TurnReply {
   settled: SettleReply | Error | null;
   tick: TickReply | Error | null;
   claimed: ClaimReply | Error | null;
+  granted: GrantReply | Error | null;
+  /** True where limiters will be told. */
+  told: boolean | Error | null;
 }
 
 /** One turn. Whatever fails is part of the reply and nothing is thrown, so that the caller keeps what it sent and asks again. */
@@ -116,11 +188,14 @@ export async function turn(client: RedisClient, partition: number, settings: Tur
   try {
     return await tryTurn(client, partition, settings, request);
   } catch (error) {
+    const { lates = [] } = request;
     const failed = error instanceof Error ? error : new Error(String(error));
     return {
       settled: request.settlements.length > 0 ? failed : null,
       tick: request.tick ? failed : null,
       claimed: request.claim ? failed : null,
+      granted: request.grant === true ? failed : null,
+      told: lates.length > 0 ? failed : null,
     };
   }
 }
@@ -143,6 +218,9 @@ async function tryTurn(client: RedisClient, partition: number, settings: TurnSet
     const limits = [unpark.length, ...unpark, rooms.length, ...rooms.flat()];
     partitionClaim.queueBuffer(pipeline, { meta }, { holder, call_no, budget, room, grace_ms: settings.grace_ms, limits });
   }
+  if (request.grant === true) partitionGrant.queue(pipeline, { meta }, { lanes_max: LANES_MAX, tasks_max: GRANTS_MAX });
+  const lates = lateParts(request.lates ?? []);
+  if (lates.length > 0) partitionLate.queue(pipeline, { meta }, { lates });
   const replies = await execPipeline(client, pipeline);
   let at = 0;
   const next = <T>(asked: boolean, read: (reply: unknown) => T): T | Error | null => {
@@ -154,7 +232,19 @@ async function tryTurn(client: RedisClient, partition: number, settings: TurnSet
     settled: next(groups.length > 0, (settled) => readSettled(settled, groups)),
     tick: next(request.tick, readTick),
     claimed: next(request.claim !== null, readClaimed),
+    granted: next(request.grant === true, readGranted),
+    told: next(lates.length > 0, () => true),
   };
+}
+
+/** The arguments of late starts, those of one grant together. */
+function lateParts(lates: readonly Late[]): (string | number)[] {
+  const grants = new Map<string, Late>();
+  for (const late of lates) {
+    const name = `${late.lane} ${late.granted_ms}`;
+    grants.set(name, { ...late, units: late.units + (grants.get(name)?.units ?? 0) });
+  }
+  return [...grants.values()].flatMap(({ lane, granted_ms, units }) => [lane, granted_ms, units]);
 }
 
 /** Settlements of one flight, in the order of their tasks. */
@@ -188,7 +278,7 @@ function groupParts(group: readonly Settlement[]): (string | number | Buffer)[] 
       first = one;
       tasks = 1;
     }
-    if (one.verdict === 'r' || one.verdict === 'b') delays.push(one.index, one.delay_ms);
+    if (one.verdict !== 'c' && one.verdict !== 'f') delays.push(one.index, one.delay_ms);
     if (one.result === '') continue;
     const local = one.index - base;
     if (local >> PAGE_SHIFT !== page) {
@@ -200,27 +290,37 @@ function groupParts(group: readonly Settlement[]): (string | number | Buffer)[] 
   }
   runs.push(first.index, tasks, first.verdict);
   if (records.length > 0) pages.push(`r${page}`, Buffer.concat(records));
-  return [name, runs.length / 3, ...runs, pages.length / 2, ...pages, delays.length / 2, ...delays];
+  const parts = [name, runs.length / 3, ...runs, pages.length / 2, ...pages, delays.length / 2, ...delays];
+  if (first.flight.limit === null) return parts;
+  const told = limiterParts(group);
+  return [...parts, told.length / 2, ...told];
+}
+
+/** What its limiter must know of a group. */
+function limiterParts(group: readonly Settlement[]): (string | number)[] {
+  const points = group.reduce((sum, one) => sum + (one.points ?? 0), 0);
+  const cool_ms = Math.max(...group.map((one) => one.cool_ms ?? 0));
+  return [...(points === 0 ? [] : ['points', points]), ...(cool_ms === 0 ? [] : ['cool', cool_ms])];
 }
 
 const GONE = '-';
 
 function readSettled(reply: unknown, groups: readonly (readonly Settlement[])[]): SettleReply {
-  const [now_ms, first_due_ms, flags] = reply as [number, number, string[]];
+  const [now_ms, first_due_ms, flags, messages] = reply as [number, number, string[], number];
   const left: Settlement[] = [];
   for (const [i, group] of groups.entries()) {
     const states = flags[i] ?? GONE;
     if (states === '' || states === GONE) continue;
-    const from = Number(group[0]?.flight.name.split(',')[1]);
+    const from = Number(group[0]?.flight.name.split(',', 2)[1]);
     // A task of a range that has been started again since is in flight under another name.
     const in_flight = states.length === 1 ? /[pP]/ : /p/;
     left.push(...group.filter(({ index }) => in_flight.test(states[index - from] ?? '')));
   }
-  return { now_ms, first_due_ms, left };
+  return { now_ms, first_due_ms, left, messages: messages === 1 };
 }
 
 function readTick(reply: unknown): TickReply {
-  const [now_ms, next_ms, more, promoted, expired, recovered, deleted, ready, early] = reply as number[];
+  const [now_ms, next_ms, more, promoted, expired, recovered, deleted, ready, early, flags = 0] = reply as number[];
   return {
     now_ms: now_ms ?? 0,
     next_ms: next_ms ?? 0,
@@ -231,6 +331,9 @@ function readTick(reply: unknown): TickReply {
     deleted: deleted ?? 0,
     ready: ready === 1,
     early: early ?? 0,
+    messages: (flags & 1) !== 0,
+    away: (flags & 2) !== 0,
+    lanes: (flags & 4) !== 0,
   };
 }
 
@@ -247,23 +350,44 @@ type RunReply = [
   first_page: number,
   single: number,
   pages: (Buffer | null)[],
+  age_ms: number,
 ];
 
 function readClaimed(reply: unknown): ClaimReply {
-  const [now_ms, more, first_due_ms, parked, runs] = reply as [number, number, number, Buffer[], RunReply[]];
+  const [now_ms, more, first_due_ms, parked, runs, messages] = reply as [number, number, number, Buffer[], RunReply[], number];
   const tasks: Claimed[] = [];
   for (const run of runs) readRun(run, tasks);
-  return { now_ms, more: more === 1, first_due_ms, parked: parked.map((origin) => origin.toString('latin1')), tasks };
+  const origins = parked.map((origin) => origin.toString('latin1'));
+  return { now_ms, more: more === 1, first_due_ms, parked: origins, tasks, messages: messages === 1 };
 }
 
-function originOf(name: string): string {
-  return name.slice(name.lastIndexOf(':') + 1);
+function readGranted(reply: unknown): GrantReply {
+  const [now_ms, next_ms, more, messages, lanes] = reply as [number, string, number, number, LaneReply[]];
+  return {
+    now_ms,
+    next_ms: Number(next_ms),
+    more: more === 1,
+    messages: messages === 1,
+    lanes: lanes.map(([, kind, granted, expired, reclaimed, waiting, waits]) => ({ kind, granted, expired, reclaimed, waiting, waits })),
+  };
+}
+
+type LaneReply = [lane: string, kind: string, granted: number, expired: number, reclaimed: number, waiting: number, waits: number[]];
+
+/** A flight from its name in Redis. */
+function flightOf(name: string, base: number): Flight {
+  const core = name.slice(0, name.indexOf(','));
+  const origin_at = name.lastIndexOf(':') + 1;
+  const limit_at = name.indexOf(';', origin_at);
+  if (limit_at < 0) return { name, core, origin: name.slice(origin_at), base, limit: null };
+  const [lane = '', kind = '', cost, , , , granted_ms = ''] = name.slice(limit_at + 1).split(',', 7);
+  const limit = { lane, kind: kind.charAt(0), cost: Number(cost), granted_ms, cools: kind.endsWith('!') };
+  return { name, core, origin: name.slice(origin_at, limit_at), base, limit };
 }
 
 function readRun(run: RunReply, tasks: Claimed[]): void {
-  const [name, core, account, from, to, attempt, recoveries, due_ms, base, first_page, in_tray, pages] = run;
-  const text = name.toString('latin1');
-  const flight = { name: text, core: core.toString('latin1'), origin: originOf(text), base };
+  const [name, , account, from, to, attempt, recoveries, due_ms, base, first_page, in_tray, pages, granted_age_ms] = run;
+  const flight = flightOf(name.toString('latin1'), base);
   const account_id = account.toString('latin1');
   const single = in_tray === 1;
   let page_at = -1;
@@ -278,7 +402,8 @@ function readRun(run: RunReply, tasks: Claimed[]): void {
     }
     const stored = page[local & PAGE_MASK];
     if (stored === undefined) continue; // not in its segment: the lease ends some day, and the task is `worker_lost`
-    tasks.push({ head: stored.head, payload: stored.payload, flight, index, single, account_id, attempt, recoveries, due_ms });
+    const { head, payload } = stored;
+    tasks.push({ head, payload, flight, index, single, account_id, attempt, recoveries, due_ms, granted_age_ms });
   }
 }
 
@@ -291,8 +416,8 @@ export async function readActive(
 ): Promise<{ flight: Flight; from: number; to: number }[]> {
   const names = await client.zrange(keys.active(partition, holder), 0, String(max - 1));
   return names.map((name) => {
-    const [core = '', from, to] = name.split(',');
-    return { flight: { name, core, origin: originOf(name), base: 0 }, from: Number(from), to: Number(to) };
+    const [, from, to] = name.split(',', 3);
+    return { flight: flightOf(name, 0), from: Number(from), to: Number(to) };
   });
 }
 

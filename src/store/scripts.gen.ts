@@ -1839,7 +1839,11 @@ machines.level = {
   end,
   charge = function(lane, difference)
     if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
-    level_set(lane, math.min(lane.n + difference, math.max(lane.n, LEVEL_DEBT * lane.max)), lane.rem)
+    if lane.n + difference > LEVEL_DEBT * lane.max then
+      level_set(lane, LEVEL_DEBT * lane.max, 0)
+    else
+      level_set(lane, lane.n + difference, lane.rem)
+    end
   end,
   reset = function(lane) lane.n, lane.rem = 0, 0 end,
   adapt = function(lane, before)
@@ -1893,7 +1897,7 @@ machines.slots = {
     for _, score in pairs(lane.slots) do
       if score and score < first then first = score end
     end
-    return first < math.huge and math.ceil(first * 1000) or nil
+    return first < math.huge and math.floor(first * 1000) + 1 or nil
   end,
   take = function(lane, units, range, from, to, granted_ms)
     local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
@@ -2091,11 +2095,14 @@ local function lane_load(core, now_us)
   lane.seen, lane.missed, lane.idle = lane.seen or lane.seq, lane.missed or 0, lane.idle or 0
   lane.v = now_us + lane.skew
   if lane.t and lane.v < lane.t then
-    if lane.t - lane.v > LANE_STEP_US then lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000 end
+    if lane.t - lane.v > LANE_STEP_US then
+      lane.since = math.max(lane.since or 0, lane.t - lane.skew + 1000)
+      lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000
+    end
     lane.v = math.max(lane.t, now_us + lane.skew)
   end
   lane.now, lane.real = lane.v - lane.skew, now_us
-  local closed_until = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  local closed_until = math.max(lane.pause or 0, lane.cool or 0)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
   lane.t = lane.v
@@ -2105,7 +2112,7 @@ local function lane_load(core, now_us)
   return lane
 end
 local function lane_closed_until(lane)
-  local at = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  local at = math.max(lane.pause or 0, lane.cool or 0)
   return at > lane.v and at or nil
 end
 local function lane_settle(lane)
@@ -2311,8 +2318,8 @@ end
 local function record_reply(lane)
   local reply = call('HMGET', lane.key, unpack(RECORD_FIELDS, 1, #RECORD_FIELDS))
   for i = 1, #RECORD_FIELDS do reply[i] = reply[i] or '' end
-  local paused = lane.pause and lane.pause > lane.now
-  reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text(lane.pause / 1000) or 'inf'
+  local paused = lane.pause and lane.pause > lane.v
+  reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text((lane.pause - lane.skew) / 1000) or 'inf'
   return reply
 end
 local lane = lane_load(core, now_us)
@@ -2321,7 +2328,7 @@ local now_ms = lane_text(math.floor(now_us / 1000))
 touch({ lane.key })
 call('HSET', lane.key, 'account', account, 'created', now_ms, 'updated', now_ms, unpack(fields, 1, #fields))
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/create.lua",1],[2,"lua/limiter/create.lua",3],[3,"lua/limiter/create.lua",6],[4,"lua/limiter/create.lua",5],[5,"lua/limiter/create.lua",4],[6,"lua/limiter/create.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",4],[26,"lua/lib/limiter/aligned.lua",8],[35,"lua/lib/limiter/aligned.lua",18],[41,"lua/lib/limiter/aligned.lua",25],[46,"lua/lib/limiter/level.lua",6],[48,"lua/lib/limiter/level.lua",9],[49,"lua/lib/limiter/level.lua",12],[54,"lua/lib/limiter/level.lua",18],[60,"lua/lib/limiter/level.lua",25],[83,"lua/lib/limiter/level.lua",49],[103,"lua/lib/limiter/slots.lua",4],[104,"lua/lib/limiter/slots.lua",6],[105,"lua/lib/limiter/slots.lua",8],[106,"lua/lib/limiter/slots.lua",11],[119,"lua/lib/limiter/slots.lua",25],[129,"lua/lib/limiter/slots.lua",36],[140,"lua/lib/limiter/slots.lua",48],[147,"lua/lib/limiter/slots.lua",56],[176,"lua/lib/limiter/window.lua",4],[177,"lua/lib/limiter/window.lua",6],[178,"lua/lib/limiter/window.lua",8],[179,"lua/lib/limiter/window.lua",11],[183,"lua/lib/limiter/window.lua",16],[187,"lua/lib/limiter/window.lua",22],[196,"lua/lib/limiter/window.lua",33],[205,"lua/lib/limiter/window.lua",43],[229,"lua/lib/limiter/window.lua",68],[253,"lua/lib/limiter/window.lua",93],[287,"lua/lib/tally.lua",6],[288,"lua/lib/tally.lua",8],[289,"lua/lib/tally.lua",11],[303,"lua/lib/tally.lua",27],[326,"lua/lib/tally.lua",51],[329,"lua/lib/lane.lua",55],[330,"lua/lib/lane.lua",57],[331,"lua/lib/lane.lua",60],[343,"lua/lib/lane.lua",73],[356,"lua/lib/lane.lua",88],[360,"lua/lib/lane.lua",93],[368,"lua/lib/lane.lua",102],[375,"lua/lib/lane.lua",111],[379,"lua/lib/lane.lua",117],[380,"lua/lib/lane.lua",120],[386,"lua/lib/lane.lua",128],[392,"lua/lib/lane.lua",135],[396,"lua/lib/lane.lua",141],[404,"lua/lib/lane.lua",150],[405,"lua/lib/lane.lua",153],[416,"lua/lib/lane.lua",166],[419,"lua/lib/lane.lua",171],[423,"lua/lib/lane.lua",176],[430,"lua/lib/lane.lua",185],[438,"lua/lib/lane.lua",196],[443,"lua/lib/lane.lua",202],[452,"lua/lib/lane.lua",212],[454,"lua/lib/lane.lua",216],[464,"lua/lib/lane.lua",228],[472,"lua/lib/lane.lua",238],[475,"lua/lib/lane.lua",244],[480,"lua/lib/lane.lua",250],[488,"lua/lib/lane.lua",259],[491,"lua/lib/lane.lua",263],[523,"lua/lib/lane.lua",296],[524,"lua/lib/lane.lua",299],[528,"lua/lib/lane.lua",304],[550,"lua/lib/lane.lua",327],[554,"lua/lib/record.lua",6],[555,"lua/lib/record.lua",9],[560,"lua/lib/record.lua",16],[567,"lua/limiter/create.lua",12],[569,"lua/limiter/create.lua",15]],
+  map: [[1,"lua/limiter/create.lua",1],[2,"lua/limiter/create.lua",3],[3,"lua/limiter/create.lua",6],[4,"lua/limiter/create.lua",5],[5,"lua/limiter/create.lua",4],[6,"lua/limiter/create.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",4],[26,"lua/lib/limiter/aligned.lua",8],[35,"lua/lib/limiter/aligned.lua",18],[41,"lua/lib/limiter/aligned.lua",25],[46,"lua/lib/limiter/level.lua",6],[48,"lua/lib/limiter/level.lua",9],[49,"lua/lib/limiter/level.lua",12],[54,"lua/lib/limiter/level.lua",18],[60,"lua/lib/limiter/level.lua",25],[83,"lua/lib/limiter/level.lua",49],[107,"lua/lib/limiter/slots.lua",4],[108,"lua/lib/limiter/slots.lua",6],[109,"lua/lib/limiter/slots.lua",8],[110,"lua/lib/limiter/slots.lua",11],[123,"lua/lib/limiter/slots.lua",25],[133,"lua/lib/limiter/slots.lua",36],[144,"lua/lib/limiter/slots.lua",48],[151,"lua/lib/limiter/slots.lua",56],[180,"lua/lib/limiter/window.lua",4],[181,"lua/lib/limiter/window.lua",6],[182,"lua/lib/limiter/window.lua",8],[183,"lua/lib/limiter/window.lua",11],[187,"lua/lib/limiter/window.lua",16],[191,"lua/lib/limiter/window.lua",22],[200,"lua/lib/limiter/window.lua",33],[209,"lua/lib/limiter/window.lua",43],[233,"lua/lib/limiter/window.lua",68],[257,"lua/lib/limiter/window.lua",93],[291,"lua/lib/tally.lua",6],[292,"lua/lib/tally.lua",8],[293,"lua/lib/tally.lua",11],[307,"lua/lib/tally.lua",27],[330,"lua/lib/tally.lua",51],[333,"lua/lib/lane.lua",55],[334,"lua/lib/lane.lua",57],[335,"lua/lib/lane.lua",60],[348,"lua/lib/lane.lua",74],[349,"lua/lib/lane.lua",76],[363,"lua/lib/lane.lua",92],[367,"lua/lib/lane.lua",97],[375,"lua/lib/lane.lua",106],[382,"lua/lib/lane.lua",115],[386,"lua/lib/lane.lua",121],[387,"lua/lib/lane.lua",124],[393,"lua/lib/lane.lua",132],[399,"lua/lib/lane.lua",139],[403,"lua/lib/lane.lua",145],[411,"lua/lib/lane.lua",154],[412,"lua/lib/lane.lua",157],[423,"lua/lib/lane.lua",170],[426,"lua/lib/lane.lua",175],[430,"lua/lib/lane.lua",180],[437,"lua/lib/lane.lua",189],[445,"lua/lib/lane.lua",200],[450,"lua/lib/lane.lua",206],[459,"lua/lib/lane.lua",216],[461,"lua/lib/lane.lua",220],[471,"lua/lib/lane.lua",232],[479,"lua/lib/lane.lua",242],[482,"lua/lib/lane.lua",248],[487,"lua/lib/lane.lua",254],[495,"lua/lib/lane.lua",263],[498,"lua/lib/lane.lua",267],[530,"lua/lib/lane.lua",300],[531,"lua/lib/lane.lua",303],[535,"lua/lib/lane.lua",308],[557,"lua/lib/lane.lua",331],[561,"lua/lib/record.lua",6],[562,"lua/lib/record.lua",9],[567,"lua/lib/record.lua",16],[574,"lua/limiter/create.lua",12],[576,"lua/limiter/create.lua",15]],
 });
 
 /** Deletes a limiter: what waits starts at once, unlimited; its counts stay for 30 days. See lua/limiter/delete.lua. */
@@ -2419,7 +2426,11 @@ machines.level = {
   end,
   charge = function(lane, difference)
     if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
-    level_set(lane, math.min(lane.n + difference, math.max(lane.n, LEVEL_DEBT * lane.max)), lane.rem)
+    if lane.n + difference > LEVEL_DEBT * lane.max then
+      level_set(lane, LEVEL_DEBT * lane.max, 0)
+    else
+      level_set(lane, lane.n + difference, lane.rem)
+    end
   end,
   reset = function(lane) lane.n, lane.rem = 0, 0 end,
   adapt = function(lane, before)
@@ -2473,7 +2484,7 @@ machines.slots = {
     for _, score in pairs(lane.slots) do
       if score and score < first then first = score end
     end
-    return first < math.huge and math.ceil(first * 1000) or nil
+    return first < math.huge and math.floor(first * 1000) + 1 or nil
   end,
   take = function(lane, units, range, from, to, granted_ms)
     local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
@@ -2671,11 +2682,14 @@ local function lane_load(core, now_us)
   lane.seen, lane.missed, lane.idle = lane.seen or lane.seq, lane.missed or 0, lane.idle or 0
   lane.v = now_us + lane.skew
   if lane.t and lane.v < lane.t then
-    if lane.t - lane.v > LANE_STEP_US then lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000 end
+    if lane.t - lane.v > LANE_STEP_US then
+      lane.since = math.max(lane.since or 0, lane.t - lane.skew + 1000)
+      lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000
+    end
     lane.v = math.max(lane.t, now_us + lane.skew)
   end
   lane.now, lane.real = lane.v - lane.skew, now_us
-  local closed_until = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  local closed_until = math.max(lane.pause or 0, lane.cool or 0)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
   lane.t = lane.v
@@ -2685,7 +2699,7 @@ local function lane_load(core, now_us)
   return lane
 end
 local function lane_closed_until(lane)
-  local at = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  local at = math.max(lane.pause or 0, lane.cool or 0)
   return at > lane.v and at or nil
 end
 local function lane_settle(lane)
@@ -2891,8 +2905,8 @@ end
 local function record_reply(lane)
   local reply = call('HMGET', lane.key, unpack(RECORD_FIELDS, 1, #RECORD_FIELDS))
   for i = 1, #RECORD_FIELDS do reply[i] = reply[i] or '' end
-  local paused = lane.pause and lane.pause > lane.now
-  reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text(lane.pause / 1000) or 'inf'
+  local paused = lane.pause and lane.pause > lane.v
+  reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text((lane.pause - lane.skew) / 1000) or 'inf'
   return reply
 end
 local lane = record_lane(core, account, now_us)
@@ -2902,7 +2916,7 @@ lane_touch()
 call('HSET', lane.key, 'deleted', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[102,"lua/lib/limiter/slots.lua",4],[103,"lua/lib/limiter/slots.lua",6],[104,"lua/lib/limiter/slots.lua",8],[105,"lua/lib/limiter/slots.lua",11],[118,"lua/lib/limiter/slots.lua",25],[128,"lua/lib/limiter/slots.lua",36],[139,"lua/lib/limiter/slots.lua",48],[146,"lua/lib/limiter/slots.lua",56],[175,"lua/lib/limiter/window.lua",4],[176,"lua/lib/limiter/window.lua",6],[177,"lua/lib/limiter/window.lua",8],[178,"lua/lib/limiter/window.lua",11],[182,"lua/lib/limiter/window.lua",16],[186,"lua/lib/limiter/window.lua",22],[195,"lua/lib/limiter/window.lua",33],[204,"lua/lib/limiter/window.lua",43],[228,"lua/lib/limiter/window.lua",68],[252,"lua/lib/limiter/window.lua",93],[286,"lua/lib/tally.lua",6],[287,"lua/lib/tally.lua",8],[288,"lua/lib/tally.lua",11],[302,"lua/lib/tally.lua",27],[325,"lua/lib/tally.lua",51],[328,"lua/lib/lane.lua",55],[329,"lua/lib/lane.lua",57],[330,"lua/lib/lane.lua",60],[342,"lua/lib/lane.lua",73],[355,"lua/lib/lane.lua",88],[359,"lua/lib/lane.lua",93],[367,"lua/lib/lane.lua",102],[374,"lua/lib/lane.lua",111],[378,"lua/lib/lane.lua",117],[379,"lua/lib/lane.lua",120],[385,"lua/lib/lane.lua",128],[391,"lua/lib/lane.lua",135],[395,"lua/lib/lane.lua",141],[403,"lua/lib/lane.lua",150],[404,"lua/lib/lane.lua",153],[415,"lua/lib/lane.lua",166],[418,"lua/lib/lane.lua",171],[422,"lua/lib/lane.lua",176],[429,"lua/lib/lane.lua",185],[437,"lua/lib/lane.lua",196],[442,"lua/lib/lane.lua",202],[451,"lua/lib/lane.lua",212],[453,"lua/lib/lane.lua",216],[463,"lua/lib/lane.lua",228],[471,"lua/lib/lane.lua",238],[474,"lua/lib/lane.lua",244],[479,"lua/lib/lane.lua",250],[487,"lua/lib/lane.lua",259],[490,"lua/lib/lane.lua",263],[522,"lua/lib/lane.lua",296],[523,"lua/lib/lane.lua",299],[527,"lua/lib/lane.lua",304],[549,"lua/lib/lane.lua",327],[553,"lua/lib/record.lua",6],[554,"lua/lib/record.lua",9],[559,"lua/lib/record.lua",16],[566,"lua/limiter/delete.lua",12],[568,"lua/limiter/delete.lua",15]],
+  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[106,"lua/lib/limiter/slots.lua",4],[107,"lua/lib/limiter/slots.lua",6],[108,"lua/lib/limiter/slots.lua",8],[109,"lua/lib/limiter/slots.lua",11],[122,"lua/lib/limiter/slots.lua",25],[132,"lua/lib/limiter/slots.lua",36],[143,"lua/lib/limiter/slots.lua",48],[150,"lua/lib/limiter/slots.lua",56],[179,"lua/lib/limiter/window.lua",4],[180,"lua/lib/limiter/window.lua",6],[181,"lua/lib/limiter/window.lua",8],[182,"lua/lib/limiter/window.lua",11],[186,"lua/lib/limiter/window.lua",16],[190,"lua/lib/limiter/window.lua",22],[199,"lua/lib/limiter/window.lua",33],[208,"lua/lib/limiter/window.lua",43],[232,"lua/lib/limiter/window.lua",68],[256,"lua/lib/limiter/window.lua",93],[290,"lua/lib/tally.lua",6],[291,"lua/lib/tally.lua",8],[292,"lua/lib/tally.lua",11],[306,"lua/lib/tally.lua",27],[329,"lua/lib/tally.lua",51],[332,"lua/lib/lane.lua",55],[333,"lua/lib/lane.lua",57],[334,"lua/lib/lane.lua",60],[347,"lua/lib/lane.lua",74],[348,"lua/lib/lane.lua",76],[362,"lua/lib/lane.lua",92],[366,"lua/lib/lane.lua",97],[374,"lua/lib/lane.lua",106],[381,"lua/lib/lane.lua",115],[385,"lua/lib/lane.lua",121],[386,"lua/lib/lane.lua",124],[392,"lua/lib/lane.lua",132],[398,"lua/lib/lane.lua",139],[402,"lua/lib/lane.lua",145],[410,"lua/lib/lane.lua",154],[411,"lua/lib/lane.lua",157],[422,"lua/lib/lane.lua",170],[425,"lua/lib/lane.lua",175],[429,"lua/lib/lane.lua",180],[436,"lua/lib/lane.lua",189],[444,"lua/lib/lane.lua",200],[449,"lua/lib/lane.lua",206],[458,"lua/lib/lane.lua",216],[460,"lua/lib/lane.lua",220],[470,"lua/lib/lane.lua",232],[478,"lua/lib/lane.lua",242],[481,"lua/lib/lane.lua",248],[486,"lua/lib/lane.lua",254],[494,"lua/lib/lane.lua",263],[497,"lua/lib/lane.lua",267],[529,"lua/lib/lane.lua",300],[530,"lua/lib/lane.lua",303],[534,"lua/lib/lane.lua",308],[556,"lua/lib/lane.lua",331],[560,"lua/lib/record.lua",6],[561,"lua/lib/record.lua",9],[566,"lua/lib/record.lua",16],[573,"lua/limiter/delete.lua",12],[575,"lua/limiter/delete.lua",15]],
 });
 
 /** Changes a limiter. What it has let start until now counts by its new config; the tasks that wait feel it at once. See lua/limiter/patch.lua. */
@@ -3001,7 +3015,11 @@ machines.level = {
   end,
   charge = function(lane, difference)
     if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
-    level_set(lane, math.min(lane.n + difference, math.max(lane.n, LEVEL_DEBT * lane.max)), lane.rem)
+    if lane.n + difference > LEVEL_DEBT * lane.max then
+      level_set(lane, LEVEL_DEBT * lane.max, 0)
+    else
+      level_set(lane, lane.n + difference, lane.rem)
+    end
   end,
   reset = function(lane) lane.n, lane.rem = 0, 0 end,
   adapt = function(lane, before)
@@ -3055,7 +3073,7 @@ machines.slots = {
     for _, score in pairs(lane.slots) do
       if score and score < first then first = score end
     end
-    return first < math.huge and math.ceil(first * 1000) or nil
+    return first < math.huge and math.floor(first * 1000) + 1 or nil
   end,
   take = function(lane, units, range, from, to, granted_ms)
     local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
@@ -3253,11 +3271,14 @@ local function lane_load(core, now_us)
   lane.seen, lane.missed, lane.idle = lane.seen or lane.seq, lane.missed or 0, lane.idle or 0
   lane.v = now_us + lane.skew
   if lane.t and lane.v < lane.t then
-    if lane.t - lane.v > LANE_STEP_US then lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000 end
+    if lane.t - lane.v > LANE_STEP_US then
+      lane.since = math.max(lane.since or 0, lane.t - lane.skew + 1000)
+      lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000
+    end
     lane.v = math.max(lane.t, now_us + lane.skew)
   end
   lane.now, lane.real = lane.v - lane.skew, now_us
-  local closed_until = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  local closed_until = math.max(lane.pause or 0, lane.cool or 0)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
   lane.t = lane.v
@@ -3267,7 +3288,7 @@ local function lane_load(core, now_us)
   return lane
 end
 local function lane_closed_until(lane)
-  local at = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  local at = math.max(lane.pause or 0, lane.cool or 0)
   return at > lane.v and at or nil
 end
 local function lane_settle(lane)
@@ -3473,8 +3494,8 @@ end
 local function record_reply(lane)
   local reply = call('HMGET', lane.key, unpack(RECORD_FIELDS, 1, #RECORD_FIELDS))
   for i = 1, #RECORD_FIELDS do reply[i] = reply[i] or '' end
-  local paused = lane.pause and lane.pause > lane.now
-  reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text(lane.pause / 1000) or 'inf'
+  local paused = lane.pause and lane.pause > lane.v
+  reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text((lane.pause - lane.skew) / 1000) or 'inf'
   return reply
 end
 local lane = record_lane(core, account, now_us)
@@ -3496,7 +3517,7 @@ lane_touch()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)), unpack(fields, 1, #fields))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",4],[26,"lua/lib/limiter/aligned.lua",8],[35,"lua/lib/limiter/aligned.lua",18],[41,"lua/lib/limiter/aligned.lua",25],[46,"lua/lib/limiter/level.lua",6],[48,"lua/lib/limiter/level.lua",9],[49,"lua/lib/limiter/level.lua",12],[54,"lua/lib/limiter/level.lua",18],[60,"lua/lib/limiter/level.lua",25],[83,"lua/lib/limiter/level.lua",49],[103,"lua/lib/limiter/slots.lua",4],[104,"lua/lib/limiter/slots.lua",6],[105,"lua/lib/limiter/slots.lua",8],[106,"lua/lib/limiter/slots.lua",11],[119,"lua/lib/limiter/slots.lua",25],[129,"lua/lib/limiter/slots.lua",36],[140,"lua/lib/limiter/slots.lua",48],[147,"lua/lib/limiter/slots.lua",56],[176,"lua/lib/limiter/window.lua",4],[177,"lua/lib/limiter/window.lua",6],[178,"lua/lib/limiter/window.lua",8],[179,"lua/lib/limiter/window.lua",11],[183,"lua/lib/limiter/window.lua",16],[187,"lua/lib/limiter/window.lua",22],[196,"lua/lib/limiter/window.lua",33],[205,"lua/lib/limiter/window.lua",43],[229,"lua/lib/limiter/window.lua",68],[253,"lua/lib/limiter/window.lua",93],[287,"lua/lib/tally.lua",6],[288,"lua/lib/tally.lua",8],[289,"lua/lib/tally.lua",11],[303,"lua/lib/tally.lua",27],[326,"lua/lib/tally.lua",51],[329,"lua/lib/lane.lua",55],[330,"lua/lib/lane.lua",57],[331,"lua/lib/lane.lua",60],[343,"lua/lib/lane.lua",73],[356,"lua/lib/lane.lua",88],[360,"lua/lib/lane.lua",93],[368,"lua/lib/lane.lua",102],[375,"lua/lib/lane.lua",111],[379,"lua/lib/lane.lua",117],[380,"lua/lib/lane.lua",120],[386,"lua/lib/lane.lua",128],[392,"lua/lib/lane.lua",135],[396,"lua/lib/lane.lua",141],[404,"lua/lib/lane.lua",150],[405,"lua/lib/lane.lua",153],[416,"lua/lib/lane.lua",166],[419,"lua/lib/lane.lua",171],[423,"lua/lib/lane.lua",176],[430,"lua/lib/lane.lua",185],[438,"lua/lib/lane.lua",196],[443,"lua/lib/lane.lua",202],[452,"lua/lib/lane.lua",212],[454,"lua/lib/lane.lua",216],[464,"lua/lib/lane.lua",228],[472,"lua/lib/lane.lua",238],[475,"lua/lib/lane.lua",244],[480,"lua/lib/lane.lua",250],[488,"lua/lib/lane.lua",259],[491,"lua/lib/lane.lua",263],[523,"lua/lib/lane.lua",296],[524,"lua/lib/lane.lua",299],[528,"lua/lib/lane.lua",304],[550,"lua/lib/lane.lua",327],[554,"lua/lib/record.lua",6],[555,"lua/lib/record.lua",9],[560,"lua/lib/record.lua",16],[567,"lua/limiter/patch.lua",12],[569,"lua/limiter/patch.lua",15],[582,"lua/limiter/patch.lua",29]],
+  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",4],[26,"lua/lib/limiter/aligned.lua",8],[35,"lua/lib/limiter/aligned.lua",18],[41,"lua/lib/limiter/aligned.lua",25],[46,"lua/lib/limiter/level.lua",6],[48,"lua/lib/limiter/level.lua",9],[49,"lua/lib/limiter/level.lua",12],[54,"lua/lib/limiter/level.lua",18],[60,"lua/lib/limiter/level.lua",25],[83,"lua/lib/limiter/level.lua",49],[107,"lua/lib/limiter/slots.lua",4],[108,"lua/lib/limiter/slots.lua",6],[109,"lua/lib/limiter/slots.lua",8],[110,"lua/lib/limiter/slots.lua",11],[123,"lua/lib/limiter/slots.lua",25],[133,"lua/lib/limiter/slots.lua",36],[144,"lua/lib/limiter/slots.lua",48],[151,"lua/lib/limiter/slots.lua",56],[180,"lua/lib/limiter/window.lua",4],[181,"lua/lib/limiter/window.lua",6],[182,"lua/lib/limiter/window.lua",8],[183,"lua/lib/limiter/window.lua",11],[187,"lua/lib/limiter/window.lua",16],[191,"lua/lib/limiter/window.lua",22],[200,"lua/lib/limiter/window.lua",33],[209,"lua/lib/limiter/window.lua",43],[233,"lua/lib/limiter/window.lua",68],[257,"lua/lib/limiter/window.lua",93],[291,"lua/lib/tally.lua",6],[292,"lua/lib/tally.lua",8],[293,"lua/lib/tally.lua",11],[307,"lua/lib/tally.lua",27],[330,"lua/lib/tally.lua",51],[333,"lua/lib/lane.lua",55],[334,"lua/lib/lane.lua",57],[335,"lua/lib/lane.lua",60],[348,"lua/lib/lane.lua",74],[349,"lua/lib/lane.lua",76],[363,"lua/lib/lane.lua",92],[367,"lua/lib/lane.lua",97],[375,"lua/lib/lane.lua",106],[382,"lua/lib/lane.lua",115],[386,"lua/lib/lane.lua",121],[387,"lua/lib/lane.lua",124],[393,"lua/lib/lane.lua",132],[399,"lua/lib/lane.lua",139],[403,"lua/lib/lane.lua",145],[411,"lua/lib/lane.lua",154],[412,"lua/lib/lane.lua",157],[423,"lua/lib/lane.lua",170],[426,"lua/lib/lane.lua",175],[430,"lua/lib/lane.lua",180],[437,"lua/lib/lane.lua",189],[445,"lua/lib/lane.lua",200],[450,"lua/lib/lane.lua",206],[459,"lua/lib/lane.lua",216],[461,"lua/lib/lane.lua",220],[471,"lua/lib/lane.lua",232],[479,"lua/lib/lane.lua",242],[482,"lua/lib/lane.lua",248],[487,"lua/lib/lane.lua",254],[495,"lua/lib/lane.lua",263],[498,"lua/lib/lane.lua",267],[530,"lua/lib/lane.lua",300],[531,"lua/lib/lane.lua",303],[535,"lua/lib/lane.lua",308],[557,"lua/lib/lane.lua",331],[561,"lua/lib/record.lua",6],[562,"lua/lib/record.lua",9],[567,"lua/lib/record.lua",16],[574,"lua/limiter/patch.lua",12],[576,"lua/limiter/patch.lua",15],[589,"lua/limiter/patch.lua",29]],
 });
 
 /** Closes a limiter: nothing starts until then, or until it is resumed. Time in which it is closed does not count for queue_timeout. See lua/limiter/pause.lua. */
@@ -3595,7 +3616,11 @@ machines.level = {
   end,
   charge = function(lane, difference)
     if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
-    level_set(lane, math.min(lane.n + difference, math.max(lane.n, LEVEL_DEBT * lane.max)), lane.rem)
+    if lane.n + difference > LEVEL_DEBT * lane.max then
+      level_set(lane, LEVEL_DEBT * lane.max, 0)
+    else
+      level_set(lane, lane.n + difference, lane.rem)
+    end
   end,
   reset = function(lane) lane.n, lane.rem = 0, 0 end,
   adapt = function(lane, before)
@@ -3649,7 +3674,7 @@ machines.slots = {
     for _, score in pairs(lane.slots) do
       if score and score < first then first = score end
     end
-    return first < math.huge and math.ceil(first * 1000) or nil
+    return first < math.huge and math.floor(first * 1000) + 1 or nil
   end,
   take = function(lane, units, range, from, to, granted_ms)
     local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
@@ -3847,11 +3872,14 @@ local function lane_load(core, now_us)
   lane.seen, lane.missed, lane.idle = lane.seen or lane.seq, lane.missed or 0, lane.idle or 0
   lane.v = now_us + lane.skew
   if lane.t and lane.v < lane.t then
-    if lane.t - lane.v > LANE_STEP_US then lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000 end
+    if lane.t - lane.v > LANE_STEP_US then
+      lane.since = math.max(lane.since or 0, lane.t - lane.skew + 1000)
+      lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000
+    end
     lane.v = math.max(lane.t, now_us + lane.skew)
   end
   lane.now, lane.real = lane.v - lane.skew, now_us
-  local closed_until = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  local closed_until = math.max(lane.pause or 0, lane.cool or 0)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
   lane.t = lane.v
@@ -3861,7 +3889,7 @@ local function lane_load(core, now_us)
   return lane
 end
 local function lane_closed_until(lane)
-  local at = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  local at = math.max(lane.pause or 0, lane.cool or 0)
   return at > lane.v and at or nil
 end
 local function lane_settle(lane)
@@ -4067,19 +4095,19 @@ end
 local function record_reply(lane)
   local reply = call('HMGET', lane.key, unpack(RECORD_FIELDS, 1, #RECORD_FIELDS))
   for i = 1, #RECORD_FIELDS do reply[i] = reply[i] or '' end
-  local paused = lane.pause and lane.pause > lane.now
-  reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text(lane.pause / 1000) or 'inf'
+  local paused = lane.pause and lane.pause > lane.v
+  reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text((lane.pause - lane.skew) / 1000) or 'inf'
   return reply
 end
 local lane = record_lane(core, account, now_us)
 if not lane then return {} end
-lane.pause = until_ms == 'inf' and math.huge or tonumber(until_ms) * 1000
+lane.pause = until_ms == 'inf' and math.huge or lane.v + tonumber(until_ms) * 1000 - now_us
 lane_wake(lane, lane.now)
 lane_touch()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",4],[26,"lua/lib/limiter/aligned.lua",8],[35,"lua/lib/limiter/aligned.lua",18],[41,"lua/lib/limiter/aligned.lua",25],[46,"lua/lib/limiter/level.lua",6],[48,"lua/lib/limiter/level.lua",9],[49,"lua/lib/limiter/level.lua",12],[54,"lua/lib/limiter/level.lua",18],[60,"lua/lib/limiter/level.lua",25],[83,"lua/lib/limiter/level.lua",49],[103,"lua/lib/limiter/slots.lua",4],[104,"lua/lib/limiter/slots.lua",6],[105,"lua/lib/limiter/slots.lua",8],[106,"lua/lib/limiter/slots.lua",11],[119,"lua/lib/limiter/slots.lua",25],[129,"lua/lib/limiter/slots.lua",36],[140,"lua/lib/limiter/slots.lua",48],[147,"lua/lib/limiter/slots.lua",56],[176,"lua/lib/limiter/window.lua",4],[177,"lua/lib/limiter/window.lua",6],[178,"lua/lib/limiter/window.lua",8],[179,"lua/lib/limiter/window.lua",11],[183,"lua/lib/limiter/window.lua",16],[187,"lua/lib/limiter/window.lua",22],[196,"lua/lib/limiter/window.lua",33],[205,"lua/lib/limiter/window.lua",43],[229,"lua/lib/limiter/window.lua",68],[253,"lua/lib/limiter/window.lua",93],[287,"lua/lib/tally.lua",6],[288,"lua/lib/tally.lua",8],[289,"lua/lib/tally.lua",11],[303,"lua/lib/tally.lua",27],[326,"lua/lib/tally.lua",51],[329,"lua/lib/lane.lua",55],[330,"lua/lib/lane.lua",57],[331,"lua/lib/lane.lua",60],[343,"lua/lib/lane.lua",73],[356,"lua/lib/lane.lua",88],[360,"lua/lib/lane.lua",93],[368,"lua/lib/lane.lua",102],[375,"lua/lib/lane.lua",111],[379,"lua/lib/lane.lua",117],[380,"lua/lib/lane.lua",120],[386,"lua/lib/lane.lua",128],[392,"lua/lib/lane.lua",135],[396,"lua/lib/lane.lua",141],[404,"lua/lib/lane.lua",150],[405,"lua/lib/lane.lua",153],[416,"lua/lib/lane.lua",166],[419,"lua/lib/lane.lua",171],[423,"lua/lib/lane.lua",176],[430,"lua/lib/lane.lua",185],[438,"lua/lib/lane.lua",196],[443,"lua/lib/lane.lua",202],[452,"lua/lib/lane.lua",212],[454,"lua/lib/lane.lua",216],[464,"lua/lib/lane.lua",228],[472,"lua/lib/lane.lua",238],[475,"lua/lib/lane.lua",244],[480,"lua/lib/lane.lua",250],[488,"lua/lib/lane.lua",259],[491,"lua/lib/lane.lua",263],[523,"lua/lib/lane.lua",296],[524,"lua/lib/lane.lua",299],[528,"lua/lib/lane.lua",304],[550,"lua/lib/lane.lua",327],[554,"lua/lib/record.lua",6],[555,"lua/lib/record.lua",9],[560,"lua/lib/record.lua",16],[567,"lua/limiter/pause.lua",13],[569,"lua/limiter/pause.lua",16]],
+  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",4],[26,"lua/lib/limiter/aligned.lua",8],[35,"lua/lib/limiter/aligned.lua",18],[41,"lua/lib/limiter/aligned.lua",25],[46,"lua/lib/limiter/level.lua",6],[48,"lua/lib/limiter/level.lua",9],[49,"lua/lib/limiter/level.lua",12],[54,"lua/lib/limiter/level.lua",18],[60,"lua/lib/limiter/level.lua",25],[83,"lua/lib/limiter/level.lua",49],[107,"lua/lib/limiter/slots.lua",4],[108,"lua/lib/limiter/slots.lua",6],[109,"lua/lib/limiter/slots.lua",8],[110,"lua/lib/limiter/slots.lua",11],[123,"lua/lib/limiter/slots.lua",25],[133,"lua/lib/limiter/slots.lua",36],[144,"lua/lib/limiter/slots.lua",48],[151,"lua/lib/limiter/slots.lua",56],[180,"lua/lib/limiter/window.lua",4],[181,"lua/lib/limiter/window.lua",6],[182,"lua/lib/limiter/window.lua",8],[183,"lua/lib/limiter/window.lua",11],[187,"lua/lib/limiter/window.lua",16],[191,"lua/lib/limiter/window.lua",22],[200,"lua/lib/limiter/window.lua",33],[209,"lua/lib/limiter/window.lua",43],[233,"lua/lib/limiter/window.lua",68],[257,"lua/lib/limiter/window.lua",93],[291,"lua/lib/tally.lua",6],[292,"lua/lib/tally.lua",8],[293,"lua/lib/tally.lua",11],[307,"lua/lib/tally.lua",27],[330,"lua/lib/tally.lua",51],[333,"lua/lib/lane.lua",55],[334,"lua/lib/lane.lua",57],[335,"lua/lib/lane.lua",60],[348,"lua/lib/lane.lua",74],[349,"lua/lib/lane.lua",76],[363,"lua/lib/lane.lua",92],[367,"lua/lib/lane.lua",97],[375,"lua/lib/lane.lua",106],[382,"lua/lib/lane.lua",115],[386,"lua/lib/lane.lua",121],[387,"lua/lib/lane.lua",124],[393,"lua/lib/lane.lua",132],[399,"lua/lib/lane.lua",139],[403,"lua/lib/lane.lua",145],[411,"lua/lib/lane.lua",154],[412,"lua/lib/lane.lua",157],[423,"lua/lib/lane.lua",170],[426,"lua/lib/lane.lua",175],[430,"lua/lib/lane.lua",180],[437,"lua/lib/lane.lua",189],[445,"lua/lib/lane.lua",200],[450,"lua/lib/lane.lua",206],[459,"lua/lib/lane.lua",216],[461,"lua/lib/lane.lua",220],[471,"lua/lib/lane.lua",232],[479,"lua/lib/lane.lua",242],[482,"lua/lib/lane.lua",248],[487,"lua/lib/lane.lua",254],[495,"lua/lib/lane.lua",263],[498,"lua/lib/lane.lua",267],[530,"lua/lib/lane.lua",300],[531,"lua/lib/lane.lua",303],[535,"lua/lib/lane.lua",308],[557,"lua/lib/lane.lua",331],[561,"lua/lib/record.lua",6],[562,"lua/lib/record.lua",9],[567,"lua/lib/record.lua",16],[574,"lua/limiter/pause.lua",13],[576,"lua/limiter/pause.lua",17]],
 });
 
 /** Reads a limiter's record; empty where there is none. See lua/limiter/read.lua. */
@@ -4176,7 +4204,11 @@ machines.level = {
   end,
   charge = function(lane, difference)
     if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
-    level_set(lane, math.min(lane.n + difference, math.max(lane.n, LEVEL_DEBT * lane.max)), lane.rem)
+    if lane.n + difference > LEVEL_DEBT * lane.max then
+      level_set(lane, LEVEL_DEBT * lane.max, 0)
+    else
+      level_set(lane, lane.n + difference, lane.rem)
+    end
   end,
   reset = function(lane) lane.n, lane.rem = 0, 0 end,
   adapt = function(lane, before)
@@ -4230,7 +4262,7 @@ machines.slots = {
     for _, score in pairs(lane.slots) do
       if score and score < first then first = score end
     end
-    return first < math.huge and math.ceil(first * 1000) or nil
+    return first < math.huge and math.floor(first * 1000) + 1 or nil
   end,
   take = function(lane, units, range, from, to, granted_ms)
     local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
@@ -4428,11 +4460,14 @@ local function lane_load(core, now_us)
   lane.seen, lane.missed, lane.idle = lane.seen or lane.seq, lane.missed or 0, lane.idle or 0
   lane.v = now_us + lane.skew
   if lane.t and lane.v < lane.t then
-    if lane.t - lane.v > LANE_STEP_US then lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000 end
+    if lane.t - lane.v > LANE_STEP_US then
+      lane.since = math.max(lane.since or 0, lane.t - lane.skew + 1000)
+      lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000
+    end
     lane.v = math.max(lane.t, now_us + lane.skew)
   end
   lane.now, lane.real = lane.v - lane.skew, now_us
-  local closed_until = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  local closed_until = math.max(lane.pause or 0, lane.cool or 0)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
   lane.t = lane.v
@@ -4442,7 +4477,7 @@ local function lane_load(core, now_us)
   return lane
 end
 local function lane_closed_until(lane)
-  local at = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  local at = math.max(lane.pause or 0, lane.cool or 0)
   return at > lane.v and at or nil
 end
 local function lane_settle(lane)
@@ -4648,13 +4683,13 @@ end
 local function record_reply(lane)
   local reply = call('HMGET', lane.key, unpack(RECORD_FIELDS, 1, #RECORD_FIELDS))
   for i = 1, #RECORD_FIELDS do reply[i] = reply[i] or '' end
-  local paused = lane.pause and lane.pause > lane.now
-  reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text(lane.pause / 1000) or 'inf'
+  local paused = lane.pause and lane.pause > lane.v
+  reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text((lane.pause - lane.skew) / 1000) or 'inf'
   return reply
 end
 local lane = lane_load(core, now_us)
 return lane.account and record_reply(lane) or {}`,
-  map: [[1,"lua/limiter/read.lua",1],[2,"lua/limiter/read.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/lane.lua",32],[19,"lua/lib/lane.lua",51],[20,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",4],[24,"lua/lib/limiter/aligned.lua",8],[33,"lua/lib/limiter/aligned.lua",18],[39,"lua/lib/limiter/aligned.lua",25],[44,"lua/lib/limiter/level.lua",6],[46,"lua/lib/limiter/level.lua",9],[47,"lua/lib/limiter/level.lua",12],[52,"lua/lib/limiter/level.lua",18],[58,"lua/lib/limiter/level.lua",25],[81,"lua/lib/limiter/level.lua",49],[101,"lua/lib/limiter/slots.lua",4],[102,"lua/lib/limiter/slots.lua",6],[103,"lua/lib/limiter/slots.lua",8],[104,"lua/lib/limiter/slots.lua",11],[117,"lua/lib/limiter/slots.lua",25],[127,"lua/lib/limiter/slots.lua",36],[138,"lua/lib/limiter/slots.lua",48],[145,"lua/lib/limiter/slots.lua",56],[174,"lua/lib/limiter/window.lua",4],[175,"lua/lib/limiter/window.lua",6],[176,"lua/lib/limiter/window.lua",8],[177,"lua/lib/limiter/window.lua",11],[181,"lua/lib/limiter/window.lua",16],[185,"lua/lib/limiter/window.lua",22],[194,"lua/lib/limiter/window.lua",33],[203,"lua/lib/limiter/window.lua",43],[227,"lua/lib/limiter/window.lua",68],[251,"lua/lib/limiter/window.lua",93],[285,"lua/lib/tally.lua",6],[286,"lua/lib/tally.lua",8],[287,"lua/lib/tally.lua",11],[301,"lua/lib/tally.lua",27],[324,"lua/lib/tally.lua",51],[327,"lua/lib/lane.lua",55],[328,"lua/lib/lane.lua",57],[329,"lua/lib/lane.lua",60],[341,"lua/lib/lane.lua",73],[354,"lua/lib/lane.lua",88],[358,"lua/lib/lane.lua",93],[366,"lua/lib/lane.lua",102],[373,"lua/lib/lane.lua",111],[377,"lua/lib/lane.lua",117],[378,"lua/lib/lane.lua",120],[384,"lua/lib/lane.lua",128],[390,"lua/lib/lane.lua",135],[394,"lua/lib/lane.lua",141],[402,"lua/lib/lane.lua",150],[403,"lua/lib/lane.lua",153],[414,"lua/lib/lane.lua",166],[417,"lua/lib/lane.lua",171],[421,"lua/lib/lane.lua",176],[428,"lua/lib/lane.lua",185],[436,"lua/lib/lane.lua",196],[441,"lua/lib/lane.lua",202],[450,"lua/lib/lane.lua",212],[452,"lua/lib/lane.lua",216],[462,"lua/lib/lane.lua",228],[470,"lua/lib/lane.lua",238],[473,"lua/lib/lane.lua",244],[478,"lua/lib/lane.lua",250],[486,"lua/lib/lane.lua",259],[489,"lua/lib/lane.lua",263],[521,"lua/lib/lane.lua",296],[522,"lua/lib/lane.lua",299],[526,"lua/lib/lane.lua",304],[548,"lua/lib/lane.lua",327],[552,"lua/lib/record.lua",6],[553,"lua/lib/record.lua",9],[558,"lua/lib/record.lua",16],[565,"lua/limiter/read.lua",11]],
+  map: [[1,"lua/limiter/read.lua",1],[2,"lua/limiter/read.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/lane.lua",32],[19,"lua/lib/lane.lua",51],[20,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",4],[24,"lua/lib/limiter/aligned.lua",8],[33,"lua/lib/limiter/aligned.lua",18],[39,"lua/lib/limiter/aligned.lua",25],[44,"lua/lib/limiter/level.lua",6],[46,"lua/lib/limiter/level.lua",9],[47,"lua/lib/limiter/level.lua",12],[52,"lua/lib/limiter/level.lua",18],[58,"lua/lib/limiter/level.lua",25],[81,"lua/lib/limiter/level.lua",49],[105,"lua/lib/limiter/slots.lua",4],[106,"lua/lib/limiter/slots.lua",6],[107,"lua/lib/limiter/slots.lua",8],[108,"lua/lib/limiter/slots.lua",11],[121,"lua/lib/limiter/slots.lua",25],[131,"lua/lib/limiter/slots.lua",36],[142,"lua/lib/limiter/slots.lua",48],[149,"lua/lib/limiter/slots.lua",56],[178,"lua/lib/limiter/window.lua",4],[179,"lua/lib/limiter/window.lua",6],[180,"lua/lib/limiter/window.lua",8],[181,"lua/lib/limiter/window.lua",11],[185,"lua/lib/limiter/window.lua",16],[189,"lua/lib/limiter/window.lua",22],[198,"lua/lib/limiter/window.lua",33],[207,"lua/lib/limiter/window.lua",43],[231,"lua/lib/limiter/window.lua",68],[255,"lua/lib/limiter/window.lua",93],[289,"lua/lib/tally.lua",6],[290,"lua/lib/tally.lua",8],[291,"lua/lib/tally.lua",11],[305,"lua/lib/tally.lua",27],[328,"lua/lib/tally.lua",51],[331,"lua/lib/lane.lua",55],[332,"lua/lib/lane.lua",57],[333,"lua/lib/lane.lua",60],[346,"lua/lib/lane.lua",74],[347,"lua/lib/lane.lua",76],[361,"lua/lib/lane.lua",92],[365,"lua/lib/lane.lua",97],[373,"lua/lib/lane.lua",106],[380,"lua/lib/lane.lua",115],[384,"lua/lib/lane.lua",121],[385,"lua/lib/lane.lua",124],[391,"lua/lib/lane.lua",132],[397,"lua/lib/lane.lua",139],[401,"lua/lib/lane.lua",145],[409,"lua/lib/lane.lua",154],[410,"lua/lib/lane.lua",157],[421,"lua/lib/lane.lua",170],[424,"lua/lib/lane.lua",175],[428,"lua/lib/lane.lua",180],[435,"lua/lib/lane.lua",189],[443,"lua/lib/lane.lua",200],[448,"lua/lib/lane.lua",206],[457,"lua/lib/lane.lua",216],[459,"lua/lib/lane.lua",220],[469,"lua/lib/lane.lua",232],[477,"lua/lib/lane.lua",242],[480,"lua/lib/lane.lua",248],[485,"lua/lib/lane.lua",254],[493,"lua/lib/lane.lua",263],[496,"lua/lib/lane.lua",267],[528,"lua/lib/lane.lua",300],[529,"lua/lib/lane.lua",303],[533,"lua/lib/lane.lua",308],[555,"lua/lib/lane.lua",331],[559,"lua/lib/record.lua",6],[560,"lua/lib/record.lua",9],[565,"lua/lib/record.lua",16],[572,"lua/limiter/read.lua",11]],
 });
 
 /** Forgets the units that a limiter has given out; slots of running tasks stay taken. See lua/limiter/reset.lua. */
@@ -4752,7 +4787,11 @@ machines.level = {
   end,
   charge = function(lane, difference)
     if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
-    level_set(lane, math.min(lane.n + difference, math.max(lane.n, LEVEL_DEBT * lane.max)), lane.rem)
+    if lane.n + difference > LEVEL_DEBT * lane.max then
+      level_set(lane, LEVEL_DEBT * lane.max, 0)
+    else
+      level_set(lane, lane.n + difference, lane.rem)
+    end
   end,
   reset = function(lane) lane.n, lane.rem = 0, 0 end,
   adapt = function(lane, before)
@@ -4806,7 +4845,7 @@ machines.slots = {
     for _, score in pairs(lane.slots) do
       if score and score < first then first = score end
     end
-    return first < math.huge and math.ceil(first * 1000) or nil
+    return first < math.huge and math.floor(first * 1000) + 1 or nil
   end,
   take = function(lane, units, range, from, to, granted_ms)
     local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
@@ -5004,11 +5043,14 @@ local function lane_load(core, now_us)
   lane.seen, lane.missed, lane.idle = lane.seen or lane.seq, lane.missed or 0, lane.idle or 0
   lane.v = now_us + lane.skew
   if lane.t and lane.v < lane.t then
-    if lane.t - lane.v > LANE_STEP_US then lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000 end
+    if lane.t - lane.v > LANE_STEP_US then
+      lane.since = math.max(lane.since or 0, lane.t - lane.skew + 1000)
+      lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000
+    end
     lane.v = math.max(lane.t, now_us + lane.skew)
   end
   lane.now, lane.real = lane.v - lane.skew, now_us
-  local closed_until = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  local closed_until = math.max(lane.pause or 0, lane.cool or 0)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
   lane.t = lane.v
@@ -5018,7 +5060,7 @@ local function lane_load(core, now_us)
   return lane
 end
 local function lane_closed_until(lane)
-  local at = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  local at = math.max(lane.pause or 0, lane.cool or 0)
   return at > lane.v and at or nil
 end
 local function lane_settle(lane)
@@ -5224,8 +5266,8 @@ end
 local function record_reply(lane)
   local reply = call('HMGET', lane.key, unpack(RECORD_FIELDS, 1, #RECORD_FIELDS))
   for i = 1, #RECORD_FIELDS do reply[i] = reply[i] or '' end
-  local paused = lane.pause and lane.pause > lane.now
-  reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text(lane.pause / 1000) or 'inf'
+  local paused = lane.pause and lane.pause > lane.v
+  reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text((lane.pause - lane.skew) / 1000) or 'inf'
   return reply
 end
 local lane = record_lane(core, account, now_us)
@@ -5236,7 +5278,7 @@ lane_wake(lane, lane.now)
 lane_touch()
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[102,"lua/lib/limiter/slots.lua",4],[103,"lua/lib/limiter/slots.lua",6],[104,"lua/lib/limiter/slots.lua",8],[105,"lua/lib/limiter/slots.lua",11],[118,"lua/lib/limiter/slots.lua",25],[128,"lua/lib/limiter/slots.lua",36],[139,"lua/lib/limiter/slots.lua",48],[146,"lua/lib/limiter/slots.lua",56],[175,"lua/lib/limiter/window.lua",4],[176,"lua/lib/limiter/window.lua",6],[177,"lua/lib/limiter/window.lua",8],[178,"lua/lib/limiter/window.lua",11],[182,"lua/lib/limiter/window.lua",16],[186,"lua/lib/limiter/window.lua",22],[195,"lua/lib/limiter/window.lua",33],[204,"lua/lib/limiter/window.lua",43],[228,"lua/lib/limiter/window.lua",68],[252,"lua/lib/limiter/window.lua",93],[286,"lua/lib/tally.lua",6],[287,"lua/lib/tally.lua",8],[288,"lua/lib/tally.lua",11],[302,"lua/lib/tally.lua",27],[325,"lua/lib/tally.lua",51],[328,"lua/lib/lane.lua",55],[329,"lua/lib/lane.lua",57],[330,"lua/lib/lane.lua",60],[342,"lua/lib/lane.lua",73],[355,"lua/lib/lane.lua",88],[359,"lua/lib/lane.lua",93],[367,"lua/lib/lane.lua",102],[374,"lua/lib/lane.lua",111],[378,"lua/lib/lane.lua",117],[379,"lua/lib/lane.lua",120],[385,"lua/lib/lane.lua",128],[391,"lua/lib/lane.lua",135],[395,"lua/lib/lane.lua",141],[403,"lua/lib/lane.lua",150],[404,"lua/lib/lane.lua",153],[415,"lua/lib/lane.lua",166],[418,"lua/lib/lane.lua",171],[422,"lua/lib/lane.lua",176],[429,"lua/lib/lane.lua",185],[437,"lua/lib/lane.lua",196],[442,"lua/lib/lane.lua",202],[451,"lua/lib/lane.lua",212],[453,"lua/lib/lane.lua",216],[463,"lua/lib/lane.lua",228],[471,"lua/lib/lane.lua",238],[474,"lua/lib/lane.lua",244],[479,"lua/lib/lane.lua",250],[487,"lua/lib/lane.lua",259],[490,"lua/lib/lane.lua",263],[522,"lua/lib/lane.lua",296],[523,"lua/lib/lane.lua",299],[527,"lua/lib/lane.lua",304],[549,"lua/lib/lane.lua",327],[553,"lua/lib/record.lua",6],[554,"lua/lib/record.lua",9],[559,"lua/lib/record.lua",16],[566,"lua/limiter/reset.lua",12],[568,"lua/limiter/reset.lua",15]],
+  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[106,"lua/lib/limiter/slots.lua",4],[107,"lua/lib/limiter/slots.lua",6],[108,"lua/lib/limiter/slots.lua",8],[109,"lua/lib/limiter/slots.lua",11],[122,"lua/lib/limiter/slots.lua",25],[132,"lua/lib/limiter/slots.lua",36],[143,"lua/lib/limiter/slots.lua",48],[150,"lua/lib/limiter/slots.lua",56],[179,"lua/lib/limiter/window.lua",4],[180,"lua/lib/limiter/window.lua",6],[181,"lua/lib/limiter/window.lua",8],[182,"lua/lib/limiter/window.lua",11],[186,"lua/lib/limiter/window.lua",16],[190,"lua/lib/limiter/window.lua",22],[199,"lua/lib/limiter/window.lua",33],[208,"lua/lib/limiter/window.lua",43],[232,"lua/lib/limiter/window.lua",68],[256,"lua/lib/limiter/window.lua",93],[290,"lua/lib/tally.lua",6],[291,"lua/lib/tally.lua",8],[292,"lua/lib/tally.lua",11],[306,"lua/lib/tally.lua",27],[329,"lua/lib/tally.lua",51],[332,"lua/lib/lane.lua",55],[333,"lua/lib/lane.lua",57],[334,"lua/lib/lane.lua",60],[347,"lua/lib/lane.lua",74],[348,"lua/lib/lane.lua",76],[362,"lua/lib/lane.lua",92],[366,"lua/lib/lane.lua",97],[374,"lua/lib/lane.lua",106],[381,"lua/lib/lane.lua",115],[385,"lua/lib/lane.lua",121],[386,"lua/lib/lane.lua",124],[392,"lua/lib/lane.lua",132],[398,"lua/lib/lane.lua",139],[402,"lua/lib/lane.lua",145],[410,"lua/lib/lane.lua",154],[411,"lua/lib/lane.lua",157],[422,"lua/lib/lane.lua",170],[425,"lua/lib/lane.lua",175],[429,"lua/lib/lane.lua",180],[436,"lua/lib/lane.lua",189],[444,"lua/lib/lane.lua",200],[449,"lua/lib/lane.lua",206],[458,"lua/lib/lane.lua",216],[460,"lua/lib/lane.lua",220],[470,"lua/lib/lane.lua",232],[478,"lua/lib/lane.lua",242],[481,"lua/lib/lane.lua",248],[486,"lua/lib/lane.lua",254],[494,"lua/lib/lane.lua",263],[497,"lua/lib/lane.lua",267],[529,"lua/lib/lane.lua",300],[530,"lua/lib/lane.lua",303],[534,"lua/lib/lane.lua",308],[556,"lua/lib/lane.lua",331],[560,"lua/lib/record.lua",6],[561,"lua/lib/record.lua",9],[566,"lua/lib/record.lua",16],[573,"lua/limiter/reset.lua",12],[575,"lua/limiter/reset.lua",15]],
 });
 
 /** Opens a limiter that is paused, or that a target has asked to cool down. See lua/limiter/resume.lua. */
@@ -5334,7 +5376,11 @@ machines.level = {
   end,
   charge = function(lane, difference)
     if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
-    level_set(lane, math.min(lane.n + difference, math.max(lane.n, LEVEL_DEBT * lane.max)), lane.rem)
+    if lane.n + difference > LEVEL_DEBT * lane.max then
+      level_set(lane, LEVEL_DEBT * lane.max, 0)
+    else
+      level_set(lane, lane.n + difference, lane.rem)
+    end
   end,
   reset = function(lane) lane.n, lane.rem = 0, 0 end,
   adapt = function(lane, before)
@@ -5388,7 +5434,7 @@ machines.slots = {
     for _, score in pairs(lane.slots) do
       if score and score < first then first = score end
     end
-    return first < math.huge and math.ceil(first * 1000) or nil
+    return first < math.huge and math.floor(first * 1000) + 1 or nil
   end,
   take = function(lane, units, range, from, to, granted_ms)
     local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
@@ -5586,11 +5632,14 @@ local function lane_load(core, now_us)
   lane.seen, lane.missed, lane.idle = lane.seen or lane.seq, lane.missed or 0, lane.idle or 0
   lane.v = now_us + lane.skew
   if lane.t and lane.v < lane.t then
-    if lane.t - lane.v > LANE_STEP_US then lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000 end
+    if lane.t - lane.v > LANE_STEP_US then
+      lane.since = math.max(lane.since or 0, lane.t - lane.skew + 1000)
+      lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000
+    end
     lane.v = math.max(lane.t, now_us + lane.skew)
   end
   lane.now, lane.real = lane.v - lane.skew, now_us
-  local closed_until = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  local closed_until = math.max(lane.pause or 0, lane.cool or 0)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
   lane.t = lane.v
@@ -5600,7 +5649,7 @@ local function lane_load(core, now_us)
   return lane
 end
 local function lane_closed_until(lane)
-  local at = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  local at = math.max(lane.pause or 0, lane.cool or 0)
   return at > lane.v and at or nil
 end
 local function lane_settle(lane)
@@ -5806,8 +5855,8 @@ end
 local function record_reply(lane)
   local reply = call('HMGET', lane.key, unpack(RECORD_FIELDS, 1, #RECORD_FIELDS))
   for i = 1, #RECORD_FIELDS do reply[i] = reply[i] or '' end
-  local paused = lane.pause and lane.pause > lane.now
-  reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text(lane.pause / 1000) or 'inf'
+  local paused = lane.pause and lane.pause > lane.v
+  reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text((lane.pause - lane.skew) / 1000) or 'inf'
   return reply
 end
 local lane = record_lane(core, account, now_us)
@@ -5818,7 +5867,7 @@ lane_touch()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[102,"lua/lib/limiter/slots.lua",4],[103,"lua/lib/limiter/slots.lua",6],[104,"lua/lib/limiter/slots.lua",8],[105,"lua/lib/limiter/slots.lua",11],[118,"lua/lib/limiter/slots.lua",25],[128,"lua/lib/limiter/slots.lua",36],[139,"lua/lib/limiter/slots.lua",48],[146,"lua/lib/limiter/slots.lua",56],[175,"lua/lib/limiter/window.lua",4],[176,"lua/lib/limiter/window.lua",6],[177,"lua/lib/limiter/window.lua",8],[178,"lua/lib/limiter/window.lua",11],[182,"lua/lib/limiter/window.lua",16],[186,"lua/lib/limiter/window.lua",22],[195,"lua/lib/limiter/window.lua",33],[204,"lua/lib/limiter/window.lua",43],[228,"lua/lib/limiter/window.lua",68],[252,"lua/lib/limiter/window.lua",93],[286,"lua/lib/tally.lua",6],[287,"lua/lib/tally.lua",8],[288,"lua/lib/tally.lua",11],[302,"lua/lib/tally.lua",27],[325,"lua/lib/tally.lua",51],[328,"lua/lib/lane.lua",55],[329,"lua/lib/lane.lua",57],[330,"lua/lib/lane.lua",60],[342,"lua/lib/lane.lua",73],[355,"lua/lib/lane.lua",88],[359,"lua/lib/lane.lua",93],[367,"lua/lib/lane.lua",102],[374,"lua/lib/lane.lua",111],[378,"lua/lib/lane.lua",117],[379,"lua/lib/lane.lua",120],[385,"lua/lib/lane.lua",128],[391,"lua/lib/lane.lua",135],[395,"lua/lib/lane.lua",141],[403,"lua/lib/lane.lua",150],[404,"lua/lib/lane.lua",153],[415,"lua/lib/lane.lua",166],[418,"lua/lib/lane.lua",171],[422,"lua/lib/lane.lua",176],[429,"lua/lib/lane.lua",185],[437,"lua/lib/lane.lua",196],[442,"lua/lib/lane.lua",202],[451,"lua/lib/lane.lua",212],[453,"lua/lib/lane.lua",216],[463,"lua/lib/lane.lua",228],[471,"lua/lib/lane.lua",238],[474,"lua/lib/lane.lua",244],[479,"lua/lib/lane.lua",250],[487,"lua/lib/lane.lua",259],[490,"lua/lib/lane.lua",263],[522,"lua/lib/lane.lua",296],[523,"lua/lib/lane.lua",299],[527,"lua/lib/lane.lua",304],[549,"lua/lib/lane.lua",327],[553,"lua/lib/record.lua",6],[554,"lua/lib/record.lua",9],[559,"lua/lib/record.lua",16],[566,"lua/limiter/resume.lua",12],[568,"lua/limiter/resume.lua",15]],
+  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[106,"lua/lib/limiter/slots.lua",4],[107,"lua/lib/limiter/slots.lua",6],[108,"lua/lib/limiter/slots.lua",8],[109,"lua/lib/limiter/slots.lua",11],[122,"lua/lib/limiter/slots.lua",25],[132,"lua/lib/limiter/slots.lua",36],[143,"lua/lib/limiter/slots.lua",48],[150,"lua/lib/limiter/slots.lua",56],[179,"lua/lib/limiter/window.lua",4],[180,"lua/lib/limiter/window.lua",6],[181,"lua/lib/limiter/window.lua",8],[182,"lua/lib/limiter/window.lua",11],[186,"lua/lib/limiter/window.lua",16],[190,"lua/lib/limiter/window.lua",22],[199,"lua/lib/limiter/window.lua",33],[208,"lua/lib/limiter/window.lua",43],[232,"lua/lib/limiter/window.lua",68],[256,"lua/lib/limiter/window.lua",93],[290,"lua/lib/tally.lua",6],[291,"lua/lib/tally.lua",8],[292,"lua/lib/tally.lua",11],[306,"lua/lib/tally.lua",27],[329,"lua/lib/tally.lua",51],[332,"lua/lib/lane.lua",55],[333,"lua/lib/lane.lua",57],[334,"lua/lib/lane.lua",60],[347,"lua/lib/lane.lua",74],[348,"lua/lib/lane.lua",76],[362,"lua/lib/lane.lua",92],[366,"lua/lib/lane.lua",97],[374,"lua/lib/lane.lua",106],[381,"lua/lib/lane.lua",115],[385,"lua/lib/lane.lua",121],[386,"lua/lib/lane.lua",124],[392,"lua/lib/lane.lua",132],[398,"lua/lib/lane.lua",139],[402,"lua/lib/lane.lua",145],[410,"lua/lib/lane.lua",154],[411,"lua/lib/lane.lua",157],[422,"lua/lib/lane.lua",170],[425,"lua/lib/lane.lua",175],[429,"lua/lib/lane.lua",180],[436,"lua/lib/lane.lua",189],[444,"lua/lib/lane.lua",200],[449,"lua/lib/lane.lua",206],[458,"lua/lib/lane.lua",216],[460,"lua/lib/lane.lua",220],[470,"lua/lib/lane.lua",232],[478,"lua/lib/lane.lua",242],[481,"lua/lib/lane.lua",248],[486,"lua/lib/lane.lua",254],[494,"lua/lib/lane.lua",263],[497,"lua/lib/lane.lua",267],[529,"lua/lib/lane.lua",300],[530,"lua/lib/lane.lua",303],[534,"lua/lib/lane.lua",308],[556,"lua/lib/lane.lua",331],[560,"lua/lib/record.lua",6],[561,"lua/lib/record.lua",9],[566,"lua/lib/record.lua",16],[573,"lua/limiter/resume.lua",12],[575,"lua/limiter/resume.lua",15]],
 });
 
 /** Reads how a limiter is used; changes nothing. See lua/limiter/usage.lua. */
@@ -5916,7 +5965,11 @@ machines.level = {
   end,
   charge = function(lane, difference)
     if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
-    level_set(lane, math.min(lane.n + difference, math.max(lane.n, LEVEL_DEBT * lane.max)), lane.rem)
+    if lane.n + difference > LEVEL_DEBT * lane.max then
+      level_set(lane, LEVEL_DEBT * lane.max, 0)
+    else
+      level_set(lane, lane.n + difference, lane.rem)
+    end
   end,
   reset = function(lane) lane.n, lane.rem = 0, 0 end,
   adapt = function(lane, before)
@@ -5970,7 +6023,7 @@ machines.slots = {
     for _, score in pairs(lane.slots) do
       if score and score < first then first = score end
     end
-    return first < math.huge and math.ceil(first * 1000) or nil
+    return first < math.huge and math.floor(first * 1000) + 1 or nil
   end,
   take = function(lane, units, range, from, to, granted_ms)
     local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
@@ -6168,11 +6221,14 @@ local function lane_load(core, now_us)
   lane.seen, lane.missed, lane.idle = lane.seen or lane.seq, lane.missed or 0, lane.idle or 0
   lane.v = now_us + lane.skew
   if lane.t and lane.v < lane.t then
-    if lane.t - lane.v > LANE_STEP_US then lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000 end
+    if lane.t - lane.v > LANE_STEP_US then
+      lane.since = math.max(lane.since or 0, lane.t - lane.skew + 1000)
+      lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000
+    end
     lane.v = math.max(lane.t, now_us + lane.skew)
   end
   lane.now, lane.real = lane.v - lane.skew, now_us
-  local closed_until = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  local closed_until = math.max(lane.pause or 0, lane.cool or 0)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
   lane.t = lane.v
@@ -6182,7 +6238,7 @@ local function lane_load(core, now_us)
   return lane
 end
 local function lane_closed_until(lane)
-  local at = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  local at = math.max(lane.pause or 0, lane.cool or 0)
   return at > lane.v and at or nil
 end
 local function lane_settle(lane)
@@ -6388,8 +6444,8 @@ end
 local function record_reply(lane)
   local reply = call('HMGET', lane.key, unpack(RECORD_FIELDS, 1, #RECORD_FIELDS))
   for i = 1, #RECORD_FIELDS do reply[i] = reply[i] or '' end
-  local paused = lane.pause and lane.pause > lane.now
-  reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text(lane.pause / 1000) or 'inf'
+  local paused = lane.pause and lane.pause > lane.v
+  reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text((lane.pause - lane.skew) / 1000) or 'inf'
   return reply
 end
 local lane = lane_load(core, now_us)
@@ -6404,7 +6460,7 @@ if lane.machine then
 end
 local next_ms = next_us and next_us < math.huge and lane_text(math.ceil((next_us - lane.skew) / 1000)) or ''
 return { math.floor(lane.now / 1000), lane.waiting, lane.held or 0, free, next_ms, call('HGETALL', lane.key .. ':use') }`,
-  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[102,"lua/lib/limiter/slots.lua",4],[103,"lua/lib/limiter/slots.lua",6],[104,"lua/lib/limiter/slots.lua",8],[105,"lua/lib/limiter/slots.lua",11],[118,"lua/lib/limiter/slots.lua",25],[128,"lua/lib/limiter/slots.lua",36],[139,"lua/lib/limiter/slots.lua",48],[146,"lua/lib/limiter/slots.lua",56],[175,"lua/lib/limiter/window.lua",4],[176,"lua/lib/limiter/window.lua",6],[177,"lua/lib/limiter/window.lua",8],[178,"lua/lib/limiter/window.lua",11],[182,"lua/lib/limiter/window.lua",16],[186,"lua/lib/limiter/window.lua",22],[195,"lua/lib/limiter/window.lua",33],[204,"lua/lib/limiter/window.lua",43],[228,"lua/lib/limiter/window.lua",68],[252,"lua/lib/limiter/window.lua",93],[286,"lua/lib/tally.lua",6],[287,"lua/lib/tally.lua",8],[288,"lua/lib/tally.lua",11],[302,"lua/lib/tally.lua",27],[325,"lua/lib/tally.lua",51],[328,"lua/lib/lane.lua",55],[329,"lua/lib/lane.lua",57],[330,"lua/lib/lane.lua",60],[342,"lua/lib/lane.lua",73],[355,"lua/lib/lane.lua",88],[359,"lua/lib/lane.lua",93],[367,"lua/lib/lane.lua",102],[374,"lua/lib/lane.lua",111],[378,"lua/lib/lane.lua",117],[379,"lua/lib/lane.lua",120],[385,"lua/lib/lane.lua",128],[391,"lua/lib/lane.lua",135],[395,"lua/lib/lane.lua",141],[403,"lua/lib/lane.lua",150],[404,"lua/lib/lane.lua",153],[415,"lua/lib/lane.lua",166],[418,"lua/lib/lane.lua",171],[422,"lua/lib/lane.lua",176],[429,"lua/lib/lane.lua",185],[437,"lua/lib/lane.lua",196],[442,"lua/lib/lane.lua",202],[451,"lua/lib/lane.lua",212],[453,"lua/lib/lane.lua",216],[463,"lua/lib/lane.lua",228],[471,"lua/lib/lane.lua",238],[474,"lua/lib/lane.lua",244],[479,"lua/lib/lane.lua",250],[487,"lua/lib/lane.lua",259],[490,"lua/lib/lane.lua",263],[522,"lua/lib/lane.lua",296],[523,"lua/lib/lane.lua",299],[527,"lua/lib/lane.lua",304],[549,"lua/lib/lane.lua",327],[553,"lua/lib/record.lua",6],[554,"lua/lib/record.lua",9],[559,"lua/lib/record.lua",16],[566,"lua/limiter/usage.lua",12],[569,"lua/limiter/usage.lua",16]],
+  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[106,"lua/lib/limiter/slots.lua",4],[107,"lua/lib/limiter/slots.lua",6],[108,"lua/lib/limiter/slots.lua",8],[109,"lua/lib/limiter/slots.lua",11],[122,"lua/lib/limiter/slots.lua",25],[132,"lua/lib/limiter/slots.lua",36],[143,"lua/lib/limiter/slots.lua",48],[150,"lua/lib/limiter/slots.lua",56],[179,"lua/lib/limiter/window.lua",4],[180,"lua/lib/limiter/window.lua",6],[181,"lua/lib/limiter/window.lua",8],[182,"lua/lib/limiter/window.lua",11],[186,"lua/lib/limiter/window.lua",16],[190,"lua/lib/limiter/window.lua",22],[199,"lua/lib/limiter/window.lua",33],[208,"lua/lib/limiter/window.lua",43],[232,"lua/lib/limiter/window.lua",68],[256,"lua/lib/limiter/window.lua",93],[290,"lua/lib/tally.lua",6],[291,"lua/lib/tally.lua",8],[292,"lua/lib/tally.lua",11],[306,"lua/lib/tally.lua",27],[329,"lua/lib/tally.lua",51],[332,"lua/lib/lane.lua",55],[333,"lua/lib/lane.lua",57],[334,"lua/lib/lane.lua",60],[347,"lua/lib/lane.lua",74],[348,"lua/lib/lane.lua",76],[362,"lua/lib/lane.lua",92],[366,"lua/lib/lane.lua",97],[374,"lua/lib/lane.lua",106],[381,"lua/lib/lane.lua",115],[385,"lua/lib/lane.lua",121],[386,"lua/lib/lane.lua",124],[392,"lua/lib/lane.lua",132],[398,"lua/lib/lane.lua",139],[402,"lua/lib/lane.lua",145],[410,"lua/lib/lane.lua",154],[411,"lua/lib/lane.lua",157],[422,"lua/lib/lane.lua",170],[425,"lua/lib/lane.lua",175],[429,"lua/lib/lane.lua",180],[436,"lua/lib/lane.lua",189],[444,"lua/lib/lane.lua",200],[449,"lua/lib/lane.lua",206],[458,"lua/lib/lane.lua",216],[460,"lua/lib/lane.lua",220],[470,"lua/lib/lane.lua",232],[478,"lua/lib/lane.lua",242],[481,"lua/lib/lane.lua",248],[486,"lua/lib/lane.lua",254],[494,"lua/lib/lane.lua",263],[497,"lua/lib/lane.lua",267],[529,"lua/lib/lane.lua",300],[530,"lua/lib/lane.lua",303],[534,"lua/lib/lane.lua",308],[556,"lua/lib/lane.lua",331],[560,"lua/lib/record.lua",6],[561,"lua/lib/record.lua",9],[566,"lua/lib/record.lua",16],[573,"lua/limiter/usage.lua",12],[576,"lua/limiter/usage.lua",16]],
 });
 
 /** Says that a process is alive and answers with all that are, by this shard's clock. See lua/member/beat.lua. */
@@ -7667,6 +7723,7 @@ local function lane_of_name(b, name, index)
   end
   return lane, kind
 end
+local GRANT_MS = 1000
 local granted_new, granted_gone = {}, {}
 local function granted_add(until_ms, text)
   granted_new[#granted_new + 1] = until_ms
@@ -7789,7 +7846,11 @@ machines.level = {
   end,
   charge = function(lane, difference)
     if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
-    level_set(lane, math.min(lane.n + difference, math.max(lane.n, LEVEL_DEBT * lane.max)), lane.rem)
+    if lane.n + difference > LEVEL_DEBT * lane.max then
+      level_set(lane, LEVEL_DEBT * lane.max, 0)
+    else
+      level_set(lane, lane.n + difference, lane.rem)
+    end
   end,
   reset = function(lane) lane.n, lane.rem = 0, 0 end,
   adapt = function(lane, before)
@@ -7843,7 +7904,7 @@ machines.slots = {
     for _, score in pairs(lane.slots) do
       if score and score < first then first = score end
     end
-    return first < math.huge and math.ceil(first * 1000) or nil
+    return first < math.huge and math.floor(first * 1000) + 1 or nil
   end,
   take = function(lane, units, range, from, to, granted_ms)
     local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
@@ -8041,11 +8102,14 @@ local function lane_load(core, now_us)
   lane.seen, lane.missed, lane.idle = lane.seen or lane.seq, lane.missed or 0, lane.idle or 0
   lane.v = now_us + lane.skew
   if lane.t and lane.v < lane.t then
-    if lane.t - lane.v > LANE_STEP_US then lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000 end
+    if lane.t - lane.v > LANE_STEP_US then
+      lane.since = math.max(lane.since or 0, lane.t - lane.skew + 1000)
+      lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000
+    end
     lane.v = math.max(lane.t, now_us + lane.skew)
   end
   lane.now, lane.real = lane.v - lane.skew, now_us
-  local closed_until = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  local closed_until = math.max(lane.pause or 0, lane.cool or 0)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
   lane.t = lane.v
@@ -8055,7 +8119,7 @@ local function lane_load(core, now_us)
   return lane
 end
 local function lane_closed_until(lane)
-  local at = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  local at = math.max(lane.pause or 0, lane.cool or 0)
   return at > lane.v and at or nil
 end
 local function lane_settle(lane)
@@ -8312,7 +8376,6 @@ kinds.free = function(body, _, now_ms)
     lane_eased(lane)
   end
 end
-local GRANT_MS = 1000
 local function grant_last(field, entry, now)
   local seq, flow, text = string.match(call('HGET', root .. 'away', field) or '', '^(%d+) ([^|]+)|(.*)$')
   away_forget(field)
@@ -8337,6 +8400,14 @@ kinds.grant = function(body, source_ms, now)
     return limited_return(now, flow, entry)
   end
   granted_add(now + left_ms, flow .. '|' .. text .. marks)
+end
+kinds.late = function(body, _, now_ms)
+  local core, granted_ms, units = string.match(body, '^(%w+) (%d+) (%d+)$')
+  local lane = lane_settle(lane_load(core, now_ms * 1000))
+  if not lane.machine or lane.form == 'slots' then return end
+  lane.machine.give(lane, tonumber(units), tonumber(granted_ms))
+  lane.machine.take(lane, tonumber(units))
+  lane.free = math.max(0, lane.free)
 end
 kinds.points = function(body, _, now_ms)
   local core, difference = string.match(body, '^(%w+) (%-?%d+)$')
@@ -8387,7 +8458,7 @@ local wrote = outbox_write()
 if #granted_new > 0 then call('SPUBLISH', root .. 'bell', '0') end
 if applied > 0 then call('HSET', root .. 'hw', field, string.format('%.0f', mark)) end
 return { mark, done, applied, wrote }`,
-  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",14],[4,"lua/outbox/receive.lua",13],[5,"lua/outbox/receive.lua",12],[6,"lua/outbox/receive.lua",11],[7,"lua/outbox/receive.lua",10],[8,"lua/outbox/receive.lua",15],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",9],[16,"lua/lib/batch.lua",11],[32,"lua/lib/batch.lua",29],[37,"lua/lib/batch.lua",35],[38,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",40],[51,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",55],[56,"lua/lib/batch.lua",61],[71,"lua/lib/batch.lua",78],[78,"lua/lib/batch.lua",86],[81,"lua/lib/batch.lua",91],[86,"lua/lib/batch.lua",98],[96,"lua/lib/batch.lua",109],[113,"lua/lib/ring.lua",4],[114,"lua/lib/ring.lua",6],[122,"lua/lib/ring.lua",16],[128,"lua/lib/ring.lua",23],[129,"lua/lib/ring.lua",25],[130,"lua/lib/ring.lua",28],[134,"lua/lib/ring.lua",34],[141,"lua/lib/ring.lua",42],[147,"lua/lib/ready.lua",9],[148,"lua/lib/ready.lua",11],[149,"lua/lib/ready.lua",14],[163,"lua/lib/ready.lua",29],[168,"lua/lib/ready.lua",35],[171,"lua/lib/ready.lua",39],[183,"lua/lib/ready.lua",52],[186,"lua/lib/ready.lua",56],[192,"lua/lib/ready.lua",67],[195,"lua/lib/ready.lua",71],[202,"lua/lib/ready.lua",80],[203,"lua/lib/ready.lua",83],[204,"lua/lib/delayed.lua",3],[205,"lua/lib/delayed.lua",5],[209,"lua/lib/delayed.lua",11],[212,"lua/lib/delayed.lua",15],[216,"lua/lib/delayed.lua",20],[220,"lua/lib/delayed.lua",26],[227,"lua/lib/delayed.lua",35],[234,"lua/lib/outbox.lua",15],[238,"lua/lib/outbox.lua",20],[239,"lua/lib/outbox.lua",22],[240,"lua/lib/outbox.lua",24],[241,"lua/lib/outbox.lua",27],[242,"lua/lib/outbox.lua",29],[246,"lua/lib/outbox.lua",35],[258,"lua/lib/outbox.lua",49],[262,"lua/lib/outbox.lua",54],[272,"lua/lib/outbox.lua",66],[276,"lua/lib/outbox.lua",72],[280,"lua/lib/outbox.lua",78],[281,"lua/lib/outbox.lua",80],[287,"lua/lib/outbox.lua",88],[316,"lua/lib/outbox.lua",119],[319,"lua/lib/limited.lua",12],[320,"lua/lib/limited.lua",14],[326,"lua/lib/limited.lua",22],[337,"lua/lib/limited.lua",35],[341,"lua/lib/limited.lua",41],[348,"lua/lib/limited.lua",50],[353,"lua/lib/limited.lua",57],[358,"lua/lib/limited.lua",64],[362,"lua/lib/limited.lua",70],[375,"lua/lib/limited.lua",85],[387,"lua/lib/limited.lua",100],[400,"lua/lib/limited.lua",114],[403,"lua/lib/limited.lua",119],[410,"lua/lib/granted.lua",3],[411,"lua/lib/granted.lua",5],[415,"lua/lib/granted.lua",10],[416,"lua/lib/granted.lua",12],[417,"lua/lib/granted.lua",14],[421,"lua/lib/results.lua",3],[430,"lua/lib/results.lua",13],[431,"lua/lib/results.lua",15],[432,"lua/lib/lost.lua",4],[433,"lua/lib/lost.lua",7],[444,"lua/lib/lost.lua",19],[447,"lua/lib/lost.lua",23],[452,"lua/outbox/receive.lua",22],[454,"lua/lib/lane.lua",32],[462,"lua/lib/lane.lua",51],[463,"lua/lib/limiter/aligned.lua",2],[464,"lua/lib/limiter/aligned.lua",4],[467,"lua/lib/limiter/aligned.lua",8],[476,"lua/lib/limiter/aligned.lua",18],[482,"lua/lib/limiter/aligned.lua",25],[487,"lua/lib/limiter/level.lua",6],[489,"lua/lib/limiter/level.lua",9],[490,"lua/lib/limiter/level.lua",12],[495,"lua/lib/limiter/level.lua",18],[501,"lua/lib/limiter/level.lua",25],[524,"lua/lib/limiter/level.lua",49],[544,"lua/lib/limiter/slots.lua",4],[545,"lua/lib/limiter/slots.lua",6],[546,"lua/lib/limiter/slots.lua",8],[547,"lua/lib/limiter/slots.lua",11],[560,"lua/lib/limiter/slots.lua",25],[570,"lua/lib/limiter/slots.lua",36],[581,"lua/lib/limiter/slots.lua",48],[588,"lua/lib/limiter/slots.lua",56],[617,"lua/lib/limiter/window.lua",4],[618,"lua/lib/limiter/window.lua",6],[619,"lua/lib/limiter/window.lua",8],[620,"lua/lib/limiter/window.lua",11],[624,"lua/lib/limiter/window.lua",16],[628,"lua/lib/limiter/window.lua",22],[637,"lua/lib/limiter/window.lua",33],[646,"lua/lib/limiter/window.lua",43],[670,"lua/lib/limiter/window.lua",68],[694,"lua/lib/limiter/window.lua",93],[728,"lua/lib/tally.lua",6],[729,"lua/lib/tally.lua",8],[730,"lua/lib/tally.lua",11],[744,"lua/lib/tally.lua",27],[767,"lua/lib/tally.lua",51],[770,"lua/lib/lane.lua",55],[771,"lua/lib/lane.lua",57],[772,"lua/lib/lane.lua",60],[784,"lua/lib/lane.lua",73],[797,"lua/lib/lane.lua",88],[801,"lua/lib/lane.lua",93],[809,"lua/lib/lane.lua",102],[816,"lua/lib/lane.lua",111],[820,"lua/lib/lane.lua",117],[821,"lua/lib/lane.lua",120],[827,"lua/lib/lane.lua",128],[833,"lua/lib/lane.lua",135],[837,"lua/lib/lane.lua",141],[845,"lua/lib/lane.lua",150],[846,"lua/lib/lane.lua",153],[857,"lua/lib/lane.lua",166],[860,"lua/lib/lane.lua",171],[864,"lua/lib/lane.lua",176],[871,"lua/lib/lane.lua",185],[879,"lua/lib/lane.lua",196],[884,"lua/lib/lane.lua",202],[893,"lua/lib/lane.lua",212],[895,"lua/lib/lane.lua",216],[905,"lua/lib/lane.lua",228],[913,"lua/lib/lane.lua",238],[916,"lua/lib/lane.lua",244],[921,"lua/lib/lane.lua",250],[929,"lua/lib/lane.lua",259],[932,"lua/lib/lane.lua",263],[964,"lua/lib/lane.lua",296],[965,"lua/lib/lane.lua",299],[969,"lua/lib/lane.lua",304],[991,"lua/lib/lane.lua",327],[995,"lua/lib/receive/back.lua",3],[1001,"lua/lib/receive/cool.lua",3],[1002,"lua/lib/receive/cool.lua",5],[1007,"lua/lib/receive/cool.lua",11],[1009,"lua/lib/receive/drop.lua",3],[1013,"lua/lib/receive/fail.lua",4],[1019,"lua/lib/receive/fail.lua",11],[1020,"lua/lib/receive/fail.lua",13],[1031,"lua/lib/receive/fail.lua",25],[1041,"lua/lib/receive/fail.lua",36],[1044,"lua/lib/receive/fail.lua",40],[1047,"lua/lib/receive/free.lua",3],[1055,"lua/lib/receive/grant.lua",4],[1056,"lua/lib/receive/grant.lua",8],[1069,"lua/lib/receive/grant.lua",22],[1081,"lua/lib/receive/points.lua",3],[1089,"lua/lib/receive/queue.lua",3],[1093,"lua/lib/receive/unused.lua",3],[1098,"lua/outbox/receive.lua",26],[1104,"lua/outbox/receive.lua",33],[1114,"lua/outbox/receive.lua",44],[1121,"lua/outbox/receive.lua",52]],
+  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",14],[4,"lua/outbox/receive.lua",13],[5,"lua/outbox/receive.lua",12],[6,"lua/outbox/receive.lua",11],[7,"lua/outbox/receive.lua",10],[8,"lua/outbox/receive.lua",15],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",9],[16,"lua/lib/batch.lua",11],[32,"lua/lib/batch.lua",29],[37,"lua/lib/batch.lua",35],[38,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",40],[51,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",55],[56,"lua/lib/batch.lua",61],[71,"lua/lib/batch.lua",78],[78,"lua/lib/batch.lua",86],[81,"lua/lib/batch.lua",91],[86,"lua/lib/batch.lua",98],[96,"lua/lib/batch.lua",109],[113,"lua/lib/ring.lua",4],[114,"lua/lib/ring.lua",6],[122,"lua/lib/ring.lua",16],[128,"lua/lib/ring.lua",23],[129,"lua/lib/ring.lua",25],[130,"lua/lib/ring.lua",28],[134,"lua/lib/ring.lua",34],[141,"lua/lib/ring.lua",42],[147,"lua/lib/ready.lua",9],[148,"lua/lib/ready.lua",11],[149,"lua/lib/ready.lua",14],[163,"lua/lib/ready.lua",29],[168,"lua/lib/ready.lua",35],[171,"lua/lib/ready.lua",39],[183,"lua/lib/ready.lua",52],[186,"lua/lib/ready.lua",56],[192,"lua/lib/ready.lua",67],[195,"lua/lib/ready.lua",71],[202,"lua/lib/ready.lua",80],[203,"lua/lib/ready.lua",83],[204,"lua/lib/delayed.lua",3],[205,"lua/lib/delayed.lua",5],[209,"lua/lib/delayed.lua",11],[212,"lua/lib/delayed.lua",15],[216,"lua/lib/delayed.lua",20],[220,"lua/lib/delayed.lua",26],[227,"lua/lib/delayed.lua",35],[234,"lua/lib/outbox.lua",15],[238,"lua/lib/outbox.lua",20],[239,"lua/lib/outbox.lua",22],[240,"lua/lib/outbox.lua",24],[241,"lua/lib/outbox.lua",27],[242,"lua/lib/outbox.lua",29],[246,"lua/lib/outbox.lua",35],[258,"lua/lib/outbox.lua",49],[262,"lua/lib/outbox.lua",54],[272,"lua/lib/outbox.lua",66],[276,"lua/lib/outbox.lua",72],[280,"lua/lib/outbox.lua",78],[281,"lua/lib/outbox.lua",80],[287,"lua/lib/outbox.lua",88],[316,"lua/lib/outbox.lua",119],[319,"lua/lib/limited.lua",12],[320,"lua/lib/limited.lua",14],[326,"lua/lib/limited.lua",22],[337,"lua/lib/limited.lua",35],[341,"lua/lib/limited.lua",41],[348,"lua/lib/limited.lua",50],[353,"lua/lib/limited.lua",57],[358,"lua/lib/limited.lua",64],[362,"lua/lib/limited.lua",70],[375,"lua/lib/limited.lua",85],[387,"lua/lib/limited.lua",100],[400,"lua/lib/limited.lua",114],[403,"lua/lib/limited.lua",119],[410,"lua/lib/granted.lua",4],[412,"lua/lib/granted.lua",7],[416,"lua/lib/granted.lua",12],[417,"lua/lib/granted.lua",14],[418,"lua/lib/granted.lua",16],[422,"lua/lib/results.lua",3],[431,"lua/lib/results.lua",13],[432,"lua/lib/results.lua",15],[433,"lua/lib/lost.lua",4],[434,"lua/lib/lost.lua",7],[445,"lua/lib/lost.lua",19],[448,"lua/lib/lost.lua",23],[453,"lua/outbox/receive.lua",22],[455,"lua/lib/lane.lua",32],[463,"lua/lib/lane.lua",51],[464,"lua/lib/limiter/aligned.lua",2],[465,"lua/lib/limiter/aligned.lua",4],[468,"lua/lib/limiter/aligned.lua",8],[477,"lua/lib/limiter/aligned.lua",18],[483,"lua/lib/limiter/aligned.lua",25],[488,"lua/lib/limiter/level.lua",6],[490,"lua/lib/limiter/level.lua",9],[491,"lua/lib/limiter/level.lua",12],[496,"lua/lib/limiter/level.lua",18],[502,"lua/lib/limiter/level.lua",25],[525,"lua/lib/limiter/level.lua",49],[549,"lua/lib/limiter/slots.lua",4],[550,"lua/lib/limiter/slots.lua",6],[551,"lua/lib/limiter/slots.lua",8],[552,"lua/lib/limiter/slots.lua",11],[565,"lua/lib/limiter/slots.lua",25],[575,"lua/lib/limiter/slots.lua",36],[586,"lua/lib/limiter/slots.lua",48],[593,"lua/lib/limiter/slots.lua",56],[622,"lua/lib/limiter/window.lua",4],[623,"lua/lib/limiter/window.lua",6],[624,"lua/lib/limiter/window.lua",8],[625,"lua/lib/limiter/window.lua",11],[629,"lua/lib/limiter/window.lua",16],[633,"lua/lib/limiter/window.lua",22],[642,"lua/lib/limiter/window.lua",33],[651,"lua/lib/limiter/window.lua",43],[675,"lua/lib/limiter/window.lua",68],[699,"lua/lib/limiter/window.lua",93],[733,"lua/lib/tally.lua",6],[734,"lua/lib/tally.lua",8],[735,"lua/lib/tally.lua",11],[749,"lua/lib/tally.lua",27],[772,"lua/lib/tally.lua",51],[775,"lua/lib/lane.lua",55],[776,"lua/lib/lane.lua",57],[777,"lua/lib/lane.lua",60],[790,"lua/lib/lane.lua",74],[791,"lua/lib/lane.lua",76],[805,"lua/lib/lane.lua",92],[809,"lua/lib/lane.lua",97],[817,"lua/lib/lane.lua",106],[824,"lua/lib/lane.lua",115],[828,"lua/lib/lane.lua",121],[829,"lua/lib/lane.lua",124],[835,"lua/lib/lane.lua",132],[841,"lua/lib/lane.lua",139],[845,"lua/lib/lane.lua",145],[853,"lua/lib/lane.lua",154],[854,"lua/lib/lane.lua",157],[865,"lua/lib/lane.lua",170],[868,"lua/lib/lane.lua",175],[872,"lua/lib/lane.lua",180],[879,"lua/lib/lane.lua",189],[887,"lua/lib/lane.lua",200],[892,"lua/lib/lane.lua",206],[901,"lua/lib/lane.lua",216],[903,"lua/lib/lane.lua",220],[913,"lua/lib/lane.lua",232],[921,"lua/lib/lane.lua",242],[924,"lua/lib/lane.lua",248],[929,"lua/lib/lane.lua",254],[937,"lua/lib/lane.lua",263],[940,"lua/lib/lane.lua",267],[972,"lua/lib/lane.lua",300],[973,"lua/lib/lane.lua",303],[977,"lua/lib/lane.lua",308],[999,"lua/lib/lane.lua",331],[1003,"lua/lib/receive/back.lua",3],[1009,"lua/lib/receive/cool.lua",3],[1010,"lua/lib/receive/cool.lua",5],[1015,"lua/lib/receive/cool.lua",11],[1017,"lua/lib/receive/drop.lua",3],[1021,"lua/lib/receive/fail.lua",4],[1027,"lua/lib/receive/fail.lua",11],[1028,"lua/lib/receive/fail.lua",13],[1039,"lua/lib/receive/fail.lua",25],[1049,"lua/lib/receive/fail.lua",36],[1052,"lua/lib/receive/fail.lua",40],[1055,"lua/lib/receive/free.lua",3],[1063,"lua/lib/receive/grant.lua",7],[1076,"lua/lib/receive/grant.lua",21],[1088,"lua/lib/receive/late.lua",3],[1096,"lua/lib/receive/points.lua",3],[1104,"lua/lib/receive/queue.lua",3],[1108,"lua/lib/receive/unused.lua",3],[1113,"lua/outbox/receive.lua",26],[1119,"lua/outbox/receive.lua",33],[1129,"lua/outbox/receive.lua",44],[1136,"lua/outbox/receive.lua",52]],
 });
 
 /** Reads the first messages that wait for other partitions, oldest destination first; takes nothing away. See lua/outbox/slice.lua. */
@@ -8846,6 +8917,7 @@ local function lane_of_name(b, name, index)
   end
   return lane, kind
 end
+local GRANT_MS = 1000
 local granted_new, granted_gone = {}, {}
 local function granted_add(until_ms, text)
   granted_new[#granted_new + 1] = until_ms
@@ -8921,9 +8993,9 @@ local function pages_of(b, base, from, to)
   end
   return call('HMGET', segment_key(b, base), unpack(fields, 1, #fields))
 end
-local function add_run(b, ref, member, base, from, to, due_ms)
+local function add_run(b, ref, member, base, from, to, due_ms, age_ms)
   runs[#runs + 1] = { member, b.core, b.a, from, to, ref.attempt, ref.recoveries, due_ms, base, math.floor((from - base) / PAGE_TASKS),
-    b.s == 'tray' and 1 or 0, pages_of(b, base, from, to) }
+    b.s == 'tray' and 1 or 0, pages_of(b, base, from, to), age_ms }
 end
 local function replay()
   local saved = call('HGET', root .. 'claims', holder)
@@ -8935,7 +9007,7 @@ local function replay()
       local states = call('GETRANGE', b.key .. ':s', ref.from, ref.to)
       local base = segment_bounds(b, ref.from)
       for first, after in string.gmatch(states, '()' .. member_byte(ref) .. '+()') do
-        add_run(b, ref, member, base, ref.from + first - 1, ref.from + after - 2, tonumber(due_ms))
+        add_run(b, ref, member, base, ref.from + first - 1, ref.from + after - 2, tonumber(due_ms), ref.limit ~= '' and GRANT_MS or 0)
       end
     end
   end
@@ -8956,7 +9028,7 @@ local function start(b, base, from, to, entry, flow, byte)
   b.r = b.r + to - from + 1
   b.dirty = true
   if b.s == 'pending' then b.s = 'processing' end
-  add_run(b, ref, member, base, from, to, entry.due_ms)
+  add_run(b, ref, member, base, from, to, entry.due_ms, entry.age_ms or 0)
   return to - from + 1
 end
 local function take_range(b, entry, chunk, most, flow)
@@ -8997,6 +9069,7 @@ local function expand(b, entry)
 end
 local function take_granted(b, entry, flow, origin, member, until_ms)
   local first = #starts
+  entry.age_ms = math.max(0, GRANT_MS - (tonumber(until_ms) - now_ms))
   local started, from = take_range(b, entry, math.min(left, room_of(origin)), room_of(origin), flow)
   local limit = limit_read(entry.limit)
   local at = entry.from
@@ -9128,7 +9201,7 @@ if #runs > 0 then
   call('HSETNX', written[3], holder, now_ms)
 end
 return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded or #granted == 2 * GRANTED_MAX) and 1 or 0, delays_first() or 0, parked, runs, outbox_write() }`,
-  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",15],[4,"lua/partition/claim.lua",14],[5,"lua/partition/claim.lua",13],[6,"lua/partition/claim.lua",12],[7,"lua/partition/claim.lua",11],[8,"lua/partition/claim.lua",10],[9,"lua/partition/claim.lua",16],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/root.lua",11],[16,"lua/lib/batch.lua",9],[17,"lua/lib/batch.lua",11],[33,"lua/lib/batch.lua",29],[38,"lua/lib/batch.lua",35],[39,"lua/lib/batch.lua",37],[40,"lua/lib/batch.lua",40],[52,"lua/lib/batch.lua",53],[53,"lua/lib/batch.lua",55],[57,"lua/lib/batch.lua",61],[72,"lua/lib/batch.lua",78],[79,"lua/lib/batch.lua",86],[82,"lua/lib/batch.lua",91],[87,"lua/lib/batch.lua",98],[97,"lua/lib/batch.lua",109],[114,"lua/lib/ring.lua",4],[115,"lua/lib/ring.lua",6],[123,"lua/lib/ring.lua",16],[129,"lua/lib/ring.lua",23],[130,"lua/lib/ring.lua",25],[131,"lua/lib/ring.lua",28],[135,"lua/lib/ring.lua",34],[142,"lua/lib/ring.lua",42],[148,"lua/lib/ready.lua",9],[149,"lua/lib/ready.lua",11],[150,"lua/lib/ready.lua",14],[164,"lua/lib/ready.lua",29],[169,"lua/lib/ready.lua",35],[172,"lua/lib/ready.lua",39],[184,"lua/lib/ready.lua",52],[187,"lua/lib/ready.lua",56],[193,"lua/lib/ready.lua",67],[196,"lua/lib/ready.lua",71],[203,"lua/lib/ready.lua",80],[204,"lua/lib/ready.lua",83],[205,"lua/lib/delayed.lua",3],[206,"lua/lib/delayed.lua",5],[210,"lua/lib/delayed.lua",11],[213,"lua/lib/delayed.lua",15],[217,"lua/lib/delayed.lua",20],[221,"lua/lib/delayed.lua",26],[228,"lua/lib/delayed.lua",35],[235,"lua/lib/outbox.lua",15],[239,"lua/lib/outbox.lua",20],[240,"lua/lib/outbox.lua",22],[241,"lua/lib/outbox.lua",24],[242,"lua/lib/outbox.lua",27],[243,"lua/lib/outbox.lua",29],[247,"lua/lib/outbox.lua",35],[259,"lua/lib/outbox.lua",49],[263,"lua/lib/outbox.lua",54],[273,"lua/lib/outbox.lua",66],[277,"lua/lib/outbox.lua",72],[281,"lua/lib/outbox.lua",78],[282,"lua/lib/outbox.lua",80],[288,"lua/lib/outbox.lua",88],[317,"lua/lib/outbox.lua",119],[320,"lua/lib/limited.lua",12],[321,"lua/lib/limited.lua",14],[327,"lua/lib/limited.lua",22],[338,"lua/lib/limited.lua",35],[342,"lua/lib/limited.lua",41],[349,"lua/lib/limited.lua",50],[354,"lua/lib/limited.lua",57],[359,"lua/lib/limited.lua",64],[363,"lua/lib/limited.lua",70],[376,"lua/lib/limited.lua",85],[388,"lua/lib/limited.lua",100],[401,"lua/lib/limited.lua",114],[404,"lua/lib/limited.lua",119],[411,"lua/lib/granted.lua",3],[412,"lua/lib/granted.lua",5],[416,"lua/lib/granted.lua",10],[417,"lua/lib/granted.lua",12],[418,"lua/lib/granted.lua",14],[422,"lua/lib/parked.lua",5],[424,"lua/lib/parked.lua",8],[430,"lua/lib/parked.lua",16],[442,"lua/lib/parked.lua",30],[455,"lua/lib/parked.lua",44],[460,"lua/lib/parked.lua",51],[473,"lua/partition/claim.lua",23],[478,"lua/partition/claim.lua",29],[479,"lua/partition/claim.lua",32],[486,"lua/partition/claim.lua",40],[490,"lua/partition/claim.lua",45],[506,"lua/partition/claim.lua",62],[507,"lua/partition/claim.lua",64],[511,"lua/partition/claim.lua",70],[524,"lua/partition/claim.lua",85],[527,"lua/partition/claim.lua",89],[544,"lua/partition/claim.lua",108],[560,"lua/partition/claim.lua",126],[579,"lua/partition/claim.lua",146],[607,"lua/partition/claim.lua",175],[621,"lua/partition/claim.lua",190],[635,"lua/partition/claim.lua",207],[638,"lua/partition/claim.lua",211],[663,"lua/partition/claim.lua",237],[672,"lua/partition/claim.lua",247],[689,"lua/partition/claim.lua",265]],
+  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",15],[4,"lua/partition/claim.lua",14],[5,"lua/partition/claim.lua",13],[6,"lua/partition/claim.lua",12],[7,"lua/partition/claim.lua",11],[8,"lua/partition/claim.lua",10],[9,"lua/partition/claim.lua",16],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/root.lua",11],[16,"lua/lib/batch.lua",9],[17,"lua/lib/batch.lua",11],[33,"lua/lib/batch.lua",29],[38,"lua/lib/batch.lua",35],[39,"lua/lib/batch.lua",37],[40,"lua/lib/batch.lua",40],[52,"lua/lib/batch.lua",53],[53,"lua/lib/batch.lua",55],[57,"lua/lib/batch.lua",61],[72,"lua/lib/batch.lua",78],[79,"lua/lib/batch.lua",86],[82,"lua/lib/batch.lua",91],[87,"lua/lib/batch.lua",98],[97,"lua/lib/batch.lua",109],[114,"lua/lib/ring.lua",4],[115,"lua/lib/ring.lua",6],[123,"lua/lib/ring.lua",16],[129,"lua/lib/ring.lua",23],[130,"lua/lib/ring.lua",25],[131,"lua/lib/ring.lua",28],[135,"lua/lib/ring.lua",34],[142,"lua/lib/ring.lua",42],[148,"lua/lib/ready.lua",9],[149,"lua/lib/ready.lua",11],[150,"lua/lib/ready.lua",14],[164,"lua/lib/ready.lua",29],[169,"lua/lib/ready.lua",35],[172,"lua/lib/ready.lua",39],[184,"lua/lib/ready.lua",52],[187,"lua/lib/ready.lua",56],[193,"lua/lib/ready.lua",67],[196,"lua/lib/ready.lua",71],[203,"lua/lib/ready.lua",80],[204,"lua/lib/ready.lua",83],[205,"lua/lib/delayed.lua",3],[206,"lua/lib/delayed.lua",5],[210,"lua/lib/delayed.lua",11],[213,"lua/lib/delayed.lua",15],[217,"lua/lib/delayed.lua",20],[221,"lua/lib/delayed.lua",26],[228,"lua/lib/delayed.lua",35],[235,"lua/lib/outbox.lua",15],[239,"lua/lib/outbox.lua",20],[240,"lua/lib/outbox.lua",22],[241,"lua/lib/outbox.lua",24],[242,"lua/lib/outbox.lua",27],[243,"lua/lib/outbox.lua",29],[247,"lua/lib/outbox.lua",35],[259,"lua/lib/outbox.lua",49],[263,"lua/lib/outbox.lua",54],[273,"lua/lib/outbox.lua",66],[277,"lua/lib/outbox.lua",72],[281,"lua/lib/outbox.lua",78],[282,"lua/lib/outbox.lua",80],[288,"lua/lib/outbox.lua",88],[317,"lua/lib/outbox.lua",119],[320,"lua/lib/limited.lua",12],[321,"lua/lib/limited.lua",14],[327,"lua/lib/limited.lua",22],[338,"lua/lib/limited.lua",35],[342,"lua/lib/limited.lua",41],[349,"lua/lib/limited.lua",50],[354,"lua/lib/limited.lua",57],[359,"lua/lib/limited.lua",64],[363,"lua/lib/limited.lua",70],[376,"lua/lib/limited.lua",85],[388,"lua/lib/limited.lua",100],[401,"lua/lib/limited.lua",114],[404,"lua/lib/limited.lua",119],[411,"lua/lib/granted.lua",4],[413,"lua/lib/granted.lua",7],[417,"lua/lib/granted.lua",12],[418,"lua/lib/granted.lua",14],[419,"lua/lib/granted.lua",16],[423,"lua/lib/parked.lua",5],[425,"lua/lib/parked.lua",8],[431,"lua/lib/parked.lua",16],[443,"lua/lib/parked.lua",30],[456,"lua/lib/parked.lua",44],[461,"lua/lib/parked.lua",51],[474,"lua/partition/claim.lua",23],[479,"lua/partition/claim.lua",29],[480,"lua/partition/claim.lua",32],[487,"lua/partition/claim.lua",40],[491,"lua/partition/claim.lua",45],[507,"lua/partition/claim.lua",62],[508,"lua/partition/claim.lua",64],[512,"lua/partition/claim.lua",70],[525,"lua/partition/claim.lua",85],[528,"lua/partition/claim.lua",89],[545,"lua/partition/claim.lua",108],[561,"lua/partition/claim.lua",126],[581,"lua/partition/claim.lua",147],[609,"lua/partition/claim.lua",176],[623,"lua/partition/claim.lua",191],[637,"lua/partition/claim.lua",208],[640,"lua/partition/claim.lua",212],[665,"lua/partition/claim.lua",238],[674,"lua/partition/claim.lua",248],[691,"lua/partition/claim.lua",266]],
 });
 
 /** Lets tasks start that wait for rate limiters, as many as those allow now, and fails those that have waited too long. See lua/partition/grant.lua. */
@@ -9226,7 +9299,11 @@ machines.level = {
   end,
   charge = function(lane, difference)
     if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
-    level_set(lane, math.min(lane.n + difference, math.max(lane.n, LEVEL_DEBT * lane.max)), lane.rem)
+    if lane.n + difference > LEVEL_DEBT * lane.max then
+      level_set(lane, LEVEL_DEBT * lane.max, 0)
+    else
+      level_set(lane, lane.n + difference, lane.rem)
+    end
   end,
   reset = function(lane) lane.n, lane.rem = 0, 0 end,
   adapt = function(lane, before)
@@ -9280,7 +9357,7 @@ machines.slots = {
     for _, score in pairs(lane.slots) do
       if score and score < first then first = score end
     end
-    return first < math.huge and math.ceil(first * 1000) or nil
+    return first < math.huge and math.floor(first * 1000) + 1 or nil
   end,
   take = function(lane, units, range, from, to, granted_ms)
     local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
@@ -9478,11 +9555,14 @@ local function lane_load(core, now_us)
   lane.seen, lane.missed, lane.idle = lane.seen or lane.seq, lane.missed or 0, lane.idle or 0
   lane.v = now_us + lane.skew
   if lane.t and lane.v < lane.t then
-    if lane.t - lane.v > LANE_STEP_US then lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000 end
+    if lane.t - lane.v > LANE_STEP_US then
+      lane.since = math.max(lane.since or 0, lane.t - lane.skew + 1000)
+      lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000
+    end
     lane.v = math.max(lane.t, now_us + lane.skew)
   end
   lane.now, lane.real = lane.v - lane.skew, now_us
-  local closed_until = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  local closed_until = math.max(lane.pause or 0, lane.cool or 0)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
   lane.t = lane.v
@@ -9492,7 +9572,7 @@ local function lane_load(core, now_us)
   return lane
 end
 local function lane_closed_until(lane)
-  local at = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  local at = math.max(lane.pause or 0, lane.cool or 0)
   return at > lane.v and at or nil
 end
 local function lane_settle(lane)
@@ -9852,7 +9932,10 @@ local function grant_line(lane, tasks_max)
       end
     end
     seen = seen + #keys
-    if seen >= GRANT_RANGES_MAX or tasks_max == 0 then return call('ZCARD', lane.key .. ':q') > seen and false or nil end
+    if seen >= GRANT_RANGES_MAX or tasks_max == 0 then
+      if call('ZCARD', lane.key .. ':q') > seen then return false end
+      return nil
+    end
     step = math.min(step * 4, GRANT_RANGES_MAX - seen)
   end
 end
@@ -9943,7 +10026,116 @@ for i, lane in ipairs(shown) do
 end
 if next_ms <= now_ms then more = 1 end
 return { math.floor(now_ms), next_ms < math.huge and string.format('%.3f', next_ms) or '', more, wrote, reply }`,
-  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[102,"lua/lib/limiter/slots.lua",4],[103,"lua/lib/limiter/slots.lua",6],[104,"lua/lib/limiter/slots.lua",8],[105,"lua/lib/limiter/slots.lua",11],[118,"lua/lib/limiter/slots.lua",25],[128,"lua/lib/limiter/slots.lua",36],[139,"lua/lib/limiter/slots.lua",48],[146,"lua/lib/limiter/slots.lua",56],[175,"lua/lib/limiter/window.lua",4],[176,"lua/lib/limiter/window.lua",6],[177,"lua/lib/limiter/window.lua",8],[178,"lua/lib/limiter/window.lua",11],[182,"lua/lib/limiter/window.lua",16],[186,"lua/lib/limiter/window.lua",22],[195,"lua/lib/limiter/window.lua",33],[204,"lua/lib/limiter/window.lua",43],[228,"lua/lib/limiter/window.lua",68],[252,"lua/lib/limiter/window.lua",93],[286,"lua/lib/tally.lua",6],[287,"lua/lib/tally.lua",8],[288,"lua/lib/tally.lua",11],[302,"lua/lib/tally.lua",27],[325,"lua/lib/tally.lua",51],[328,"lua/lib/lane.lua",55],[329,"lua/lib/lane.lua",57],[330,"lua/lib/lane.lua",60],[342,"lua/lib/lane.lua",73],[355,"lua/lib/lane.lua",88],[359,"lua/lib/lane.lua",93],[367,"lua/lib/lane.lua",102],[374,"lua/lib/lane.lua",111],[378,"lua/lib/lane.lua",117],[379,"lua/lib/lane.lua",120],[385,"lua/lib/lane.lua",128],[391,"lua/lib/lane.lua",135],[395,"lua/lib/lane.lua",141],[403,"lua/lib/lane.lua",150],[404,"lua/lib/lane.lua",153],[415,"lua/lib/lane.lua",166],[418,"lua/lib/lane.lua",171],[422,"lua/lib/lane.lua",176],[429,"lua/lib/lane.lua",185],[437,"lua/lib/lane.lua",196],[442,"lua/lib/lane.lua",202],[451,"lua/lib/lane.lua",212],[453,"lua/lib/lane.lua",216],[463,"lua/lib/lane.lua",228],[471,"lua/lib/lane.lua",238],[474,"lua/lib/lane.lua",244],[479,"lua/lib/lane.lua",250],[487,"lua/lib/lane.lua",259],[490,"lua/lib/lane.lua",263],[522,"lua/lib/lane.lua",296],[523,"lua/lib/lane.lua",299],[527,"lua/lib/lane.lua",304],[549,"lua/lib/lane.lua",327],[553,"lua/lib/outbox.lua",15],[557,"lua/lib/outbox.lua",20],[558,"lua/lib/outbox.lua",22],[559,"lua/lib/outbox.lua",24],[560,"lua/lib/outbox.lua",27],[561,"lua/lib/outbox.lua",29],[565,"lua/lib/outbox.lua",35],[577,"lua/lib/outbox.lua",49],[581,"lua/lib/outbox.lua",54],[591,"lua/lib/outbox.lua",66],[595,"lua/lib/outbox.lua",72],[599,"lua/lib/outbox.lua",78],[600,"lua/lib/outbox.lua",80],[606,"lua/lib/outbox.lua",88],[635,"lua/lib/outbox.lua",119],[638,"lua/lib/grant.lua",5],[639,"lua/lib/grant.lua",7],[642,"lua/lib/grant.lua",12],[648,"lua/lib/grant.lua",20],[663,"lua/lib/grant.lua",37],[668,"lua/lib/grant.lua",44],[685,"lua/lib/grant.lua",63],[720,"lua/lib/grant.lua",100],[731,"lua/lib/grant.lua",113],[750,"lua/lib/grant.lua",134],[763,"lua/lib/grant.lua",148],[771,"lua/partition/grant.lua",16],[774,"lua/partition/grant.lua",21],[777,"lua/partition/grant.lua",25],[786,"lua/partition/grant.lua",35],[787,"lua/partition/grant.lua",37],[790,"lua/partition/grant.lua",41],[797,"lua/partition/grant.lua",49]],
+  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[106,"lua/lib/limiter/slots.lua",4],[107,"lua/lib/limiter/slots.lua",6],[108,"lua/lib/limiter/slots.lua",8],[109,"lua/lib/limiter/slots.lua",11],[122,"lua/lib/limiter/slots.lua",25],[132,"lua/lib/limiter/slots.lua",36],[143,"lua/lib/limiter/slots.lua",48],[150,"lua/lib/limiter/slots.lua",56],[179,"lua/lib/limiter/window.lua",4],[180,"lua/lib/limiter/window.lua",6],[181,"lua/lib/limiter/window.lua",8],[182,"lua/lib/limiter/window.lua",11],[186,"lua/lib/limiter/window.lua",16],[190,"lua/lib/limiter/window.lua",22],[199,"lua/lib/limiter/window.lua",33],[208,"lua/lib/limiter/window.lua",43],[232,"lua/lib/limiter/window.lua",68],[256,"lua/lib/limiter/window.lua",93],[290,"lua/lib/tally.lua",6],[291,"lua/lib/tally.lua",8],[292,"lua/lib/tally.lua",11],[306,"lua/lib/tally.lua",27],[329,"lua/lib/tally.lua",51],[332,"lua/lib/lane.lua",55],[333,"lua/lib/lane.lua",57],[334,"lua/lib/lane.lua",60],[347,"lua/lib/lane.lua",74],[348,"lua/lib/lane.lua",76],[362,"lua/lib/lane.lua",92],[366,"lua/lib/lane.lua",97],[374,"lua/lib/lane.lua",106],[381,"lua/lib/lane.lua",115],[385,"lua/lib/lane.lua",121],[386,"lua/lib/lane.lua",124],[392,"lua/lib/lane.lua",132],[398,"lua/lib/lane.lua",139],[402,"lua/lib/lane.lua",145],[410,"lua/lib/lane.lua",154],[411,"lua/lib/lane.lua",157],[422,"lua/lib/lane.lua",170],[425,"lua/lib/lane.lua",175],[429,"lua/lib/lane.lua",180],[436,"lua/lib/lane.lua",189],[444,"lua/lib/lane.lua",200],[449,"lua/lib/lane.lua",206],[458,"lua/lib/lane.lua",216],[460,"lua/lib/lane.lua",220],[470,"lua/lib/lane.lua",232],[478,"lua/lib/lane.lua",242],[481,"lua/lib/lane.lua",248],[486,"lua/lib/lane.lua",254],[494,"lua/lib/lane.lua",263],[497,"lua/lib/lane.lua",267],[529,"lua/lib/lane.lua",300],[530,"lua/lib/lane.lua",303],[534,"lua/lib/lane.lua",308],[556,"lua/lib/lane.lua",331],[560,"lua/lib/outbox.lua",15],[564,"lua/lib/outbox.lua",20],[565,"lua/lib/outbox.lua",22],[566,"lua/lib/outbox.lua",24],[567,"lua/lib/outbox.lua",27],[568,"lua/lib/outbox.lua",29],[572,"lua/lib/outbox.lua",35],[584,"lua/lib/outbox.lua",49],[588,"lua/lib/outbox.lua",54],[598,"lua/lib/outbox.lua",66],[602,"lua/lib/outbox.lua",72],[606,"lua/lib/outbox.lua",78],[607,"lua/lib/outbox.lua",80],[613,"lua/lib/outbox.lua",88],[642,"lua/lib/outbox.lua",119],[645,"lua/lib/grant.lua",5],[646,"lua/lib/grant.lua",7],[649,"lua/lib/grant.lua",12],[655,"lua/lib/grant.lua",20],[670,"lua/lib/grant.lua",37],[675,"lua/lib/grant.lua",44],[692,"lua/lib/grant.lua",63],[730,"lua/lib/grant.lua",103],[741,"lua/lib/grant.lua",116],[760,"lua/lib/grant.lua",137],[773,"lua/lib/grant.lua",151],[781,"lua/partition/grant.lua",16],[784,"lua/partition/grant.lua",21],[787,"lua/partition/grant.lua",25],[796,"lua/partition/grant.lua",35],[797,"lua/partition/grant.lua",37],[800,"lua/partition/grant.lua",41],[807,"lua/partition/grant.lua",49]],
+});
+
+/** Tells limiters of tasks whose requests were written later than they were granted, so that no span holds more than it may. See lua/partition/late.lua. */
+export const partitionLate = script<{ meta: string }, { now_ms?: number | '' | undefined; lates: readonly RestValue[] }, number>({
+  name: 'partition/late',
+  keys: ["meta"],
+  args: [["now_ms","now"]],
+  rest: "lates",
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local lates = ARGV
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+local outbox_last = nil
+local outbox_plans, outbox_plans_made = {}, {}
+local away_plans, away_plans_made = {}, {}
+local function whole(number) return string.format('%.0f', number) end
+local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
+local function outbox_key(destination) return root .. 'outbox:' .. destination end
+local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end
+local function outbox_next(now)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
+  return whole(outbox_last)
+end
+local function outbox_send(now, destination, kind, body)
+  local seq = outbox_next(now)
+  local plan = outbox_plans[destination]
+  if not plan then
+    plan = { destination = destination, items = {} }
+    outbox_plans[destination] = plan
+    outbox_plans_made[#outbox_plans_made + 1] = plan
+  end
+  plan.items[#plan.items + 1] = seq
+  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+  return seq
+end
+local function away_field(lane, text)
+  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
+  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
+end
+local function away_set(field, value, now)
+  local plan = away_plans[field]
+  if not plan then
+    plan = { field = field }
+    away_plans[field] = plan
+    away_plans_made[#away_plans_made + 1] = plan
+  end
+  plan.value = value
+  plan.since = now
+end
+local function outbox_hand(now, lane, text)
+  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function outbox_back(now, lane, place, granted_ms, text)
+  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_forget(field) away_set(field, false, nil) end
+local function outbox_touch()
+  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
+  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
+  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
+  touch(list)
+end
+local function outbox_write()
+  local gone, set, since = {}, {}, {}
+  for _, plan in ipairs(away_plans_made) do
+    if plan.value then
+      set[#set + 1] = plan.field
+      set[#set + 1] = plan.value
+      since[#since + 1] = plan.since
+      since[#since + 1] = plan.field
+    else
+      gone[#gone + 1] = plan.field
+    end
+  end
+  for i = 1, #set, 1000 do
+    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
+    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
+  end
+  for i = 1, #gone, 1000 do
+    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
+    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
+  end
+  if #outbox_plans_made == 0 then return 0 end
+  for _, plan in ipairs(outbox_plans_made) do
+    local items = plan.items
+    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
+    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
+  end
+  call('HSET', meta, 'seq', whole(outbox_last))
+  return 1
+end
+local function outbox_bell()
+  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
+end
+for i = 1, #lates, 3 do
+  outbox_send(now_ms, partition_of(lates[i]), 'late', lates[i] .. ' ' .. lates[i + 1] .. ' ' .. lates[i + 2])
+end
+outbox_touch()
+return outbox_write()`,
+  map: [[1,"lua/partition/late.lua",1],[2,"lua/partition/late.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/outbox.lua",15],[15,"lua/lib/outbox.lua",20],[16,"lua/lib/outbox.lua",22],[17,"lua/lib/outbox.lua",24],[18,"lua/lib/outbox.lua",27],[19,"lua/lib/outbox.lua",29],[23,"lua/lib/outbox.lua",35],[35,"lua/lib/outbox.lua",49],[39,"lua/lib/outbox.lua",54],[49,"lua/lib/outbox.lua",66],[53,"lua/lib/outbox.lua",72],[57,"lua/lib/outbox.lua",78],[58,"lua/lib/outbox.lua",80],[64,"lua/lib/outbox.lua",88],[93,"lua/lib/outbox.lua",119],[96,"lua/partition/late.lua",11]],
 });
 
 /** What waits in a partition, for the operator's gauges. Counts are exact; the oldest is looked for at the heads of the See lua/partition/look.lua. */
@@ -10959,6 +11151,7 @@ local function lane_of_name(b, name, index)
   end
   return lane, kind
 end
+local GRANT_MS = 1000
 local granted_new, granted_gone = {}, {}
 local function granted_add(until_ms, text)
   granted_new[#granted_new + 1] = until_ms
@@ -11213,7 +11406,7 @@ if early_rank then call('HSET', meta, 'early', early_rank) end
 queue_write()
 if outbox_write() == 1 or waiting == 1 then flags = flags + 1 end
 return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready, early, flags }`,
-  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",9],[18,"lua/lib/batch.lua",11],[34,"lua/lib/batch.lua",29],[39,"lua/lib/batch.lua",35],[40,"lua/lib/batch.lua",37],[41,"lua/lib/batch.lua",40],[53,"lua/lib/batch.lua",53],[54,"lua/lib/batch.lua",55],[58,"lua/lib/batch.lua",61],[73,"lua/lib/batch.lua",78],[80,"lua/lib/batch.lua",86],[83,"lua/lib/batch.lua",91],[88,"lua/lib/batch.lua",98],[98,"lua/lib/batch.lua",109],[115,"lua/lib/ring.lua",4],[116,"lua/lib/ring.lua",6],[124,"lua/lib/ring.lua",16],[130,"lua/lib/ring.lua",23],[131,"lua/lib/ring.lua",25],[132,"lua/lib/ring.lua",28],[136,"lua/lib/ring.lua",34],[143,"lua/lib/ring.lua",42],[149,"lua/lib/ready.lua",9],[150,"lua/lib/ready.lua",11],[151,"lua/lib/ready.lua",14],[165,"lua/lib/ready.lua",29],[170,"lua/lib/ready.lua",35],[173,"lua/lib/ready.lua",39],[185,"lua/lib/ready.lua",52],[188,"lua/lib/ready.lua",56],[194,"lua/lib/ready.lua",67],[197,"lua/lib/ready.lua",71],[204,"lua/lib/ready.lua",80],[205,"lua/lib/ready.lua",83],[206,"lua/lib/delayed.lua",3],[207,"lua/lib/delayed.lua",5],[211,"lua/lib/delayed.lua",11],[214,"lua/lib/delayed.lua",15],[218,"lua/lib/delayed.lua",20],[222,"lua/lib/delayed.lua",26],[229,"lua/lib/delayed.lua",35],[236,"lua/lib/outbox.lua",15],[240,"lua/lib/outbox.lua",20],[241,"lua/lib/outbox.lua",22],[242,"lua/lib/outbox.lua",24],[243,"lua/lib/outbox.lua",27],[244,"lua/lib/outbox.lua",29],[248,"lua/lib/outbox.lua",35],[260,"lua/lib/outbox.lua",49],[264,"lua/lib/outbox.lua",54],[274,"lua/lib/outbox.lua",66],[278,"lua/lib/outbox.lua",72],[282,"lua/lib/outbox.lua",78],[283,"lua/lib/outbox.lua",80],[289,"lua/lib/outbox.lua",88],[318,"lua/lib/outbox.lua",119],[321,"lua/lib/limited.lua",12],[322,"lua/lib/limited.lua",14],[328,"lua/lib/limited.lua",22],[339,"lua/lib/limited.lua",35],[343,"lua/lib/limited.lua",41],[350,"lua/lib/limited.lua",50],[355,"lua/lib/limited.lua",57],[360,"lua/lib/limited.lua",64],[364,"lua/lib/limited.lua",70],[377,"lua/lib/limited.lua",85],[389,"lua/lib/limited.lua",100],[402,"lua/lib/limited.lua",114],[405,"lua/lib/limited.lua",119],[412,"lua/lib/granted.lua",3],[413,"lua/lib/granted.lua",5],[417,"lua/lib/granted.lua",10],[418,"lua/lib/granted.lua",12],[419,"lua/lib/granted.lua",14],[423,"lua/lib/results.lua",3],[432,"lua/lib/results.lua",13],[433,"lua/lib/results.lua",15],[434,"lua/lib/lost.lua",4],[435,"lua/lib/lost.lua",7],[446,"lua/lib/lost.lua",19],[449,"lua/lib/lost.lua",23],[454,"lua/partition/tick.lua",23],[455,"lua/partition/tick.lua",25],[458,"lua/partition/tick.lua",30],[467,"lua/partition/tick.lua",41],[472,"lua/partition/tick.lua",47],[489,"lua/partition/tick.lua",66],[491,"lua/partition/tick.lua",70],[519,"lua/partition/tick.lua",99],[537,"lua/partition/tick.lua",119],[549,"lua/partition/tick.lua",133],[556,"lua/partition/tick.lua",142],[574,"lua/partition/tick.lua",161],[589,"lua/partition/tick.lua",179],[610,"lua/partition/tick.lua",202],[623,"lua/partition/tick.lua",216],[625,"lua/partition/tick.lua",219],[632,"lua/partition/tick.lua",227]],
+  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",9],[18,"lua/lib/batch.lua",11],[34,"lua/lib/batch.lua",29],[39,"lua/lib/batch.lua",35],[40,"lua/lib/batch.lua",37],[41,"lua/lib/batch.lua",40],[53,"lua/lib/batch.lua",53],[54,"lua/lib/batch.lua",55],[58,"lua/lib/batch.lua",61],[73,"lua/lib/batch.lua",78],[80,"lua/lib/batch.lua",86],[83,"lua/lib/batch.lua",91],[88,"lua/lib/batch.lua",98],[98,"lua/lib/batch.lua",109],[115,"lua/lib/ring.lua",4],[116,"lua/lib/ring.lua",6],[124,"lua/lib/ring.lua",16],[130,"lua/lib/ring.lua",23],[131,"lua/lib/ring.lua",25],[132,"lua/lib/ring.lua",28],[136,"lua/lib/ring.lua",34],[143,"lua/lib/ring.lua",42],[149,"lua/lib/ready.lua",9],[150,"lua/lib/ready.lua",11],[151,"lua/lib/ready.lua",14],[165,"lua/lib/ready.lua",29],[170,"lua/lib/ready.lua",35],[173,"lua/lib/ready.lua",39],[185,"lua/lib/ready.lua",52],[188,"lua/lib/ready.lua",56],[194,"lua/lib/ready.lua",67],[197,"lua/lib/ready.lua",71],[204,"lua/lib/ready.lua",80],[205,"lua/lib/ready.lua",83],[206,"lua/lib/delayed.lua",3],[207,"lua/lib/delayed.lua",5],[211,"lua/lib/delayed.lua",11],[214,"lua/lib/delayed.lua",15],[218,"lua/lib/delayed.lua",20],[222,"lua/lib/delayed.lua",26],[229,"lua/lib/delayed.lua",35],[236,"lua/lib/outbox.lua",15],[240,"lua/lib/outbox.lua",20],[241,"lua/lib/outbox.lua",22],[242,"lua/lib/outbox.lua",24],[243,"lua/lib/outbox.lua",27],[244,"lua/lib/outbox.lua",29],[248,"lua/lib/outbox.lua",35],[260,"lua/lib/outbox.lua",49],[264,"lua/lib/outbox.lua",54],[274,"lua/lib/outbox.lua",66],[278,"lua/lib/outbox.lua",72],[282,"lua/lib/outbox.lua",78],[283,"lua/lib/outbox.lua",80],[289,"lua/lib/outbox.lua",88],[318,"lua/lib/outbox.lua",119],[321,"lua/lib/limited.lua",12],[322,"lua/lib/limited.lua",14],[328,"lua/lib/limited.lua",22],[339,"lua/lib/limited.lua",35],[343,"lua/lib/limited.lua",41],[350,"lua/lib/limited.lua",50],[355,"lua/lib/limited.lua",57],[360,"lua/lib/limited.lua",64],[364,"lua/lib/limited.lua",70],[377,"lua/lib/limited.lua",85],[389,"lua/lib/limited.lua",100],[402,"lua/lib/limited.lua",114],[405,"lua/lib/limited.lua",119],[412,"lua/lib/granted.lua",4],[414,"lua/lib/granted.lua",7],[418,"lua/lib/granted.lua",12],[419,"lua/lib/granted.lua",14],[420,"lua/lib/granted.lua",16],[424,"lua/lib/results.lua",3],[433,"lua/lib/results.lua",13],[434,"lua/lib/results.lua",15],[435,"lua/lib/lost.lua",4],[436,"lua/lib/lost.lua",7],[447,"lua/lib/lost.lua",19],[450,"lua/lib/lost.lua",23],[455,"lua/partition/tick.lua",23],[456,"lua/partition/tick.lua",25],[459,"lua/partition/tick.lua",30],[468,"lua/partition/tick.lua",41],[473,"lua/partition/tick.lua",47],[490,"lua/partition/tick.lua",66],[492,"lua/partition/tick.lua",70],[520,"lua/partition/tick.lua",99],[538,"lua/partition/tick.lua",119],[550,"lua/partition/tick.lua",133],[557,"lua/partition/tick.lua",142],[575,"lua/partition/tick.lua",161],[590,"lua/partition/tick.lua",179],[611,"lua/partition/tick.lua",202],[624,"lua/partition/tick.lua",216],[626,"lua/partition/tick.lua",219],[633,"lua/partition/tick.lua",227]],
 });
 
 /** Takes one request from an API limit: an exact sliding minute, shared by all processes. See lua/quota/take.lua. */
@@ -12462,4 +12655,4 @@ return 'queued'`,
 });
 
 /** Every script, by its name. */
-export const scripts = { batchAdd, batchCancel, batchCreate, batchRead, batchRelease, idemBegin, idemFinish, installationGrow, limiterCreate, limiterDelete, limiterPatch, limiterPause, limiterRead, limiterReset, limiterResume, limiterUsage, memberBeat, namesConfirm, namesFree, namesList, namesReserve, outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice, partitionClaim, partitionGrant, partitionLook, partitionSettle, partitionTick, quotaTake, secretEnsure, secretRotate, taskCancel, taskCreate, taskRetry };
+export const scripts = { batchAdd, batchCancel, batchCreate, batchRead, batchRelease, idemBegin, idemFinish, installationGrow, limiterCreate, limiterDelete, limiterPatch, limiterPause, limiterRead, limiterReset, limiterResume, limiterUsage, memberBeat, namesConfirm, namesFree, namesList, namesReserve, outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice, partitionClaim, partitionGrant, partitionLate, partitionLook, partitionSettle, partitionTick, quotaTake, secretEnsure, secretRotate, taskCancel, taskCreate, taskRetry };

@@ -18,7 +18,7 @@ import {
   turn,
   type Verdict,
 } from '../../src/store/partition.ts';
-import type { NewTask } from '../../src/store/records.ts';
+import type { NewTask, TaskLimit } from '../../src/store/records.ts';
 import { type CheckedBatch, checkPartition, type Dump, dumpPartition } from './check-partition.ts';
 import { startRedis } from './redis.ts';
 
@@ -50,6 +50,7 @@ export interface TaskSpec {
   timeout_s?: number;
   payload?: string;
   head?: string;
+  limit?: TaskLimit | null;
 }
 
 /** Tasks that say which they are: `n` of them, all alike, or one for each spec. */
@@ -62,6 +63,7 @@ export function tasksOf(specs: number | readonly TaskSpec[], label = 'task'): Ne
     origin: spec.origin ?? 'o1',
     timeout_s: spec.timeout_s ?? 30,
     due_ms: spec.due_ms ?? 0,
+    limit: spec.limit ?? null,
   }));
 }
 
@@ -205,8 +207,8 @@ export class Rig {
     return outcome;
   }
 
-  async retryTask(core: string, index: number, account = ACCOUNT, origin = 'o1'): Promise<string> {
-    const outcome = await batches.retryTask(this.redis, account, core, index, { origin, timeout_s: 30 });
+  async retryTask(core: string, index: number, account = ACCOUNT, origin = 'o1', limiter: TaskLimit | null = null): Promise<string> {
+    const outcome = await batches.retryTask(this.redis, account, core, index, { origin, timeout_s: 30, limiter });
     await this.check(partitionOf(core));
     return outcome;
   }
@@ -248,7 +250,7 @@ export class Rig {
     const reply = await turn(this.redis, partition, { ...SETTINGS, holder }, { settlements, tick: false, claim: null });
     if (reply.settled instanceof Error) throw reply.settled;
     await this.check(partition);
-    return reply.settled ?? { now_ms: this.now_ms, first_due_ms: 0, left: [] };
+    return reply.settled ?? { now_ms: this.now_ms, first_due_ms: 0, left: [], messages: false };
   }
 
   async tick(holder: string, options: Partial<TurnSettings> & { partition?: number } = {}): Promise<TickReply> {
