@@ -158,7 +158,7 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
   ],
   'batch/read': [({ running: core }) => ({ core, account: ACCOUNT, limit: 100, states: 1 })],
   'batch/release': [({ held: core }) => ({ core, account: ACCOUNT, keep_ms: 1 })],
-  'idem/begin': [() => ({ idem_key: `${ACCOUNT}:key`, idem_print: 'print' })],
+  'idem/begin': [() => ({ idem_key: `${ACCOUNT}:key`, note: '', idem_print: 'print' })],
   'idem/finish': [() => ({ idem_key: `${ACCOUNT}:key`, idem_print: 'print', answer: Buffer.from('{}') })],
   'outbox/ack': [({ messages }) => ({ destination: 0, mark: 1, messages: messages.slice(0, 2) })],
   'outbox/ask': [() => ({ fields: [`${laneOf(0)} ref0`, `${laneOf(0, 'other')} ref9`] })],
