@@ -69,7 +69,7 @@ async function make(context: ApiContext, call: Call, core: string, alone: boolea
     });
   } catch (error) {
     // It may be tried in another partition, under another id. Where this fails too the reservation is given up in time.
-    if (alone && changedNothing(error)) await names.freeName(client, account_id, name, core).catch(() => {});
+    if (alone && changedNothing(error)) await names.giveUpName(client, account_id, name, core).catch(() => {});
     throw error;
   }
   if (await names.confirmName(client, account_id, row)) return row;
@@ -90,7 +90,8 @@ async function reserve(context: ApiContext, account_id: string, name: string, co
       if (reserved_ms !== null) await names.confirmName(client, account_id, holder);
       throw taken(name);
     }
-    await names.freeName(client, account_id, name, outcome.core);
+    if (reserved_ms === null) await names.freeName(client, account_id, name, outcome.core);
+    else await names.giveUpName(client, account_id, name, outcome.core);
   }
   throw new ApiError('unavailable', {}, { retry_after_s: 1 });
 }
@@ -124,7 +125,7 @@ async function repair(context: ApiContext, account_id: string, stale: readonly {
     stale.map(async ({ core, name }, i) => {
       const row = rows[i];
       if (row && row.deleted_ms === null) await names.confirmName(context.client, account_id, row);
-      else await names.freeName(context.client, account_id, name, core);
+      else await names.giveUpName(context.client, account_id, name, core);
     }),
   );
 }

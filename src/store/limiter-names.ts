@@ -30,9 +30,14 @@ export async function confirmName(
   return (await namesConfirm.call(client, keysOf(account_id), { name, core, created_ms })) === 1;
 }
 
-/** Gives the name back, where the limiter still has it, and unlists the limiter. `name` is '' where it is not known. */
+/** Gives the name of a deleted limiter back, where it still has it, and unlists it. `name` is '' where it is not known. */
 export async function freeName(client: RedisClient, account_id: string, name: string, core: string): Promise<void> {
-  await namesFree.call(client, keysOf(account_id), { name, core });
+  await namesFree.call(client, keysOf(account_id), { name, core, confirmed: 1 });
+}
+
+/** Gives up a reservation; changes nothing where it was confirmed meanwhile. */
+export async function giveUpName(client: RedisClient, account_id: string, name: string, core: string): Promise<void> {
+  await namesFree.call(client, keysOf(account_id), { name, core, confirmed: 0 });
 }
 
 function keysOf(account_id: string): { names: string; reserved: string; list: string } {

@@ -191,6 +191,16 @@ describe('what a process that died leaves behind', () => {
   });
 });
 
+describe('a reservation', () => {
+  test('is not given up where it was confirmed since somebody looked', async () => {
+    const { id } = await create('late');
+    const core = parseId('rl_', id) ?? '';
+    await names.giveUpName(redis, ACCOUNT, 'late', core);
+    assert.equal((await resolveLimiters(redis, ACCOUNT, ['late'])).get('late')?.core, core);
+    assert.deepEqual(await listed(), ['late']);
+  });
+});
+
 describe('a create with an Idempotency-Key', () => {
   const keyed = { idempotency_key: 'key-1' };
 
