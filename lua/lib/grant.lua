@@ -91,7 +91,10 @@ local function grant_line(lane, tasks_max)
       end
     end
     seen = seen + #keys
-    if seen >= GRANT_RANGES_MAX or tasks_max == 0 then return call('ZCARD', lane.key .. ':q') > seen and false or nil end
+    if seen >= GRANT_RANGES_MAX or tasks_max == 0 then
+      if call('ZCARD', lane.key .. ':q') > seen then return false end
+      return nil
+    end
     step = math.min(step * 4, GRANT_RANGES_MAX - seen)
   end
 end
@@ -142,7 +145,7 @@ local function grant_lane(lane, tasks_max)
   local range = grant_line(lane, tasks_max)
   if range == false or lane.more then
     lane.more = true
-    lane.next = lane.now
+    lane.next = lane.real
   else
     -- Whoever came since the last look and did not start at it has to wait.
     lane.throttled = lane.seq - lane.seen - lane.missed

@@ -27,14 +27,14 @@
 --   :log      list, :run zset: of machines; see lib/limiter
 -- `lanes` is a zset of lanes by the time (ms, of this shard) at which the next thing is to be done for them; those for which there is none
 -- are not in it.
--- Clocks of a lane are in us. `now` is this shard's, made not to go back by less than a second; `v` never goes back: a larger
+-- Clocks of a lane are in us. `real` is this shard's; `now` is it, too, but stands still where that goes back by less than a second; `v` never goes back: a larger
 -- step (failover, NTP) adds to `skew`. `active` is v without the time in which the lane was closed.
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'n', 'at', 'rem' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 
@@ -46,6 +46,7 @@ local lane_bell = false
 --   charge(lane, difference)        optional: a task has cost more or less
 --   reset(lane)                     forgets used units
 --   adapt(lane, before)             the numbers have changed; `before` are the old ones
+--   done(lane, core, from, to)      optional: tasks have ended, and with them what they held
 --   write(lane)                     optional: writes what it has besides the fields `n`, `at`, `rem`: keys `:log` (window), `:run` (slots)
 local machines = {}
 -- @include lib/limiter/*
@@ -68,12 +69,16 @@ local function lane_load(core, now_us)
   lane.seen, lane.missed, lane.idle = lane.seen or lane.seq, lane.missed or 0, lane.idle or 0
   lane.v = now_us + lane.skew
   if lane.t and lane.v < lane.t then
-    -- Whole ms, so that a time in ms says the same before and after.
-    if lane.t - lane.v > LANE_STEP_US then lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000 end
+    if lane.t - lane.v > LANE_STEP_US then
+      -- Of times before the step it is not known any more when they were.
+      lane.since = math.max(lane.since or 0, lane.t - lane.skew + 1000)
+      -- Whole ms, so that a time in ms says the same before and after.
+      lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000
+    end
     lane.v = math.max(lane.t, now_us + lane.skew)
   end
-  lane.now = lane.v - lane.skew
-  local closed_until = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  lane.now, lane.real = lane.v - lane.skew, now_us
+  local closed_until = math.max(lane.pause or 0, lane.cool or 0)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
   lane.t = lane.v
@@ -85,7 +90,7 @@ end
 
 -- When (v) a closed lane opens again; nil where it is open.
 local function lane_closed_until(lane)
-  local at = math.max((lane.pause or -math.huge) + lane.skew, lane.cool or -math.huge)
+  local at = math.max(lane.pause or 0, lane.cool or 0)
   return at > lane.v and at or nil
 end
 
@@ -238,9 +243,10 @@ local function lane_eased(lane)
   if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
 end
 
--- Units that were taken and not used; the tasks do not count as granted any more.
+-- Units that were taken and not used; the tasks do not count as granted any more. Of units that were taken before a reset, a
+-- PATCH or a step of the clock (`since`) it is not known how they are counted; slots are known by their task.
 local function lane_give(lane, units, tasks, granted_ms, core, from, to)
-  if lane.machine then lane.machine.give(lane, units, granted_ms, core, from, to) end
+  if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
 end
@@ -317,8 +323,9 @@ local function lane_write()
     elseif lane.next then
       call('ZADD', root .. 'lanes', lane_score(lane.next), lane.core)
     elseif lane.wake then
-      call('ZADD', root .. 'lanes', 'LT', lane_score(lane.wake), lane.core)
-      if lane.wake <= lane.now then lane_bell = true end
+      local at_once = lane.wake <= lane.now
+      call('ZADD', root .. 'lanes', 'LT', lane_score(at_once and lane.real or lane.wake), lane.core)
+      lane_bell = lane_bell or at_once
     end
     -- What is left of a lane whose record is gone, or never came.
     if not lane.account and call('EXISTS', lane.key .. ':q') == 0 then lane_forget(lane) end

@@ -16,7 +16,7 @@ end
 local function record_reply(lane)
   local reply = call('HMGET', lane.key, unpack(RECORD_FIELDS, 1, #RECORD_FIELDS))
   for i = 1, #RECORD_FIELDS do reply[i] = reply[i] or '' end
-  local paused = lane.pause and lane.pause > lane.now
-  reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text(lane.pause / 1000) or 'inf'
+  local paused = lane.pause and lane.pause > lane.v
+  reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text((lane.pause - lane.skew) / 1000) or 'inf'
   return reply
 end

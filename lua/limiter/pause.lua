@@ -13,7 +13,8 @@
 local lane = record_lane(core, account, now_us)
 if not lane then return {} end
 
-lane.pause = until_ms == 'inf' and math.huge or tonumber(until_ms) * 1000
+-- A time that goes on where the clock is set.
+lane.pause = until_ms == 'inf' and math.huge or lane.v + tonumber(until_ms) * 1000 - now_us
 lane_wake(lane, lane.now)
 lane_touch()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))

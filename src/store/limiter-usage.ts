@@ -1,7 +1,6 @@
 // How a limiter is used: now, in the last minute, by the minute and by the day.
 import { partitionOf } from '../base/id.ts';
 import { keys } from './keys.ts';
-import { pairs } from './lanes.ts';
 import type { RedisClient } from './script.ts';
 import { limiterUsage } from './scripts.gen.ts';
 
@@ -76,4 +75,11 @@ function history(slots: readonly (number[] | undefined)[], now_ms: number, queue
 
 function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, one) => total + one, 0);
+}
+
+/** What stands flat in a reply. */
+function pairs<T>(flat: readonly T[]): [T, T][] {
+  const list: [T, T][] = [];
+  for (let i = 0; i + 1 < flat.length; i += 2) list.push([flat[i] as T, flat[i + 1] as T]);
+  return list;
 }

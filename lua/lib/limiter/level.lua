@@ -54,7 +54,11 @@ machines.level = {
   end,
   charge = function(lane, difference)
     if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
-    level_set(lane, math.min(lane.n + difference, math.max(lane.n, LEVEL_DEBT * lane.max)), lane.rem)
+    if lane.n + difference > LEVEL_DEBT * lane.max then
+      level_set(lane, LEVEL_DEBT * lane.max, 0)
+    else
+      level_set(lane, lane.n + difference, lane.rem)
+    end
   end,
   reset = function(lane) lane.n, lane.rem = 0, 0 end,
   adapt = function(lane, before)

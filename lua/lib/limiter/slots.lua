@@ -50,7 +50,7 @@ machines.slots = {
     for _, score in pairs(lane.slots) do
       if score and score < first then first = score end
     end
-    return first < math.huge and math.ceil(first * 1000) or nil
+    return first < math.huge and math.floor(first * 1000) + 1 or nil
   end,
   -- A task that has a slot (its source has failed over and does not know) keeps it.
   take = function(lane, units, range, from, to, granted_ms)
