@@ -115,6 +115,18 @@ local function outbox_write()
   return 1
 end
 
+-- All that waits for the destinations that this script wrote to, as outbox/slice gives it, for a caller that carries it over at
+-- once; without those that have more waiting than is worth the copy.
+local SLICE_MAX = 50
+local function outbox_slices()
+  local slices = {}
+  for _, plan in ipairs(outbox_plans_made) do
+    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
+    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
+  end
+  return slices
+end
+
 -- For scripts whose caller does not carry messages over itself: whoever works on this partition is asked to.
 local function outbox_bell()
   if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end

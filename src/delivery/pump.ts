@@ -14,6 +14,7 @@
 import { backoff_ms } from '../base/backoff.ts';
 import { monotonicMs } from '../base/clock.ts';
 import { CLAIM_MAX, SETTLE_DELAY_MS, SETTLE_FLUSH, SETTLE_MAX } from '../base/limits.ts';
+import type { Slice } from '../store/outbox.ts';
 import {
   type Claimed,
   type ClaimReply,
@@ -41,12 +42,14 @@ export interface PumpHost {
   /** A turn ended and left work to claim. */
   stillHungry(pump: Pump): void;
   origins: Origins;
-  /** Starts tasks; each takes one reserved place until `pump.settle` names it. */
-  run(pump: Pump, tasks: readonly Claimed[], now_ms: number): void;
+  /** Starts tasks; each takes one reserved place until `pump.settle` names it. They were claimed at `now_ms` of the partition, after `asked_ms` here. */
+  run(pump: Pump, tasks: readonly Claimed[], now_ms: number, asked_ms: number): void;
   ticked(reply: TickReply): void;
   granted(reply: GrantReply): void;
   /** Messages of this partition wait to be carried over. */
   relay(partition: number): void;
+  /** Some of them, to be carried over at once. */
+  carry(partition: number, slices: readonly Slice[]): void;
   /** Lanes are to be asked about what this partition has away. */
   sweep(partition: number): void;
   failed(partition: number, error: Error): void;
@@ -292,12 +295,15 @@ export class Pump {
     if (settled !== null) this.#settled(settlements, settled);
     else this.#outcomes.unshift(...settlements);
     if (ticked !== null) this.#ticked(ticked, grant);
-    if (claimed !== null) this.#claimed(claimed, places);
+    if (claimed !== null) this.#claimed(claimed, places, began_ms);
     else this.#host.release(places);
     if (granted !== null) this.#granted(granted);
     else if (grant) this.#next_grant_ms = 0;
     if (told === null && lates.length > 0) this.#lates.unshift(...lates);
-    if (settled?.messages || ticked?.messages || claimed?.messages || granted?.messages || told) this.#host.relay(this.partition);
+    const carried = granted !== null && granted.slices.length > 0;
+    if (carried) this.#host.carry(this.partition, granted.slices);
+    if (settled?.messages || ticked?.messages || claimed?.messages || told || (granted?.messages && !carried))
+      this.#host.relay(this.partition);
     if (error !== null) {
       this.#failed(error);
       return false;
@@ -366,7 +372,7 @@ export class Pump {
     this.#host.granted(reply);
   }
 
-  #claimed(reply: ClaimReply, places: number): void {
+  #claimed(reply: ClaimReply, places: number, asked_ms: number): void {
     this.#clock(reply.now_ms);
     this.#call_no += 1;
     this.#unpark_all = this.#lost || reply.parked.includes(ALL);
@@ -381,7 +387,7 @@ export class Pump {
     if (tasks.length > 0) this.#next_tick_ms = Math.min(this.#next_tick_ms, monotonicMs() + ALIVE_MS);
     // A claim rounds up to whole pages, so it may bring a few more than were reserved.
     this.#host.release(places - tasks.length);
-    this.#host.run(this, tasks, reply.now_ms);
+    this.#host.run(this, tasks, reply.now_ms, asked_ms);
   }
 
   #clock(now_ms: number): void {

@@ -10,7 +10,17 @@ import { type Backoff, backoff_ms } from '../base/backoff.ts';
 import { monotonicMs } from '../base/clock.ts';
 import { type LimitedLog, type Log, limitedLog } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
-import { AWAY_AFTER_MS, type Failure, type RelayOptions, relay, type Swept, sweep } from '../store/outbox.ts';
+import {
+  AWAY_AFTER_MS,
+  acknowledge,
+  type Failure,
+  type RelayOptions,
+  receive,
+  relay,
+  type Slice,
+  type Swept,
+  sweep,
+} from '../store/outbox.ts';
 import type { RedisClient } from '../store/script.ts';
 
 /** Where a relayer's numbers go. */
@@ -39,6 +49,9 @@ interface Source {
   next: Promise<void> | null;
   sweeping: Promise<void> | null;
   timer: NodeJS.Timeout | null;
+  /** Slices that were handed over and not acknowledged yet, by destination, each with its mark. */
+  carried: Map<number, { slice: Slice; mark: number }>;
+  acking: NodeJS.Timeout | null;
 }
 
 interface Trouble {
@@ -49,6 +62,11 @@ interface Trouble {
 const BACKOFF: Backoff = { min_ms: 50, max_ms: 5_000 };
 /** Something was left that nobody failed at: more than one run may carry, or a kind that this version does not know. */
 const LEFT_MS = 250;
+/**
+ * What is carried right from the reply of the script that wrote it is acknowledged so much later, together with what follows. Until
+ * then it goes along with that and is left out at the destination, by the mark.
+ */
+const ACK_DELAY_MS = 250;
 
 export class Relayer implements Service {
   readonly name = 'relayer';
@@ -77,6 +95,7 @@ export class Relayer implements Service {
     });
     const ended = Promise.all(sources.flatMap(({ running, next, sweeping }) => [running, next, sweeping]));
     await Promise.race([ended, deadline]);
+    await Promise.race([Promise.all([...this.#sources].map(([source, state]) => this.#acknowledge(source, state))), deadline]);
     clearTimeout(late);
   }
 
@@ -97,6 +116,49 @@ export class Relayer implements Service {
       return this.relay(source);
     });
     return state.next;
+  }
+
+  /**
+   * Hands over what a script's reply brought along: for each destination all that waits there. Where somebody is at this
+   * source, or a destination is in trouble, the usual way is taken. Never rejects.
+   */
+  async carry(source: number, slices: readonly Slice[]): Promise<void> {
+    const state = this.#stateOf(source);
+    if (this.#stopped) return;
+    if (state.running !== null) return this.relay(source);
+    const moves = slices.map(async (slice) => {
+      if (this.#troubles.has(slice.destination)) return this.relay(source);
+      try {
+        const { client, keep } = this.#deps;
+        const { mark, done, wrote } = await receive(client, source, slice, keep);
+        if (done < slice.messages.length) return this.relay(source);
+        state.carried.set(slice.destination, { slice, mark });
+        state.acking ??= setTimeout(() => void this.#acknowledge(source, state), ACK_DELAY_MS);
+        if (wrote) void this.relay(slice.destination);
+      } catch {
+        return this.relay(source);
+      }
+    });
+    await Promise.all(moves);
+  }
+
+  async #acknowledge(source: number, state: Source): Promise<void> {
+    if (state.acking !== null) clearTimeout(state.acking);
+    state.acking = null;
+    const carried = [...state.carried.values()];
+    state.carried.clear();
+    const { client, confirm, meter } = this.#deps;
+    const acks = carried.map(async ({ slice, mark }) => {
+      try {
+        await confirm?.(slice.destination);
+        const more = await acknowledge(client, source, slice, mark);
+        meter.moved(slice.messages.length);
+        if (more && !state.carried.has(slice.destination)) void this.relay(source);
+      } catch {
+        void this.relay(source);
+      }
+    });
+    await Promise.all(acks);
   }
 
   /** Asks lanes about what `source` has had away for long, and relays what that brings up. Never rejects. */
@@ -171,7 +233,7 @@ export class Relayer implements Service {
   #stateOf(source: number): Source {
     let state = this.#sources.get(source);
     if (state === undefined) {
-      state = { running: null, next: null, sweeping: null, timer: null };
+      state = { running: null, next: null, sweeping: null, timer: null, carried: new Map(), acking: null };
       this.#sources.set(source, state);
     }
     return state;

@@ -9,6 +9,7 @@ import type { FailureCode } from '../outbound/failures.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import type { Hints } from '../store/hints.ts';
 import { keys } from '../store/keys.ts';
+import type { Slice } from '../store/outbox.ts';
 import type { Claimed, GrantReply, Settlement, TickReply } from '../store/partition.ts';
 import type { RedisClient } from '../store/script.ts';
 import { Origins } from './origins.ts';
@@ -35,7 +36,7 @@ export interface ShardDeps {
   client: RedisClient;
   hints: Hints;
   outbound: Outbound;
-  relayer: Pick<Relayer, 'relay' | 'sweep'>;
+  relayer: Pick<Relayer, 'relay' | 'carry' | 'sweep'>;
   settings: PumpSettings;
   in_flight_max: number;
   in_flight_per_origin_max: number;
@@ -201,20 +202,19 @@ export class CallbackShard implements Service, PumpHost {
     });
   }
 
-  run(pump: Pump, tasks: readonly Claimed[], now_ms: number): void {
+  run(pump: Pump, tasks: readonly Claimed[], now_ms: number, asked_ms: number): void {
     const unsigned = new Map<string, Claimed[]>();
-    const at_ms = monotonicMs();
     this.#taken += tasks.length;
     for (const task of tasks) {
       this.origins.began(task.flight.origin);
       const secrets = this.#keys.get(task.account_id);
-      if (secrets !== null) this.#begin(pump, task, secrets, now_ms, at_ms);
+      if (secrets !== null) this.#begin(pump, task, secrets, now_ms, asked_ms);
       else unsigned.set(task.account_id, [...(unsigned.get(task.account_id) ?? []), task]);
     }
-    for (const [account_id, waiting] of unsigned) void this.#runSigned(pump, account_id, waiting, at_ms);
+    for (const [account_id, waiting] of unsigned) void this.#runSigned(pump, account_id, waiting, asked_ms);
   }
 
-  async #runSigned(pump: Pump, account_id: string, tasks: readonly Claimed[], at_ms: number): Promise<void> {
+  async #runSigned(pump: Pump, account_id: string, tasks: readonly Claimed[], asked_ms: number): Promise<void> {
     let secrets: readonly Buffer[];
     try {
       secrets = await this.#keys.read(account_id);
@@ -223,11 +223,10 @@ export class CallbackShard implements Service, PumpHost {
       for (const task of tasks) this.#handBack(pump, task, KEYS_RETRY_MS);
       return;
     }
-    for (const task of tasks) this.#begin(pump, task, secrets, pump.now_ms(), at_ms);
+    for (const task of tasks) this.#begin(pump, task, secrets, pump.now_ms(), asked_ms);
   }
 
-  /** `claimed_ms` is when it was claimed, by this process's clock. */
-  #begin(pump: Pump, task: Claimed, secrets: readonly Buffer[], now_ms: number, claimed_ms: number): void {
+  #begin(pump: Pump, task: Claimed, secrets: readonly Buffer[], now_ms: number, asked_ms: number): void {
     if (this.#draining || pump.fenced) return this.#handBack(pump, task, 0);
     const spec = specOf(task.head);
     if (spec.valid_until_ms !== null && now_ms >= spec.valid_until_ms)
@@ -247,7 +246,7 @@ export class CallbackShard implements Service, PumpHost {
         batch_id: task.single ? null : ID_PREFIX.batch + task.flight.core,
         timeout_ms: spec.timeout_ms,
         secrets,
-        ...(counted ? { sent: () => this.#sent(pump, task, claimed_ms) } : {}),
+        ...(counted ? { sent: () => this.#sent(pump, task, asked_ms) } : {}),
       },
       (outcome) => {
         this.#calls.delete(running);
@@ -262,9 +261,9 @@ export class CallbackShard implements Service, PumpHost {
   }
 
   /** The request goes out. A limiter of rates counts it as of the grant, unless that was a while ago. */
-  #sent(pump: Pump, task: Claimed, claimed_ms: number): void {
+  #sent(pump: Pump, task: Claimed, asked_ms: number): void {
     const { limit } = task.flight;
-    if (limit === null || task.granted_age_ms + monotonicMs() - claimed_ms <= LATE_MS) return;
+    if (limit === null || task.granted_age_ms + monotonicMs() - asked_ms <= LATE_MS) return;
     pump.late({ lane: limit.lane, granted_ms: limit.granted_ms, units: limit.cost });
   }
 
@@ -291,6 +290,10 @@ export class CallbackShard implements Service, PumpHost {
 
   relay(partition: number): void {
     void this.#deps.relayer.relay(partition);
+  }
+
+  carry(partition: number, slices: readonly Slice[]): void {
+    void this.#deps.relayer.carry(partition, slices);
   }
 
   sweep(partition: number): void {

@@ -31,7 +31,7 @@ export const AWAY_AFTER_MS = 30_000;
 /** The first messages that wait for one destination, as they are stored. */
 export interface Slice {
   destination: number;
-  messages: Buffer[];
+  messages: (Buffer | string)[];
   /** When it was asked for, by this process's clock that never goes back. */
   read_ms: number;
   /** The source's clock then. */

@@ -1,5 +1,7 @@
 // One partition as its callback thread sees it: a turn settles outcomes, lets time pass and claims work, in one round trip.
+import { monotonicMs } from '../base/clock.ts';
 import { keys } from './keys.ts';
+import type { Slice } from './outbox.ts';
 import { decodePage, encodeResult, PAGE_MASK, PAGE_SHIFT, type StoredTask } from './records.ts';
 import { execPipeline, type RedisClient } from './script.ts';
 import { partitionClaim, partitionGrant, partitionLate, partitionSettle, partitionTick } from './scripts.gen.ts';
@@ -171,6 +173,8 @@ export interface GrantReply {
   more: boolean;
   messages: boolean;
   lanes: LaneGrant[];
+  /** What can be carried over at once; not always all that waits. */
+  slices: Slice[];
 }
 
 /** Each part as it was asked for, or the error that it met; the parts are independent of one another. */
@@ -221,6 +225,7 @@ async function tryTurn(client: RedisClient, partition: number, settings: TurnSet
   if (request.grant === true) partitionGrant.queue(pipeline, { meta }, { lanes_max: LANES_MAX, tasks_max: GRANTS_MAX });
   const lates = lateParts(request.lates ?? []);
   if (lates.length > 0) partitionLate.queue(pipeline, { meta }, { lates });
+  const sent_ms = monotonicMs();
   const replies = await execPipeline(client, pipeline);
   let at = 0;
   const next = <T>(asked: boolean, read: (reply: unknown) => T): T | Error | null => {
@@ -232,7 +237,7 @@ async function tryTurn(client: RedisClient, partition: number, settings: TurnSet
     settled: next(groups.length > 0, (settled) => readSettled(settled, groups)),
     tick: next(request.tick, readTick),
     claimed: next(request.claim !== null, readClaimed),
-    granted: next(request.grant === true, readGranted),
+    granted: next(request.grant === true, (granted) => readGranted(granted, sent_ms)),
     told: next(lates.length > 0, () => true),
   };
 }
@@ -361,14 +366,15 @@ function readClaimed(reply: unknown): ClaimReply {
   return { now_ms, more: more === 1, first_due_ms, parked: origins, tasks, messages: messages === 1 };
 }
 
-function readGranted(reply: unknown): GrantReply {
-  const [now_ms, next_ms, more, messages, lanes] = reply as [number, string, number, number, LaneReply[]];
+function readGranted(reply: unknown, read_ms: number): GrantReply {
+  const [now_ms, next_ms, more, messages, lanes, slices] = reply as [number, string, number, number, LaneReply[], [number, string[]][]];
   return {
     now_ms,
     next_ms: Number(next_ms),
     more: more === 1,
     messages: messages === 1,
     lanes: lanes.map(([, kind, granted, expired, reclaimed, waiting, waits]) => ({ kind, granted, expired, reclaimed, waiting, waits })),
+    slices: slices.map(([destination, texts]) => ({ destination, messages: texts, read_ms, source_ms: now_ms })),
   };
 }
 

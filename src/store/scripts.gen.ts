@@ -1790,10 +1790,10 @@ local function touch(list)
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -2042,7 +2042,7 @@ machines.window = {
     lane.n = 0
     for i = lane.log_gone + 1, lane.log_length do
       local item = lane.log[i]
-      local cell = math.ceil(item.cell / width) * width
+      local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
       if cell * 1000 + window_us(lane) > lane.v then
         if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
         all[#all].units = all[#all].units + item.units
@@ -2119,7 +2119,7 @@ local function lane_load(core, now_us)
     if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
   end
   lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, lane.waiting or 0
-  lane.seen, lane.missed, lane.idle = lane.seen or lane.seq, lane.missed or 0, lane.idle or 0
+  lane.seen, lane.fresh, lane.idle = lane.seen or lane.seq, lane.fresh or 0, lane.idle or 0
   lane.v = now_us + lane.skew
   if lane.t and lane.v < lane.t then
     if lane.t - lane.v > LANE_STEP_US then
@@ -2196,7 +2196,7 @@ local function lane_count(lane, range, tasks)
   batch.waiting = batch.waiting + tasks
   lane.waiting = lane.waiting + tasks
   if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
-  if range.place + range.from >= lane.seen then lane.missed = lane.missed - tasks end
+  if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
 end
 local function lane_wake(lane, at_us)
   if not lane.wake or at_us < lane.wake then lane.wake = at_us end
@@ -2355,7 +2355,7 @@ local now_ms = lane_text(math.floor(now_us / 1000))
 touch({ lane.key })
 call('HSET', lane.key, 'account', account, 'created', now_ms, 'updated', now_ms, unpack(fields, 1, #fields))
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/create.lua",1],[2,"lua/limiter/create.lua",3],[3,"lua/limiter/create.lua",6],[4,"lua/limiter/create.lua",5],[5,"lua/limiter/create.lua",4],[6,"lua/limiter/create.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",4],[26,"lua/lib/limiter/aligned.lua",8],[35,"lua/lib/limiter/aligned.lua",18],[41,"lua/lib/limiter/aligned.lua",25],[46,"lua/lib/limiter/level.lua",6],[48,"lua/lib/limiter/level.lua",9],[49,"lua/lib/limiter/level.lua",12],[54,"lua/lib/limiter/level.lua",18],[60,"lua/lib/limiter/level.lua",25],[83,"lua/lib/limiter/level.lua",49],[107,"lua/lib/limiter/slots.lua",4],[108,"lua/lib/limiter/slots.lua",6],[109,"lua/lib/limiter/slots.lua",8],[110,"lua/lib/limiter/slots.lua",11],[123,"lua/lib/limiter/slots.lua",25],[133,"lua/lib/limiter/slots.lua",36],[144,"lua/lib/limiter/slots.lua",48],[151,"lua/lib/limiter/slots.lua",56],[180,"lua/lib/limiter/window.lua",4],[181,"lua/lib/limiter/window.lua",6],[182,"lua/lib/limiter/window.lua",8],[183,"lua/lib/limiter/window.lua",11],[187,"lua/lib/limiter/window.lua",16],[191,"lua/lib/limiter/window.lua",22],[200,"lua/lib/limiter/window.lua",33],[209,"lua/lib/limiter/window.lua",43],[233,"lua/lib/limiter/window.lua",68],[257,"lua/lib/limiter/window.lua",93],[291,"lua/lib/tally.lua",6],[292,"lua/lib/tally.lua",8],[293,"lua/lib/tally.lua",11],[307,"lua/lib/tally.lua",27],[330,"lua/lib/tally.lua",51],[333,"lua/lib/lane.lua",55],[334,"lua/lib/lane.lua",57],[335,"lua/lib/lane.lua",60],[348,"lua/lib/lane.lua",74],[349,"lua/lib/lane.lua",76],[363,"lua/lib/lane.lua",92],[367,"lua/lib/lane.lua",97],[375,"lua/lib/lane.lua",106],[382,"lua/lib/lane.lua",115],[386,"lua/lib/lane.lua",121],[387,"lua/lib/lane.lua",124],[393,"lua/lib/lane.lua",132],[399,"lua/lib/lane.lua",139],[403,"lua/lib/lane.lua",145],[411,"lua/lib/lane.lua",154],[412,"lua/lib/lane.lua",157],[423,"lua/lib/lane.lua",170],[426,"lua/lib/lane.lua",175],[430,"lua/lib/lane.lua",180],[437,"lua/lib/lane.lua",189],[445,"lua/lib/lane.lua",200],[450,"lua/lib/lane.lua",206],[459,"lua/lib/lane.lua",216],[461,"lua/lib/lane.lua",220],[471,"lua/lib/lane.lua",232],[479,"lua/lib/lane.lua",242],[482,"lua/lib/lane.lua",248],[487,"lua/lib/lane.lua",254],[495,"lua/lib/lane.lua",263],[498,"lua/lib/lane.lua",267],[530,"lua/lib/lane.lua",300],[531,"lua/lib/lane.lua",303],[535,"lua/lib/lane.lua",308],[557,"lua/lib/lane.lua",331],[561,"lua/lib/record.lua",6],[562,"lua/lib/record.lua",9],[567,"lua/lib/record.lua",16],[574,"lua/limiter/create.lua",12],[576,"lua/limiter/create.lua",15]],
+  map: [[1,"lua/limiter/create.lua",1],[2,"lua/limiter/create.lua",3],[3,"lua/limiter/create.lua",6],[4,"lua/limiter/create.lua",5],[5,"lua/limiter/create.lua",4],[6,"lua/limiter/create.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",4],[26,"lua/lib/limiter/aligned.lua",8],[35,"lua/lib/limiter/aligned.lua",18],[41,"lua/lib/limiter/aligned.lua",25],[46,"lua/lib/limiter/level.lua",6],[48,"lua/lib/limiter/level.lua",9],[49,"lua/lib/limiter/level.lua",12],[54,"lua/lib/limiter/level.lua",18],[60,"lua/lib/limiter/level.lua",25],[83,"lua/lib/limiter/level.lua",49],[107,"lua/lib/limiter/slots.lua",4],[108,"lua/lib/limiter/slots.lua",6],[109,"lua/lib/limiter/slots.lua",8],[110,"lua/lib/limiter/slots.lua",11],[123,"lua/lib/limiter/slots.lua",25],[133,"lua/lib/limiter/slots.lua",36],[144,"lua/lib/limiter/slots.lua",48],[151,"lua/lib/limiter/slots.lua",56],[180,"lua/lib/limiter/window.lua",4],[181,"lua/lib/limiter/window.lua",6],[182,"lua/lib/limiter/window.lua",8],[183,"lua/lib/limiter/window.lua",11],[187,"lua/lib/limiter/window.lua",16],[191,"lua/lib/limiter/window.lua",22],[200,"lua/lib/limiter/window.lua",33],[209,"lua/lib/limiter/window.lua",43],[257,"lua/lib/limiter/window.lua",93],[291,"lua/lib/tally.lua",6],[292,"lua/lib/tally.lua",8],[293,"lua/lib/tally.lua",11],[307,"lua/lib/tally.lua",27],[330,"lua/lib/tally.lua",51],[333,"lua/lib/lane.lua",55],[334,"lua/lib/lane.lua",57],[335,"lua/lib/lane.lua",60],[348,"lua/lib/lane.lua",74],[349,"lua/lib/lane.lua",76],[363,"lua/lib/lane.lua",92],[367,"lua/lib/lane.lua",97],[375,"lua/lib/lane.lua",106],[382,"lua/lib/lane.lua",115],[386,"lua/lib/lane.lua",121],[387,"lua/lib/lane.lua",124],[393,"lua/lib/lane.lua",132],[399,"lua/lib/lane.lua",139],[403,"lua/lib/lane.lua",145],[411,"lua/lib/lane.lua",154],[412,"lua/lib/lane.lua",157],[423,"lua/lib/lane.lua",170],[426,"lua/lib/lane.lua",175],[430,"lua/lib/lane.lua",180],[437,"lua/lib/lane.lua",189],[445,"lua/lib/lane.lua",200],[450,"lua/lib/lane.lua",206],[459,"lua/lib/lane.lua",216],[461,"lua/lib/lane.lua",220],[471,"lua/lib/lane.lua",232],[479,"lua/lib/lane.lua",242],[482,"lua/lib/lane.lua",248],[487,"lua/lib/lane.lua",254],[495,"lua/lib/lane.lua",263],[498,"lua/lib/lane.lua",267],[530,"lua/lib/lane.lua",300],[531,"lua/lib/lane.lua",303],[535,"lua/lib/lane.lua",308],[557,"lua/lib/lane.lua",331],[561,"lua/lib/record.lua",6],[562,"lua/lib/record.lua",9],[567,"lua/lib/record.lua",16],[574,"lua/limiter/create.lua",12],[576,"lua/limiter/create.lua",15]],
 });
 
 /** Deletes a limiter: what waits starts at once, unlimited; its counts stay for 30 days. See lua/limiter/delete.lua. */
@@ -2377,10 +2377,10 @@ local function touch(list)
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -2629,7 +2629,7 @@ machines.window = {
     lane.n = 0
     for i = lane.log_gone + 1, lane.log_length do
       local item = lane.log[i]
-      local cell = math.ceil(item.cell / width) * width
+      local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
       if cell * 1000 + window_us(lane) > lane.v then
         if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
         all[#all].units = all[#all].units + item.units
@@ -2706,7 +2706,7 @@ local function lane_load(core, now_us)
     if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
   end
   lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, lane.waiting or 0
-  lane.seen, lane.missed, lane.idle = lane.seen or lane.seq, lane.missed or 0, lane.idle or 0
+  lane.seen, lane.fresh, lane.idle = lane.seen or lane.seq, lane.fresh or 0, lane.idle or 0
   lane.v = now_us + lane.skew
   if lane.t and lane.v < lane.t then
     if lane.t - lane.v > LANE_STEP_US then
@@ -2783,7 +2783,7 @@ local function lane_count(lane, range, tasks)
   batch.waiting = batch.waiting + tasks
   lane.waiting = lane.waiting + tasks
   if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
-  if range.place + range.from >= lane.seen then lane.missed = lane.missed - tasks end
+  if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
 end
 local function lane_wake(lane, at_us)
   if not lane.wake or at_us < lane.wake then lane.wake = at_us end
@@ -2943,7 +2943,7 @@ lane_touch()
 call('HSET', lane.key, 'deleted', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[106,"lua/lib/limiter/slots.lua",4],[107,"lua/lib/limiter/slots.lua",6],[108,"lua/lib/limiter/slots.lua",8],[109,"lua/lib/limiter/slots.lua",11],[122,"lua/lib/limiter/slots.lua",25],[132,"lua/lib/limiter/slots.lua",36],[143,"lua/lib/limiter/slots.lua",48],[150,"lua/lib/limiter/slots.lua",56],[179,"lua/lib/limiter/window.lua",4],[180,"lua/lib/limiter/window.lua",6],[181,"lua/lib/limiter/window.lua",8],[182,"lua/lib/limiter/window.lua",11],[186,"lua/lib/limiter/window.lua",16],[190,"lua/lib/limiter/window.lua",22],[199,"lua/lib/limiter/window.lua",33],[208,"lua/lib/limiter/window.lua",43],[232,"lua/lib/limiter/window.lua",68],[256,"lua/lib/limiter/window.lua",93],[290,"lua/lib/tally.lua",6],[291,"lua/lib/tally.lua",8],[292,"lua/lib/tally.lua",11],[306,"lua/lib/tally.lua",27],[329,"lua/lib/tally.lua",51],[332,"lua/lib/lane.lua",55],[333,"lua/lib/lane.lua",57],[334,"lua/lib/lane.lua",60],[347,"lua/lib/lane.lua",74],[348,"lua/lib/lane.lua",76],[362,"lua/lib/lane.lua",92],[366,"lua/lib/lane.lua",97],[374,"lua/lib/lane.lua",106],[381,"lua/lib/lane.lua",115],[385,"lua/lib/lane.lua",121],[386,"lua/lib/lane.lua",124],[392,"lua/lib/lane.lua",132],[398,"lua/lib/lane.lua",139],[402,"lua/lib/lane.lua",145],[410,"lua/lib/lane.lua",154],[411,"lua/lib/lane.lua",157],[422,"lua/lib/lane.lua",170],[425,"lua/lib/lane.lua",175],[429,"lua/lib/lane.lua",180],[436,"lua/lib/lane.lua",189],[444,"lua/lib/lane.lua",200],[449,"lua/lib/lane.lua",206],[458,"lua/lib/lane.lua",216],[460,"lua/lib/lane.lua",220],[470,"lua/lib/lane.lua",232],[478,"lua/lib/lane.lua",242],[481,"lua/lib/lane.lua",248],[486,"lua/lib/lane.lua",254],[494,"lua/lib/lane.lua",263],[497,"lua/lib/lane.lua",267],[529,"lua/lib/lane.lua",300],[530,"lua/lib/lane.lua",303],[534,"lua/lib/lane.lua",308],[556,"lua/lib/lane.lua",331],[560,"lua/lib/record.lua",6],[561,"lua/lib/record.lua",9],[566,"lua/lib/record.lua",16],[573,"lua/limiter/delete.lua",12],[575,"lua/limiter/delete.lua",15]],
+  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[106,"lua/lib/limiter/slots.lua",4],[107,"lua/lib/limiter/slots.lua",6],[108,"lua/lib/limiter/slots.lua",8],[109,"lua/lib/limiter/slots.lua",11],[122,"lua/lib/limiter/slots.lua",25],[132,"lua/lib/limiter/slots.lua",36],[143,"lua/lib/limiter/slots.lua",48],[150,"lua/lib/limiter/slots.lua",56],[179,"lua/lib/limiter/window.lua",4],[180,"lua/lib/limiter/window.lua",6],[181,"lua/lib/limiter/window.lua",8],[182,"lua/lib/limiter/window.lua",11],[186,"lua/lib/limiter/window.lua",16],[190,"lua/lib/limiter/window.lua",22],[199,"lua/lib/limiter/window.lua",33],[208,"lua/lib/limiter/window.lua",43],[256,"lua/lib/limiter/window.lua",93],[290,"lua/lib/tally.lua",6],[291,"lua/lib/tally.lua",8],[292,"lua/lib/tally.lua",11],[306,"lua/lib/tally.lua",27],[329,"lua/lib/tally.lua",51],[332,"lua/lib/lane.lua",55],[333,"lua/lib/lane.lua",57],[334,"lua/lib/lane.lua",60],[347,"lua/lib/lane.lua",74],[348,"lua/lib/lane.lua",76],[362,"lua/lib/lane.lua",92],[366,"lua/lib/lane.lua",97],[374,"lua/lib/lane.lua",106],[381,"lua/lib/lane.lua",115],[385,"lua/lib/lane.lua",121],[386,"lua/lib/lane.lua",124],[392,"lua/lib/lane.lua",132],[398,"lua/lib/lane.lua",139],[402,"lua/lib/lane.lua",145],[410,"lua/lib/lane.lua",154],[411,"lua/lib/lane.lua",157],[422,"lua/lib/lane.lua",170],[425,"lua/lib/lane.lua",175],[429,"lua/lib/lane.lua",180],[436,"lua/lib/lane.lua",189],[444,"lua/lib/lane.lua",200],[449,"lua/lib/lane.lua",206],[458,"lua/lib/lane.lua",216],[460,"lua/lib/lane.lua",220],[470,"lua/lib/lane.lua",232],[478,"lua/lib/lane.lua",242],[481,"lua/lib/lane.lua",248],[486,"lua/lib/lane.lua",254],[494,"lua/lib/lane.lua",263],[497,"lua/lib/lane.lua",267],[529,"lua/lib/lane.lua",300],[530,"lua/lib/lane.lua",303],[534,"lua/lib/lane.lua",308],[556,"lua/lib/lane.lua",331],[560,"lua/lib/record.lua",6],[561,"lua/lib/record.lua",9],[566,"lua/lib/record.lua",16],[573,"lua/limiter/delete.lua",12],[575,"lua/limiter/delete.lua",15]],
 });
 
 /** Changes a limiter. What it has let start until now counts by its new config; the tasks that wait feel it at once. See lua/limiter/patch.lua. */
@@ -2966,10 +2966,10 @@ local function touch(list)
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -3218,7 +3218,7 @@ machines.window = {
     lane.n = 0
     for i = lane.log_gone + 1, lane.log_length do
       local item = lane.log[i]
-      local cell = math.ceil(item.cell / width) * width
+      local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
       if cell * 1000 + window_us(lane) > lane.v then
         if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
         all[#all].units = all[#all].units + item.units
@@ -3295,7 +3295,7 @@ local function lane_load(core, now_us)
     if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
   end
   lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, lane.waiting or 0
-  lane.seen, lane.missed, lane.idle = lane.seen or lane.seq, lane.missed or 0, lane.idle or 0
+  lane.seen, lane.fresh, lane.idle = lane.seen or lane.seq, lane.fresh or 0, lane.idle or 0
   lane.v = now_us + lane.skew
   if lane.t and lane.v < lane.t then
     if lane.t - lane.v > LANE_STEP_US then
@@ -3372,7 +3372,7 @@ local function lane_count(lane, range, tasks)
   batch.waiting = batch.waiting + tasks
   lane.waiting = lane.waiting + tasks
   if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
-  if range.place + range.from >= lane.seen then lane.missed = lane.missed - tasks end
+  if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
 end
 local function lane_wake(lane, at_us)
   if not lane.wake or at_us < lane.wake then lane.wake = at_us end
@@ -3537,14 +3537,14 @@ end
 if adapt then
   lane.machine = machines[lane.form]
   lane.machine.adapt(lane, before)
-  lane.since = lane.now
+  lane.since = math.max(lane.since or 0, lane.now)
 end
 lane_wake(lane, lane.now)
 lane_touch()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)), unpack(fields, 1, #fields))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",4],[26,"lua/lib/limiter/aligned.lua",8],[35,"lua/lib/limiter/aligned.lua",18],[41,"lua/lib/limiter/aligned.lua",25],[46,"lua/lib/limiter/level.lua",6],[48,"lua/lib/limiter/level.lua",9],[49,"lua/lib/limiter/level.lua",12],[54,"lua/lib/limiter/level.lua",18],[60,"lua/lib/limiter/level.lua",25],[83,"lua/lib/limiter/level.lua",49],[107,"lua/lib/limiter/slots.lua",4],[108,"lua/lib/limiter/slots.lua",6],[109,"lua/lib/limiter/slots.lua",8],[110,"lua/lib/limiter/slots.lua",11],[123,"lua/lib/limiter/slots.lua",25],[133,"lua/lib/limiter/slots.lua",36],[144,"lua/lib/limiter/slots.lua",48],[151,"lua/lib/limiter/slots.lua",56],[180,"lua/lib/limiter/window.lua",4],[181,"lua/lib/limiter/window.lua",6],[182,"lua/lib/limiter/window.lua",8],[183,"lua/lib/limiter/window.lua",11],[187,"lua/lib/limiter/window.lua",16],[191,"lua/lib/limiter/window.lua",22],[200,"lua/lib/limiter/window.lua",33],[209,"lua/lib/limiter/window.lua",43],[233,"lua/lib/limiter/window.lua",68],[257,"lua/lib/limiter/window.lua",93],[291,"lua/lib/tally.lua",6],[292,"lua/lib/tally.lua",8],[293,"lua/lib/tally.lua",11],[307,"lua/lib/tally.lua",27],[330,"lua/lib/tally.lua",51],[333,"lua/lib/lane.lua",55],[334,"lua/lib/lane.lua",57],[335,"lua/lib/lane.lua",60],[348,"lua/lib/lane.lua",74],[349,"lua/lib/lane.lua",76],[363,"lua/lib/lane.lua",92],[367,"lua/lib/lane.lua",97],[375,"lua/lib/lane.lua",106],[382,"lua/lib/lane.lua",115],[386,"lua/lib/lane.lua",121],[387,"lua/lib/lane.lua",124],[393,"lua/lib/lane.lua",132],[399,"lua/lib/lane.lua",139],[403,"lua/lib/lane.lua",145],[411,"lua/lib/lane.lua",154],[412,"lua/lib/lane.lua",157],[423,"lua/lib/lane.lua",170],[426,"lua/lib/lane.lua",175],[430,"lua/lib/lane.lua",180],[437,"lua/lib/lane.lua",189],[445,"lua/lib/lane.lua",200],[450,"lua/lib/lane.lua",206],[459,"lua/lib/lane.lua",216],[461,"lua/lib/lane.lua",220],[471,"lua/lib/lane.lua",232],[479,"lua/lib/lane.lua",242],[482,"lua/lib/lane.lua",248],[487,"lua/lib/lane.lua",254],[495,"lua/lib/lane.lua",263],[498,"lua/lib/lane.lua",267],[530,"lua/lib/lane.lua",300],[531,"lua/lib/lane.lua",303],[535,"lua/lib/lane.lua",308],[557,"lua/lib/lane.lua",331],[561,"lua/lib/record.lua",6],[562,"lua/lib/record.lua",9],[567,"lua/lib/record.lua",16],[574,"lua/limiter/patch.lua",12],[576,"lua/limiter/patch.lua",15],[589,"lua/limiter/patch.lua",29]],
+  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",4],[26,"lua/lib/limiter/aligned.lua",8],[35,"lua/lib/limiter/aligned.lua",18],[41,"lua/lib/limiter/aligned.lua",25],[46,"lua/lib/limiter/level.lua",6],[48,"lua/lib/limiter/level.lua",9],[49,"lua/lib/limiter/level.lua",12],[54,"lua/lib/limiter/level.lua",18],[60,"lua/lib/limiter/level.lua",25],[83,"lua/lib/limiter/level.lua",49],[107,"lua/lib/limiter/slots.lua",4],[108,"lua/lib/limiter/slots.lua",6],[109,"lua/lib/limiter/slots.lua",8],[110,"lua/lib/limiter/slots.lua",11],[123,"lua/lib/limiter/slots.lua",25],[133,"lua/lib/limiter/slots.lua",36],[144,"lua/lib/limiter/slots.lua",48],[151,"lua/lib/limiter/slots.lua",56],[180,"lua/lib/limiter/window.lua",4],[181,"lua/lib/limiter/window.lua",6],[182,"lua/lib/limiter/window.lua",8],[183,"lua/lib/limiter/window.lua",11],[187,"lua/lib/limiter/window.lua",16],[191,"lua/lib/limiter/window.lua",22],[200,"lua/lib/limiter/window.lua",33],[209,"lua/lib/limiter/window.lua",43],[257,"lua/lib/limiter/window.lua",93],[291,"lua/lib/tally.lua",6],[292,"lua/lib/tally.lua",8],[293,"lua/lib/tally.lua",11],[307,"lua/lib/tally.lua",27],[330,"lua/lib/tally.lua",51],[333,"lua/lib/lane.lua",55],[334,"lua/lib/lane.lua",57],[335,"lua/lib/lane.lua",60],[348,"lua/lib/lane.lua",74],[349,"lua/lib/lane.lua",76],[363,"lua/lib/lane.lua",92],[367,"lua/lib/lane.lua",97],[375,"lua/lib/lane.lua",106],[382,"lua/lib/lane.lua",115],[386,"lua/lib/lane.lua",121],[387,"lua/lib/lane.lua",124],[393,"lua/lib/lane.lua",132],[399,"lua/lib/lane.lua",139],[403,"lua/lib/lane.lua",145],[411,"lua/lib/lane.lua",154],[412,"lua/lib/lane.lua",157],[423,"lua/lib/lane.lua",170],[426,"lua/lib/lane.lua",175],[430,"lua/lib/lane.lua",180],[437,"lua/lib/lane.lua",189],[445,"lua/lib/lane.lua",200],[450,"lua/lib/lane.lua",206],[459,"lua/lib/lane.lua",216],[461,"lua/lib/lane.lua",220],[471,"lua/lib/lane.lua",232],[479,"lua/lib/lane.lua",242],[482,"lua/lib/lane.lua",248],[487,"lua/lib/lane.lua",254],[495,"lua/lib/lane.lua",263],[498,"lua/lib/lane.lua",267],[530,"lua/lib/lane.lua",300],[531,"lua/lib/lane.lua",303],[535,"lua/lib/lane.lua",308],[557,"lua/lib/lane.lua",331],[561,"lua/lib/record.lua",6],[562,"lua/lib/record.lua",9],[567,"lua/lib/record.lua",16],[574,"lua/limiter/patch.lua",12],[576,"lua/limiter/patch.lua",15],[589,"lua/limiter/patch.lua",29]],
 });
 
 /** Closes a limiter: nothing starts until then, or until it is resumed. Time in which it is closed does not count for queue_timeout. See lua/limiter/pause.lua. */
@@ -3567,10 +3567,10 @@ local function touch(list)
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -3819,7 +3819,7 @@ machines.window = {
     lane.n = 0
     for i = lane.log_gone + 1, lane.log_length do
       local item = lane.log[i]
-      local cell = math.ceil(item.cell / width) * width
+      local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
       if cell * 1000 + window_us(lane) > lane.v then
         if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
         all[#all].units = all[#all].units + item.units
@@ -3896,7 +3896,7 @@ local function lane_load(core, now_us)
     if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
   end
   lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, lane.waiting or 0
-  lane.seen, lane.missed, lane.idle = lane.seen or lane.seq, lane.missed or 0, lane.idle or 0
+  lane.seen, lane.fresh, lane.idle = lane.seen or lane.seq, lane.fresh or 0, lane.idle or 0
   lane.v = now_us + lane.skew
   if lane.t and lane.v < lane.t then
     if lane.t - lane.v > LANE_STEP_US then
@@ -3973,7 +3973,7 @@ local function lane_count(lane, range, tasks)
   batch.waiting = batch.waiting + tasks
   lane.waiting = lane.waiting + tasks
   if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
-  if range.place + range.from >= lane.seen then lane.missed = lane.missed - tasks end
+  if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
 end
 local function lane_wake(lane, at_us)
   if not lane.wake or at_us < lane.wake then lane.wake = at_us end
@@ -4134,7 +4134,7 @@ lane_touch()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",4],[26,"lua/lib/limiter/aligned.lua",8],[35,"lua/lib/limiter/aligned.lua",18],[41,"lua/lib/limiter/aligned.lua",25],[46,"lua/lib/limiter/level.lua",6],[48,"lua/lib/limiter/level.lua",9],[49,"lua/lib/limiter/level.lua",12],[54,"lua/lib/limiter/level.lua",18],[60,"lua/lib/limiter/level.lua",25],[83,"lua/lib/limiter/level.lua",49],[107,"lua/lib/limiter/slots.lua",4],[108,"lua/lib/limiter/slots.lua",6],[109,"lua/lib/limiter/slots.lua",8],[110,"lua/lib/limiter/slots.lua",11],[123,"lua/lib/limiter/slots.lua",25],[133,"lua/lib/limiter/slots.lua",36],[144,"lua/lib/limiter/slots.lua",48],[151,"lua/lib/limiter/slots.lua",56],[180,"lua/lib/limiter/window.lua",4],[181,"lua/lib/limiter/window.lua",6],[182,"lua/lib/limiter/window.lua",8],[183,"lua/lib/limiter/window.lua",11],[187,"lua/lib/limiter/window.lua",16],[191,"lua/lib/limiter/window.lua",22],[200,"lua/lib/limiter/window.lua",33],[209,"lua/lib/limiter/window.lua",43],[233,"lua/lib/limiter/window.lua",68],[257,"lua/lib/limiter/window.lua",93],[291,"lua/lib/tally.lua",6],[292,"lua/lib/tally.lua",8],[293,"lua/lib/tally.lua",11],[307,"lua/lib/tally.lua",27],[330,"lua/lib/tally.lua",51],[333,"lua/lib/lane.lua",55],[334,"lua/lib/lane.lua",57],[335,"lua/lib/lane.lua",60],[348,"lua/lib/lane.lua",74],[349,"lua/lib/lane.lua",76],[363,"lua/lib/lane.lua",92],[367,"lua/lib/lane.lua",97],[375,"lua/lib/lane.lua",106],[382,"lua/lib/lane.lua",115],[386,"lua/lib/lane.lua",121],[387,"lua/lib/lane.lua",124],[393,"lua/lib/lane.lua",132],[399,"lua/lib/lane.lua",139],[403,"lua/lib/lane.lua",145],[411,"lua/lib/lane.lua",154],[412,"lua/lib/lane.lua",157],[423,"lua/lib/lane.lua",170],[426,"lua/lib/lane.lua",175],[430,"lua/lib/lane.lua",180],[437,"lua/lib/lane.lua",189],[445,"lua/lib/lane.lua",200],[450,"lua/lib/lane.lua",206],[459,"lua/lib/lane.lua",216],[461,"lua/lib/lane.lua",220],[471,"lua/lib/lane.lua",232],[479,"lua/lib/lane.lua",242],[482,"lua/lib/lane.lua",248],[487,"lua/lib/lane.lua",254],[495,"lua/lib/lane.lua",263],[498,"lua/lib/lane.lua",267],[530,"lua/lib/lane.lua",300],[531,"lua/lib/lane.lua",303],[535,"lua/lib/lane.lua",308],[557,"lua/lib/lane.lua",331],[561,"lua/lib/record.lua",6],[562,"lua/lib/record.lua",9],[567,"lua/lib/record.lua",16],[574,"lua/limiter/pause.lua",13],[576,"lua/limiter/pause.lua",17]],
+  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",4],[26,"lua/lib/limiter/aligned.lua",8],[35,"lua/lib/limiter/aligned.lua",18],[41,"lua/lib/limiter/aligned.lua",25],[46,"lua/lib/limiter/level.lua",6],[48,"lua/lib/limiter/level.lua",9],[49,"lua/lib/limiter/level.lua",12],[54,"lua/lib/limiter/level.lua",18],[60,"lua/lib/limiter/level.lua",25],[83,"lua/lib/limiter/level.lua",49],[107,"lua/lib/limiter/slots.lua",4],[108,"lua/lib/limiter/slots.lua",6],[109,"lua/lib/limiter/slots.lua",8],[110,"lua/lib/limiter/slots.lua",11],[123,"lua/lib/limiter/slots.lua",25],[133,"lua/lib/limiter/slots.lua",36],[144,"lua/lib/limiter/slots.lua",48],[151,"lua/lib/limiter/slots.lua",56],[180,"lua/lib/limiter/window.lua",4],[181,"lua/lib/limiter/window.lua",6],[182,"lua/lib/limiter/window.lua",8],[183,"lua/lib/limiter/window.lua",11],[187,"lua/lib/limiter/window.lua",16],[191,"lua/lib/limiter/window.lua",22],[200,"lua/lib/limiter/window.lua",33],[209,"lua/lib/limiter/window.lua",43],[257,"lua/lib/limiter/window.lua",93],[291,"lua/lib/tally.lua",6],[292,"lua/lib/tally.lua",8],[293,"lua/lib/tally.lua",11],[307,"lua/lib/tally.lua",27],[330,"lua/lib/tally.lua",51],[333,"lua/lib/lane.lua",55],[334,"lua/lib/lane.lua",57],[335,"lua/lib/lane.lua",60],[348,"lua/lib/lane.lua",74],[349,"lua/lib/lane.lua",76],[363,"lua/lib/lane.lua",92],[367,"lua/lib/lane.lua",97],[375,"lua/lib/lane.lua",106],[382,"lua/lib/lane.lua",115],[386,"lua/lib/lane.lua",121],[387,"lua/lib/lane.lua",124],[393,"lua/lib/lane.lua",132],[399,"lua/lib/lane.lua",139],[403,"lua/lib/lane.lua",145],[411,"lua/lib/lane.lua",154],[412,"lua/lib/lane.lua",157],[423,"lua/lib/lane.lua",170],[426,"lua/lib/lane.lua",175],[430,"lua/lib/lane.lua",180],[437,"lua/lib/lane.lua",189],[445,"lua/lib/lane.lua",200],[450,"lua/lib/lane.lua",206],[459,"lua/lib/lane.lua",216],[461,"lua/lib/lane.lua",220],[471,"lua/lib/lane.lua",232],[479,"lua/lib/lane.lua",242],[482,"lua/lib/lane.lua",248],[487,"lua/lib/lane.lua",254],[495,"lua/lib/lane.lua",263],[498,"lua/lib/lane.lua",267],[530,"lua/lib/lane.lua",300],[531,"lua/lib/lane.lua",303],[535,"lua/lib/lane.lua",308],[557,"lua/lib/lane.lua",331],[561,"lua/lib/record.lua",6],[562,"lua/lib/record.lua",9],[567,"lua/lib/record.lua",16],[574,"lua/limiter/pause.lua",13],[576,"lua/limiter/pause.lua",17]],
 });
 
 /** Reads a limiter's record; empty where there is none. See lua/limiter/read.lua. */
@@ -4155,10 +4155,10 @@ local function touch(list)
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -4407,7 +4407,7 @@ machines.window = {
     lane.n = 0
     for i = lane.log_gone + 1, lane.log_length do
       local item = lane.log[i]
-      local cell = math.ceil(item.cell / width) * width
+      local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
       if cell * 1000 + window_us(lane) > lane.v then
         if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
         all[#all].units = all[#all].units + item.units
@@ -4484,7 +4484,7 @@ local function lane_load(core, now_us)
     if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
   end
   lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, lane.waiting or 0
-  lane.seen, lane.missed, lane.idle = lane.seen or lane.seq, lane.missed or 0, lane.idle or 0
+  lane.seen, lane.fresh, lane.idle = lane.seen or lane.seq, lane.fresh or 0, lane.idle or 0
   lane.v = now_us + lane.skew
   if lane.t and lane.v < lane.t then
     if lane.t - lane.v > LANE_STEP_US then
@@ -4561,7 +4561,7 @@ local function lane_count(lane, range, tasks)
   batch.waiting = batch.waiting + tasks
   lane.waiting = lane.waiting + tasks
   if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
-  if range.place + range.from >= lane.seen then lane.missed = lane.missed - tasks end
+  if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
 end
 local function lane_wake(lane, at_us)
   if not lane.wake or at_us < lane.wake then lane.wake = at_us end
@@ -4716,7 +4716,7 @@ local function record_reply(lane)
 end
 local lane = lane_load(core, now_us)
 return lane.account and record_reply(lane) or {}`,
-  map: [[1,"lua/limiter/read.lua",1],[2,"lua/limiter/read.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/lane.lua",32],[19,"lua/lib/lane.lua",51],[20,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",4],[24,"lua/lib/limiter/aligned.lua",8],[33,"lua/lib/limiter/aligned.lua",18],[39,"lua/lib/limiter/aligned.lua",25],[44,"lua/lib/limiter/level.lua",6],[46,"lua/lib/limiter/level.lua",9],[47,"lua/lib/limiter/level.lua",12],[52,"lua/lib/limiter/level.lua",18],[58,"lua/lib/limiter/level.lua",25],[81,"lua/lib/limiter/level.lua",49],[105,"lua/lib/limiter/slots.lua",4],[106,"lua/lib/limiter/slots.lua",6],[107,"lua/lib/limiter/slots.lua",8],[108,"lua/lib/limiter/slots.lua",11],[121,"lua/lib/limiter/slots.lua",25],[131,"lua/lib/limiter/slots.lua",36],[142,"lua/lib/limiter/slots.lua",48],[149,"lua/lib/limiter/slots.lua",56],[178,"lua/lib/limiter/window.lua",4],[179,"lua/lib/limiter/window.lua",6],[180,"lua/lib/limiter/window.lua",8],[181,"lua/lib/limiter/window.lua",11],[185,"lua/lib/limiter/window.lua",16],[189,"lua/lib/limiter/window.lua",22],[198,"lua/lib/limiter/window.lua",33],[207,"lua/lib/limiter/window.lua",43],[231,"lua/lib/limiter/window.lua",68],[255,"lua/lib/limiter/window.lua",93],[289,"lua/lib/tally.lua",6],[290,"lua/lib/tally.lua",8],[291,"lua/lib/tally.lua",11],[305,"lua/lib/tally.lua",27],[328,"lua/lib/tally.lua",51],[331,"lua/lib/lane.lua",55],[332,"lua/lib/lane.lua",57],[333,"lua/lib/lane.lua",60],[346,"lua/lib/lane.lua",74],[347,"lua/lib/lane.lua",76],[361,"lua/lib/lane.lua",92],[365,"lua/lib/lane.lua",97],[373,"lua/lib/lane.lua",106],[380,"lua/lib/lane.lua",115],[384,"lua/lib/lane.lua",121],[385,"lua/lib/lane.lua",124],[391,"lua/lib/lane.lua",132],[397,"lua/lib/lane.lua",139],[401,"lua/lib/lane.lua",145],[409,"lua/lib/lane.lua",154],[410,"lua/lib/lane.lua",157],[421,"lua/lib/lane.lua",170],[424,"lua/lib/lane.lua",175],[428,"lua/lib/lane.lua",180],[435,"lua/lib/lane.lua",189],[443,"lua/lib/lane.lua",200],[448,"lua/lib/lane.lua",206],[457,"lua/lib/lane.lua",216],[459,"lua/lib/lane.lua",220],[469,"lua/lib/lane.lua",232],[477,"lua/lib/lane.lua",242],[480,"lua/lib/lane.lua",248],[485,"lua/lib/lane.lua",254],[493,"lua/lib/lane.lua",263],[496,"lua/lib/lane.lua",267],[528,"lua/lib/lane.lua",300],[529,"lua/lib/lane.lua",303],[533,"lua/lib/lane.lua",308],[555,"lua/lib/lane.lua",331],[559,"lua/lib/record.lua",6],[560,"lua/lib/record.lua",9],[565,"lua/lib/record.lua",16],[572,"lua/limiter/read.lua",11]],
+  map: [[1,"lua/limiter/read.lua",1],[2,"lua/limiter/read.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/lane.lua",32],[19,"lua/lib/lane.lua",51],[20,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",4],[24,"lua/lib/limiter/aligned.lua",8],[33,"lua/lib/limiter/aligned.lua",18],[39,"lua/lib/limiter/aligned.lua",25],[44,"lua/lib/limiter/level.lua",6],[46,"lua/lib/limiter/level.lua",9],[47,"lua/lib/limiter/level.lua",12],[52,"lua/lib/limiter/level.lua",18],[58,"lua/lib/limiter/level.lua",25],[81,"lua/lib/limiter/level.lua",49],[105,"lua/lib/limiter/slots.lua",4],[106,"lua/lib/limiter/slots.lua",6],[107,"lua/lib/limiter/slots.lua",8],[108,"lua/lib/limiter/slots.lua",11],[121,"lua/lib/limiter/slots.lua",25],[131,"lua/lib/limiter/slots.lua",36],[142,"lua/lib/limiter/slots.lua",48],[149,"lua/lib/limiter/slots.lua",56],[178,"lua/lib/limiter/window.lua",4],[179,"lua/lib/limiter/window.lua",6],[180,"lua/lib/limiter/window.lua",8],[181,"lua/lib/limiter/window.lua",11],[185,"lua/lib/limiter/window.lua",16],[189,"lua/lib/limiter/window.lua",22],[198,"lua/lib/limiter/window.lua",33],[207,"lua/lib/limiter/window.lua",43],[255,"lua/lib/limiter/window.lua",93],[289,"lua/lib/tally.lua",6],[290,"lua/lib/tally.lua",8],[291,"lua/lib/tally.lua",11],[305,"lua/lib/tally.lua",27],[328,"lua/lib/tally.lua",51],[331,"lua/lib/lane.lua",55],[332,"lua/lib/lane.lua",57],[333,"lua/lib/lane.lua",60],[346,"lua/lib/lane.lua",74],[347,"lua/lib/lane.lua",76],[361,"lua/lib/lane.lua",92],[365,"lua/lib/lane.lua",97],[373,"lua/lib/lane.lua",106],[380,"lua/lib/lane.lua",115],[384,"lua/lib/lane.lua",121],[385,"lua/lib/lane.lua",124],[391,"lua/lib/lane.lua",132],[397,"lua/lib/lane.lua",139],[401,"lua/lib/lane.lua",145],[409,"lua/lib/lane.lua",154],[410,"lua/lib/lane.lua",157],[421,"lua/lib/lane.lua",170],[424,"lua/lib/lane.lua",175],[428,"lua/lib/lane.lua",180],[435,"lua/lib/lane.lua",189],[443,"lua/lib/lane.lua",200],[448,"lua/lib/lane.lua",206],[457,"lua/lib/lane.lua",216],[459,"lua/lib/lane.lua",220],[469,"lua/lib/lane.lua",232],[477,"lua/lib/lane.lua",242],[480,"lua/lib/lane.lua",248],[485,"lua/lib/lane.lua",254],[493,"lua/lib/lane.lua",263],[496,"lua/lib/lane.lua",267],[528,"lua/lib/lane.lua",300],[529,"lua/lib/lane.lua",303],[533,"lua/lib/lane.lua",308],[555,"lua/lib/lane.lua",331],[559,"lua/lib/record.lua",6],[560,"lua/lib/record.lua",9],[565,"lua/lib/record.lua",16],[572,"lua/limiter/read.lua",11]],
 });
 
 /** Forgets the units that a limiter has given out; slots of running tasks stay taken. See lua/limiter/reset.lua. */
@@ -4738,10 +4738,10 @@ local function touch(list)
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -4990,7 +4990,7 @@ machines.window = {
     lane.n = 0
     for i = lane.log_gone + 1, lane.log_length do
       local item = lane.log[i]
-      local cell = math.ceil(item.cell / width) * width
+      local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
       if cell * 1000 + window_us(lane) > lane.v then
         if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
         all[#all].units = all[#all].units + item.units
@@ -5067,7 +5067,7 @@ local function lane_load(core, now_us)
     if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
   end
   lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, lane.waiting or 0
-  lane.seen, lane.missed, lane.idle = lane.seen or lane.seq, lane.missed or 0, lane.idle or 0
+  lane.seen, lane.fresh, lane.idle = lane.seen or lane.seq, lane.fresh or 0, lane.idle or 0
   lane.v = now_us + lane.skew
   if lane.t and lane.v < lane.t then
     if lane.t - lane.v > LANE_STEP_US then
@@ -5144,7 +5144,7 @@ local function lane_count(lane, range, tasks)
   batch.waiting = batch.waiting + tasks
   lane.waiting = lane.waiting + tasks
   if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
-  if range.place + range.from >= lane.seen then lane.missed = lane.missed - tasks end
+  if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
 end
 local function lane_wake(lane, at_us)
   if not lane.wake or at_us < lane.wake then lane.wake = at_us end
@@ -5300,12 +5300,12 @@ end
 local lane = record_lane(core, account, now_us)
 if not lane then return {} end
 lane.machine.reset(lane)
-lane.since = lane.now
+lane.since = math.max(lane.since or 0, lane.now)
 lane_wake(lane, lane.now)
 lane_touch()
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[106,"lua/lib/limiter/slots.lua",4],[107,"lua/lib/limiter/slots.lua",6],[108,"lua/lib/limiter/slots.lua",8],[109,"lua/lib/limiter/slots.lua",11],[122,"lua/lib/limiter/slots.lua",25],[132,"lua/lib/limiter/slots.lua",36],[143,"lua/lib/limiter/slots.lua",48],[150,"lua/lib/limiter/slots.lua",56],[179,"lua/lib/limiter/window.lua",4],[180,"lua/lib/limiter/window.lua",6],[181,"lua/lib/limiter/window.lua",8],[182,"lua/lib/limiter/window.lua",11],[186,"lua/lib/limiter/window.lua",16],[190,"lua/lib/limiter/window.lua",22],[199,"lua/lib/limiter/window.lua",33],[208,"lua/lib/limiter/window.lua",43],[232,"lua/lib/limiter/window.lua",68],[256,"lua/lib/limiter/window.lua",93],[290,"lua/lib/tally.lua",6],[291,"lua/lib/tally.lua",8],[292,"lua/lib/tally.lua",11],[306,"lua/lib/tally.lua",27],[329,"lua/lib/tally.lua",51],[332,"lua/lib/lane.lua",55],[333,"lua/lib/lane.lua",57],[334,"lua/lib/lane.lua",60],[347,"lua/lib/lane.lua",74],[348,"lua/lib/lane.lua",76],[362,"lua/lib/lane.lua",92],[366,"lua/lib/lane.lua",97],[374,"lua/lib/lane.lua",106],[381,"lua/lib/lane.lua",115],[385,"lua/lib/lane.lua",121],[386,"lua/lib/lane.lua",124],[392,"lua/lib/lane.lua",132],[398,"lua/lib/lane.lua",139],[402,"lua/lib/lane.lua",145],[410,"lua/lib/lane.lua",154],[411,"lua/lib/lane.lua",157],[422,"lua/lib/lane.lua",170],[425,"lua/lib/lane.lua",175],[429,"lua/lib/lane.lua",180],[436,"lua/lib/lane.lua",189],[444,"lua/lib/lane.lua",200],[449,"lua/lib/lane.lua",206],[458,"lua/lib/lane.lua",216],[460,"lua/lib/lane.lua",220],[470,"lua/lib/lane.lua",232],[478,"lua/lib/lane.lua",242],[481,"lua/lib/lane.lua",248],[486,"lua/lib/lane.lua",254],[494,"lua/lib/lane.lua",263],[497,"lua/lib/lane.lua",267],[529,"lua/lib/lane.lua",300],[530,"lua/lib/lane.lua",303],[534,"lua/lib/lane.lua",308],[556,"lua/lib/lane.lua",331],[560,"lua/lib/record.lua",6],[561,"lua/lib/record.lua",9],[566,"lua/lib/record.lua",16],[573,"lua/limiter/reset.lua",12],[575,"lua/limiter/reset.lua",15]],
+  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[106,"lua/lib/limiter/slots.lua",4],[107,"lua/lib/limiter/slots.lua",6],[108,"lua/lib/limiter/slots.lua",8],[109,"lua/lib/limiter/slots.lua",11],[122,"lua/lib/limiter/slots.lua",25],[132,"lua/lib/limiter/slots.lua",36],[143,"lua/lib/limiter/slots.lua",48],[150,"lua/lib/limiter/slots.lua",56],[179,"lua/lib/limiter/window.lua",4],[180,"lua/lib/limiter/window.lua",6],[181,"lua/lib/limiter/window.lua",8],[182,"lua/lib/limiter/window.lua",11],[186,"lua/lib/limiter/window.lua",16],[190,"lua/lib/limiter/window.lua",22],[199,"lua/lib/limiter/window.lua",33],[208,"lua/lib/limiter/window.lua",43],[256,"lua/lib/limiter/window.lua",93],[290,"lua/lib/tally.lua",6],[291,"lua/lib/tally.lua",8],[292,"lua/lib/tally.lua",11],[306,"lua/lib/tally.lua",27],[329,"lua/lib/tally.lua",51],[332,"lua/lib/lane.lua",55],[333,"lua/lib/lane.lua",57],[334,"lua/lib/lane.lua",60],[347,"lua/lib/lane.lua",74],[348,"lua/lib/lane.lua",76],[362,"lua/lib/lane.lua",92],[366,"lua/lib/lane.lua",97],[374,"lua/lib/lane.lua",106],[381,"lua/lib/lane.lua",115],[385,"lua/lib/lane.lua",121],[386,"lua/lib/lane.lua",124],[392,"lua/lib/lane.lua",132],[398,"lua/lib/lane.lua",139],[402,"lua/lib/lane.lua",145],[410,"lua/lib/lane.lua",154],[411,"lua/lib/lane.lua",157],[422,"lua/lib/lane.lua",170],[425,"lua/lib/lane.lua",175],[429,"lua/lib/lane.lua",180],[436,"lua/lib/lane.lua",189],[444,"lua/lib/lane.lua",200],[449,"lua/lib/lane.lua",206],[458,"lua/lib/lane.lua",216],[460,"lua/lib/lane.lua",220],[470,"lua/lib/lane.lua",232],[478,"lua/lib/lane.lua",242],[481,"lua/lib/lane.lua",248],[486,"lua/lib/lane.lua",254],[494,"lua/lib/lane.lua",263],[497,"lua/lib/lane.lua",267],[529,"lua/lib/lane.lua",300],[530,"lua/lib/lane.lua",303],[534,"lua/lib/lane.lua",308],[556,"lua/lib/lane.lua",331],[560,"lua/lib/record.lua",6],[561,"lua/lib/record.lua",9],[566,"lua/lib/record.lua",16],[573,"lua/limiter/reset.lua",12],[575,"lua/limiter/reset.lua",15]],
 });
 
 /** Opens a limiter that is paused, or that a target has asked to cool down. See lua/limiter/resume.lua. */
@@ -5327,10 +5327,10 @@ local function touch(list)
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -5579,7 +5579,7 @@ machines.window = {
     lane.n = 0
     for i = lane.log_gone + 1, lane.log_length do
       local item = lane.log[i]
-      local cell = math.ceil(item.cell / width) * width
+      local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
       if cell * 1000 + window_us(lane) > lane.v then
         if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
         all[#all].units = all[#all].units + item.units
@@ -5656,7 +5656,7 @@ local function lane_load(core, now_us)
     if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
   end
   lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, lane.waiting or 0
-  lane.seen, lane.missed, lane.idle = lane.seen or lane.seq, lane.missed or 0, lane.idle or 0
+  lane.seen, lane.fresh, lane.idle = lane.seen or lane.seq, lane.fresh or 0, lane.idle or 0
   lane.v = now_us + lane.skew
   if lane.t and lane.v < lane.t then
     if lane.t - lane.v > LANE_STEP_US then
@@ -5733,7 +5733,7 @@ local function lane_count(lane, range, tasks)
   batch.waiting = batch.waiting + tasks
   lane.waiting = lane.waiting + tasks
   if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
-  if range.place + range.from >= lane.seen then lane.missed = lane.missed - tasks end
+  if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
 end
 local function lane_wake(lane, at_us)
   if not lane.wake or at_us < lane.wake then lane.wake = at_us end
@@ -5894,7 +5894,7 @@ lane_touch()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[106,"lua/lib/limiter/slots.lua",4],[107,"lua/lib/limiter/slots.lua",6],[108,"lua/lib/limiter/slots.lua",8],[109,"lua/lib/limiter/slots.lua",11],[122,"lua/lib/limiter/slots.lua",25],[132,"lua/lib/limiter/slots.lua",36],[143,"lua/lib/limiter/slots.lua",48],[150,"lua/lib/limiter/slots.lua",56],[179,"lua/lib/limiter/window.lua",4],[180,"lua/lib/limiter/window.lua",6],[181,"lua/lib/limiter/window.lua",8],[182,"lua/lib/limiter/window.lua",11],[186,"lua/lib/limiter/window.lua",16],[190,"lua/lib/limiter/window.lua",22],[199,"lua/lib/limiter/window.lua",33],[208,"lua/lib/limiter/window.lua",43],[232,"lua/lib/limiter/window.lua",68],[256,"lua/lib/limiter/window.lua",93],[290,"lua/lib/tally.lua",6],[291,"lua/lib/tally.lua",8],[292,"lua/lib/tally.lua",11],[306,"lua/lib/tally.lua",27],[329,"lua/lib/tally.lua",51],[332,"lua/lib/lane.lua",55],[333,"lua/lib/lane.lua",57],[334,"lua/lib/lane.lua",60],[347,"lua/lib/lane.lua",74],[348,"lua/lib/lane.lua",76],[362,"lua/lib/lane.lua",92],[366,"lua/lib/lane.lua",97],[374,"lua/lib/lane.lua",106],[381,"lua/lib/lane.lua",115],[385,"lua/lib/lane.lua",121],[386,"lua/lib/lane.lua",124],[392,"lua/lib/lane.lua",132],[398,"lua/lib/lane.lua",139],[402,"lua/lib/lane.lua",145],[410,"lua/lib/lane.lua",154],[411,"lua/lib/lane.lua",157],[422,"lua/lib/lane.lua",170],[425,"lua/lib/lane.lua",175],[429,"lua/lib/lane.lua",180],[436,"lua/lib/lane.lua",189],[444,"lua/lib/lane.lua",200],[449,"lua/lib/lane.lua",206],[458,"lua/lib/lane.lua",216],[460,"lua/lib/lane.lua",220],[470,"lua/lib/lane.lua",232],[478,"lua/lib/lane.lua",242],[481,"lua/lib/lane.lua",248],[486,"lua/lib/lane.lua",254],[494,"lua/lib/lane.lua",263],[497,"lua/lib/lane.lua",267],[529,"lua/lib/lane.lua",300],[530,"lua/lib/lane.lua",303],[534,"lua/lib/lane.lua",308],[556,"lua/lib/lane.lua",331],[560,"lua/lib/record.lua",6],[561,"lua/lib/record.lua",9],[566,"lua/lib/record.lua",16],[573,"lua/limiter/resume.lua",12],[575,"lua/limiter/resume.lua",15]],
+  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[106,"lua/lib/limiter/slots.lua",4],[107,"lua/lib/limiter/slots.lua",6],[108,"lua/lib/limiter/slots.lua",8],[109,"lua/lib/limiter/slots.lua",11],[122,"lua/lib/limiter/slots.lua",25],[132,"lua/lib/limiter/slots.lua",36],[143,"lua/lib/limiter/slots.lua",48],[150,"lua/lib/limiter/slots.lua",56],[179,"lua/lib/limiter/window.lua",4],[180,"lua/lib/limiter/window.lua",6],[181,"lua/lib/limiter/window.lua",8],[182,"lua/lib/limiter/window.lua",11],[186,"lua/lib/limiter/window.lua",16],[190,"lua/lib/limiter/window.lua",22],[199,"lua/lib/limiter/window.lua",33],[208,"lua/lib/limiter/window.lua",43],[256,"lua/lib/limiter/window.lua",93],[290,"lua/lib/tally.lua",6],[291,"lua/lib/tally.lua",8],[292,"lua/lib/tally.lua",11],[306,"lua/lib/tally.lua",27],[329,"lua/lib/tally.lua",51],[332,"lua/lib/lane.lua",55],[333,"lua/lib/lane.lua",57],[334,"lua/lib/lane.lua",60],[347,"lua/lib/lane.lua",74],[348,"lua/lib/lane.lua",76],[362,"lua/lib/lane.lua",92],[366,"lua/lib/lane.lua",97],[374,"lua/lib/lane.lua",106],[381,"lua/lib/lane.lua",115],[385,"lua/lib/lane.lua",121],[386,"lua/lib/lane.lua",124],[392,"lua/lib/lane.lua",132],[398,"lua/lib/lane.lua",139],[402,"lua/lib/lane.lua",145],[410,"lua/lib/lane.lua",154],[411,"lua/lib/lane.lua",157],[422,"lua/lib/lane.lua",170],[425,"lua/lib/lane.lua",175],[429,"lua/lib/lane.lua",180],[436,"lua/lib/lane.lua",189],[444,"lua/lib/lane.lua",200],[449,"lua/lib/lane.lua",206],[458,"lua/lib/lane.lua",216],[460,"lua/lib/lane.lua",220],[470,"lua/lib/lane.lua",232],[478,"lua/lib/lane.lua",242],[481,"lua/lib/lane.lua",248],[486,"lua/lib/lane.lua",254],[494,"lua/lib/lane.lua",263],[497,"lua/lib/lane.lua",267],[529,"lua/lib/lane.lua",300],[530,"lua/lib/lane.lua",303],[534,"lua/lib/lane.lua",308],[556,"lua/lib/lane.lua",331],[560,"lua/lib/record.lua",6],[561,"lua/lib/record.lua",9],[566,"lua/lib/record.lua",16],[573,"lua/limiter/resume.lua",12],[575,"lua/limiter/resume.lua",15]],
 });
 
 /** Reads how a limiter is used; changes nothing. See lua/limiter/usage.lua. */
@@ -5916,10 +5916,10 @@ local function touch(list)
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -6168,7 +6168,7 @@ machines.window = {
     lane.n = 0
     for i = lane.log_gone + 1, lane.log_length do
       local item = lane.log[i]
-      local cell = math.ceil(item.cell / width) * width
+      local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
       if cell * 1000 + window_us(lane) > lane.v then
         if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
         all[#all].units = all[#all].units + item.units
@@ -6245,7 +6245,7 @@ local function lane_load(core, now_us)
     if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
   end
   lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, lane.waiting or 0
-  lane.seen, lane.missed, lane.idle = lane.seen or lane.seq, lane.missed or 0, lane.idle or 0
+  lane.seen, lane.fresh, lane.idle = lane.seen or lane.seq, lane.fresh or 0, lane.idle or 0
   lane.v = now_us + lane.skew
   if lane.t and lane.v < lane.t then
     if lane.t - lane.v > LANE_STEP_US then
@@ -6322,7 +6322,7 @@ local function lane_count(lane, range, tasks)
   batch.waiting = batch.waiting + tasks
   lane.waiting = lane.waiting + tasks
   if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
-  if range.place + range.from >= lane.seen then lane.missed = lane.missed - tasks end
+  if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
 end
 local function lane_wake(lane, at_us)
   if not lane.wake or at_us < lane.wake then lane.wake = at_us end
@@ -6487,7 +6487,7 @@ if lane.machine then
 end
 local next_ms = next_us and next_us < math.huge and lane_text(math.ceil((next_us - lane.skew) / 1000)) or ''
 return { math.floor(lane.now / 1000), lane.waiting, lane.held or 0, free, next_ms, call('HGETALL', lane.key .. ':use') }`,
-  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[106,"lua/lib/limiter/slots.lua",4],[107,"lua/lib/limiter/slots.lua",6],[108,"lua/lib/limiter/slots.lua",8],[109,"lua/lib/limiter/slots.lua",11],[122,"lua/lib/limiter/slots.lua",25],[132,"lua/lib/limiter/slots.lua",36],[143,"lua/lib/limiter/slots.lua",48],[150,"lua/lib/limiter/slots.lua",56],[179,"lua/lib/limiter/window.lua",4],[180,"lua/lib/limiter/window.lua",6],[181,"lua/lib/limiter/window.lua",8],[182,"lua/lib/limiter/window.lua",11],[186,"lua/lib/limiter/window.lua",16],[190,"lua/lib/limiter/window.lua",22],[199,"lua/lib/limiter/window.lua",33],[208,"lua/lib/limiter/window.lua",43],[232,"lua/lib/limiter/window.lua",68],[256,"lua/lib/limiter/window.lua",93],[290,"lua/lib/tally.lua",6],[291,"lua/lib/tally.lua",8],[292,"lua/lib/tally.lua",11],[306,"lua/lib/tally.lua",27],[329,"lua/lib/tally.lua",51],[332,"lua/lib/lane.lua",55],[333,"lua/lib/lane.lua",57],[334,"lua/lib/lane.lua",60],[347,"lua/lib/lane.lua",74],[348,"lua/lib/lane.lua",76],[362,"lua/lib/lane.lua",92],[366,"lua/lib/lane.lua",97],[374,"lua/lib/lane.lua",106],[381,"lua/lib/lane.lua",115],[385,"lua/lib/lane.lua",121],[386,"lua/lib/lane.lua",124],[392,"lua/lib/lane.lua",132],[398,"lua/lib/lane.lua",139],[402,"lua/lib/lane.lua",145],[410,"lua/lib/lane.lua",154],[411,"lua/lib/lane.lua",157],[422,"lua/lib/lane.lua",170],[425,"lua/lib/lane.lua",175],[429,"lua/lib/lane.lua",180],[436,"lua/lib/lane.lua",189],[444,"lua/lib/lane.lua",200],[449,"lua/lib/lane.lua",206],[458,"lua/lib/lane.lua",216],[460,"lua/lib/lane.lua",220],[470,"lua/lib/lane.lua",232],[478,"lua/lib/lane.lua",242],[481,"lua/lib/lane.lua",248],[486,"lua/lib/lane.lua",254],[494,"lua/lib/lane.lua",263],[497,"lua/lib/lane.lua",267],[529,"lua/lib/lane.lua",300],[530,"lua/lib/lane.lua",303],[534,"lua/lib/lane.lua",308],[556,"lua/lib/lane.lua",331],[560,"lua/lib/record.lua",6],[561,"lua/lib/record.lua",9],[566,"lua/lib/record.lua",16],[573,"lua/limiter/usage.lua",12],[576,"lua/limiter/usage.lua",16]],
+  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[106,"lua/lib/limiter/slots.lua",4],[107,"lua/lib/limiter/slots.lua",6],[108,"lua/lib/limiter/slots.lua",8],[109,"lua/lib/limiter/slots.lua",11],[122,"lua/lib/limiter/slots.lua",25],[132,"lua/lib/limiter/slots.lua",36],[143,"lua/lib/limiter/slots.lua",48],[150,"lua/lib/limiter/slots.lua",56],[179,"lua/lib/limiter/window.lua",4],[180,"lua/lib/limiter/window.lua",6],[181,"lua/lib/limiter/window.lua",8],[182,"lua/lib/limiter/window.lua",11],[186,"lua/lib/limiter/window.lua",16],[190,"lua/lib/limiter/window.lua",22],[199,"lua/lib/limiter/window.lua",33],[208,"lua/lib/limiter/window.lua",43],[256,"lua/lib/limiter/window.lua",93],[290,"lua/lib/tally.lua",6],[291,"lua/lib/tally.lua",8],[292,"lua/lib/tally.lua",11],[306,"lua/lib/tally.lua",27],[329,"lua/lib/tally.lua",51],[332,"lua/lib/lane.lua",55],[333,"lua/lib/lane.lua",57],[334,"lua/lib/lane.lua",60],[347,"lua/lib/lane.lua",74],[348,"lua/lib/lane.lua",76],[362,"lua/lib/lane.lua",92],[366,"lua/lib/lane.lua",97],[374,"lua/lib/lane.lua",106],[381,"lua/lib/lane.lua",115],[385,"lua/lib/lane.lua",121],[386,"lua/lib/lane.lua",124],[392,"lua/lib/lane.lua",132],[398,"lua/lib/lane.lua",139],[402,"lua/lib/lane.lua",145],[410,"lua/lib/lane.lua",154],[411,"lua/lib/lane.lua",157],[422,"lua/lib/lane.lua",170],[425,"lua/lib/lane.lua",175],[429,"lua/lib/lane.lua",180],[436,"lua/lib/lane.lua",189],[444,"lua/lib/lane.lua",200],[449,"lua/lib/lane.lua",206],[458,"lua/lib/lane.lua",216],[460,"lua/lib/lane.lua",220],[470,"lua/lib/lane.lua",232],[478,"lua/lib/lane.lua",242],[481,"lua/lib/lane.lua",248],[486,"lua/lib/lane.lua",254],[494,"lua/lib/lane.lua",263],[497,"lua/lib/lane.lua",267],[529,"lua/lib/lane.lua",300],[530,"lua/lib/lane.lua",303],[534,"lua/lib/lane.lua",308],[556,"lua/lib/lane.lua",331],[560,"lua/lib/record.lua",6],[561,"lua/lib/record.lua",9],[566,"lua/lib/record.lua",16],[573,"lua/limiter/usage.lua",12],[576,"lua/limiter/usage.lua",16]],
 });
 
 /** Says that a process is alive and answers with all that are, by this shard's clock. See lua/member/beat.lua. */
@@ -7836,10 +7836,10 @@ local FAILED_MAX = 1000
 local kinds = {}
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -8088,7 +8088,7 @@ machines.window = {
     lane.n = 0
     for i = lane.log_gone + 1, lane.log_length do
       local item = lane.log[i]
-      local cell = math.ceil(item.cell / width) * width
+      local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
       if cell * 1000 + window_us(lane) > lane.v then
         if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
         all[#all].units = all[#all].units + item.units
@@ -8165,7 +8165,7 @@ local function lane_load(core, now_us)
     if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
   end
   lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, lane.waiting or 0
-  lane.seen, lane.missed, lane.idle = lane.seen or lane.seq, lane.missed or 0, lane.idle or 0
+  lane.seen, lane.fresh, lane.idle = lane.seen or lane.seq, lane.fresh or 0, lane.idle or 0
   lane.v = now_us + lane.skew
   if lane.t and lane.v < lane.t then
     if lane.t - lane.v > LANE_STEP_US then
@@ -8242,7 +8242,7 @@ local function lane_count(lane, range, tasks)
   batch.waiting = batch.waiting + tasks
   lane.waiting = lane.waiting + tasks
   if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
-  if range.place + range.from >= lane.seen then lane.missed = lane.missed - tasks end
+  if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
 end
 local function lane_wake(lane, at_us)
   if not lane.wake or at_us < lane.wake then lane.wake = at_us end
@@ -8524,7 +8524,7 @@ local wrote = outbox_write()
 if #granted_new > 0 then call('SPUBLISH', root .. 'bell', '0') end
 if applied > 0 then call('HSET', root .. 'hw', field, string.format('%.0f', mark)) end
 return { mark, done, applied, wrote }`,
-  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",14],[4,"lua/outbox/receive.lua",13],[5,"lua/outbox/receive.lua",12],[6,"lua/outbox/receive.lua",11],[7,"lua/outbox/receive.lua",10],[8,"lua/outbox/receive.lua",15],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",9],[16,"lua/lib/batch.lua",11],[32,"lua/lib/batch.lua",29],[37,"lua/lib/batch.lua",35],[38,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",40],[51,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",55],[56,"lua/lib/batch.lua",61],[71,"lua/lib/batch.lua",78],[78,"lua/lib/batch.lua",86],[81,"lua/lib/batch.lua",91],[86,"lua/lib/batch.lua",98],[96,"lua/lib/batch.lua",109],[113,"lua/lib/ring.lua",4],[114,"lua/lib/ring.lua",6],[122,"lua/lib/ring.lua",16],[128,"lua/lib/ring.lua",23],[129,"lua/lib/ring.lua",25],[130,"lua/lib/ring.lua",28],[134,"lua/lib/ring.lua",34],[141,"lua/lib/ring.lua",42],[147,"lua/lib/ready.lua",9],[148,"lua/lib/ready.lua",11],[149,"lua/lib/ready.lua",14],[163,"lua/lib/ready.lua",29],[168,"lua/lib/ready.lua",35],[171,"lua/lib/ready.lua",39],[183,"lua/lib/ready.lua",52],[186,"lua/lib/ready.lua",56],[192,"lua/lib/ready.lua",67],[195,"lua/lib/ready.lua",71],[202,"lua/lib/ready.lua",80],[203,"lua/lib/ready.lua",83],[204,"lua/lib/delayed.lua",3],[205,"lua/lib/delayed.lua",5],[209,"lua/lib/delayed.lua",11],[212,"lua/lib/delayed.lua",15],[216,"lua/lib/delayed.lua",20],[220,"lua/lib/delayed.lua",26],[227,"lua/lib/delayed.lua",35],[234,"lua/lib/outbox.lua",15],[238,"lua/lib/outbox.lua",20],[239,"lua/lib/outbox.lua",22],[240,"lua/lib/outbox.lua",24],[241,"lua/lib/outbox.lua",27],[242,"lua/lib/outbox.lua",29],[246,"lua/lib/outbox.lua",35],[258,"lua/lib/outbox.lua",49],[262,"lua/lib/outbox.lua",54],[272,"lua/lib/outbox.lua",66],[276,"lua/lib/outbox.lua",72],[280,"lua/lib/outbox.lua",78],[281,"lua/lib/outbox.lua",80],[287,"lua/lib/outbox.lua",88],[316,"lua/lib/outbox.lua",120],[325,"lua/lib/outbox.lua",131],[328,"lua/lib/limited.lua",12],[329,"lua/lib/limited.lua",14],[335,"lua/lib/limited.lua",22],[346,"lua/lib/limited.lua",35],[350,"lua/lib/limited.lua",41],[357,"lua/lib/limited.lua",50],[362,"lua/lib/limited.lua",57],[367,"lua/lib/limited.lua",64],[371,"lua/lib/limited.lua",70],[384,"lua/lib/limited.lua",85],[396,"lua/lib/limited.lua",100],[409,"lua/lib/limited.lua",114],[412,"lua/lib/limited.lua",119],[419,"lua/lib/granted.lua",4],[421,"lua/lib/granted.lua",7],[425,"lua/lib/granted.lua",12],[426,"lua/lib/granted.lua",14],[427,"lua/lib/granted.lua",16],[431,"lua/lib/results.lua",3],[440,"lua/lib/results.lua",13],[441,"lua/lib/results.lua",15],[442,"lua/lib/lost.lua",4],[443,"lua/lib/lost.lua",7],[454,"lua/lib/lost.lua",19],[457,"lua/lib/lost.lua",23],[462,"lua/outbox/receive.lua",22],[464,"lua/lib/lane.lua",32],[472,"lua/lib/lane.lua",51],[473,"lua/lib/limiter/aligned.lua",2],[474,"lua/lib/limiter/aligned.lua",4],[477,"lua/lib/limiter/aligned.lua",8],[486,"lua/lib/limiter/aligned.lua",18],[492,"lua/lib/limiter/aligned.lua",25],[497,"lua/lib/limiter/level.lua",6],[499,"lua/lib/limiter/level.lua",9],[500,"lua/lib/limiter/level.lua",12],[505,"lua/lib/limiter/level.lua",18],[511,"lua/lib/limiter/level.lua",25],[534,"lua/lib/limiter/level.lua",49],[558,"lua/lib/limiter/slots.lua",4],[559,"lua/lib/limiter/slots.lua",6],[560,"lua/lib/limiter/slots.lua",8],[561,"lua/lib/limiter/slots.lua",11],[574,"lua/lib/limiter/slots.lua",25],[584,"lua/lib/limiter/slots.lua",36],[595,"lua/lib/limiter/slots.lua",48],[602,"lua/lib/limiter/slots.lua",56],[631,"lua/lib/limiter/window.lua",4],[632,"lua/lib/limiter/window.lua",6],[633,"lua/lib/limiter/window.lua",8],[634,"lua/lib/limiter/window.lua",11],[638,"lua/lib/limiter/window.lua",16],[642,"lua/lib/limiter/window.lua",22],[651,"lua/lib/limiter/window.lua",33],[660,"lua/lib/limiter/window.lua",43],[684,"lua/lib/limiter/window.lua",68],[708,"lua/lib/limiter/window.lua",93],[742,"lua/lib/tally.lua",6],[743,"lua/lib/tally.lua",8],[744,"lua/lib/tally.lua",11],[758,"lua/lib/tally.lua",27],[781,"lua/lib/tally.lua",51],[784,"lua/lib/lane.lua",55],[785,"lua/lib/lane.lua",57],[786,"lua/lib/lane.lua",60],[799,"lua/lib/lane.lua",74],[800,"lua/lib/lane.lua",76],[814,"lua/lib/lane.lua",92],[818,"lua/lib/lane.lua",97],[826,"lua/lib/lane.lua",106],[833,"lua/lib/lane.lua",115],[837,"lua/lib/lane.lua",121],[838,"lua/lib/lane.lua",124],[844,"lua/lib/lane.lua",132],[850,"lua/lib/lane.lua",139],[854,"lua/lib/lane.lua",145],[862,"lua/lib/lane.lua",154],[863,"lua/lib/lane.lua",157],[874,"lua/lib/lane.lua",170],[877,"lua/lib/lane.lua",175],[881,"lua/lib/lane.lua",180],[888,"lua/lib/lane.lua",189],[896,"lua/lib/lane.lua",200],[901,"lua/lib/lane.lua",206],[910,"lua/lib/lane.lua",216],[912,"lua/lib/lane.lua",220],[922,"lua/lib/lane.lua",232],[930,"lua/lib/lane.lua",242],[933,"lua/lib/lane.lua",248],[938,"lua/lib/lane.lua",254],[946,"lua/lib/lane.lua",263],[949,"lua/lib/lane.lua",267],[981,"lua/lib/lane.lua",300],[982,"lua/lib/lane.lua",303],[986,"lua/lib/lane.lua",308],[1008,"lua/lib/lane.lua",331],[1012,"lua/lib/receive/back.lua",3],[1018,"lua/lib/receive/cool.lua",3],[1019,"lua/lib/receive/cool.lua",5],[1024,"lua/lib/receive/cool.lua",11],[1026,"lua/lib/receive/drop.lua",3],[1030,"lua/lib/receive/fail.lua",4],[1036,"lua/lib/receive/fail.lua",11],[1037,"lua/lib/receive/fail.lua",13],[1048,"lua/lib/receive/fail.lua",25],[1058,"lua/lib/receive/fail.lua",36],[1061,"lua/lib/receive/fail.lua",40],[1064,"lua/lib/receive/free.lua",3],[1072,"lua/lib/receive/grant.lua",7],[1085,"lua/lib/receive/grant.lua",21],[1097,"lua/lib/receive/late.lua",3],[1105,"lua/lib/receive/points.lua",3],[1113,"lua/lib/receive/queue.lua",3],[1117,"lua/lib/receive/unused.lua",3],[1122,"lua/outbox/receive.lua",26],[1128,"lua/outbox/receive.lua",33],[1138,"lua/outbox/receive.lua",44],[1145,"lua/outbox/receive.lua",52]],
+  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",14],[4,"lua/outbox/receive.lua",13],[5,"lua/outbox/receive.lua",12],[6,"lua/outbox/receive.lua",11],[7,"lua/outbox/receive.lua",10],[8,"lua/outbox/receive.lua",15],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",9],[16,"lua/lib/batch.lua",11],[32,"lua/lib/batch.lua",29],[37,"lua/lib/batch.lua",35],[38,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",40],[51,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",55],[56,"lua/lib/batch.lua",61],[71,"lua/lib/batch.lua",78],[78,"lua/lib/batch.lua",86],[81,"lua/lib/batch.lua",91],[86,"lua/lib/batch.lua",98],[96,"lua/lib/batch.lua",109],[113,"lua/lib/ring.lua",4],[114,"lua/lib/ring.lua",6],[122,"lua/lib/ring.lua",16],[128,"lua/lib/ring.lua",23],[129,"lua/lib/ring.lua",25],[130,"lua/lib/ring.lua",28],[134,"lua/lib/ring.lua",34],[141,"lua/lib/ring.lua",42],[147,"lua/lib/ready.lua",9],[148,"lua/lib/ready.lua",11],[149,"lua/lib/ready.lua",14],[163,"lua/lib/ready.lua",29],[168,"lua/lib/ready.lua",35],[171,"lua/lib/ready.lua",39],[183,"lua/lib/ready.lua",52],[186,"lua/lib/ready.lua",56],[192,"lua/lib/ready.lua",67],[195,"lua/lib/ready.lua",71],[202,"lua/lib/ready.lua",80],[203,"lua/lib/ready.lua",83],[204,"lua/lib/delayed.lua",3],[205,"lua/lib/delayed.lua",5],[209,"lua/lib/delayed.lua",11],[212,"lua/lib/delayed.lua",15],[216,"lua/lib/delayed.lua",20],[220,"lua/lib/delayed.lua",26],[227,"lua/lib/delayed.lua",35],[234,"lua/lib/outbox.lua",15],[238,"lua/lib/outbox.lua",20],[239,"lua/lib/outbox.lua",22],[240,"lua/lib/outbox.lua",24],[241,"lua/lib/outbox.lua",27],[242,"lua/lib/outbox.lua",29],[246,"lua/lib/outbox.lua",35],[258,"lua/lib/outbox.lua",49],[262,"lua/lib/outbox.lua",54],[272,"lua/lib/outbox.lua",66],[276,"lua/lib/outbox.lua",72],[280,"lua/lib/outbox.lua",78],[281,"lua/lib/outbox.lua",80],[287,"lua/lib/outbox.lua",88],[316,"lua/lib/outbox.lua",120],[325,"lua/lib/outbox.lua",131],[328,"lua/lib/limited.lua",12],[329,"lua/lib/limited.lua",14],[335,"lua/lib/limited.lua",22],[346,"lua/lib/limited.lua",35],[350,"lua/lib/limited.lua",41],[357,"lua/lib/limited.lua",50],[362,"lua/lib/limited.lua",57],[367,"lua/lib/limited.lua",64],[371,"lua/lib/limited.lua",70],[384,"lua/lib/limited.lua",85],[396,"lua/lib/limited.lua",100],[409,"lua/lib/limited.lua",114],[412,"lua/lib/limited.lua",119],[419,"lua/lib/granted.lua",4],[421,"lua/lib/granted.lua",7],[425,"lua/lib/granted.lua",12],[426,"lua/lib/granted.lua",14],[427,"lua/lib/granted.lua",16],[431,"lua/lib/results.lua",3],[440,"lua/lib/results.lua",13],[441,"lua/lib/results.lua",15],[442,"lua/lib/lost.lua",4],[443,"lua/lib/lost.lua",7],[454,"lua/lib/lost.lua",19],[457,"lua/lib/lost.lua",23],[462,"lua/outbox/receive.lua",22],[464,"lua/lib/lane.lua",32],[472,"lua/lib/lane.lua",51],[473,"lua/lib/limiter/aligned.lua",2],[474,"lua/lib/limiter/aligned.lua",4],[477,"lua/lib/limiter/aligned.lua",8],[486,"lua/lib/limiter/aligned.lua",18],[492,"lua/lib/limiter/aligned.lua",25],[497,"lua/lib/limiter/level.lua",6],[499,"lua/lib/limiter/level.lua",9],[500,"lua/lib/limiter/level.lua",12],[505,"lua/lib/limiter/level.lua",18],[511,"lua/lib/limiter/level.lua",25],[534,"lua/lib/limiter/level.lua",49],[558,"lua/lib/limiter/slots.lua",4],[559,"lua/lib/limiter/slots.lua",6],[560,"lua/lib/limiter/slots.lua",8],[561,"lua/lib/limiter/slots.lua",11],[574,"lua/lib/limiter/slots.lua",25],[584,"lua/lib/limiter/slots.lua",36],[595,"lua/lib/limiter/slots.lua",48],[602,"lua/lib/limiter/slots.lua",56],[631,"lua/lib/limiter/window.lua",4],[632,"lua/lib/limiter/window.lua",6],[633,"lua/lib/limiter/window.lua",8],[634,"lua/lib/limiter/window.lua",11],[638,"lua/lib/limiter/window.lua",16],[642,"lua/lib/limiter/window.lua",22],[651,"lua/lib/limiter/window.lua",33],[660,"lua/lib/limiter/window.lua",43],[708,"lua/lib/limiter/window.lua",93],[742,"lua/lib/tally.lua",6],[743,"lua/lib/tally.lua",8],[744,"lua/lib/tally.lua",11],[758,"lua/lib/tally.lua",27],[781,"lua/lib/tally.lua",51],[784,"lua/lib/lane.lua",55],[785,"lua/lib/lane.lua",57],[786,"lua/lib/lane.lua",60],[799,"lua/lib/lane.lua",74],[800,"lua/lib/lane.lua",76],[814,"lua/lib/lane.lua",92],[818,"lua/lib/lane.lua",97],[826,"lua/lib/lane.lua",106],[833,"lua/lib/lane.lua",115],[837,"lua/lib/lane.lua",121],[838,"lua/lib/lane.lua",124],[844,"lua/lib/lane.lua",132],[850,"lua/lib/lane.lua",139],[854,"lua/lib/lane.lua",145],[862,"lua/lib/lane.lua",154],[863,"lua/lib/lane.lua",157],[874,"lua/lib/lane.lua",170],[877,"lua/lib/lane.lua",175],[881,"lua/lib/lane.lua",180],[888,"lua/lib/lane.lua",189],[896,"lua/lib/lane.lua",200],[901,"lua/lib/lane.lua",206],[910,"lua/lib/lane.lua",216],[912,"lua/lib/lane.lua",220],[922,"lua/lib/lane.lua",232],[930,"lua/lib/lane.lua",242],[933,"lua/lib/lane.lua",248],[938,"lua/lib/lane.lua",254],[946,"lua/lib/lane.lua",263],[949,"lua/lib/lane.lua",267],[981,"lua/lib/lane.lua",300],[982,"lua/lib/lane.lua",303],[986,"lua/lib/lane.lua",308],[1008,"lua/lib/lane.lua",331],[1012,"lua/lib/receive/back.lua",3],[1018,"lua/lib/receive/cool.lua",3],[1019,"lua/lib/receive/cool.lua",5],[1024,"lua/lib/receive/cool.lua",11],[1026,"lua/lib/receive/drop.lua",3],[1030,"lua/lib/receive/fail.lua",4],[1036,"lua/lib/receive/fail.lua",11],[1037,"lua/lib/receive/fail.lua",13],[1048,"lua/lib/receive/fail.lua",25],[1058,"lua/lib/receive/fail.lua",36],[1061,"lua/lib/receive/fail.lua",40],[1064,"lua/lib/receive/free.lua",3],[1072,"lua/lib/receive/grant.lua",7],[1085,"lua/lib/receive/grant.lua",21],[1097,"lua/lib/receive/late.lua",3],[1105,"lua/lib/receive/points.lua",3],[1113,"lua/lib/receive/queue.lua",3],[1117,"lua/lib/receive/unused.lua",3],[1122,"lua/outbox/receive.lua",26],[1128,"lua/outbox/receive.lua",33],[1138,"lua/outbox/receive.lua",44],[1145,"lua/outbox/receive.lua",52]],
 });
 
 /** Reads the first messages that wait for other partitions, oldest destination first; takes nothing away. See lua/outbox/slice.lua. */
@@ -9298,10 +9298,10 @@ local function touch(list)
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -9550,7 +9550,7 @@ machines.window = {
     lane.n = 0
     for i = lane.log_gone + 1, lane.log_length do
       local item = lane.log[i]
-      local cell = math.ceil(item.cell / width) * width
+      local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
       if cell * 1000 + window_us(lane) > lane.v then
         if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
         all[#all].units = all[#all].units + item.units
@@ -9627,7 +9627,7 @@ local function lane_load(core, now_us)
     if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
   end
   lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, lane.waiting or 0
-  lane.seen, lane.missed, lane.idle = lane.seen or lane.seq, lane.missed or 0, lane.idle or 0
+  lane.seen, lane.fresh, lane.idle = lane.seen or lane.seq, lane.fresh or 0, lane.idle or 0
   lane.v = now_us + lane.skew
   if lane.t and lane.v < lane.t then
     if lane.t - lane.v > LANE_STEP_US then
@@ -9704,7 +9704,7 @@ local function lane_count(lane, range, tasks)
   batch.waiting = batch.waiting + tasks
   lane.waiting = lane.waiting + tasks
   if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
-  if range.place + range.from >= lane.seen then lane.missed = lane.missed - tasks end
+  if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
 end
 local function lane_wake(lane, at_us)
   if not lane.wake or at_us < lane.wake then lane.wake = at_us end
@@ -10066,12 +10066,12 @@ local function grant_lane(lane, tasks_max)
     lane.more = true
     lane.next = lane.real
   else
-    lane.throttled = lane.seq - lane.seen - lane.missed
-    lane.seen, lane.missed = lane.seq, 0
+    lane.throttled = math.min(lane.fresh, lane.waiting)
+    lane.seen, lane.fresh = lane.seq, 0
     lane.next = grant_next(lane, range)
   end
   lane.purge = lane.deleted and not range and not lane.more and lane.now >= lane.deleted * 1000 + GRANT_KEEP_US
-  tally(lane, lane.now, lane.granted, math.max(0, lane.throttled or 0), lane.expired)
+  tally(lane, lane.now, lane.granted, lane.throttled or 0, lane.expired)
   return lane.granted
 end
 local LANES_MAX, TASKS_MAX, CLOCK_STEP_MS = 16, 500, 1000
@@ -10109,8 +10109,8 @@ for i, lane in ipairs(shown) do
   reply[i] = { lane.core, lane.kind or '', lane.granted, lane.expired, lane.reclaimed or 0, lane.waiting, lane.waits }
 end
 if next_ms <= now_ms then more = 1 end
-return { math.floor(now_ms), next_ms < math.huge and string.format('%.3f', next_ms) or '', more, wrote, reply }`,
-  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[106,"lua/lib/limiter/slots.lua",4],[107,"lua/lib/limiter/slots.lua",6],[108,"lua/lib/limiter/slots.lua",8],[109,"lua/lib/limiter/slots.lua",11],[122,"lua/lib/limiter/slots.lua",25],[132,"lua/lib/limiter/slots.lua",36],[143,"lua/lib/limiter/slots.lua",48],[150,"lua/lib/limiter/slots.lua",56],[179,"lua/lib/limiter/window.lua",4],[180,"lua/lib/limiter/window.lua",6],[181,"lua/lib/limiter/window.lua",8],[182,"lua/lib/limiter/window.lua",11],[186,"lua/lib/limiter/window.lua",16],[190,"lua/lib/limiter/window.lua",22],[199,"lua/lib/limiter/window.lua",33],[208,"lua/lib/limiter/window.lua",43],[232,"lua/lib/limiter/window.lua",68],[256,"lua/lib/limiter/window.lua",93],[290,"lua/lib/tally.lua",6],[291,"lua/lib/tally.lua",8],[292,"lua/lib/tally.lua",11],[306,"lua/lib/tally.lua",27],[329,"lua/lib/tally.lua",51],[332,"lua/lib/lane.lua",55],[333,"lua/lib/lane.lua",57],[334,"lua/lib/lane.lua",60],[347,"lua/lib/lane.lua",74],[348,"lua/lib/lane.lua",76],[362,"lua/lib/lane.lua",92],[366,"lua/lib/lane.lua",97],[374,"lua/lib/lane.lua",106],[381,"lua/lib/lane.lua",115],[385,"lua/lib/lane.lua",121],[386,"lua/lib/lane.lua",124],[392,"lua/lib/lane.lua",132],[398,"lua/lib/lane.lua",139],[402,"lua/lib/lane.lua",145],[410,"lua/lib/lane.lua",154],[411,"lua/lib/lane.lua",157],[422,"lua/lib/lane.lua",170],[425,"lua/lib/lane.lua",175],[429,"lua/lib/lane.lua",180],[436,"lua/lib/lane.lua",189],[444,"lua/lib/lane.lua",200],[449,"lua/lib/lane.lua",206],[458,"lua/lib/lane.lua",216],[460,"lua/lib/lane.lua",220],[470,"lua/lib/lane.lua",232],[478,"lua/lib/lane.lua",242],[481,"lua/lib/lane.lua",248],[486,"lua/lib/lane.lua",254],[494,"lua/lib/lane.lua",263],[497,"lua/lib/lane.lua",267],[529,"lua/lib/lane.lua",300],[530,"lua/lib/lane.lua",303],[534,"lua/lib/lane.lua",308],[556,"lua/lib/lane.lua",331],[560,"lua/lib/outbox.lua",15],[564,"lua/lib/outbox.lua",20],[565,"lua/lib/outbox.lua",22],[566,"lua/lib/outbox.lua",24],[567,"lua/lib/outbox.lua",27],[568,"lua/lib/outbox.lua",29],[572,"lua/lib/outbox.lua",35],[584,"lua/lib/outbox.lua",49],[588,"lua/lib/outbox.lua",54],[598,"lua/lib/outbox.lua",66],[602,"lua/lib/outbox.lua",72],[606,"lua/lib/outbox.lua",78],[607,"lua/lib/outbox.lua",80],[613,"lua/lib/outbox.lua",88],[642,"lua/lib/outbox.lua",120],[651,"lua/lib/outbox.lua",131],[654,"lua/lib/grant.lua",5],[655,"lua/lib/grant.lua",7],[658,"lua/lib/grant.lua",12],[664,"lua/lib/grant.lua",20],[679,"lua/lib/grant.lua",37],[684,"lua/lib/grant.lua",44],[701,"lua/lib/grant.lua",63],[739,"lua/lib/grant.lua",103],[750,"lua/lib/grant.lua",116],[769,"lua/lib/grant.lua",137],[782,"lua/lib/grant.lua",151],[790,"lua/partition/grant.lua",16],[793,"lua/partition/grant.lua",21],[796,"lua/partition/grant.lua",25],[805,"lua/partition/grant.lua",35],[806,"lua/partition/grant.lua",37],[809,"lua/partition/grant.lua",41],[816,"lua/partition/grant.lua",49]],
+return { math.floor(now_ms), next_ms < math.huge and string.format('%.3f', next_ms) or '', more, wrote, reply, outbox_slices() }`,
+  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[106,"lua/lib/limiter/slots.lua",4],[107,"lua/lib/limiter/slots.lua",6],[108,"lua/lib/limiter/slots.lua",8],[109,"lua/lib/limiter/slots.lua",11],[122,"lua/lib/limiter/slots.lua",25],[132,"lua/lib/limiter/slots.lua",36],[143,"lua/lib/limiter/slots.lua",48],[150,"lua/lib/limiter/slots.lua",56],[179,"lua/lib/limiter/window.lua",4],[180,"lua/lib/limiter/window.lua",6],[181,"lua/lib/limiter/window.lua",8],[182,"lua/lib/limiter/window.lua",11],[186,"lua/lib/limiter/window.lua",16],[190,"lua/lib/limiter/window.lua",22],[199,"lua/lib/limiter/window.lua",33],[208,"lua/lib/limiter/window.lua",43],[256,"lua/lib/limiter/window.lua",93],[290,"lua/lib/tally.lua",6],[291,"lua/lib/tally.lua",8],[292,"lua/lib/tally.lua",11],[306,"lua/lib/tally.lua",27],[329,"lua/lib/tally.lua",51],[332,"lua/lib/lane.lua",55],[333,"lua/lib/lane.lua",57],[334,"lua/lib/lane.lua",60],[347,"lua/lib/lane.lua",74],[348,"lua/lib/lane.lua",76],[362,"lua/lib/lane.lua",92],[366,"lua/lib/lane.lua",97],[374,"lua/lib/lane.lua",106],[381,"lua/lib/lane.lua",115],[385,"lua/lib/lane.lua",121],[386,"lua/lib/lane.lua",124],[392,"lua/lib/lane.lua",132],[398,"lua/lib/lane.lua",139],[402,"lua/lib/lane.lua",145],[410,"lua/lib/lane.lua",154],[411,"lua/lib/lane.lua",157],[422,"lua/lib/lane.lua",170],[425,"lua/lib/lane.lua",175],[429,"lua/lib/lane.lua",180],[436,"lua/lib/lane.lua",189],[444,"lua/lib/lane.lua",200],[449,"lua/lib/lane.lua",206],[458,"lua/lib/lane.lua",216],[460,"lua/lib/lane.lua",220],[470,"lua/lib/lane.lua",232],[478,"lua/lib/lane.lua",242],[481,"lua/lib/lane.lua",248],[486,"lua/lib/lane.lua",254],[494,"lua/lib/lane.lua",263],[497,"lua/lib/lane.lua",267],[529,"lua/lib/lane.lua",300],[530,"lua/lib/lane.lua",303],[534,"lua/lib/lane.lua",308],[556,"lua/lib/lane.lua",331],[560,"lua/lib/outbox.lua",15],[564,"lua/lib/outbox.lua",20],[565,"lua/lib/outbox.lua",22],[566,"lua/lib/outbox.lua",24],[567,"lua/lib/outbox.lua",27],[568,"lua/lib/outbox.lua",29],[572,"lua/lib/outbox.lua",35],[584,"lua/lib/outbox.lua",49],[588,"lua/lib/outbox.lua",54],[598,"lua/lib/outbox.lua",66],[602,"lua/lib/outbox.lua",72],[606,"lua/lib/outbox.lua",78],[607,"lua/lib/outbox.lua",80],[613,"lua/lib/outbox.lua",88],[642,"lua/lib/outbox.lua",120],[651,"lua/lib/outbox.lua",131],[654,"lua/lib/grant.lua",5],[655,"lua/lib/grant.lua",7],[658,"lua/lib/grant.lua",12],[664,"lua/lib/grant.lua",20],[679,"lua/lib/grant.lua",37],[684,"lua/lib/grant.lua",44],[701,"lua/lib/grant.lua",63],[739,"lua/lib/grant.lua",103],[750,"lua/lib/grant.lua",116],[769,"lua/lib/grant.lua",137],[782,"lua/lib/grant.lua",151],[790,"lua/partition/grant.lua",16],[793,"lua/partition/grant.lua",21],[796,"lua/partition/grant.lua",25],[805,"lua/partition/grant.lua",35],[806,"lua/partition/grant.lua",37],[809,"lua/partition/grant.lua",41],[816,"lua/partition/grant.lua",49]],
 });
 
 /** Tells limiters of tasks whose requests were written later than they were granted, so that no span holds more than it may. See lua/partition/late.lua. */

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import type { ReceivedCall } from '../helpers/receiver.ts';
+import { watchStalls } from '../helpers/stalls.ts';
 import { AT_ONCE, freshPath, ONCE, type Stage, tasksFor } from './stage.ts';
 
 /** The way from the engine to the receiver; api.md allows so much. */
@@ -19,6 +20,8 @@ async function makeLimiter(stage: Stage, type: string, config: object, more: obj
   return { name, id: (reply.json as { id: string }).id };
 }
 
+const stalls = watchStalls();
+
 function times(calls: readonly ReceivedCall[]): number[] {
   return calls.map(({ at_ms }) => at_ms).sort((a, b) => a - b);
 }
@@ -27,20 +30,27 @@ function times(calls: readonly ReceivedCall[]): number[] {
 function checkSpans(calls: readonly ReceivedCall[], limit: number, interval_ms: number): void {
   const at = times(calls);
   for (let i = 0; i + limit < at.length; i++) {
-    const span = (at[i + limit] ?? 0) - (at[i] ?? 0);
+    const [from, to] = [at[i] ?? 0, at[i + limit] ?? 0];
+    const span = to - from + stalls.before(from);
     assert.ok(span >= interval_ms - WAY_MS, `calls ${i} to ${i + limit} came within ${span} ms`);
   }
 }
 
 /** For all spans: cost <= capacity + what comes back in that time. */
-function checkRate(calls: readonly ReceivedCall[], capacity: number, per_ms: number, costOf: (call: ReceivedCall) => number = () => 1): void {
+function checkRate(
+  calls: readonly ReceivedCall[],
+  capacity: number,
+  per_ms: number,
+  costOf: (call: ReceivedCall) => number = () => 1,
+): void {
   const sorted = [...calls].sort((a, b) => a.at_ms - b.at_ms);
   for (let i = 0; i < sorted.length; i++) {
     let cost = 0;
     for (let j = i; j < sorted.length; j++) {
       const call = sorted[j] as ReceivedCall;
       cost += costOf(call);
-      const span = call.at_ms - (sorted[i]?.at_ms ?? 0) + WAY_MS;
+      const from = sorted[i]?.at_ms ?? 0;
+      const span = call.at_ms - from + (j > i ? stalls.before(from) : 0) + WAY_MS;
       assert.ok(cost <= capacity + span * per_ms + 1e-6, `calls ${i} to ${j}: ${cost} units within ${span} ms`);
     }
   }
@@ -84,7 +94,7 @@ export function limits(stage: Stage): void {
       // What comes right after an edge may have left before it, so a span begins a little later.
       for (let from = first; from <= last; from++) {
         for (let to = from; to <= last; to++) {
-          const within = at.filter((one) => one >= from * 1_000 + WAY_MS && one < (to + 1) * 1_000).length;
+          const within = at.filter((one) => one - stalls.before(one) >= from * 1_000 + WAY_MS && one < (to + 1) * 1_000).length;
           assert.ok(within <= 8 * (to - from + 1), `${within} from second ${from} to ${to}`);
         }
       }
