@@ -148,11 +148,11 @@ local function grant_lane(lane, tasks_max)
     lane.next = lane.real
   else
     -- Whoever came since the last look and did not start at it has to wait.
-    lane.throttled = lane.seq - lane.seen - lane.missed
-    lane.seen, lane.missed = lane.seq, 0
+    lane.throttled = math.min(lane.fresh, lane.waiting)
+    lane.seen, lane.fresh = lane.seq, 0
     lane.next = grant_next(lane, range)
   end
   lane.purge = lane.deleted and not range and not lane.more and lane.now >= lane.deleted * 1000 + GRANT_KEEP_US
-  tally(lane, lane.now, lane.granted, math.max(0, lane.throttled or 0), lane.expired)
+  tally(lane, lane.now, lane.granted, lane.throttled or 0, lane.expired)
   return lane.granted
 end

@@ -31,10 +31,10 @@
 -- step (failover, NTP) adds to `skew`. `active` is v without the time in which the lane was closed.
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'missed', 'since', 'n', 'at', 'rem' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 
@@ -66,7 +66,7 @@ local function lane_load(core, now_us)
     if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
   end
   lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, lane.waiting or 0
-  lane.seen, lane.missed, lane.idle = lane.seen or lane.seq, lane.missed or 0, lane.idle or 0
+  lane.seen, lane.fresh, lane.idle = lane.seen or lane.seq, lane.fresh or 0, lane.idle or 0
   lane.v = now_us + lane.skew
   if lane.t and lane.v < lane.t then
     if lane.t - lane.v > LANE_STEP_US then
@@ -153,7 +153,7 @@ end
 
 local function lane_is_dropped(batch, range) return range.place + range.from < batch.over end
 
--- Counts `tasks` more, or fewer, of a range that waits.
+-- Counts `tasks` more, or fewer, of a range that waits; `fresh` is how many of them no look has met yet.
 local function lane_count(lane, range, tasks)
   local batch = lane_batch(lane, range.core)
   if lane_is_dropped(batch, range) then
@@ -163,7 +163,7 @@ local function lane_count(lane, range, tasks)
   batch.waiting = batch.waiting + tasks
   lane.waiting = lane.waiting + tasks
   if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
-  if range.place + range.from >= lane.seen then lane.missed = lane.missed - tasks end
+  if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
 end
 
 -- The lane is looked at then (in `now`'s time), where it is not looked at before.

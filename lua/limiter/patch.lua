@@ -22,7 +22,7 @@ end
 if adapt then
   lane.machine = machines[lane.form]
   lane.machine.adapt(lane, before)
-  lane.since = lane.now
+  lane.since = math.max(lane.since or 0, lane.now)
 end
 lane_wake(lane, lane.now)
 

@@ -13,7 +13,7 @@ local lane = record_lane(core, account, now_us)
 if not lane then return {} end
 
 lane.machine.reset(lane)
-lane.since = lane.now
+lane.since = math.max(lane.since or 0, lane.now)
 lane_wake(lane, lane.now)
 lane_touch()
 lane_write()

@@ -33,6 +33,8 @@ export interface Row {
   define(config: LimiterConfig): Definition;
   /** Whether what is used comes back by time alone. */
   timed: boolean;
+  /** Lets five tasks start at once. */
+  five: LimiterConfig;
 }
 
 const S = 1_000_000;
@@ -244,6 +246,7 @@ export const ROWS: readonly Row[] = [
     config: (chance) => ({ limit: units(chance), interval: interval(chance) }),
     define: (config) => new Window(config),
     timed: true,
+    five: { limit: 5, interval: 10 },
   },
   {
     name: 'bucket, fixed windows',
@@ -251,6 +254,7 @@ export const ROWS: readonly Row[] = [
     config: (chance) => ({ limit: units(chance), interval: interval(chance) }),
     define: (config) => new Aligned(config),
     timed: true,
+    five: { limit: 5, interval: 10 },
   },
   {
     name: 'bucket, tokens',
@@ -258,6 +262,7 @@ export const ROWS: readonly Row[] = [
     config: (chance) => ({ capacity: units(chance), refill_rate: units(chance), interval: interval(chance) }),
     define: (config) => new Level(config),
     timed: true,
+    five: { capacity: 5, refill_rate: 1, interval: 10 },
   },
   {
     name: 'leaky',
@@ -265,6 +270,7 @@ export const ROWS: readonly Row[] = [
     config: (chance) => ({ capacity: units(chance), drain_rate: chance.pick([1, 3, 7, 10, 999, 1_000_000]), interval: interval(chance) }),
     define: (config) => new Level(config),
     timed: true,
+    five: { capacity: 5, drain_rate: 1, interval: 10 },
   },
   {
     name: 'points',
@@ -272,6 +278,7 @@ export const ROWS: readonly Row[] = [
     config: (chance) => ({ capacity: units(chance), refill_rate: chance.pick([1, 3, 10, 997]), interval: interval(chance) }),
     define: (config) => new Level(config),
     timed: true,
+    five: { capacity: 5, refill_rate: 1, interval: 10 },
   },
   {
     name: 'concurrent',
@@ -279,5 +286,6 @@ export const ROWS: readonly Row[] = [
     config: (chance) => (chance.one(3) ? { limit: units(chance), lock_timeout: chance.pick([1, 100, 1000]) } : { limit: units(chance) }),
     define: (config) => new Slots(config),
     timed: false,
+    five: { limit: 5 },
   },
 ];

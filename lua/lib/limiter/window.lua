@@ -64,7 +64,6 @@ machines.window = {
     local cell = window_cell(lane, lane.v)
     if not lane.log_new and lane.log_gone < lane.log_length then
       local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
-      -- A PATCH can have left a later one.
       if last.cell >= cell then
         last = lane.log_set[lane.log_length] or last
         last.units = last.units + units
@@ -89,7 +88,8 @@ machines.window = {
     end
   end,
   reset = function(lane) lane.n, lane.log_all = 0, {} end,
-  -- The log in cells of the new width, each at or after its old end.
+  -- The log in cells of the new width, each at or after its old end, but none later than what is taken now: a cell of a long interval
+  -- can end an hour ahead, and would count for so long in a short one.
   adapt = function(lane, before)
     if before.interval_s == lane.interval_s then
       lane.free = math.max(0, lane.max - lane.n)
@@ -100,7 +100,7 @@ machines.window = {
     lane.n = 0
     for i = lane.log_gone + 1, lane.log_length do
       local item = lane.log[i]
-      local cell = math.ceil(item.cell / width) * width
+      local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
       if cell * 1000 + window_us(lane) > lane.v then
         if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
         all[#all].units = all[#all].units + item.units
