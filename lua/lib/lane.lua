@@ -60,7 +60,8 @@ local function lane_limited(lane) return lane.account and not lane.deleted end
 local function lane_load(core, now_us)
   local lane = lanes_by_core[core]
   if lane then return lane end
-  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0 }
+  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0,
+    gone_first = {}, gone_until = {} }
   local v = call('HMGET', lane.key, unpack(LANE_FIELDS, 1, #LANE_FIELDS))
   for i, field in ipairs(LANE_FIELDS) do
     if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
@@ -221,6 +222,8 @@ local function lane_take(lane, range, tasks)
   lane_count(lane, range, -tasks)
   if range.from + tasks > range.to then
     lane_plan(lane, range.key, false)
+    local index = range.valid_ms > 0 and lane.gone_until or lane.gone_first
+    index[#index + 1] = range.key
     return true
   end
   range.from = range.from + tasks
@@ -281,7 +284,9 @@ local function lane_write_entries(lane)
       gone[#gone + 1] = key
     end
   end
-  for _, name in ipairs({ ':q', ':first', ':until' }) do lane_sliced('ZREM', lane.key .. name, gone) end
+  lane_sliced('ZREM', lane.key .. ':q', gone)
+  lane_sliced('ZREM', lane.key .. ':first', lane.gone_first)
+  lane_sliced('ZREM', lane.key .. ':until', lane.gone_until)
   lane_sliced('HDEL', lane.key .. ':e', gone)
   lane_sliced('ZADD', lane.key .. ':q', places)
   lane_sliced('HSET', lane.key .. ':e', texts)

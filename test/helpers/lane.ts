@@ -166,6 +166,19 @@ export class Lane {
     };
   }
 
+  /** One call, whose messages stay in the outbox; returns how many tasks it let start. */
+  async grantOnly(now_us: number, tasks_max: number): Promise<number> {
+    const [, , , , lanes] = await partitionGrant.call(this.#client, this.meta, { lanes_max: 1, tasks_max, now_us });
+    return lanes.reduce((sum, lane) => sum + lane[2], 0);
+  }
+
+  /** Takes away all that its partition holds. */
+  async remove(): Promise<void> {
+    const root = keys.partition(this.partition).slice(0, -1);
+    const parts = ['', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run'].map((part) => this.key(part));
+    await this.#client.unlink(...parts, `${root}lanes`, `${root}m`, `${root}hw`, `${root}outbox`, keys.outbox(this.partition, this.source));
+  }
+
   /** Looks until nothing more is due. */
   async lookAll(now_us: number): Promise<Look> {
     const all = await this.look(now_us);
