@@ -81,6 +81,14 @@ local function start(b, base, from, to, entry, flow, byte)
   return to - from + 1
 end
 
+-- State bytes from task `from` on, where what this claim has started is not waiting any more: after a failover a task may be
+-- granted twice.
+local function without_taken(b, from, states)
+  local bytes = {}
+  for i = 1, #states do bytes[i] = b.taken[from + i - 1] and 'p' or string.sub(states, i, i) end
+  return table.concat(bytes)
+end
+
 -- Takes about `chunk` tasks from the front of a range, never more than `most`; returns how many started and what is left.
 local function take_range(b, entry, chunk, most, flow)
   local base, segment_end = segment_bounds(b, entry.from)
@@ -88,6 +96,7 @@ local function take_range(b, entry, chunk, most, flow)
   -- Whole pages, so that no page is read twice; never beyond this segment.
   to = math.min(entry.to, entry.from + most - 1, segment_end, base + math.ceil((to - base + 1) / PAGE_TASKS) * PAGE_TASKS - 1)
   local states = call('GETRANGE', b.key .. ':s', entry.from, to)
+  if b.taken then states = without_taken(b, entry.from, states) end
   local started, at = 0, 1
   while true do
     local first = string.find(states, '[qr]', at)
@@ -132,7 +141,11 @@ local function take_granted(b, entry, flow, origin, member, until_ms)
   for i = first + 1, #starts + 1 do
     local next_at = starts[i] and starts[i][2] or from
     if next_at > at then limited_unused(now_ms, limit, entry.core, at, next_at - 1) end
-    at = starts[i] and next_at + #starts[i][3] or at
+    if starts[i] then
+      at = next_at + #starts[i][3]
+      b.taken = b.taken or {}
+      for task = next_at, at - 1 do b.taken[task] = true end
+    end
   end
   rooms[origin] = room_of(origin) - started
   granted_take(member)

@@ -252,7 +252,10 @@ function lateParts(lates: readonly Late[]): (string | number)[] {
   return [...grants.values()].flatMap(({ lane, granted_ms, units }) => [lane, granted_ms, units]);
 }
 
-/** Settlements of one flight, in the order of their tasks. */
+/**
+ * Settlements of one flight, in the order of their tasks, one of each: after a failover that forgot its claim, a task may have
+ * been started twice under one name.
+ */
 function groupByFlight(settlements: readonly Settlement[]): Settlement[][] {
   const groups = new Map<string, Settlement[]>();
   for (const settlement of settlements) {
@@ -260,9 +263,10 @@ function groupByFlight(settlements: readonly Settlement[]): Settlement[][] {
     if (group === undefined) groups.set(settlement.flight.name, [settlement]);
     else group.push(settlement);
   }
-  const all = [...groups.values()];
-  for (const group of all) group.sort((a, b) => a.index - b.index);
-  return all;
+  return [...groups.values()].map((group) => {
+    group.sort((a, b) => a.index - b.index);
+    return group.filter(({ index }, i) => index !== group[i - 1]?.index);
+  });
 }
 
 /** The arguments of one group: name, runs of neighbours with one verdict, results by page, delays. */

@@ -1885,56 +1885,45 @@ machines.level = {
 local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
 local function slots_key(lane) return lane.key .. ':run' end
 local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
-local function slots_of(lane, core, from, to)
-  local members, ends = {}, {}
-  for i = from, to do members[#members + 1] = core .. ',' .. string.format('%.0f', i) end
-  for i = 1, #members, 1000 do
-    for _, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
-      ends[#ends + 1] = score and tonumber(score)
-    end
-  end
-  for i, member in ipairs(members) do
-    if lane.slots[member] ~= nil then ends[i] = lane.slots[member] end
-  end
-  return members, ends
-end
 local function slots_free(lane, core, from, to, mark)
-  local members, ends = slots_of(lane, core, from, to)
-  for i, member in ipairs(members) do
-    if ends[i] and (not mark or ends[i] % 1 == mark) then
-      lane.slots[member] = false
-      lane.held = lane.held - 1
+  local members = {}
+  for i = from, to do members[#members + 1] = core .. ',' .. i end
+  for i = 1, #members, 1000 do
+    for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+      local member = members[i + k - 1]
+      if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
+        lane.freed[member] = true
+        lane.slots_gone[#lane.slots_gone + 1] = member
+      end
     end
   end
+  lane.held = lane.held_before - #lane.slots_gone
   lane.free = math.max(0, lane.max - lane.held)
 end
 machines.slots = {
   settle = function(lane)
-    lane.slots, lane.reclaimed = {}, 0
-    lane.held = call('ZCARD', slots_key(lane))
-    for _, member in ipairs(call('ZRANGEBYSCORE', slots_key(lane), '-inf', string.format('%.17g', lane.v / 1000), 'LIMIT', 0, SLOTS_DUE_MAX)) do
-      lane.slots[member] = false
-      lane.reclaimed = lane.reclaimed + 1
-    end
-    lane.held = lane.held - lane.reclaimed
+    local due = string.format('%.17g', lane.v / 1000)
+    lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
+    lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+    for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
+    lane.held_before = call('ZCARD', slots_key(lane))
+    lane.held = lane.held_before - lane.reclaimed
     lane.free = math.max(0, lane.max - lane.held)
   end,
   next = function(lane)
     local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-    for _, score in pairs(lane.slots) do
-      if score and score < first then first = score end
-    end
+    for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
     return first < math.huge and math.floor(first * 1000) + 1 or nil
   end,
   take = function(lane, units, range, from, to, granted_ms)
     local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-    local members, ends = slots_of(lane, range.core, from, to)
-    for i, member in ipairs(members) do
-      if not ends[i] then
-        lane.slots[member] = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
-        lane.held = lane.held + 1
-      end
+    local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+    local list, prefix = lane.slots_new, range.core .. ','
+    for i = from, to do
+      list[#list + 1] = held_until
+      list[#list + 1] = prefix .. i
     end
+    lane.held = lane.held + units
     lane.free = math.max(0, lane.max - lane.held)
   end,
   give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
@@ -1942,17 +1931,9 @@ machines.slots = {
   reset = function() end,
   adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
   write = function(lane)
-    local gone, held = {}, {}
-    for member, score in pairs(lane.slots) do
-      if score then
-        held[#held + 1] = string.format('%.17g', score)
-        held[#held + 1] = member
-      else
-        gone[#gone + 1] = member
-      end
-    end
+    local gone, new = lane.slots_gone, lane.slots_new
     for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
-    for i = 1, #held, 1000 do call('ZADD', slots_key(lane), unpack(held, i, math.min(i + 999, #held))) end
+    for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
   end,
 }
 local WINDOW_CELLS, WINDOW_READ = 1024, 32
@@ -2113,7 +2094,8 @@ local function lane_limited(lane) return lane.account and not lane.deleted end
 local function lane_load(core, now_us)
   local lane = lanes_by_core[core]
   if lane then return lane end
-  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0 }
+  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0,
+    gone_first = {}, gone_until = {} }
   local v = call('HMGET', lane.key, unpack(LANE_FIELDS, 1, #LANE_FIELDS))
   for i, field in ipairs(LANE_FIELDS) do
     if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
@@ -2240,6 +2222,8 @@ local function lane_take(lane, range, tasks)
   lane_count(lane, range, -tasks)
   if range.from + tasks > range.to then
     lane_plan(lane, range.key, false)
+    local index = range.valid_ms > 0 and lane.gone_until or lane.gone_first
+    index[#index + 1] = range.key
     return true
   end
   range.from = range.from + tasks
@@ -2290,7 +2274,9 @@ local function lane_write_entries(lane)
       gone[#gone + 1] = key
     end
   end
-  for _, name in ipairs({ ':q', ':first', ':until' }) do lane_sliced('ZREM', lane.key .. name, gone) end
+  lane_sliced('ZREM', lane.key .. ':q', gone)
+  lane_sliced('ZREM', lane.key .. ':first', lane.gone_first)
+  lane_sliced('ZREM', lane.key .. ':until', lane.gone_until)
   lane_sliced('HDEL', lane.key .. ':e', gone)
   lane_sliced('ZADD', lane.key .. ':q', places)
   lane_sliced('HSET', lane.key .. ':e', texts)
@@ -2355,7 +2341,7 @@ local now_ms = lane_text(math.floor(now_us / 1000))
 touch({ lane.key })
 call('HSET', lane.key, 'account', account, 'created', now_ms, 'updated', now_ms, unpack(fields, 1, #fields))
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/create.lua",1],[2,"lua/limiter/create.lua",3],[3,"lua/limiter/create.lua",6],[4,"lua/limiter/create.lua",5],[5,"lua/limiter/create.lua",4],[6,"lua/limiter/create.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",4],[26,"lua/lib/limiter/aligned.lua",8],[35,"lua/lib/limiter/aligned.lua",18],[41,"lua/lib/limiter/aligned.lua",25],[46,"lua/lib/limiter/level.lua",6],[48,"lua/lib/limiter/level.lua",9],[49,"lua/lib/limiter/level.lua",12],[54,"lua/lib/limiter/level.lua",18],[60,"lua/lib/limiter/level.lua",25],[83,"lua/lib/limiter/level.lua",49],[107,"lua/lib/limiter/slots.lua",4],[108,"lua/lib/limiter/slots.lua",6],[109,"lua/lib/limiter/slots.lua",8],[110,"lua/lib/limiter/slots.lua",11],[123,"lua/lib/limiter/slots.lua",25],[133,"lua/lib/limiter/slots.lua",36],[144,"lua/lib/limiter/slots.lua",48],[151,"lua/lib/limiter/slots.lua",56],[180,"lua/lib/limiter/window.lua",4],[181,"lua/lib/limiter/window.lua",6],[182,"lua/lib/limiter/window.lua",8],[183,"lua/lib/limiter/window.lua",11],[187,"lua/lib/limiter/window.lua",16],[191,"lua/lib/limiter/window.lua",22],[200,"lua/lib/limiter/window.lua",33],[209,"lua/lib/limiter/window.lua",43],[257,"lua/lib/limiter/window.lua",93],[291,"lua/lib/tally.lua",6],[292,"lua/lib/tally.lua",8],[293,"lua/lib/tally.lua",11],[307,"lua/lib/tally.lua",27],[330,"lua/lib/tally.lua",51],[333,"lua/lib/lane.lua",55],[334,"lua/lib/lane.lua",57],[335,"lua/lib/lane.lua",60],[348,"lua/lib/lane.lua",74],[349,"lua/lib/lane.lua",76],[363,"lua/lib/lane.lua",92],[367,"lua/lib/lane.lua",97],[375,"lua/lib/lane.lua",106],[382,"lua/lib/lane.lua",115],[386,"lua/lib/lane.lua",121],[387,"lua/lib/lane.lua",124],[393,"lua/lib/lane.lua",132],[399,"lua/lib/lane.lua",139],[403,"lua/lib/lane.lua",145],[411,"lua/lib/lane.lua",154],[412,"lua/lib/lane.lua",157],[423,"lua/lib/lane.lua",170],[426,"lua/lib/lane.lua",175],[430,"lua/lib/lane.lua",180],[437,"lua/lib/lane.lua",189],[445,"lua/lib/lane.lua",200],[450,"lua/lib/lane.lua",206],[459,"lua/lib/lane.lua",216],[461,"lua/lib/lane.lua",220],[471,"lua/lib/lane.lua",232],[479,"lua/lib/lane.lua",242],[482,"lua/lib/lane.lua",248],[487,"lua/lib/lane.lua",254],[495,"lua/lib/lane.lua",263],[498,"lua/lib/lane.lua",267],[530,"lua/lib/lane.lua",300],[531,"lua/lib/lane.lua",303],[535,"lua/lib/lane.lua",308],[557,"lua/lib/lane.lua",331],[561,"lua/lib/record.lua",6],[562,"lua/lib/record.lua",9],[567,"lua/lib/record.lua",16],[574,"lua/limiter/create.lua",12],[576,"lua/limiter/create.lua",15]],
+  map: [[1,"lua/limiter/create.lua",1],[2,"lua/limiter/create.lua",3],[3,"lua/limiter/create.lua",6],[4,"lua/limiter/create.lua",5],[5,"lua/limiter/create.lua",4],[6,"lua/limiter/create.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",4],[26,"lua/lib/limiter/aligned.lua",8],[35,"lua/lib/limiter/aligned.lua",18],[41,"lua/lib/limiter/aligned.lua",25],[46,"lua/lib/limiter/level.lua",6],[48,"lua/lib/limiter/level.lua",9],[49,"lua/lib/limiter/level.lua",12],[54,"lua/lib/limiter/level.lua",18],[60,"lua/lib/limiter/level.lua",25],[83,"lua/lib/limiter/level.lua",49],[107,"lua/lib/limiter/slots.lua",4],[108,"lua/lib/limiter/slots.lua",6],[109,"lua/lib/limiter/slots.lua",8],[110,"lua/lib/limiter/slots.lua",11],[125,"lua/lib/limiter/slots.lua",27],[135,"lua/lib/limiter/slots.lua",38],[140,"lua/lib/limiter/slots.lua",44],[161,"lua/lib/limiter/window.lua",4],[162,"lua/lib/limiter/window.lua",6],[163,"lua/lib/limiter/window.lua",8],[164,"lua/lib/limiter/window.lua",11],[168,"lua/lib/limiter/window.lua",16],[172,"lua/lib/limiter/window.lua",22],[181,"lua/lib/limiter/window.lua",33],[190,"lua/lib/limiter/window.lua",43],[238,"lua/lib/limiter/window.lua",93],[272,"lua/lib/tally.lua",6],[273,"lua/lib/tally.lua",8],[274,"lua/lib/tally.lua",11],[288,"lua/lib/tally.lua",27],[311,"lua/lib/tally.lua",51],[314,"lua/lib/lane.lua",55],[315,"lua/lib/lane.lua",57],[316,"lua/lib/lane.lua",60],[330,"lua/lib/lane.lua",75],[331,"lua/lib/lane.lua",77],[345,"lua/lib/lane.lua",93],[349,"lua/lib/lane.lua",98],[357,"lua/lib/lane.lua",107],[364,"lua/lib/lane.lua",116],[368,"lua/lib/lane.lua",122],[369,"lua/lib/lane.lua",125],[375,"lua/lib/lane.lua",133],[381,"lua/lib/lane.lua",140],[385,"lua/lib/lane.lua",146],[393,"lua/lib/lane.lua",155],[394,"lua/lib/lane.lua",158],[405,"lua/lib/lane.lua",171],[408,"lua/lib/lane.lua",176],[412,"lua/lib/lane.lua",181],[419,"lua/lib/lane.lua",190],[427,"lua/lib/lane.lua",201],[432,"lua/lib/lane.lua",207],[441,"lua/lib/lane.lua",217],[443,"lua/lib/lane.lua",221],[455,"lua/lib/lane.lua",235],[463,"lua/lib/lane.lua",245],[466,"lua/lib/lane.lua",251],[471,"lua/lib/lane.lua",257],[479,"lua/lib/lane.lua",266],[482,"lua/lib/lane.lua",270],[516,"lua/lib/lane.lua",305],[517,"lua/lib/lane.lua",308],[521,"lua/lib/lane.lua",313],[543,"lua/lib/lane.lua",336],[547,"lua/lib/record.lua",6],[548,"lua/lib/record.lua",9],[553,"lua/lib/record.lua",16],[560,"lua/limiter/create.lua",12],[562,"lua/limiter/create.lua",15]],
 });
 
 /** Deletes a limiter: what waits starts at once, unlimited; its counts stay for 30 days. See lua/limiter/delete.lua. */
@@ -2472,56 +2458,45 @@ machines.level = {
 local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
 local function slots_key(lane) return lane.key .. ':run' end
 local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
-local function slots_of(lane, core, from, to)
-  local members, ends = {}, {}
-  for i = from, to do members[#members + 1] = core .. ',' .. string.format('%.0f', i) end
-  for i = 1, #members, 1000 do
-    for _, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
-      ends[#ends + 1] = score and tonumber(score)
-    end
-  end
-  for i, member in ipairs(members) do
-    if lane.slots[member] ~= nil then ends[i] = lane.slots[member] end
-  end
-  return members, ends
-end
 local function slots_free(lane, core, from, to, mark)
-  local members, ends = slots_of(lane, core, from, to)
-  for i, member in ipairs(members) do
-    if ends[i] and (not mark or ends[i] % 1 == mark) then
-      lane.slots[member] = false
-      lane.held = lane.held - 1
+  local members = {}
+  for i = from, to do members[#members + 1] = core .. ',' .. i end
+  for i = 1, #members, 1000 do
+    for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+      local member = members[i + k - 1]
+      if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
+        lane.freed[member] = true
+        lane.slots_gone[#lane.slots_gone + 1] = member
+      end
     end
   end
+  lane.held = lane.held_before - #lane.slots_gone
   lane.free = math.max(0, lane.max - lane.held)
 end
 machines.slots = {
   settle = function(lane)
-    lane.slots, lane.reclaimed = {}, 0
-    lane.held = call('ZCARD', slots_key(lane))
-    for _, member in ipairs(call('ZRANGEBYSCORE', slots_key(lane), '-inf', string.format('%.17g', lane.v / 1000), 'LIMIT', 0, SLOTS_DUE_MAX)) do
-      lane.slots[member] = false
-      lane.reclaimed = lane.reclaimed + 1
-    end
-    lane.held = lane.held - lane.reclaimed
+    local due = string.format('%.17g', lane.v / 1000)
+    lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
+    lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+    for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
+    lane.held_before = call('ZCARD', slots_key(lane))
+    lane.held = lane.held_before - lane.reclaimed
     lane.free = math.max(0, lane.max - lane.held)
   end,
   next = function(lane)
     local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-    for _, score in pairs(lane.slots) do
-      if score and score < first then first = score end
-    end
+    for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
     return first < math.huge and math.floor(first * 1000) + 1 or nil
   end,
   take = function(lane, units, range, from, to, granted_ms)
     local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-    local members, ends = slots_of(lane, range.core, from, to)
-    for i, member in ipairs(members) do
-      if not ends[i] then
-        lane.slots[member] = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
-        lane.held = lane.held + 1
-      end
+    local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+    local list, prefix = lane.slots_new, range.core .. ','
+    for i = from, to do
+      list[#list + 1] = held_until
+      list[#list + 1] = prefix .. i
     end
+    lane.held = lane.held + units
     lane.free = math.max(0, lane.max - lane.held)
   end,
   give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
@@ -2529,17 +2504,9 @@ machines.slots = {
   reset = function() end,
   adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
   write = function(lane)
-    local gone, held = {}, {}
-    for member, score in pairs(lane.slots) do
-      if score then
-        held[#held + 1] = string.format('%.17g', score)
-        held[#held + 1] = member
-      else
-        gone[#gone + 1] = member
-      end
-    end
+    local gone, new = lane.slots_gone, lane.slots_new
     for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
-    for i = 1, #held, 1000 do call('ZADD', slots_key(lane), unpack(held, i, math.min(i + 999, #held))) end
+    for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
   end,
 }
 local WINDOW_CELLS, WINDOW_READ = 1024, 32
@@ -2700,7 +2667,8 @@ local function lane_limited(lane) return lane.account and not lane.deleted end
 local function lane_load(core, now_us)
   local lane = lanes_by_core[core]
   if lane then return lane end
-  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0 }
+  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0,
+    gone_first = {}, gone_until = {} }
   local v = call('HMGET', lane.key, unpack(LANE_FIELDS, 1, #LANE_FIELDS))
   for i, field in ipairs(LANE_FIELDS) do
     if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
@@ -2827,6 +2795,8 @@ local function lane_take(lane, range, tasks)
   lane_count(lane, range, -tasks)
   if range.from + tasks > range.to then
     lane_plan(lane, range.key, false)
+    local index = range.valid_ms > 0 and lane.gone_until or lane.gone_first
+    index[#index + 1] = range.key
     return true
   end
   range.from = range.from + tasks
@@ -2877,7 +2847,9 @@ local function lane_write_entries(lane)
       gone[#gone + 1] = key
     end
   end
-  for _, name in ipairs({ ':q', ':first', ':until' }) do lane_sliced('ZREM', lane.key .. name, gone) end
+  lane_sliced('ZREM', lane.key .. ':q', gone)
+  lane_sliced('ZREM', lane.key .. ':first', lane.gone_first)
+  lane_sliced('ZREM', lane.key .. ':until', lane.gone_until)
   lane_sliced('HDEL', lane.key .. ':e', gone)
   lane_sliced('ZADD', lane.key .. ':q', places)
   lane_sliced('HSET', lane.key .. ':e', texts)
@@ -2943,7 +2915,7 @@ lane_touch()
 call('HSET', lane.key, 'deleted', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[106,"lua/lib/limiter/slots.lua",4],[107,"lua/lib/limiter/slots.lua",6],[108,"lua/lib/limiter/slots.lua",8],[109,"lua/lib/limiter/slots.lua",11],[122,"lua/lib/limiter/slots.lua",25],[132,"lua/lib/limiter/slots.lua",36],[143,"lua/lib/limiter/slots.lua",48],[150,"lua/lib/limiter/slots.lua",56],[179,"lua/lib/limiter/window.lua",4],[180,"lua/lib/limiter/window.lua",6],[181,"lua/lib/limiter/window.lua",8],[182,"lua/lib/limiter/window.lua",11],[186,"lua/lib/limiter/window.lua",16],[190,"lua/lib/limiter/window.lua",22],[199,"lua/lib/limiter/window.lua",33],[208,"lua/lib/limiter/window.lua",43],[256,"lua/lib/limiter/window.lua",93],[290,"lua/lib/tally.lua",6],[291,"lua/lib/tally.lua",8],[292,"lua/lib/tally.lua",11],[306,"lua/lib/tally.lua",27],[329,"lua/lib/tally.lua",51],[332,"lua/lib/lane.lua",55],[333,"lua/lib/lane.lua",57],[334,"lua/lib/lane.lua",60],[347,"lua/lib/lane.lua",74],[348,"lua/lib/lane.lua",76],[362,"lua/lib/lane.lua",92],[366,"lua/lib/lane.lua",97],[374,"lua/lib/lane.lua",106],[381,"lua/lib/lane.lua",115],[385,"lua/lib/lane.lua",121],[386,"lua/lib/lane.lua",124],[392,"lua/lib/lane.lua",132],[398,"lua/lib/lane.lua",139],[402,"lua/lib/lane.lua",145],[410,"lua/lib/lane.lua",154],[411,"lua/lib/lane.lua",157],[422,"lua/lib/lane.lua",170],[425,"lua/lib/lane.lua",175],[429,"lua/lib/lane.lua",180],[436,"lua/lib/lane.lua",189],[444,"lua/lib/lane.lua",200],[449,"lua/lib/lane.lua",206],[458,"lua/lib/lane.lua",216],[460,"lua/lib/lane.lua",220],[470,"lua/lib/lane.lua",232],[478,"lua/lib/lane.lua",242],[481,"lua/lib/lane.lua",248],[486,"lua/lib/lane.lua",254],[494,"lua/lib/lane.lua",263],[497,"lua/lib/lane.lua",267],[529,"lua/lib/lane.lua",300],[530,"lua/lib/lane.lua",303],[534,"lua/lib/lane.lua",308],[556,"lua/lib/lane.lua",331],[560,"lua/lib/record.lua",6],[561,"lua/lib/record.lua",9],[566,"lua/lib/record.lua",16],[573,"lua/limiter/delete.lua",12],[575,"lua/limiter/delete.lua",15]],
+  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[106,"lua/lib/limiter/slots.lua",4],[107,"lua/lib/limiter/slots.lua",6],[108,"lua/lib/limiter/slots.lua",8],[109,"lua/lib/limiter/slots.lua",11],[124,"lua/lib/limiter/slots.lua",27],[134,"lua/lib/limiter/slots.lua",38],[139,"lua/lib/limiter/slots.lua",44],[160,"lua/lib/limiter/window.lua",4],[161,"lua/lib/limiter/window.lua",6],[162,"lua/lib/limiter/window.lua",8],[163,"lua/lib/limiter/window.lua",11],[167,"lua/lib/limiter/window.lua",16],[171,"lua/lib/limiter/window.lua",22],[180,"lua/lib/limiter/window.lua",33],[189,"lua/lib/limiter/window.lua",43],[237,"lua/lib/limiter/window.lua",93],[271,"lua/lib/tally.lua",6],[272,"lua/lib/tally.lua",8],[273,"lua/lib/tally.lua",11],[287,"lua/lib/tally.lua",27],[310,"lua/lib/tally.lua",51],[313,"lua/lib/lane.lua",55],[314,"lua/lib/lane.lua",57],[315,"lua/lib/lane.lua",60],[329,"lua/lib/lane.lua",75],[330,"lua/lib/lane.lua",77],[344,"lua/lib/lane.lua",93],[348,"lua/lib/lane.lua",98],[356,"lua/lib/lane.lua",107],[363,"lua/lib/lane.lua",116],[367,"lua/lib/lane.lua",122],[368,"lua/lib/lane.lua",125],[374,"lua/lib/lane.lua",133],[380,"lua/lib/lane.lua",140],[384,"lua/lib/lane.lua",146],[392,"lua/lib/lane.lua",155],[393,"lua/lib/lane.lua",158],[404,"lua/lib/lane.lua",171],[407,"lua/lib/lane.lua",176],[411,"lua/lib/lane.lua",181],[418,"lua/lib/lane.lua",190],[426,"lua/lib/lane.lua",201],[431,"lua/lib/lane.lua",207],[440,"lua/lib/lane.lua",217],[442,"lua/lib/lane.lua",221],[454,"lua/lib/lane.lua",235],[462,"lua/lib/lane.lua",245],[465,"lua/lib/lane.lua",251],[470,"lua/lib/lane.lua",257],[478,"lua/lib/lane.lua",266],[481,"lua/lib/lane.lua",270],[515,"lua/lib/lane.lua",305],[516,"lua/lib/lane.lua",308],[520,"lua/lib/lane.lua",313],[542,"lua/lib/lane.lua",336],[546,"lua/lib/record.lua",6],[547,"lua/lib/record.lua",9],[552,"lua/lib/record.lua",16],[559,"lua/limiter/delete.lua",12],[561,"lua/limiter/delete.lua",15]],
 });
 
 /** Changes a limiter. What it has let start until now counts by its new config; the tasks that wait feel it at once. See lua/limiter/patch.lua. */
@@ -3061,56 +3033,45 @@ machines.level = {
 local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
 local function slots_key(lane) return lane.key .. ':run' end
 local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
-local function slots_of(lane, core, from, to)
-  local members, ends = {}, {}
-  for i = from, to do members[#members + 1] = core .. ',' .. string.format('%.0f', i) end
-  for i = 1, #members, 1000 do
-    for _, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
-      ends[#ends + 1] = score and tonumber(score)
-    end
-  end
-  for i, member in ipairs(members) do
-    if lane.slots[member] ~= nil then ends[i] = lane.slots[member] end
-  end
-  return members, ends
-end
 local function slots_free(lane, core, from, to, mark)
-  local members, ends = slots_of(lane, core, from, to)
-  for i, member in ipairs(members) do
-    if ends[i] and (not mark or ends[i] % 1 == mark) then
-      lane.slots[member] = false
-      lane.held = lane.held - 1
+  local members = {}
+  for i = from, to do members[#members + 1] = core .. ',' .. i end
+  for i = 1, #members, 1000 do
+    for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+      local member = members[i + k - 1]
+      if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
+        lane.freed[member] = true
+        lane.slots_gone[#lane.slots_gone + 1] = member
+      end
     end
   end
+  lane.held = lane.held_before - #lane.slots_gone
   lane.free = math.max(0, lane.max - lane.held)
 end
 machines.slots = {
   settle = function(lane)
-    lane.slots, lane.reclaimed = {}, 0
-    lane.held = call('ZCARD', slots_key(lane))
-    for _, member in ipairs(call('ZRANGEBYSCORE', slots_key(lane), '-inf', string.format('%.17g', lane.v / 1000), 'LIMIT', 0, SLOTS_DUE_MAX)) do
-      lane.slots[member] = false
-      lane.reclaimed = lane.reclaimed + 1
-    end
-    lane.held = lane.held - lane.reclaimed
+    local due = string.format('%.17g', lane.v / 1000)
+    lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
+    lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+    for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
+    lane.held_before = call('ZCARD', slots_key(lane))
+    lane.held = lane.held_before - lane.reclaimed
     lane.free = math.max(0, lane.max - lane.held)
   end,
   next = function(lane)
     local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-    for _, score in pairs(lane.slots) do
-      if score and score < first then first = score end
-    end
+    for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
     return first < math.huge and math.floor(first * 1000) + 1 or nil
   end,
   take = function(lane, units, range, from, to, granted_ms)
     local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-    local members, ends = slots_of(lane, range.core, from, to)
-    for i, member in ipairs(members) do
-      if not ends[i] then
-        lane.slots[member] = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
-        lane.held = lane.held + 1
-      end
+    local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+    local list, prefix = lane.slots_new, range.core .. ','
+    for i = from, to do
+      list[#list + 1] = held_until
+      list[#list + 1] = prefix .. i
     end
+    lane.held = lane.held + units
     lane.free = math.max(0, lane.max - lane.held)
   end,
   give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
@@ -3118,17 +3079,9 @@ machines.slots = {
   reset = function() end,
   adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
   write = function(lane)
-    local gone, held = {}, {}
-    for member, score in pairs(lane.slots) do
-      if score then
-        held[#held + 1] = string.format('%.17g', score)
-        held[#held + 1] = member
-      else
-        gone[#gone + 1] = member
-      end
-    end
+    local gone, new = lane.slots_gone, lane.slots_new
     for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
-    for i = 1, #held, 1000 do call('ZADD', slots_key(lane), unpack(held, i, math.min(i + 999, #held))) end
+    for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
   end,
 }
 local WINDOW_CELLS, WINDOW_READ = 1024, 32
@@ -3289,7 +3242,8 @@ local function lane_limited(lane) return lane.account and not lane.deleted end
 local function lane_load(core, now_us)
   local lane = lanes_by_core[core]
   if lane then return lane end
-  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0 }
+  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0,
+    gone_first = {}, gone_until = {} }
   local v = call('HMGET', lane.key, unpack(LANE_FIELDS, 1, #LANE_FIELDS))
   for i, field in ipairs(LANE_FIELDS) do
     if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
@@ -3416,6 +3370,8 @@ local function lane_take(lane, range, tasks)
   lane_count(lane, range, -tasks)
   if range.from + tasks > range.to then
     lane_plan(lane, range.key, false)
+    local index = range.valid_ms > 0 and lane.gone_until or lane.gone_first
+    index[#index + 1] = range.key
     return true
   end
   range.from = range.from + tasks
@@ -3466,7 +3422,9 @@ local function lane_write_entries(lane)
       gone[#gone + 1] = key
     end
   end
-  for _, name in ipairs({ ':q', ':first', ':until' }) do lane_sliced('ZREM', lane.key .. name, gone) end
+  lane_sliced('ZREM', lane.key .. ':q', gone)
+  lane_sliced('ZREM', lane.key .. ':first', lane.gone_first)
+  lane_sliced('ZREM', lane.key .. ':until', lane.gone_until)
   lane_sliced('HDEL', lane.key .. ':e', gone)
   lane_sliced('ZADD', lane.key .. ':q', places)
   lane_sliced('HSET', lane.key .. ':e', texts)
@@ -3544,7 +3502,7 @@ lane_touch()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)), unpack(fields, 1, #fields))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",4],[26,"lua/lib/limiter/aligned.lua",8],[35,"lua/lib/limiter/aligned.lua",18],[41,"lua/lib/limiter/aligned.lua",25],[46,"lua/lib/limiter/level.lua",6],[48,"lua/lib/limiter/level.lua",9],[49,"lua/lib/limiter/level.lua",12],[54,"lua/lib/limiter/level.lua",18],[60,"lua/lib/limiter/level.lua",25],[83,"lua/lib/limiter/level.lua",49],[107,"lua/lib/limiter/slots.lua",4],[108,"lua/lib/limiter/slots.lua",6],[109,"lua/lib/limiter/slots.lua",8],[110,"lua/lib/limiter/slots.lua",11],[123,"lua/lib/limiter/slots.lua",25],[133,"lua/lib/limiter/slots.lua",36],[144,"lua/lib/limiter/slots.lua",48],[151,"lua/lib/limiter/slots.lua",56],[180,"lua/lib/limiter/window.lua",4],[181,"lua/lib/limiter/window.lua",6],[182,"lua/lib/limiter/window.lua",8],[183,"lua/lib/limiter/window.lua",11],[187,"lua/lib/limiter/window.lua",16],[191,"lua/lib/limiter/window.lua",22],[200,"lua/lib/limiter/window.lua",33],[209,"lua/lib/limiter/window.lua",43],[257,"lua/lib/limiter/window.lua",93],[291,"lua/lib/tally.lua",6],[292,"lua/lib/tally.lua",8],[293,"lua/lib/tally.lua",11],[307,"lua/lib/tally.lua",27],[330,"lua/lib/tally.lua",51],[333,"lua/lib/lane.lua",55],[334,"lua/lib/lane.lua",57],[335,"lua/lib/lane.lua",60],[348,"lua/lib/lane.lua",74],[349,"lua/lib/lane.lua",76],[363,"lua/lib/lane.lua",92],[367,"lua/lib/lane.lua",97],[375,"lua/lib/lane.lua",106],[382,"lua/lib/lane.lua",115],[386,"lua/lib/lane.lua",121],[387,"lua/lib/lane.lua",124],[393,"lua/lib/lane.lua",132],[399,"lua/lib/lane.lua",139],[403,"lua/lib/lane.lua",145],[411,"lua/lib/lane.lua",154],[412,"lua/lib/lane.lua",157],[423,"lua/lib/lane.lua",170],[426,"lua/lib/lane.lua",175],[430,"lua/lib/lane.lua",180],[437,"lua/lib/lane.lua",189],[445,"lua/lib/lane.lua",200],[450,"lua/lib/lane.lua",206],[459,"lua/lib/lane.lua",216],[461,"lua/lib/lane.lua",220],[471,"lua/lib/lane.lua",232],[479,"lua/lib/lane.lua",242],[482,"lua/lib/lane.lua",248],[487,"lua/lib/lane.lua",254],[495,"lua/lib/lane.lua",263],[498,"lua/lib/lane.lua",267],[530,"lua/lib/lane.lua",300],[531,"lua/lib/lane.lua",303],[535,"lua/lib/lane.lua",308],[557,"lua/lib/lane.lua",331],[561,"lua/lib/record.lua",6],[562,"lua/lib/record.lua",9],[567,"lua/lib/record.lua",16],[574,"lua/limiter/patch.lua",12],[576,"lua/limiter/patch.lua",15],[589,"lua/limiter/patch.lua",29]],
+  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",4],[26,"lua/lib/limiter/aligned.lua",8],[35,"lua/lib/limiter/aligned.lua",18],[41,"lua/lib/limiter/aligned.lua",25],[46,"lua/lib/limiter/level.lua",6],[48,"lua/lib/limiter/level.lua",9],[49,"lua/lib/limiter/level.lua",12],[54,"lua/lib/limiter/level.lua",18],[60,"lua/lib/limiter/level.lua",25],[83,"lua/lib/limiter/level.lua",49],[107,"lua/lib/limiter/slots.lua",4],[108,"lua/lib/limiter/slots.lua",6],[109,"lua/lib/limiter/slots.lua",8],[110,"lua/lib/limiter/slots.lua",11],[125,"lua/lib/limiter/slots.lua",27],[135,"lua/lib/limiter/slots.lua",38],[140,"lua/lib/limiter/slots.lua",44],[161,"lua/lib/limiter/window.lua",4],[162,"lua/lib/limiter/window.lua",6],[163,"lua/lib/limiter/window.lua",8],[164,"lua/lib/limiter/window.lua",11],[168,"lua/lib/limiter/window.lua",16],[172,"lua/lib/limiter/window.lua",22],[181,"lua/lib/limiter/window.lua",33],[190,"lua/lib/limiter/window.lua",43],[238,"lua/lib/limiter/window.lua",93],[272,"lua/lib/tally.lua",6],[273,"lua/lib/tally.lua",8],[274,"lua/lib/tally.lua",11],[288,"lua/lib/tally.lua",27],[311,"lua/lib/tally.lua",51],[314,"lua/lib/lane.lua",55],[315,"lua/lib/lane.lua",57],[316,"lua/lib/lane.lua",60],[330,"lua/lib/lane.lua",75],[331,"lua/lib/lane.lua",77],[345,"lua/lib/lane.lua",93],[349,"lua/lib/lane.lua",98],[357,"lua/lib/lane.lua",107],[364,"lua/lib/lane.lua",116],[368,"lua/lib/lane.lua",122],[369,"lua/lib/lane.lua",125],[375,"lua/lib/lane.lua",133],[381,"lua/lib/lane.lua",140],[385,"lua/lib/lane.lua",146],[393,"lua/lib/lane.lua",155],[394,"lua/lib/lane.lua",158],[405,"lua/lib/lane.lua",171],[408,"lua/lib/lane.lua",176],[412,"lua/lib/lane.lua",181],[419,"lua/lib/lane.lua",190],[427,"lua/lib/lane.lua",201],[432,"lua/lib/lane.lua",207],[441,"lua/lib/lane.lua",217],[443,"lua/lib/lane.lua",221],[455,"lua/lib/lane.lua",235],[463,"lua/lib/lane.lua",245],[466,"lua/lib/lane.lua",251],[471,"lua/lib/lane.lua",257],[479,"lua/lib/lane.lua",266],[482,"lua/lib/lane.lua",270],[516,"lua/lib/lane.lua",305],[517,"lua/lib/lane.lua",308],[521,"lua/lib/lane.lua",313],[543,"lua/lib/lane.lua",336],[547,"lua/lib/record.lua",6],[548,"lua/lib/record.lua",9],[553,"lua/lib/record.lua",16],[560,"lua/limiter/patch.lua",12],[562,"lua/limiter/patch.lua",15],[575,"lua/limiter/patch.lua",29]],
 });
 
 /** Closes a limiter: nothing starts until then, or until it is resumed. Time in which it is closed does not count for queue_timeout. See lua/limiter/pause.lua. */
@@ -3662,56 +3620,45 @@ machines.level = {
 local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
 local function slots_key(lane) return lane.key .. ':run' end
 local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
-local function slots_of(lane, core, from, to)
-  local members, ends = {}, {}
-  for i = from, to do members[#members + 1] = core .. ',' .. string.format('%.0f', i) end
-  for i = 1, #members, 1000 do
-    for _, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
-      ends[#ends + 1] = score and tonumber(score)
-    end
-  end
-  for i, member in ipairs(members) do
-    if lane.slots[member] ~= nil then ends[i] = lane.slots[member] end
-  end
-  return members, ends
-end
 local function slots_free(lane, core, from, to, mark)
-  local members, ends = slots_of(lane, core, from, to)
-  for i, member in ipairs(members) do
-    if ends[i] and (not mark or ends[i] % 1 == mark) then
-      lane.slots[member] = false
-      lane.held = lane.held - 1
+  local members = {}
+  for i = from, to do members[#members + 1] = core .. ',' .. i end
+  for i = 1, #members, 1000 do
+    for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+      local member = members[i + k - 1]
+      if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
+        lane.freed[member] = true
+        lane.slots_gone[#lane.slots_gone + 1] = member
+      end
     end
   end
+  lane.held = lane.held_before - #lane.slots_gone
   lane.free = math.max(0, lane.max - lane.held)
 end
 machines.slots = {
   settle = function(lane)
-    lane.slots, lane.reclaimed = {}, 0
-    lane.held = call('ZCARD', slots_key(lane))
-    for _, member in ipairs(call('ZRANGEBYSCORE', slots_key(lane), '-inf', string.format('%.17g', lane.v / 1000), 'LIMIT', 0, SLOTS_DUE_MAX)) do
-      lane.slots[member] = false
-      lane.reclaimed = lane.reclaimed + 1
-    end
-    lane.held = lane.held - lane.reclaimed
+    local due = string.format('%.17g', lane.v / 1000)
+    lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
+    lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+    for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
+    lane.held_before = call('ZCARD', slots_key(lane))
+    lane.held = lane.held_before - lane.reclaimed
     lane.free = math.max(0, lane.max - lane.held)
   end,
   next = function(lane)
     local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-    for _, score in pairs(lane.slots) do
-      if score and score < first then first = score end
-    end
+    for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
     return first < math.huge and math.floor(first * 1000) + 1 or nil
   end,
   take = function(lane, units, range, from, to, granted_ms)
     local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-    local members, ends = slots_of(lane, range.core, from, to)
-    for i, member in ipairs(members) do
-      if not ends[i] then
-        lane.slots[member] = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
-        lane.held = lane.held + 1
-      end
+    local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+    local list, prefix = lane.slots_new, range.core .. ','
+    for i = from, to do
+      list[#list + 1] = held_until
+      list[#list + 1] = prefix .. i
     end
+    lane.held = lane.held + units
     lane.free = math.max(0, lane.max - lane.held)
   end,
   give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
@@ -3719,17 +3666,9 @@ machines.slots = {
   reset = function() end,
   adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
   write = function(lane)
-    local gone, held = {}, {}
-    for member, score in pairs(lane.slots) do
-      if score then
-        held[#held + 1] = string.format('%.17g', score)
-        held[#held + 1] = member
-      else
-        gone[#gone + 1] = member
-      end
-    end
+    local gone, new = lane.slots_gone, lane.slots_new
     for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
-    for i = 1, #held, 1000 do call('ZADD', slots_key(lane), unpack(held, i, math.min(i + 999, #held))) end
+    for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
   end,
 }
 local WINDOW_CELLS, WINDOW_READ = 1024, 32
@@ -3890,7 +3829,8 @@ local function lane_limited(lane) return lane.account and not lane.deleted end
 local function lane_load(core, now_us)
   local lane = lanes_by_core[core]
   if lane then return lane end
-  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0 }
+  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0,
+    gone_first = {}, gone_until = {} }
   local v = call('HMGET', lane.key, unpack(LANE_FIELDS, 1, #LANE_FIELDS))
   for i, field in ipairs(LANE_FIELDS) do
     if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
@@ -4017,6 +3957,8 @@ local function lane_take(lane, range, tasks)
   lane_count(lane, range, -tasks)
   if range.from + tasks > range.to then
     lane_plan(lane, range.key, false)
+    local index = range.valid_ms > 0 and lane.gone_until or lane.gone_first
+    index[#index + 1] = range.key
     return true
   end
   range.from = range.from + tasks
@@ -4067,7 +4009,9 @@ local function lane_write_entries(lane)
       gone[#gone + 1] = key
     end
   end
-  for _, name in ipairs({ ':q', ':first', ':until' }) do lane_sliced('ZREM', lane.key .. name, gone) end
+  lane_sliced('ZREM', lane.key .. ':q', gone)
+  lane_sliced('ZREM', lane.key .. ':first', lane.gone_first)
+  lane_sliced('ZREM', lane.key .. ':until', lane.gone_until)
   lane_sliced('HDEL', lane.key .. ':e', gone)
   lane_sliced('ZADD', lane.key .. ':q', places)
   lane_sliced('HSET', lane.key .. ':e', texts)
@@ -4134,7 +4078,7 @@ lane_touch()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",4],[26,"lua/lib/limiter/aligned.lua",8],[35,"lua/lib/limiter/aligned.lua",18],[41,"lua/lib/limiter/aligned.lua",25],[46,"lua/lib/limiter/level.lua",6],[48,"lua/lib/limiter/level.lua",9],[49,"lua/lib/limiter/level.lua",12],[54,"lua/lib/limiter/level.lua",18],[60,"lua/lib/limiter/level.lua",25],[83,"lua/lib/limiter/level.lua",49],[107,"lua/lib/limiter/slots.lua",4],[108,"lua/lib/limiter/slots.lua",6],[109,"lua/lib/limiter/slots.lua",8],[110,"lua/lib/limiter/slots.lua",11],[123,"lua/lib/limiter/slots.lua",25],[133,"lua/lib/limiter/slots.lua",36],[144,"lua/lib/limiter/slots.lua",48],[151,"lua/lib/limiter/slots.lua",56],[180,"lua/lib/limiter/window.lua",4],[181,"lua/lib/limiter/window.lua",6],[182,"lua/lib/limiter/window.lua",8],[183,"lua/lib/limiter/window.lua",11],[187,"lua/lib/limiter/window.lua",16],[191,"lua/lib/limiter/window.lua",22],[200,"lua/lib/limiter/window.lua",33],[209,"lua/lib/limiter/window.lua",43],[257,"lua/lib/limiter/window.lua",93],[291,"lua/lib/tally.lua",6],[292,"lua/lib/tally.lua",8],[293,"lua/lib/tally.lua",11],[307,"lua/lib/tally.lua",27],[330,"lua/lib/tally.lua",51],[333,"lua/lib/lane.lua",55],[334,"lua/lib/lane.lua",57],[335,"lua/lib/lane.lua",60],[348,"lua/lib/lane.lua",74],[349,"lua/lib/lane.lua",76],[363,"lua/lib/lane.lua",92],[367,"lua/lib/lane.lua",97],[375,"lua/lib/lane.lua",106],[382,"lua/lib/lane.lua",115],[386,"lua/lib/lane.lua",121],[387,"lua/lib/lane.lua",124],[393,"lua/lib/lane.lua",132],[399,"lua/lib/lane.lua",139],[403,"lua/lib/lane.lua",145],[411,"lua/lib/lane.lua",154],[412,"lua/lib/lane.lua",157],[423,"lua/lib/lane.lua",170],[426,"lua/lib/lane.lua",175],[430,"lua/lib/lane.lua",180],[437,"lua/lib/lane.lua",189],[445,"lua/lib/lane.lua",200],[450,"lua/lib/lane.lua",206],[459,"lua/lib/lane.lua",216],[461,"lua/lib/lane.lua",220],[471,"lua/lib/lane.lua",232],[479,"lua/lib/lane.lua",242],[482,"lua/lib/lane.lua",248],[487,"lua/lib/lane.lua",254],[495,"lua/lib/lane.lua",263],[498,"lua/lib/lane.lua",267],[530,"lua/lib/lane.lua",300],[531,"lua/lib/lane.lua",303],[535,"lua/lib/lane.lua",308],[557,"lua/lib/lane.lua",331],[561,"lua/lib/record.lua",6],[562,"lua/lib/record.lua",9],[567,"lua/lib/record.lua",16],[574,"lua/limiter/pause.lua",13],[576,"lua/limiter/pause.lua",17]],
+  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",4],[26,"lua/lib/limiter/aligned.lua",8],[35,"lua/lib/limiter/aligned.lua",18],[41,"lua/lib/limiter/aligned.lua",25],[46,"lua/lib/limiter/level.lua",6],[48,"lua/lib/limiter/level.lua",9],[49,"lua/lib/limiter/level.lua",12],[54,"lua/lib/limiter/level.lua",18],[60,"lua/lib/limiter/level.lua",25],[83,"lua/lib/limiter/level.lua",49],[107,"lua/lib/limiter/slots.lua",4],[108,"lua/lib/limiter/slots.lua",6],[109,"lua/lib/limiter/slots.lua",8],[110,"lua/lib/limiter/slots.lua",11],[125,"lua/lib/limiter/slots.lua",27],[135,"lua/lib/limiter/slots.lua",38],[140,"lua/lib/limiter/slots.lua",44],[161,"lua/lib/limiter/window.lua",4],[162,"lua/lib/limiter/window.lua",6],[163,"lua/lib/limiter/window.lua",8],[164,"lua/lib/limiter/window.lua",11],[168,"lua/lib/limiter/window.lua",16],[172,"lua/lib/limiter/window.lua",22],[181,"lua/lib/limiter/window.lua",33],[190,"lua/lib/limiter/window.lua",43],[238,"lua/lib/limiter/window.lua",93],[272,"lua/lib/tally.lua",6],[273,"lua/lib/tally.lua",8],[274,"lua/lib/tally.lua",11],[288,"lua/lib/tally.lua",27],[311,"lua/lib/tally.lua",51],[314,"lua/lib/lane.lua",55],[315,"lua/lib/lane.lua",57],[316,"lua/lib/lane.lua",60],[330,"lua/lib/lane.lua",75],[331,"lua/lib/lane.lua",77],[345,"lua/lib/lane.lua",93],[349,"lua/lib/lane.lua",98],[357,"lua/lib/lane.lua",107],[364,"lua/lib/lane.lua",116],[368,"lua/lib/lane.lua",122],[369,"lua/lib/lane.lua",125],[375,"lua/lib/lane.lua",133],[381,"lua/lib/lane.lua",140],[385,"lua/lib/lane.lua",146],[393,"lua/lib/lane.lua",155],[394,"lua/lib/lane.lua",158],[405,"lua/lib/lane.lua",171],[408,"lua/lib/lane.lua",176],[412,"lua/lib/lane.lua",181],[419,"lua/lib/lane.lua",190],[427,"lua/lib/lane.lua",201],[432,"lua/lib/lane.lua",207],[441,"lua/lib/lane.lua",217],[443,"lua/lib/lane.lua",221],[455,"lua/lib/lane.lua",235],[463,"lua/lib/lane.lua",245],[466,"lua/lib/lane.lua",251],[471,"lua/lib/lane.lua",257],[479,"lua/lib/lane.lua",266],[482,"lua/lib/lane.lua",270],[516,"lua/lib/lane.lua",305],[517,"lua/lib/lane.lua",308],[521,"lua/lib/lane.lua",313],[543,"lua/lib/lane.lua",336],[547,"lua/lib/record.lua",6],[548,"lua/lib/record.lua",9],[553,"lua/lib/record.lua",16],[560,"lua/limiter/pause.lua",13],[562,"lua/limiter/pause.lua",17]],
 });
 
 /** Reads a limiter's record; empty where there is none. See lua/limiter/read.lua. */
@@ -4250,56 +4194,45 @@ machines.level = {
 local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
 local function slots_key(lane) return lane.key .. ':run' end
 local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
-local function slots_of(lane, core, from, to)
-  local members, ends = {}, {}
-  for i = from, to do members[#members + 1] = core .. ',' .. string.format('%.0f', i) end
-  for i = 1, #members, 1000 do
-    for _, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
-      ends[#ends + 1] = score and tonumber(score)
-    end
-  end
-  for i, member in ipairs(members) do
-    if lane.slots[member] ~= nil then ends[i] = lane.slots[member] end
-  end
-  return members, ends
-end
 local function slots_free(lane, core, from, to, mark)
-  local members, ends = slots_of(lane, core, from, to)
-  for i, member in ipairs(members) do
-    if ends[i] and (not mark or ends[i] % 1 == mark) then
-      lane.slots[member] = false
-      lane.held = lane.held - 1
+  local members = {}
+  for i = from, to do members[#members + 1] = core .. ',' .. i end
+  for i = 1, #members, 1000 do
+    for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+      local member = members[i + k - 1]
+      if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
+        lane.freed[member] = true
+        lane.slots_gone[#lane.slots_gone + 1] = member
+      end
     end
   end
+  lane.held = lane.held_before - #lane.slots_gone
   lane.free = math.max(0, lane.max - lane.held)
 end
 machines.slots = {
   settle = function(lane)
-    lane.slots, lane.reclaimed = {}, 0
-    lane.held = call('ZCARD', slots_key(lane))
-    for _, member in ipairs(call('ZRANGEBYSCORE', slots_key(lane), '-inf', string.format('%.17g', lane.v / 1000), 'LIMIT', 0, SLOTS_DUE_MAX)) do
-      lane.slots[member] = false
-      lane.reclaimed = lane.reclaimed + 1
-    end
-    lane.held = lane.held - lane.reclaimed
+    local due = string.format('%.17g', lane.v / 1000)
+    lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
+    lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+    for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
+    lane.held_before = call('ZCARD', slots_key(lane))
+    lane.held = lane.held_before - lane.reclaimed
     lane.free = math.max(0, lane.max - lane.held)
   end,
   next = function(lane)
     local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-    for _, score in pairs(lane.slots) do
-      if score and score < first then first = score end
-    end
+    for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
     return first < math.huge and math.floor(first * 1000) + 1 or nil
   end,
   take = function(lane, units, range, from, to, granted_ms)
     local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-    local members, ends = slots_of(lane, range.core, from, to)
-    for i, member in ipairs(members) do
-      if not ends[i] then
-        lane.slots[member] = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
-        lane.held = lane.held + 1
-      end
+    local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+    local list, prefix = lane.slots_new, range.core .. ','
+    for i = from, to do
+      list[#list + 1] = held_until
+      list[#list + 1] = prefix .. i
     end
+    lane.held = lane.held + units
     lane.free = math.max(0, lane.max - lane.held)
   end,
   give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
@@ -4307,17 +4240,9 @@ machines.slots = {
   reset = function() end,
   adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
   write = function(lane)
-    local gone, held = {}, {}
-    for member, score in pairs(lane.slots) do
-      if score then
-        held[#held + 1] = string.format('%.17g', score)
-        held[#held + 1] = member
-      else
-        gone[#gone + 1] = member
-      end
-    end
+    local gone, new = lane.slots_gone, lane.slots_new
     for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
-    for i = 1, #held, 1000 do call('ZADD', slots_key(lane), unpack(held, i, math.min(i + 999, #held))) end
+    for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
   end,
 }
 local WINDOW_CELLS, WINDOW_READ = 1024, 32
@@ -4478,7 +4403,8 @@ local function lane_limited(lane) return lane.account and not lane.deleted end
 local function lane_load(core, now_us)
   local lane = lanes_by_core[core]
   if lane then return lane end
-  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0 }
+  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0,
+    gone_first = {}, gone_until = {} }
   local v = call('HMGET', lane.key, unpack(LANE_FIELDS, 1, #LANE_FIELDS))
   for i, field in ipairs(LANE_FIELDS) do
     if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
@@ -4605,6 +4531,8 @@ local function lane_take(lane, range, tasks)
   lane_count(lane, range, -tasks)
   if range.from + tasks > range.to then
     lane_plan(lane, range.key, false)
+    local index = range.valid_ms > 0 and lane.gone_until or lane.gone_first
+    index[#index + 1] = range.key
     return true
   end
   range.from = range.from + tasks
@@ -4655,7 +4583,9 @@ local function lane_write_entries(lane)
       gone[#gone + 1] = key
     end
   end
-  for _, name in ipairs({ ':q', ':first', ':until' }) do lane_sliced('ZREM', lane.key .. name, gone) end
+  lane_sliced('ZREM', lane.key .. ':q', gone)
+  lane_sliced('ZREM', lane.key .. ':first', lane.gone_first)
+  lane_sliced('ZREM', lane.key .. ':until', lane.gone_until)
   lane_sliced('HDEL', lane.key .. ':e', gone)
   lane_sliced('ZADD', lane.key .. ':q', places)
   lane_sliced('HSET', lane.key .. ':e', texts)
@@ -4716,7 +4646,7 @@ local function record_reply(lane)
 end
 local lane = lane_load(core, now_us)
 return lane.account and record_reply(lane) or {}`,
-  map: [[1,"lua/limiter/read.lua",1],[2,"lua/limiter/read.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/lane.lua",32],[19,"lua/lib/lane.lua",51],[20,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",4],[24,"lua/lib/limiter/aligned.lua",8],[33,"lua/lib/limiter/aligned.lua",18],[39,"lua/lib/limiter/aligned.lua",25],[44,"lua/lib/limiter/level.lua",6],[46,"lua/lib/limiter/level.lua",9],[47,"lua/lib/limiter/level.lua",12],[52,"lua/lib/limiter/level.lua",18],[58,"lua/lib/limiter/level.lua",25],[81,"lua/lib/limiter/level.lua",49],[105,"lua/lib/limiter/slots.lua",4],[106,"lua/lib/limiter/slots.lua",6],[107,"lua/lib/limiter/slots.lua",8],[108,"lua/lib/limiter/slots.lua",11],[121,"lua/lib/limiter/slots.lua",25],[131,"lua/lib/limiter/slots.lua",36],[142,"lua/lib/limiter/slots.lua",48],[149,"lua/lib/limiter/slots.lua",56],[178,"lua/lib/limiter/window.lua",4],[179,"lua/lib/limiter/window.lua",6],[180,"lua/lib/limiter/window.lua",8],[181,"lua/lib/limiter/window.lua",11],[185,"lua/lib/limiter/window.lua",16],[189,"lua/lib/limiter/window.lua",22],[198,"lua/lib/limiter/window.lua",33],[207,"lua/lib/limiter/window.lua",43],[255,"lua/lib/limiter/window.lua",93],[289,"lua/lib/tally.lua",6],[290,"lua/lib/tally.lua",8],[291,"lua/lib/tally.lua",11],[305,"lua/lib/tally.lua",27],[328,"lua/lib/tally.lua",51],[331,"lua/lib/lane.lua",55],[332,"lua/lib/lane.lua",57],[333,"lua/lib/lane.lua",60],[346,"lua/lib/lane.lua",74],[347,"lua/lib/lane.lua",76],[361,"lua/lib/lane.lua",92],[365,"lua/lib/lane.lua",97],[373,"lua/lib/lane.lua",106],[380,"lua/lib/lane.lua",115],[384,"lua/lib/lane.lua",121],[385,"lua/lib/lane.lua",124],[391,"lua/lib/lane.lua",132],[397,"lua/lib/lane.lua",139],[401,"lua/lib/lane.lua",145],[409,"lua/lib/lane.lua",154],[410,"lua/lib/lane.lua",157],[421,"lua/lib/lane.lua",170],[424,"lua/lib/lane.lua",175],[428,"lua/lib/lane.lua",180],[435,"lua/lib/lane.lua",189],[443,"lua/lib/lane.lua",200],[448,"lua/lib/lane.lua",206],[457,"lua/lib/lane.lua",216],[459,"lua/lib/lane.lua",220],[469,"lua/lib/lane.lua",232],[477,"lua/lib/lane.lua",242],[480,"lua/lib/lane.lua",248],[485,"lua/lib/lane.lua",254],[493,"lua/lib/lane.lua",263],[496,"lua/lib/lane.lua",267],[528,"lua/lib/lane.lua",300],[529,"lua/lib/lane.lua",303],[533,"lua/lib/lane.lua",308],[555,"lua/lib/lane.lua",331],[559,"lua/lib/record.lua",6],[560,"lua/lib/record.lua",9],[565,"lua/lib/record.lua",16],[572,"lua/limiter/read.lua",11]],
+  map: [[1,"lua/limiter/read.lua",1],[2,"lua/limiter/read.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/lane.lua",32],[19,"lua/lib/lane.lua",51],[20,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",4],[24,"lua/lib/limiter/aligned.lua",8],[33,"lua/lib/limiter/aligned.lua",18],[39,"lua/lib/limiter/aligned.lua",25],[44,"lua/lib/limiter/level.lua",6],[46,"lua/lib/limiter/level.lua",9],[47,"lua/lib/limiter/level.lua",12],[52,"lua/lib/limiter/level.lua",18],[58,"lua/lib/limiter/level.lua",25],[81,"lua/lib/limiter/level.lua",49],[105,"lua/lib/limiter/slots.lua",4],[106,"lua/lib/limiter/slots.lua",6],[107,"lua/lib/limiter/slots.lua",8],[108,"lua/lib/limiter/slots.lua",11],[123,"lua/lib/limiter/slots.lua",27],[133,"lua/lib/limiter/slots.lua",38],[138,"lua/lib/limiter/slots.lua",44],[159,"lua/lib/limiter/window.lua",4],[160,"lua/lib/limiter/window.lua",6],[161,"lua/lib/limiter/window.lua",8],[162,"lua/lib/limiter/window.lua",11],[166,"lua/lib/limiter/window.lua",16],[170,"lua/lib/limiter/window.lua",22],[179,"lua/lib/limiter/window.lua",33],[188,"lua/lib/limiter/window.lua",43],[236,"lua/lib/limiter/window.lua",93],[270,"lua/lib/tally.lua",6],[271,"lua/lib/tally.lua",8],[272,"lua/lib/tally.lua",11],[286,"lua/lib/tally.lua",27],[309,"lua/lib/tally.lua",51],[312,"lua/lib/lane.lua",55],[313,"lua/lib/lane.lua",57],[314,"lua/lib/lane.lua",60],[328,"lua/lib/lane.lua",75],[329,"lua/lib/lane.lua",77],[343,"lua/lib/lane.lua",93],[347,"lua/lib/lane.lua",98],[355,"lua/lib/lane.lua",107],[362,"lua/lib/lane.lua",116],[366,"lua/lib/lane.lua",122],[367,"lua/lib/lane.lua",125],[373,"lua/lib/lane.lua",133],[379,"lua/lib/lane.lua",140],[383,"lua/lib/lane.lua",146],[391,"lua/lib/lane.lua",155],[392,"lua/lib/lane.lua",158],[403,"lua/lib/lane.lua",171],[406,"lua/lib/lane.lua",176],[410,"lua/lib/lane.lua",181],[417,"lua/lib/lane.lua",190],[425,"lua/lib/lane.lua",201],[430,"lua/lib/lane.lua",207],[439,"lua/lib/lane.lua",217],[441,"lua/lib/lane.lua",221],[453,"lua/lib/lane.lua",235],[461,"lua/lib/lane.lua",245],[464,"lua/lib/lane.lua",251],[469,"lua/lib/lane.lua",257],[477,"lua/lib/lane.lua",266],[480,"lua/lib/lane.lua",270],[514,"lua/lib/lane.lua",305],[515,"lua/lib/lane.lua",308],[519,"lua/lib/lane.lua",313],[541,"lua/lib/lane.lua",336],[545,"lua/lib/record.lua",6],[546,"lua/lib/record.lua",9],[551,"lua/lib/record.lua",16],[558,"lua/limiter/read.lua",11]],
 });
 
 /** Forgets the units that a limiter has given out; slots of running tasks stay taken. See lua/limiter/reset.lua. */
@@ -4833,56 +4763,45 @@ machines.level = {
 local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
 local function slots_key(lane) return lane.key .. ':run' end
 local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
-local function slots_of(lane, core, from, to)
-  local members, ends = {}, {}
-  for i = from, to do members[#members + 1] = core .. ',' .. string.format('%.0f', i) end
-  for i = 1, #members, 1000 do
-    for _, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
-      ends[#ends + 1] = score and tonumber(score)
-    end
-  end
-  for i, member in ipairs(members) do
-    if lane.slots[member] ~= nil then ends[i] = lane.slots[member] end
-  end
-  return members, ends
-end
 local function slots_free(lane, core, from, to, mark)
-  local members, ends = slots_of(lane, core, from, to)
-  for i, member in ipairs(members) do
-    if ends[i] and (not mark or ends[i] % 1 == mark) then
-      lane.slots[member] = false
-      lane.held = lane.held - 1
+  local members = {}
+  for i = from, to do members[#members + 1] = core .. ',' .. i end
+  for i = 1, #members, 1000 do
+    for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+      local member = members[i + k - 1]
+      if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
+        lane.freed[member] = true
+        lane.slots_gone[#lane.slots_gone + 1] = member
+      end
     end
   end
+  lane.held = lane.held_before - #lane.slots_gone
   lane.free = math.max(0, lane.max - lane.held)
 end
 machines.slots = {
   settle = function(lane)
-    lane.slots, lane.reclaimed = {}, 0
-    lane.held = call('ZCARD', slots_key(lane))
-    for _, member in ipairs(call('ZRANGEBYSCORE', slots_key(lane), '-inf', string.format('%.17g', lane.v / 1000), 'LIMIT', 0, SLOTS_DUE_MAX)) do
-      lane.slots[member] = false
-      lane.reclaimed = lane.reclaimed + 1
-    end
-    lane.held = lane.held - lane.reclaimed
+    local due = string.format('%.17g', lane.v / 1000)
+    lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
+    lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+    for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
+    lane.held_before = call('ZCARD', slots_key(lane))
+    lane.held = lane.held_before - lane.reclaimed
     lane.free = math.max(0, lane.max - lane.held)
   end,
   next = function(lane)
     local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-    for _, score in pairs(lane.slots) do
-      if score and score < first then first = score end
-    end
+    for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
     return first < math.huge and math.floor(first * 1000) + 1 or nil
   end,
   take = function(lane, units, range, from, to, granted_ms)
     local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-    local members, ends = slots_of(lane, range.core, from, to)
-    for i, member in ipairs(members) do
-      if not ends[i] then
-        lane.slots[member] = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
-        lane.held = lane.held + 1
-      end
+    local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+    local list, prefix = lane.slots_new, range.core .. ','
+    for i = from, to do
+      list[#list + 1] = held_until
+      list[#list + 1] = prefix .. i
     end
+    lane.held = lane.held + units
     lane.free = math.max(0, lane.max - lane.held)
   end,
   give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
@@ -4890,17 +4809,9 @@ machines.slots = {
   reset = function() end,
   adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
   write = function(lane)
-    local gone, held = {}, {}
-    for member, score in pairs(lane.slots) do
-      if score then
-        held[#held + 1] = string.format('%.17g', score)
-        held[#held + 1] = member
-      else
-        gone[#gone + 1] = member
-      end
-    end
+    local gone, new = lane.slots_gone, lane.slots_new
     for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
-    for i = 1, #held, 1000 do call('ZADD', slots_key(lane), unpack(held, i, math.min(i + 999, #held))) end
+    for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
   end,
 }
 local WINDOW_CELLS, WINDOW_READ = 1024, 32
@@ -5061,7 +4972,8 @@ local function lane_limited(lane) return lane.account and not lane.deleted end
 local function lane_load(core, now_us)
   local lane = lanes_by_core[core]
   if lane then return lane end
-  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0 }
+  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0,
+    gone_first = {}, gone_until = {} }
   local v = call('HMGET', lane.key, unpack(LANE_FIELDS, 1, #LANE_FIELDS))
   for i, field in ipairs(LANE_FIELDS) do
     if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
@@ -5188,6 +5100,8 @@ local function lane_take(lane, range, tasks)
   lane_count(lane, range, -tasks)
   if range.from + tasks > range.to then
     lane_plan(lane, range.key, false)
+    local index = range.valid_ms > 0 and lane.gone_until or lane.gone_first
+    index[#index + 1] = range.key
     return true
   end
   range.from = range.from + tasks
@@ -5238,7 +5152,9 @@ local function lane_write_entries(lane)
       gone[#gone + 1] = key
     end
   end
-  for _, name in ipairs({ ':q', ':first', ':until' }) do lane_sliced('ZREM', lane.key .. name, gone) end
+  lane_sliced('ZREM', lane.key .. ':q', gone)
+  lane_sliced('ZREM', lane.key .. ':first', lane.gone_first)
+  lane_sliced('ZREM', lane.key .. ':until', lane.gone_until)
   lane_sliced('HDEL', lane.key .. ':e', gone)
   lane_sliced('ZADD', lane.key .. ':q', places)
   lane_sliced('HSET', lane.key .. ':e', texts)
@@ -5305,7 +5221,7 @@ lane_wake(lane, lane.now)
 lane_touch()
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[106,"lua/lib/limiter/slots.lua",4],[107,"lua/lib/limiter/slots.lua",6],[108,"lua/lib/limiter/slots.lua",8],[109,"lua/lib/limiter/slots.lua",11],[122,"lua/lib/limiter/slots.lua",25],[132,"lua/lib/limiter/slots.lua",36],[143,"lua/lib/limiter/slots.lua",48],[150,"lua/lib/limiter/slots.lua",56],[179,"lua/lib/limiter/window.lua",4],[180,"lua/lib/limiter/window.lua",6],[181,"lua/lib/limiter/window.lua",8],[182,"lua/lib/limiter/window.lua",11],[186,"lua/lib/limiter/window.lua",16],[190,"lua/lib/limiter/window.lua",22],[199,"lua/lib/limiter/window.lua",33],[208,"lua/lib/limiter/window.lua",43],[256,"lua/lib/limiter/window.lua",93],[290,"lua/lib/tally.lua",6],[291,"lua/lib/tally.lua",8],[292,"lua/lib/tally.lua",11],[306,"lua/lib/tally.lua",27],[329,"lua/lib/tally.lua",51],[332,"lua/lib/lane.lua",55],[333,"lua/lib/lane.lua",57],[334,"lua/lib/lane.lua",60],[347,"lua/lib/lane.lua",74],[348,"lua/lib/lane.lua",76],[362,"lua/lib/lane.lua",92],[366,"lua/lib/lane.lua",97],[374,"lua/lib/lane.lua",106],[381,"lua/lib/lane.lua",115],[385,"lua/lib/lane.lua",121],[386,"lua/lib/lane.lua",124],[392,"lua/lib/lane.lua",132],[398,"lua/lib/lane.lua",139],[402,"lua/lib/lane.lua",145],[410,"lua/lib/lane.lua",154],[411,"lua/lib/lane.lua",157],[422,"lua/lib/lane.lua",170],[425,"lua/lib/lane.lua",175],[429,"lua/lib/lane.lua",180],[436,"lua/lib/lane.lua",189],[444,"lua/lib/lane.lua",200],[449,"lua/lib/lane.lua",206],[458,"lua/lib/lane.lua",216],[460,"lua/lib/lane.lua",220],[470,"lua/lib/lane.lua",232],[478,"lua/lib/lane.lua",242],[481,"lua/lib/lane.lua",248],[486,"lua/lib/lane.lua",254],[494,"lua/lib/lane.lua",263],[497,"lua/lib/lane.lua",267],[529,"lua/lib/lane.lua",300],[530,"lua/lib/lane.lua",303],[534,"lua/lib/lane.lua",308],[556,"lua/lib/lane.lua",331],[560,"lua/lib/record.lua",6],[561,"lua/lib/record.lua",9],[566,"lua/lib/record.lua",16],[573,"lua/limiter/reset.lua",12],[575,"lua/limiter/reset.lua",15]],
+  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[106,"lua/lib/limiter/slots.lua",4],[107,"lua/lib/limiter/slots.lua",6],[108,"lua/lib/limiter/slots.lua",8],[109,"lua/lib/limiter/slots.lua",11],[124,"lua/lib/limiter/slots.lua",27],[134,"lua/lib/limiter/slots.lua",38],[139,"lua/lib/limiter/slots.lua",44],[160,"lua/lib/limiter/window.lua",4],[161,"lua/lib/limiter/window.lua",6],[162,"lua/lib/limiter/window.lua",8],[163,"lua/lib/limiter/window.lua",11],[167,"lua/lib/limiter/window.lua",16],[171,"lua/lib/limiter/window.lua",22],[180,"lua/lib/limiter/window.lua",33],[189,"lua/lib/limiter/window.lua",43],[237,"lua/lib/limiter/window.lua",93],[271,"lua/lib/tally.lua",6],[272,"lua/lib/tally.lua",8],[273,"lua/lib/tally.lua",11],[287,"lua/lib/tally.lua",27],[310,"lua/lib/tally.lua",51],[313,"lua/lib/lane.lua",55],[314,"lua/lib/lane.lua",57],[315,"lua/lib/lane.lua",60],[329,"lua/lib/lane.lua",75],[330,"lua/lib/lane.lua",77],[344,"lua/lib/lane.lua",93],[348,"lua/lib/lane.lua",98],[356,"lua/lib/lane.lua",107],[363,"lua/lib/lane.lua",116],[367,"lua/lib/lane.lua",122],[368,"lua/lib/lane.lua",125],[374,"lua/lib/lane.lua",133],[380,"lua/lib/lane.lua",140],[384,"lua/lib/lane.lua",146],[392,"lua/lib/lane.lua",155],[393,"lua/lib/lane.lua",158],[404,"lua/lib/lane.lua",171],[407,"lua/lib/lane.lua",176],[411,"lua/lib/lane.lua",181],[418,"lua/lib/lane.lua",190],[426,"lua/lib/lane.lua",201],[431,"lua/lib/lane.lua",207],[440,"lua/lib/lane.lua",217],[442,"lua/lib/lane.lua",221],[454,"lua/lib/lane.lua",235],[462,"lua/lib/lane.lua",245],[465,"lua/lib/lane.lua",251],[470,"lua/lib/lane.lua",257],[478,"lua/lib/lane.lua",266],[481,"lua/lib/lane.lua",270],[515,"lua/lib/lane.lua",305],[516,"lua/lib/lane.lua",308],[520,"lua/lib/lane.lua",313],[542,"lua/lib/lane.lua",336],[546,"lua/lib/record.lua",6],[547,"lua/lib/record.lua",9],[552,"lua/lib/record.lua",16],[559,"lua/limiter/reset.lua",12],[561,"lua/limiter/reset.lua",15]],
 });
 
 /** Opens a limiter that is paused, or that a target has asked to cool down. See lua/limiter/resume.lua. */
@@ -5422,56 +5338,45 @@ machines.level = {
 local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
 local function slots_key(lane) return lane.key .. ':run' end
 local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
-local function slots_of(lane, core, from, to)
-  local members, ends = {}, {}
-  for i = from, to do members[#members + 1] = core .. ',' .. string.format('%.0f', i) end
-  for i = 1, #members, 1000 do
-    for _, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
-      ends[#ends + 1] = score and tonumber(score)
-    end
-  end
-  for i, member in ipairs(members) do
-    if lane.slots[member] ~= nil then ends[i] = lane.slots[member] end
-  end
-  return members, ends
-end
 local function slots_free(lane, core, from, to, mark)
-  local members, ends = slots_of(lane, core, from, to)
-  for i, member in ipairs(members) do
-    if ends[i] and (not mark or ends[i] % 1 == mark) then
-      lane.slots[member] = false
-      lane.held = lane.held - 1
+  local members = {}
+  for i = from, to do members[#members + 1] = core .. ',' .. i end
+  for i = 1, #members, 1000 do
+    for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+      local member = members[i + k - 1]
+      if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
+        lane.freed[member] = true
+        lane.slots_gone[#lane.slots_gone + 1] = member
+      end
     end
   end
+  lane.held = lane.held_before - #lane.slots_gone
   lane.free = math.max(0, lane.max - lane.held)
 end
 machines.slots = {
   settle = function(lane)
-    lane.slots, lane.reclaimed = {}, 0
-    lane.held = call('ZCARD', slots_key(lane))
-    for _, member in ipairs(call('ZRANGEBYSCORE', slots_key(lane), '-inf', string.format('%.17g', lane.v / 1000), 'LIMIT', 0, SLOTS_DUE_MAX)) do
-      lane.slots[member] = false
-      lane.reclaimed = lane.reclaimed + 1
-    end
-    lane.held = lane.held - lane.reclaimed
+    local due = string.format('%.17g', lane.v / 1000)
+    lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
+    lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+    for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
+    lane.held_before = call('ZCARD', slots_key(lane))
+    lane.held = lane.held_before - lane.reclaimed
     lane.free = math.max(0, lane.max - lane.held)
   end,
   next = function(lane)
     local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-    for _, score in pairs(lane.slots) do
-      if score and score < first then first = score end
-    end
+    for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
     return first < math.huge and math.floor(first * 1000) + 1 or nil
   end,
   take = function(lane, units, range, from, to, granted_ms)
     local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-    local members, ends = slots_of(lane, range.core, from, to)
-    for i, member in ipairs(members) do
-      if not ends[i] then
-        lane.slots[member] = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
-        lane.held = lane.held + 1
-      end
+    local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+    local list, prefix = lane.slots_new, range.core .. ','
+    for i = from, to do
+      list[#list + 1] = held_until
+      list[#list + 1] = prefix .. i
     end
+    lane.held = lane.held + units
     lane.free = math.max(0, lane.max - lane.held)
   end,
   give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
@@ -5479,17 +5384,9 @@ machines.slots = {
   reset = function() end,
   adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
   write = function(lane)
-    local gone, held = {}, {}
-    for member, score in pairs(lane.slots) do
-      if score then
-        held[#held + 1] = string.format('%.17g', score)
-        held[#held + 1] = member
-      else
-        gone[#gone + 1] = member
-      end
-    end
+    local gone, new = lane.slots_gone, lane.slots_new
     for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
-    for i = 1, #held, 1000 do call('ZADD', slots_key(lane), unpack(held, i, math.min(i + 999, #held))) end
+    for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
   end,
 }
 local WINDOW_CELLS, WINDOW_READ = 1024, 32
@@ -5650,7 +5547,8 @@ local function lane_limited(lane) return lane.account and not lane.deleted end
 local function lane_load(core, now_us)
   local lane = lanes_by_core[core]
   if lane then return lane end
-  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0 }
+  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0,
+    gone_first = {}, gone_until = {} }
   local v = call('HMGET', lane.key, unpack(LANE_FIELDS, 1, #LANE_FIELDS))
   for i, field in ipairs(LANE_FIELDS) do
     if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
@@ -5777,6 +5675,8 @@ local function lane_take(lane, range, tasks)
   lane_count(lane, range, -tasks)
   if range.from + tasks > range.to then
     lane_plan(lane, range.key, false)
+    local index = range.valid_ms > 0 and lane.gone_until or lane.gone_first
+    index[#index + 1] = range.key
     return true
   end
   range.from = range.from + tasks
@@ -5827,7 +5727,9 @@ local function lane_write_entries(lane)
       gone[#gone + 1] = key
     end
   end
-  for _, name in ipairs({ ':q', ':first', ':until' }) do lane_sliced('ZREM', lane.key .. name, gone) end
+  lane_sliced('ZREM', lane.key .. ':q', gone)
+  lane_sliced('ZREM', lane.key .. ':first', lane.gone_first)
+  lane_sliced('ZREM', lane.key .. ':until', lane.gone_until)
   lane_sliced('HDEL', lane.key .. ':e', gone)
   lane_sliced('ZADD', lane.key .. ':q', places)
   lane_sliced('HSET', lane.key .. ':e', texts)
@@ -5894,7 +5796,7 @@ lane_touch()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[106,"lua/lib/limiter/slots.lua",4],[107,"lua/lib/limiter/slots.lua",6],[108,"lua/lib/limiter/slots.lua",8],[109,"lua/lib/limiter/slots.lua",11],[122,"lua/lib/limiter/slots.lua",25],[132,"lua/lib/limiter/slots.lua",36],[143,"lua/lib/limiter/slots.lua",48],[150,"lua/lib/limiter/slots.lua",56],[179,"lua/lib/limiter/window.lua",4],[180,"lua/lib/limiter/window.lua",6],[181,"lua/lib/limiter/window.lua",8],[182,"lua/lib/limiter/window.lua",11],[186,"lua/lib/limiter/window.lua",16],[190,"lua/lib/limiter/window.lua",22],[199,"lua/lib/limiter/window.lua",33],[208,"lua/lib/limiter/window.lua",43],[256,"lua/lib/limiter/window.lua",93],[290,"lua/lib/tally.lua",6],[291,"lua/lib/tally.lua",8],[292,"lua/lib/tally.lua",11],[306,"lua/lib/tally.lua",27],[329,"lua/lib/tally.lua",51],[332,"lua/lib/lane.lua",55],[333,"lua/lib/lane.lua",57],[334,"lua/lib/lane.lua",60],[347,"lua/lib/lane.lua",74],[348,"lua/lib/lane.lua",76],[362,"lua/lib/lane.lua",92],[366,"lua/lib/lane.lua",97],[374,"lua/lib/lane.lua",106],[381,"lua/lib/lane.lua",115],[385,"lua/lib/lane.lua",121],[386,"lua/lib/lane.lua",124],[392,"lua/lib/lane.lua",132],[398,"lua/lib/lane.lua",139],[402,"lua/lib/lane.lua",145],[410,"lua/lib/lane.lua",154],[411,"lua/lib/lane.lua",157],[422,"lua/lib/lane.lua",170],[425,"lua/lib/lane.lua",175],[429,"lua/lib/lane.lua",180],[436,"lua/lib/lane.lua",189],[444,"lua/lib/lane.lua",200],[449,"lua/lib/lane.lua",206],[458,"lua/lib/lane.lua",216],[460,"lua/lib/lane.lua",220],[470,"lua/lib/lane.lua",232],[478,"lua/lib/lane.lua",242],[481,"lua/lib/lane.lua",248],[486,"lua/lib/lane.lua",254],[494,"lua/lib/lane.lua",263],[497,"lua/lib/lane.lua",267],[529,"lua/lib/lane.lua",300],[530,"lua/lib/lane.lua",303],[534,"lua/lib/lane.lua",308],[556,"lua/lib/lane.lua",331],[560,"lua/lib/record.lua",6],[561,"lua/lib/record.lua",9],[566,"lua/lib/record.lua",16],[573,"lua/limiter/resume.lua",12],[575,"lua/limiter/resume.lua",15]],
+  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[106,"lua/lib/limiter/slots.lua",4],[107,"lua/lib/limiter/slots.lua",6],[108,"lua/lib/limiter/slots.lua",8],[109,"lua/lib/limiter/slots.lua",11],[124,"lua/lib/limiter/slots.lua",27],[134,"lua/lib/limiter/slots.lua",38],[139,"lua/lib/limiter/slots.lua",44],[160,"lua/lib/limiter/window.lua",4],[161,"lua/lib/limiter/window.lua",6],[162,"lua/lib/limiter/window.lua",8],[163,"lua/lib/limiter/window.lua",11],[167,"lua/lib/limiter/window.lua",16],[171,"lua/lib/limiter/window.lua",22],[180,"lua/lib/limiter/window.lua",33],[189,"lua/lib/limiter/window.lua",43],[237,"lua/lib/limiter/window.lua",93],[271,"lua/lib/tally.lua",6],[272,"lua/lib/tally.lua",8],[273,"lua/lib/tally.lua",11],[287,"lua/lib/tally.lua",27],[310,"lua/lib/tally.lua",51],[313,"lua/lib/lane.lua",55],[314,"lua/lib/lane.lua",57],[315,"lua/lib/lane.lua",60],[329,"lua/lib/lane.lua",75],[330,"lua/lib/lane.lua",77],[344,"lua/lib/lane.lua",93],[348,"lua/lib/lane.lua",98],[356,"lua/lib/lane.lua",107],[363,"lua/lib/lane.lua",116],[367,"lua/lib/lane.lua",122],[368,"lua/lib/lane.lua",125],[374,"lua/lib/lane.lua",133],[380,"lua/lib/lane.lua",140],[384,"lua/lib/lane.lua",146],[392,"lua/lib/lane.lua",155],[393,"lua/lib/lane.lua",158],[404,"lua/lib/lane.lua",171],[407,"lua/lib/lane.lua",176],[411,"lua/lib/lane.lua",181],[418,"lua/lib/lane.lua",190],[426,"lua/lib/lane.lua",201],[431,"lua/lib/lane.lua",207],[440,"lua/lib/lane.lua",217],[442,"lua/lib/lane.lua",221],[454,"lua/lib/lane.lua",235],[462,"lua/lib/lane.lua",245],[465,"lua/lib/lane.lua",251],[470,"lua/lib/lane.lua",257],[478,"lua/lib/lane.lua",266],[481,"lua/lib/lane.lua",270],[515,"lua/lib/lane.lua",305],[516,"lua/lib/lane.lua",308],[520,"lua/lib/lane.lua",313],[542,"lua/lib/lane.lua",336],[546,"lua/lib/record.lua",6],[547,"lua/lib/record.lua",9],[552,"lua/lib/record.lua",16],[559,"lua/limiter/resume.lua",12],[561,"lua/limiter/resume.lua",15]],
 });
 
 /** Reads how a limiter is used; changes nothing. See lua/limiter/usage.lua. */
@@ -6011,56 +5913,45 @@ machines.level = {
 local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
 local function slots_key(lane) return lane.key .. ':run' end
 local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
-local function slots_of(lane, core, from, to)
-  local members, ends = {}, {}
-  for i = from, to do members[#members + 1] = core .. ',' .. string.format('%.0f', i) end
-  for i = 1, #members, 1000 do
-    for _, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
-      ends[#ends + 1] = score and tonumber(score)
-    end
-  end
-  for i, member in ipairs(members) do
-    if lane.slots[member] ~= nil then ends[i] = lane.slots[member] end
-  end
-  return members, ends
-end
 local function slots_free(lane, core, from, to, mark)
-  local members, ends = slots_of(lane, core, from, to)
-  for i, member in ipairs(members) do
-    if ends[i] and (not mark or ends[i] % 1 == mark) then
-      lane.slots[member] = false
-      lane.held = lane.held - 1
+  local members = {}
+  for i = from, to do members[#members + 1] = core .. ',' .. i end
+  for i = 1, #members, 1000 do
+    for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+      local member = members[i + k - 1]
+      if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
+        lane.freed[member] = true
+        lane.slots_gone[#lane.slots_gone + 1] = member
+      end
     end
   end
+  lane.held = lane.held_before - #lane.slots_gone
   lane.free = math.max(0, lane.max - lane.held)
 end
 machines.slots = {
   settle = function(lane)
-    lane.slots, lane.reclaimed = {}, 0
-    lane.held = call('ZCARD', slots_key(lane))
-    for _, member in ipairs(call('ZRANGEBYSCORE', slots_key(lane), '-inf', string.format('%.17g', lane.v / 1000), 'LIMIT', 0, SLOTS_DUE_MAX)) do
-      lane.slots[member] = false
-      lane.reclaimed = lane.reclaimed + 1
-    end
-    lane.held = lane.held - lane.reclaimed
+    local due = string.format('%.17g', lane.v / 1000)
+    lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
+    lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+    for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
+    lane.held_before = call('ZCARD', slots_key(lane))
+    lane.held = lane.held_before - lane.reclaimed
     lane.free = math.max(0, lane.max - lane.held)
   end,
   next = function(lane)
     local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-    for _, score in pairs(lane.slots) do
-      if score and score < first then first = score end
-    end
+    for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
     return first < math.huge and math.floor(first * 1000) + 1 or nil
   end,
   take = function(lane, units, range, from, to, granted_ms)
     local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-    local members, ends = slots_of(lane, range.core, from, to)
-    for i, member in ipairs(members) do
-      if not ends[i] then
-        lane.slots[member] = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
-        lane.held = lane.held + 1
-      end
+    local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+    local list, prefix = lane.slots_new, range.core .. ','
+    for i = from, to do
+      list[#list + 1] = held_until
+      list[#list + 1] = prefix .. i
     end
+    lane.held = lane.held + units
     lane.free = math.max(0, lane.max - lane.held)
   end,
   give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
@@ -6068,17 +5959,9 @@ machines.slots = {
   reset = function() end,
   adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
   write = function(lane)
-    local gone, held = {}, {}
-    for member, score in pairs(lane.slots) do
-      if score then
-        held[#held + 1] = string.format('%.17g', score)
-        held[#held + 1] = member
-      else
-        gone[#gone + 1] = member
-      end
-    end
+    local gone, new = lane.slots_gone, lane.slots_new
     for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
-    for i = 1, #held, 1000 do call('ZADD', slots_key(lane), unpack(held, i, math.min(i + 999, #held))) end
+    for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
   end,
 }
 local WINDOW_CELLS, WINDOW_READ = 1024, 32
@@ -6239,7 +6122,8 @@ local function lane_limited(lane) return lane.account and not lane.deleted end
 local function lane_load(core, now_us)
   local lane = lanes_by_core[core]
   if lane then return lane end
-  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0 }
+  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0,
+    gone_first = {}, gone_until = {} }
   local v = call('HMGET', lane.key, unpack(LANE_FIELDS, 1, #LANE_FIELDS))
   for i, field in ipairs(LANE_FIELDS) do
     if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
@@ -6366,6 +6250,8 @@ local function lane_take(lane, range, tasks)
   lane_count(lane, range, -tasks)
   if range.from + tasks > range.to then
     lane_plan(lane, range.key, false)
+    local index = range.valid_ms > 0 and lane.gone_until or lane.gone_first
+    index[#index + 1] = range.key
     return true
   end
   range.from = range.from + tasks
@@ -6416,7 +6302,9 @@ local function lane_write_entries(lane)
       gone[#gone + 1] = key
     end
   end
-  for _, name in ipairs({ ':q', ':first', ':until' }) do lane_sliced('ZREM', lane.key .. name, gone) end
+  lane_sliced('ZREM', lane.key .. ':q', gone)
+  lane_sliced('ZREM', lane.key .. ':first', lane.gone_first)
+  lane_sliced('ZREM', lane.key .. ':until', lane.gone_until)
   lane_sliced('HDEL', lane.key .. ':e', gone)
   lane_sliced('ZADD', lane.key .. ':q', places)
   lane_sliced('HSET', lane.key .. ':e', texts)
@@ -6487,7 +6375,7 @@ if lane.machine then
 end
 local next_ms = next_us and next_us < math.huge and lane_text(math.ceil((next_us - lane.skew) / 1000)) or ''
 return { math.floor(lane.now / 1000), lane.waiting, lane.held or 0, free, next_ms, call('HGETALL', lane.key .. ':use') }`,
-  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[106,"lua/lib/limiter/slots.lua",4],[107,"lua/lib/limiter/slots.lua",6],[108,"lua/lib/limiter/slots.lua",8],[109,"lua/lib/limiter/slots.lua",11],[122,"lua/lib/limiter/slots.lua",25],[132,"lua/lib/limiter/slots.lua",36],[143,"lua/lib/limiter/slots.lua",48],[150,"lua/lib/limiter/slots.lua",56],[179,"lua/lib/limiter/window.lua",4],[180,"lua/lib/limiter/window.lua",6],[181,"lua/lib/limiter/window.lua",8],[182,"lua/lib/limiter/window.lua",11],[186,"lua/lib/limiter/window.lua",16],[190,"lua/lib/limiter/window.lua",22],[199,"lua/lib/limiter/window.lua",33],[208,"lua/lib/limiter/window.lua",43],[256,"lua/lib/limiter/window.lua",93],[290,"lua/lib/tally.lua",6],[291,"lua/lib/tally.lua",8],[292,"lua/lib/tally.lua",11],[306,"lua/lib/tally.lua",27],[329,"lua/lib/tally.lua",51],[332,"lua/lib/lane.lua",55],[333,"lua/lib/lane.lua",57],[334,"lua/lib/lane.lua",60],[347,"lua/lib/lane.lua",74],[348,"lua/lib/lane.lua",76],[362,"lua/lib/lane.lua",92],[366,"lua/lib/lane.lua",97],[374,"lua/lib/lane.lua",106],[381,"lua/lib/lane.lua",115],[385,"lua/lib/lane.lua",121],[386,"lua/lib/lane.lua",124],[392,"lua/lib/lane.lua",132],[398,"lua/lib/lane.lua",139],[402,"lua/lib/lane.lua",145],[410,"lua/lib/lane.lua",154],[411,"lua/lib/lane.lua",157],[422,"lua/lib/lane.lua",170],[425,"lua/lib/lane.lua",175],[429,"lua/lib/lane.lua",180],[436,"lua/lib/lane.lua",189],[444,"lua/lib/lane.lua",200],[449,"lua/lib/lane.lua",206],[458,"lua/lib/lane.lua",216],[460,"lua/lib/lane.lua",220],[470,"lua/lib/lane.lua",232],[478,"lua/lib/lane.lua",242],[481,"lua/lib/lane.lua",248],[486,"lua/lib/lane.lua",254],[494,"lua/lib/lane.lua",263],[497,"lua/lib/lane.lua",267],[529,"lua/lib/lane.lua",300],[530,"lua/lib/lane.lua",303],[534,"lua/lib/lane.lua",308],[556,"lua/lib/lane.lua",331],[560,"lua/lib/record.lua",6],[561,"lua/lib/record.lua",9],[566,"lua/lib/record.lua",16],[573,"lua/limiter/usage.lua",12],[576,"lua/limiter/usage.lua",16]],
+  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[106,"lua/lib/limiter/slots.lua",4],[107,"lua/lib/limiter/slots.lua",6],[108,"lua/lib/limiter/slots.lua",8],[109,"lua/lib/limiter/slots.lua",11],[124,"lua/lib/limiter/slots.lua",27],[134,"lua/lib/limiter/slots.lua",38],[139,"lua/lib/limiter/slots.lua",44],[160,"lua/lib/limiter/window.lua",4],[161,"lua/lib/limiter/window.lua",6],[162,"lua/lib/limiter/window.lua",8],[163,"lua/lib/limiter/window.lua",11],[167,"lua/lib/limiter/window.lua",16],[171,"lua/lib/limiter/window.lua",22],[180,"lua/lib/limiter/window.lua",33],[189,"lua/lib/limiter/window.lua",43],[237,"lua/lib/limiter/window.lua",93],[271,"lua/lib/tally.lua",6],[272,"lua/lib/tally.lua",8],[273,"lua/lib/tally.lua",11],[287,"lua/lib/tally.lua",27],[310,"lua/lib/tally.lua",51],[313,"lua/lib/lane.lua",55],[314,"lua/lib/lane.lua",57],[315,"lua/lib/lane.lua",60],[329,"lua/lib/lane.lua",75],[330,"lua/lib/lane.lua",77],[344,"lua/lib/lane.lua",93],[348,"lua/lib/lane.lua",98],[356,"lua/lib/lane.lua",107],[363,"lua/lib/lane.lua",116],[367,"lua/lib/lane.lua",122],[368,"lua/lib/lane.lua",125],[374,"lua/lib/lane.lua",133],[380,"lua/lib/lane.lua",140],[384,"lua/lib/lane.lua",146],[392,"lua/lib/lane.lua",155],[393,"lua/lib/lane.lua",158],[404,"lua/lib/lane.lua",171],[407,"lua/lib/lane.lua",176],[411,"lua/lib/lane.lua",181],[418,"lua/lib/lane.lua",190],[426,"lua/lib/lane.lua",201],[431,"lua/lib/lane.lua",207],[440,"lua/lib/lane.lua",217],[442,"lua/lib/lane.lua",221],[454,"lua/lib/lane.lua",235],[462,"lua/lib/lane.lua",245],[465,"lua/lib/lane.lua",251],[470,"lua/lib/lane.lua",257],[478,"lua/lib/lane.lua",266],[481,"lua/lib/lane.lua",270],[515,"lua/lib/lane.lua",305],[516,"lua/lib/lane.lua",308],[520,"lua/lib/lane.lua",313],[542,"lua/lib/lane.lua",336],[546,"lua/lib/record.lua",6],[547,"lua/lib/record.lua",9],[552,"lua/lib/record.lua",16],[559,"lua/limiter/usage.lua",12],[562,"lua/limiter/usage.lua",16]],
 });
 
 /** Says that a process is alive and answers with all that are, by this shard's clock. See lua/member/beat.lua. */
@@ -7931,56 +7819,45 @@ machines.level = {
 local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
 local function slots_key(lane) return lane.key .. ':run' end
 local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
-local function slots_of(lane, core, from, to)
-  local members, ends = {}, {}
-  for i = from, to do members[#members + 1] = core .. ',' .. string.format('%.0f', i) end
-  for i = 1, #members, 1000 do
-    for _, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
-      ends[#ends + 1] = score and tonumber(score)
-    end
-  end
-  for i, member in ipairs(members) do
-    if lane.slots[member] ~= nil then ends[i] = lane.slots[member] end
-  end
-  return members, ends
-end
 local function slots_free(lane, core, from, to, mark)
-  local members, ends = slots_of(lane, core, from, to)
-  for i, member in ipairs(members) do
-    if ends[i] and (not mark or ends[i] % 1 == mark) then
-      lane.slots[member] = false
-      lane.held = lane.held - 1
+  local members = {}
+  for i = from, to do members[#members + 1] = core .. ',' .. i end
+  for i = 1, #members, 1000 do
+    for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+      local member = members[i + k - 1]
+      if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
+        lane.freed[member] = true
+        lane.slots_gone[#lane.slots_gone + 1] = member
+      end
     end
   end
+  lane.held = lane.held_before - #lane.slots_gone
   lane.free = math.max(0, lane.max - lane.held)
 end
 machines.slots = {
   settle = function(lane)
-    lane.slots, lane.reclaimed = {}, 0
-    lane.held = call('ZCARD', slots_key(lane))
-    for _, member in ipairs(call('ZRANGEBYSCORE', slots_key(lane), '-inf', string.format('%.17g', lane.v / 1000), 'LIMIT', 0, SLOTS_DUE_MAX)) do
-      lane.slots[member] = false
-      lane.reclaimed = lane.reclaimed + 1
-    end
-    lane.held = lane.held - lane.reclaimed
+    local due = string.format('%.17g', lane.v / 1000)
+    lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
+    lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+    for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
+    lane.held_before = call('ZCARD', slots_key(lane))
+    lane.held = lane.held_before - lane.reclaimed
     lane.free = math.max(0, lane.max - lane.held)
   end,
   next = function(lane)
     local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-    for _, score in pairs(lane.slots) do
-      if score and score < first then first = score end
-    end
+    for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
     return first < math.huge and math.floor(first * 1000) + 1 or nil
   end,
   take = function(lane, units, range, from, to, granted_ms)
     local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-    local members, ends = slots_of(lane, range.core, from, to)
-    for i, member in ipairs(members) do
-      if not ends[i] then
-        lane.slots[member] = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
-        lane.held = lane.held + 1
-      end
+    local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+    local list, prefix = lane.slots_new, range.core .. ','
+    for i = from, to do
+      list[#list + 1] = held_until
+      list[#list + 1] = prefix .. i
     end
+    lane.held = lane.held + units
     lane.free = math.max(0, lane.max - lane.held)
   end,
   give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
@@ -7988,17 +7865,9 @@ machines.slots = {
   reset = function() end,
   adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
   write = function(lane)
-    local gone, held = {}, {}
-    for member, score in pairs(lane.slots) do
-      if score then
-        held[#held + 1] = string.format('%.17g', score)
-        held[#held + 1] = member
-      else
-        gone[#gone + 1] = member
-      end
-    end
+    local gone, new = lane.slots_gone, lane.slots_new
     for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
-    for i = 1, #held, 1000 do call('ZADD', slots_key(lane), unpack(held, i, math.min(i + 999, #held))) end
+    for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
   end,
 }
 local WINDOW_CELLS, WINDOW_READ = 1024, 32
@@ -8159,7 +8028,8 @@ local function lane_limited(lane) return lane.account and not lane.deleted end
 local function lane_load(core, now_us)
   local lane = lanes_by_core[core]
   if lane then return lane end
-  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0 }
+  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0,
+    gone_first = {}, gone_until = {} }
   local v = call('HMGET', lane.key, unpack(LANE_FIELDS, 1, #LANE_FIELDS))
   for i, field in ipairs(LANE_FIELDS) do
     if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
@@ -8286,6 +8156,8 @@ local function lane_take(lane, range, tasks)
   lane_count(lane, range, -tasks)
   if range.from + tasks > range.to then
     lane_plan(lane, range.key, false)
+    local index = range.valid_ms > 0 and lane.gone_until or lane.gone_first
+    index[#index + 1] = range.key
     return true
   end
   range.from = range.from + tasks
@@ -8336,7 +8208,9 @@ local function lane_write_entries(lane)
       gone[#gone + 1] = key
     end
   end
-  for _, name in ipairs({ ':q', ':first', ':until' }) do lane_sliced('ZREM', lane.key .. name, gone) end
+  lane_sliced('ZREM', lane.key .. ':q', gone)
+  lane_sliced('ZREM', lane.key .. ':first', lane.gone_first)
+  lane_sliced('ZREM', lane.key .. ':until', lane.gone_until)
   lane_sliced('HDEL', lane.key .. ':e', gone)
   lane_sliced('ZADD', lane.key .. ':q', places)
   lane_sliced('HSET', lane.key .. ':e', texts)
@@ -8524,7 +8398,7 @@ local wrote = outbox_write()
 if #granted_new > 0 then call('SPUBLISH', root .. 'bell', '0') end
 if applied > 0 then call('HSET', root .. 'hw', field, string.format('%.0f', mark)) end
 return { mark, done, applied, wrote }`,
-  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",14],[4,"lua/outbox/receive.lua",13],[5,"lua/outbox/receive.lua",12],[6,"lua/outbox/receive.lua",11],[7,"lua/outbox/receive.lua",10],[8,"lua/outbox/receive.lua",15],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",9],[16,"lua/lib/batch.lua",11],[32,"lua/lib/batch.lua",29],[37,"lua/lib/batch.lua",35],[38,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",40],[51,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",55],[56,"lua/lib/batch.lua",61],[71,"lua/lib/batch.lua",78],[78,"lua/lib/batch.lua",86],[81,"lua/lib/batch.lua",91],[86,"lua/lib/batch.lua",98],[96,"lua/lib/batch.lua",109],[113,"lua/lib/ring.lua",4],[114,"lua/lib/ring.lua",6],[122,"lua/lib/ring.lua",16],[128,"lua/lib/ring.lua",23],[129,"lua/lib/ring.lua",25],[130,"lua/lib/ring.lua",28],[134,"lua/lib/ring.lua",34],[141,"lua/lib/ring.lua",42],[147,"lua/lib/ready.lua",9],[148,"lua/lib/ready.lua",11],[149,"lua/lib/ready.lua",14],[163,"lua/lib/ready.lua",29],[168,"lua/lib/ready.lua",35],[171,"lua/lib/ready.lua",39],[183,"lua/lib/ready.lua",52],[186,"lua/lib/ready.lua",56],[192,"lua/lib/ready.lua",67],[195,"lua/lib/ready.lua",71],[202,"lua/lib/ready.lua",80],[203,"lua/lib/ready.lua",83],[204,"lua/lib/delayed.lua",3],[205,"lua/lib/delayed.lua",5],[209,"lua/lib/delayed.lua",11],[212,"lua/lib/delayed.lua",15],[216,"lua/lib/delayed.lua",20],[220,"lua/lib/delayed.lua",26],[227,"lua/lib/delayed.lua",35],[234,"lua/lib/outbox.lua",15],[238,"lua/lib/outbox.lua",20],[239,"lua/lib/outbox.lua",22],[240,"lua/lib/outbox.lua",24],[241,"lua/lib/outbox.lua",27],[242,"lua/lib/outbox.lua",29],[246,"lua/lib/outbox.lua",35],[258,"lua/lib/outbox.lua",49],[262,"lua/lib/outbox.lua",54],[272,"lua/lib/outbox.lua",66],[276,"lua/lib/outbox.lua",72],[280,"lua/lib/outbox.lua",78],[281,"lua/lib/outbox.lua",80],[287,"lua/lib/outbox.lua",88],[316,"lua/lib/outbox.lua",120],[325,"lua/lib/outbox.lua",131],[328,"lua/lib/limited.lua",12],[329,"lua/lib/limited.lua",14],[335,"lua/lib/limited.lua",22],[346,"lua/lib/limited.lua",35],[350,"lua/lib/limited.lua",41],[357,"lua/lib/limited.lua",50],[362,"lua/lib/limited.lua",57],[367,"lua/lib/limited.lua",64],[371,"lua/lib/limited.lua",70],[384,"lua/lib/limited.lua",85],[396,"lua/lib/limited.lua",100],[409,"lua/lib/limited.lua",114],[412,"lua/lib/limited.lua",119],[419,"lua/lib/granted.lua",4],[421,"lua/lib/granted.lua",7],[425,"lua/lib/granted.lua",12],[426,"lua/lib/granted.lua",14],[427,"lua/lib/granted.lua",16],[431,"lua/lib/results.lua",3],[440,"lua/lib/results.lua",13],[441,"lua/lib/results.lua",15],[442,"lua/lib/lost.lua",4],[443,"lua/lib/lost.lua",7],[454,"lua/lib/lost.lua",19],[457,"lua/lib/lost.lua",23],[462,"lua/outbox/receive.lua",22],[464,"lua/lib/lane.lua",32],[472,"lua/lib/lane.lua",51],[473,"lua/lib/limiter/aligned.lua",2],[474,"lua/lib/limiter/aligned.lua",4],[477,"lua/lib/limiter/aligned.lua",8],[486,"lua/lib/limiter/aligned.lua",18],[492,"lua/lib/limiter/aligned.lua",25],[497,"lua/lib/limiter/level.lua",6],[499,"lua/lib/limiter/level.lua",9],[500,"lua/lib/limiter/level.lua",12],[505,"lua/lib/limiter/level.lua",18],[511,"lua/lib/limiter/level.lua",25],[534,"lua/lib/limiter/level.lua",49],[558,"lua/lib/limiter/slots.lua",4],[559,"lua/lib/limiter/slots.lua",6],[560,"lua/lib/limiter/slots.lua",8],[561,"lua/lib/limiter/slots.lua",11],[574,"lua/lib/limiter/slots.lua",25],[584,"lua/lib/limiter/slots.lua",36],[595,"lua/lib/limiter/slots.lua",48],[602,"lua/lib/limiter/slots.lua",56],[631,"lua/lib/limiter/window.lua",4],[632,"lua/lib/limiter/window.lua",6],[633,"lua/lib/limiter/window.lua",8],[634,"lua/lib/limiter/window.lua",11],[638,"lua/lib/limiter/window.lua",16],[642,"lua/lib/limiter/window.lua",22],[651,"lua/lib/limiter/window.lua",33],[660,"lua/lib/limiter/window.lua",43],[708,"lua/lib/limiter/window.lua",93],[742,"lua/lib/tally.lua",6],[743,"lua/lib/tally.lua",8],[744,"lua/lib/tally.lua",11],[758,"lua/lib/tally.lua",27],[781,"lua/lib/tally.lua",51],[784,"lua/lib/lane.lua",55],[785,"lua/lib/lane.lua",57],[786,"lua/lib/lane.lua",60],[799,"lua/lib/lane.lua",74],[800,"lua/lib/lane.lua",76],[814,"lua/lib/lane.lua",92],[818,"lua/lib/lane.lua",97],[826,"lua/lib/lane.lua",106],[833,"lua/lib/lane.lua",115],[837,"lua/lib/lane.lua",121],[838,"lua/lib/lane.lua",124],[844,"lua/lib/lane.lua",132],[850,"lua/lib/lane.lua",139],[854,"lua/lib/lane.lua",145],[862,"lua/lib/lane.lua",154],[863,"lua/lib/lane.lua",157],[874,"lua/lib/lane.lua",170],[877,"lua/lib/lane.lua",175],[881,"lua/lib/lane.lua",180],[888,"lua/lib/lane.lua",189],[896,"lua/lib/lane.lua",200],[901,"lua/lib/lane.lua",206],[910,"lua/lib/lane.lua",216],[912,"lua/lib/lane.lua",220],[922,"lua/lib/lane.lua",232],[930,"lua/lib/lane.lua",242],[933,"lua/lib/lane.lua",248],[938,"lua/lib/lane.lua",254],[946,"lua/lib/lane.lua",263],[949,"lua/lib/lane.lua",267],[981,"lua/lib/lane.lua",300],[982,"lua/lib/lane.lua",303],[986,"lua/lib/lane.lua",308],[1008,"lua/lib/lane.lua",331],[1012,"lua/lib/receive/back.lua",3],[1018,"lua/lib/receive/cool.lua",3],[1019,"lua/lib/receive/cool.lua",5],[1024,"lua/lib/receive/cool.lua",11],[1026,"lua/lib/receive/drop.lua",3],[1030,"lua/lib/receive/fail.lua",4],[1036,"lua/lib/receive/fail.lua",11],[1037,"lua/lib/receive/fail.lua",13],[1048,"lua/lib/receive/fail.lua",25],[1058,"lua/lib/receive/fail.lua",36],[1061,"lua/lib/receive/fail.lua",40],[1064,"lua/lib/receive/free.lua",3],[1072,"lua/lib/receive/grant.lua",7],[1085,"lua/lib/receive/grant.lua",21],[1097,"lua/lib/receive/late.lua",3],[1105,"lua/lib/receive/points.lua",3],[1113,"lua/lib/receive/queue.lua",3],[1117,"lua/lib/receive/unused.lua",3],[1122,"lua/outbox/receive.lua",26],[1128,"lua/outbox/receive.lua",33],[1138,"lua/outbox/receive.lua",44],[1145,"lua/outbox/receive.lua",52]],
+  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",14],[4,"lua/outbox/receive.lua",13],[5,"lua/outbox/receive.lua",12],[6,"lua/outbox/receive.lua",11],[7,"lua/outbox/receive.lua",10],[8,"lua/outbox/receive.lua",15],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",9],[16,"lua/lib/batch.lua",11],[32,"lua/lib/batch.lua",29],[37,"lua/lib/batch.lua",35],[38,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",40],[51,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",55],[56,"lua/lib/batch.lua",61],[71,"lua/lib/batch.lua",78],[78,"lua/lib/batch.lua",86],[81,"lua/lib/batch.lua",91],[86,"lua/lib/batch.lua",98],[96,"lua/lib/batch.lua",109],[113,"lua/lib/ring.lua",4],[114,"lua/lib/ring.lua",6],[122,"lua/lib/ring.lua",16],[128,"lua/lib/ring.lua",23],[129,"lua/lib/ring.lua",25],[130,"lua/lib/ring.lua",28],[134,"lua/lib/ring.lua",34],[141,"lua/lib/ring.lua",42],[147,"lua/lib/ready.lua",9],[148,"lua/lib/ready.lua",11],[149,"lua/lib/ready.lua",14],[163,"lua/lib/ready.lua",29],[168,"lua/lib/ready.lua",35],[171,"lua/lib/ready.lua",39],[183,"lua/lib/ready.lua",52],[186,"lua/lib/ready.lua",56],[192,"lua/lib/ready.lua",67],[195,"lua/lib/ready.lua",71],[202,"lua/lib/ready.lua",80],[203,"lua/lib/ready.lua",83],[204,"lua/lib/delayed.lua",3],[205,"lua/lib/delayed.lua",5],[209,"lua/lib/delayed.lua",11],[212,"lua/lib/delayed.lua",15],[216,"lua/lib/delayed.lua",20],[220,"lua/lib/delayed.lua",26],[227,"lua/lib/delayed.lua",35],[234,"lua/lib/outbox.lua",15],[238,"lua/lib/outbox.lua",20],[239,"lua/lib/outbox.lua",22],[240,"lua/lib/outbox.lua",24],[241,"lua/lib/outbox.lua",27],[242,"lua/lib/outbox.lua",29],[246,"lua/lib/outbox.lua",35],[258,"lua/lib/outbox.lua",49],[262,"lua/lib/outbox.lua",54],[272,"lua/lib/outbox.lua",66],[276,"lua/lib/outbox.lua",72],[280,"lua/lib/outbox.lua",78],[281,"lua/lib/outbox.lua",80],[287,"lua/lib/outbox.lua",88],[316,"lua/lib/outbox.lua",120],[325,"lua/lib/outbox.lua",131],[328,"lua/lib/limited.lua",12],[329,"lua/lib/limited.lua",14],[335,"lua/lib/limited.lua",22],[346,"lua/lib/limited.lua",35],[350,"lua/lib/limited.lua",41],[357,"lua/lib/limited.lua",50],[362,"lua/lib/limited.lua",57],[367,"lua/lib/limited.lua",64],[371,"lua/lib/limited.lua",70],[384,"lua/lib/limited.lua",85],[396,"lua/lib/limited.lua",100],[409,"lua/lib/limited.lua",114],[412,"lua/lib/limited.lua",119],[419,"lua/lib/granted.lua",4],[421,"lua/lib/granted.lua",7],[425,"lua/lib/granted.lua",12],[426,"lua/lib/granted.lua",14],[427,"lua/lib/granted.lua",16],[431,"lua/lib/results.lua",3],[440,"lua/lib/results.lua",13],[441,"lua/lib/results.lua",15],[442,"lua/lib/lost.lua",4],[443,"lua/lib/lost.lua",7],[454,"lua/lib/lost.lua",19],[457,"lua/lib/lost.lua",23],[462,"lua/outbox/receive.lua",22],[464,"lua/lib/lane.lua",32],[472,"lua/lib/lane.lua",51],[473,"lua/lib/limiter/aligned.lua",2],[474,"lua/lib/limiter/aligned.lua",4],[477,"lua/lib/limiter/aligned.lua",8],[486,"lua/lib/limiter/aligned.lua",18],[492,"lua/lib/limiter/aligned.lua",25],[497,"lua/lib/limiter/level.lua",6],[499,"lua/lib/limiter/level.lua",9],[500,"lua/lib/limiter/level.lua",12],[505,"lua/lib/limiter/level.lua",18],[511,"lua/lib/limiter/level.lua",25],[534,"lua/lib/limiter/level.lua",49],[558,"lua/lib/limiter/slots.lua",4],[559,"lua/lib/limiter/slots.lua",6],[560,"lua/lib/limiter/slots.lua",8],[561,"lua/lib/limiter/slots.lua",11],[576,"lua/lib/limiter/slots.lua",27],[586,"lua/lib/limiter/slots.lua",38],[591,"lua/lib/limiter/slots.lua",44],[612,"lua/lib/limiter/window.lua",4],[613,"lua/lib/limiter/window.lua",6],[614,"lua/lib/limiter/window.lua",8],[615,"lua/lib/limiter/window.lua",11],[619,"lua/lib/limiter/window.lua",16],[623,"lua/lib/limiter/window.lua",22],[632,"lua/lib/limiter/window.lua",33],[641,"lua/lib/limiter/window.lua",43],[689,"lua/lib/limiter/window.lua",93],[723,"lua/lib/tally.lua",6],[724,"lua/lib/tally.lua",8],[725,"lua/lib/tally.lua",11],[739,"lua/lib/tally.lua",27],[762,"lua/lib/tally.lua",51],[765,"lua/lib/lane.lua",55],[766,"lua/lib/lane.lua",57],[767,"lua/lib/lane.lua",60],[781,"lua/lib/lane.lua",75],[782,"lua/lib/lane.lua",77],[796,"lua/lib/lane.lua",93],[800,"lua/lib/lane.lua",98],[808,"lua/lib/lane.lua",107],[815,"lua/lib/lane.lua",116],[819,"lua/lib/lane.lua",122],[820,"lua/lib/lane.lua",125],[826,"lua/lib/lane.lua",133],[832,"lua/lib/lane.lua",140],[836,"lua/lib/lane.lua",146],[844,"lua/lib/lane.lua",155],[845,"lua/lib/lane.lua",158],[856,"lua/lib/lane.lua",171],[859,"lua/lib/lane.lua",176],[863,"lua/lib/lane.lua",181],[870,"lua/lib/lane.lua",190],[878,"lua/lib/lane.lua",201],[883,"lua/lib/lane.lua",207],[892,"lua/lib/lane.lua",217],[894,"lua/lib/lane.lua",221],[906,"lua/lib/lane.lua",235],[914,"lua/lib/lane.lua",245],[917,"lua/lib/lane.lua",251],[922,"lua/lib/lane.lua",257],[930,"lua/lib/lane.lua",266],[933,"lua/lib/lane.lua",270],[967,"lua/lib/lane.lua",305],[968,"lua/lib/lane.lua",308],[972,"lua/lib/lane.lua",313],[994,"lua/lib/lane.lua",336],[998,"lua/lib/receive/back.lua",3],[1004,"lua/lib/receive/cool.lua",3],[1005,"lua/lib/receive/cool.lua",5],[1010,"lua/lib/receive/cool.lua",11],[1012,"lua/lib/receive/drop.lua",3],[1016,"lua/lib/receive/fail.lua",4],[1022,"lua/lib/receive/fail.lua",11],[1023,"lua/lib/receive/fail.lua",13],[1034,"lua/lib/receive/fail.lua",25],[1044,"lua/lib/receive/fail.lua",36],[1047,"lua/lib/receive/fail.lua",40],[1050,"lua/lib/receive/free.lua",3],[1058,"lua/lib/receive/grant.lua",7],[1071,"lua/lib/receive/grant.lua",21],[1083,"lua/lib/receive/late.lua",3],[1091,"lua/lib/receive/points.lua",3],[1099,"lua/lib/receive/queue.lua",3],[1103,"lua/lib/receive/unused.lua",3],[1108,"lua/outbox/receive.lua",26],[1114,"lua/outbox/receive.lua",33],[1124,"lua/outbox/receive.lua",44],[1131,"lua/outbox/receive.lua",52]],
 });
 
 /** Reads the first messages that wait for other partitions, oldest destination first; takes nothing away. See lua/outbox/slice.lua. */
@@ -9106,11 +8980,17 @@ local function start(b, base, from, to, entry, flow, byte)
   add_run(b, ref, member, base, from, to, entry.due_ms, entry.age_ms or 0)
   return to - from + 1
 end
+local function without_taken(b, from, states)
+  local bytes = {}
+  for i = 1, #states do bytes[i] = b.taken[from + i - 1] and 'p' or string.sub(states, i, i) end
+  return table.concat(bytes)
+end
 local function take_range(b, entry, chunk, most, flow)
   local base, segment_end = segment_bounds(b, entry.from)
   local to = math.min(entry.to, entry.from + chunk - 1)
   to = math.min(entry.to, entry.from + most - 1, segment_end, base + math.ceil((to - base + 1) / PAGE_TASKS) * PAGE_TASKS - 1)
   local states = call('GETRANGE', b.key .. ':s', entry.from, to)
+  if b.taken then states = without_taken(b, entry.from, states) end
   local started, at = 0, 1
   while true do
     local first = string.find(states, '[qr]', at)
@@ -9151,7 +9031,11 @@ local function take_granted(b, entry, flow, origin, member, until_ms)
   for i = first + 1, #starts + 1 do
     local next_at = starts[i] and starts[i][2] or from
     if next_at > at then limited_unused(now_ms, limit, entry.core, at, next_at - 1) end
-    at = starts[i] and next_at + #starts[i][3] or at
+    if starts[i] then
+      at = next_at + #starts[i][3]
+      b.taken = b.taken or {}
+      for task = next_at, at - 1 do b.taken[task] = true end
+    end
   end
   rooms[origin] = room_of(origin) - started
   granted_take(member)
@@ -9276,7 +9160,7 @@ if #runs > 0 then
   call('HSETNX', written[3], holder, now_ms)
 end
 return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded or #granted == 2 * GRANTED_MAX) and 1 or 0, delays_first() or 0, parked, runs, outbox_write() }`,
-  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",15],[4,"lua/partition/claim.lua",14],[5,"lua/partition/claim.lua",13],[6,"lua/partition/claim.lua",12],[7,"lua/partition/claim.lua",11],[8,"lua/partition/claim.lua",10],[9,"lua/partition/claim.lua",16],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/root.lua",11],[16,"lua/lib/batch.lua",9],[17,"lua/lib/batch.lua",11],[33,"lua/lib/batch.lua",29],[38,"lua/lib/batch.lua",35],[39,"lua/lib/batch.lua",37],[40,"lua/lib/batch.lua",40],[52,"lua/lib/batch.lua",53],[53,"lua/lib/batch.lua",55],[57,"lua/lib/batch.lua",61],[72,"lua/lib/batch.lua",78],[79,"lua/lib/batch.lua",86],[82,"lua/lib/batch.lua",91],[87,"lua/lib/batch.lua",98],[97,"lua/lib/batch.lua",109],[114,"lua/lib/ring.lua",4],[115,"lua/lib/ring.lua",6],[123,"lua/lib/ring.lua",16],[129,"lua/lib/ring.lua",23],[130,"lua/lib/ring.lua",25],[131,"lua/lib/ring.lua",28],[135,"lua/lib/ring.lua",34],[142,"lua/lib/ring.lua",42],[148,"lua/lib/ready.lua",9],[149,"lua/lib/ready.lua",11],[150,"lua/lib/ready.lua",14],[164,"lua/lib/ready.lua",29],[169,"lua/lib/ready.lua",35],[172,"lua/lib/ready.lua",39],[184,"lua/lib/ready.lua",52],[187,"lua/lib/ready.lua",56],[193,"lua/lib/ready.lua",67],[196,"lua/lib/ready.lua",71],[203,"lua/lib/ready.lua",80],[204,"lua/lib/ready.lua",83],[205,"lua/lib/delayed.lua",3],[206,"lua/lib/delayed.lua",5],[210,"lua/lib/delayed.lua",11],[213,"lua/lib/delayed.lua",15],[217,"lua/lib/delayed.lua",20],[221,"lua/lib/delayed.lua",26],[228,"lua/lib/delayed.lua",35],[235,"lua/lib/outbox.lua",15],[239,"lua/lib/outbox.lua",20],[240,"lua/lib/outbox.lua",22],[241,"lua/lib/outbox.lua",24],[242,"lua/lib/outbox.lua",27],[243,"lua/lib/outbox.lua",29],[247,"lua/lib/outbox.lua",35],[259,"lua/lib/outbox.lua",49],[263,"lua/lib/outbox.lua",54],[273,"lua/lib/outbox.lua",66],[277,"lua/lib/outbox.lua",72],[281,"lua/lib/outbox.lua",78],[282,"lua/lib/outbox.lua",80],[288,"lua/lib/outbox.lua",88],[317,"lua/lib/outbox.lua",120],[326,"lua/lib/outbox.lua",131],[329,"lua/lib/limited.lua",12],[330,"lua/lib/limited.lua",14],[336,"lua/lib/limited.lua",22],[347,"lua/lib/limited.lua",35],[351,"lua/lib/limited.lua",41],[358,"lua/lib/limited.lua",50],[363,"lua/lib/limited.lua",57],[368,"lua/lib/limited.lua",64],[372,"lua/lib/limited.lua",70],[385,"lua/lib/limited.lua",85],[397,"lua/lib/limited.lua",100],[410,"lua/lib/limited.lua",114],[413,"lua/lib/limited.lua",119],[420,"lua/lib/granted.lua",4],[422,"lua/lib/granted.lua",7],[426,"lua/lib/granted.lua",12],[427,"lua/lib/granted.lua",14],[428,"lua/lib/granted.lua",16],[432,"lua/lib/parked.lua",5],[434,"lua/lib/parked.lua",8],[440,"lua/lib/parked.lua",16],[452,"lua/lib/parked.lua",30],[465,"lua/lib/parked.lua",44],[470,"lua/lib/parked.lua",51],[483,"lua/partition/claim.lua",23],[488,"lua/partition/claim.lua",29],[489,"lua/partition/claim.lua",32],[496,"lua/partition/claim.lua",40],[500,"lua/partition/claim.lua",45],[516,"lua/partition/claim.lua",62],[517,"lua/partition/claim.lua",64],[521,"lua/partition/claim.lua",70],[534,"lua/partition/claim.lua",85],[537,"lua/partition/claim.lua",89],[554,"lua/partition/claim.lua",108],[570,"lua/partition/claim.lua",126],[590,"lua/partition/claim.lua",147],[618,"lua/partition/claim.lua",176],[632,"lua/partition/claim.lua",191],[646,"lua/partition/claim.lua",208],[649,"lua/partition/claim.lua",212],[674,"lua/partition/claim.lua",238],[683,"lua/partition/claim.lua",248],[700,"lua/partition/claim.lua",266]],
+  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",15],[4,"lua/partition/claim.lua",14],[5,"lua/partition/claim.lua",13],[6,"lua/partition/claim.lua",12],[7,"lua/partition/claim.lua",11],[8,"lua/partition/claim.lua",10],[9,"lua/partition/claim.lua",16],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/root.lua",11],[16,"lua/lib/batch.lua",9],[17,"lua/lib/batch.lua",11],[33,"lua/lib/batch.lua",29],[38,"lua/lib/batch.lua",35],[39,"lua/lib/batch.lua",37],[40,"lua/lib/batch.lua",40],[52,"lua/lib/batch.lua",53],[53,"lua/lib/batch.lua",55],[57,"lua/lib/batch.lua",61],[72,"lua/lib/batch.lua",78],[79,"lua/lib/batch.lua",86],[82,"lua/lib/batch.lua",91],[87,"lua/lib/batch.lua",98],[97,"lua/lib/batch.lua",109],[114,"lua/lib/ring.lua",4],[115,"lua/lib/ring.lua",6],[123,"lua/lib/ring.lua",16],[129,"lua/lib/ring.lua",23],[130,"lua/lib/ring.lua",25],[131,"lua/lib/ring.lua",28],[135,"lua/lib/ring.lua",34],[142,"lua/lib/ring.lua",42],[148,"lua/lib/ready.lua",9],[149,"lua/lib/ready.lua",11],[150,"lua/lib/ready.lua",14],[164,"lua/lib/ready.lua",29],[169,"lua/lib/ready.lua",35],[172,"lua/lib/ready.lua",39],[184,"lua/lib/ready.lua",52],[187,"lua/lib/ready.lua",56],[193,"lua/lib/ready.lua",67],[196,"lua/lib/ready.lua",71],[203,"lua/lib/ready.lua",80],[204,"lua/lib/ready.lua",83],[205,"lua/lib/delayed.lua",3],[206,"lua/lib/delayed.lua",5],[210,"lua/lib/delayed.lua",11],[213,"lua/lib/delayed.lua",15],[217,"lua/lib/delayed.lua",20],[221,"lua/lib/delayed.lua",26],[228,"lua/lib/delayed.lua",35],[235,"lua/lib/outbox.lua",15],[239,"lua/lib/outbox.lua",20],[240,"lua/lib/outbox.lua",22],[241,"lua/lib/outbox.lua",24],[242,"lua/lib/outbox.lua",27],[243,"lua/lib/outbox.lua",29],[247,"lua/lib/outbox.lua",35],[259,"lua/lib/outbox.lua",49],[263,"lua/lib/outbox.lua",54],[273,"lua/lib/outbox.lua",66],[277,"lua/lib/outbox.lua",72],[281,"lua/lib/outbox.lua",78],[282,"lua/lib/outbox.lua",80],[288,"lua/lib/outbox.lua",88],[317,"lua/lib/outbox.lua",120],[326,"lua/lib/outbox.lua",131],[329,"lua/lib/limited.lua",12],[330,"lua/lib/limited.lua",14],[336,"lua/lib/limited.lua",22],[347,"lua/lib/limited.lua",35],[351,"lua/lib/limited.lua",41],[358,"lua/lib/limited.lua",50],[363,"lua/lib/limited.lua",57],[368,"lua/lib/limited.lua",64],[372,"lua/lib/limited.lua",70],[385,"lua/lib/limited.lua",85],[397,"lua/lib/limited.lua",100],[410,"lua/lib/limited.lua",114],[413,"lua/lib/limited.lua",119],[420,"lua/lib/granted.lua",4],[422,"lua/lib/granted.lua",7],[426,"lua/lib/granted.lua",12],[427,"lua/lib/granted.lua",14],[428,"lua/lib/granted.lua",16],[432,"lua/lib/parked.lua",5],[434,"lua/lib/parked.lua",8],[440,"lua/lib/parked.lua",16],[452,"lua/lib/parked.lua",30],[465,"lua/lib/parked.lua",44],[470,"lua/lib/parked.lua",51],[483,"lua/partition/claim.lua",23],[488,"lua/partition/claim.lua",29],[489,"lua/partition/claim.lua",32],[496,"lua/partition/claim.lua",40],[500,"lua/partition/claim.lua",45],[516,"lua/partition/claim.lua",62],[517,"lua/partition/claim.lua",64],[521,"lua/partition/claim.lua",70],[534,"lua/partition/claim.lua",86],[539,"lua/partition/claim.lua",93],[542,"lua/partition/claim.lua",97],[560,"lua/partition/claim.lua",117],[576,"lua/partition/claim.lua",135],[600,"lua/partition/claim.lua",160],[628,"lua/partition/claim.lua",189],[642,"lua/partition/claim.lua",204],[656,"lua/partition/claim.lua",221],[659,"lua/partition/claim.lua",225],[684,"lua/partition/claim.lua",251],[693,"lua/partition/claim.lua",261],[710,"lua/partition/claim.lua",279]],
 });
 
 /** Lets tasks start that wait for rate limiters, as many as those allow now, and fails those that have waited too long. See lua/partition/grant.lua. */
@@ -9393,56 +9277,45 @@ machines.level = {
 local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
 local function slots_key(lane) return lane.key .. ':run' end
 local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
-local function slots_of(lane, core, from, to)
-  local members, ends = {}, {}
-  for i = from, to do members[#members + 1] = core .. ',' .. string.format('%.0f', i) end
-  for i = 1, #members, 1000 do
-    for _, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
-      ends[#ends + 1] = score and tonumber(score)
-    end
-  end
-  for i, member in ipairs(members) do
-    if lane.slots[member] ~= nil then ends[i] = lane.slots[member] end
-  end
-  return members, ends
-end
 local function slots_free(lane, core, from, to, mark)
-  local members, ends = slots_of(lane, core, from, to)
-  for i, member in ipairs(members) do
-    if ends[i] and (not mark or ends[i] % 1 == mark) then
-      lane.slots[member] = false
-      lane.held = lane.held - 1
+  local members = {}
+  for i = from, to do members[#members + 1] = core .. ',' .. i end
+  for i = 1, #members, 1000 do
+    for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+      local member = members[i + k - 1]
+      if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
+        lane.freed[member] = true
+        lane.slots_gone[#lane.slots_gone + 1] = member
+      end
     end
   end
+  lane.held = lane.held_before - #lane.slots_gone
   lane.free = math.max(0, lane.max - lane.held)
 end
 machines.slots = {
   settle = function(lane)
-    lane.slots, lane.reclaimed = {}, 0
-    lane.held = call('ZCARD', slots_key(lane))
-    for _, member in ipairs(call('ZRANGEBYSCORE', slots_key(lane), '-inf', string.format('%.17g', lane.v / 1000), 'LIMIT', 0, SLOTS_DUE_MAX)) do
-      lane.slots[member] = false
-      lane.reclaimed = lane.reclaimed + 1
-    end
-    lane.held = lane.held - lane.reclaimed
+    local due = string.format('%.17g', lane.v / 1000)
+    lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
+    lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+    for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
+    lane.held_before = call('ZCARD', slots_key(lane))
+    lane.held = lane.held_before - lane.reclaimed
     lane.free = math.max(0, lane.max - lane.held)
   end,
   next = function(lane)
     local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-    for _, score in pairs(lane.slots) do
-      if score and score < first then first = score end
-    end
+    for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
     return first < math.huge and math.floor(first * 1000) + 1 or nil
   end,
   take = function(lane, units, range, from, to, granted_ms)
     local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-    local members, ends = slots_of(lane, range.core, from, to)
-    for i, member in ipairs(members) do
-      if not ends[i] then
-        lane.slots[member] = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
-        lane.held = lane.held + 1
-      end
+    local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+    local list, prefix = lane.slots_new, range.core .. ','
+    for i = from, to do
+      list[#list + 1] = held_until
+      list[#list + 1] = prefix .. i
     end
+    lane.held = lane.held + units
     lane.free = math.max(0, lane.max - lane.held)
   end,
   give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
@@ -9450,17 +9323,9 @@ machines.slots = {
   reset = function() end,
   adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
   write = function(lane)
-    local gone, held = {}, {}
-    for member, score in pairs(lane.slots) do
-      if score then
-        held[#held + 1] = string.format('%.17g', score)
-        held[#held + 1] = member
-      else
-        gone[#gone + 1] = member
-      end
-    end
+    local gone, new = lane.slots_gone, lane.slots_new
     for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
-    for i = 1, #held, 1000 do call('ZADD', slots_key(lane), unpack(held, i, math.min(i + 999, #held))) end
+    for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
   end,
 }
 local WINDOW_CELLS, WINDOW_READ = 1024, 32
@@ -9621,7 +9486,8 @@ local function lane_limited(lane) return lane.account and not lane.deleted end
 local function lane_load(core, now_us)
   local lane = lanes_by_core[core]
   if lane then return lane end
-  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0 }
+  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0,
+    gone_first = {}, gone_until = {} }
   local v = call('HMGET', lane.key, unpack(LANE_FIELDS, 1, #LANE_FIELDS))
   for i, field in ipairs(LANE_FIELDS) do
     if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
@@ -9748,6 +9614,8 @@ local function lane_take(lane, range, tasks)
   lane_count(lane, range, -tasks)
   if range.from + tasks > range.to then
     lane_plan(lane, range.key, false)
+    local index = range.valid_ms > 0 and lane.gone_until or lane.gone_first
+    index[#index + 1] = range.key
     return true
   end
   range.from = range.from + tasks
@@ -9798,7 +9666,9 @@ local function lane_write_entries(lane)
       gone[#gone + 1] = key
     end
   end
-  for _, name in ipairs({ ':q', ':first', ':until' }) do lane_sliced('ZREM', lane.key .. name, gone) end
+  lane_sliced('ZREM', lane.key .. ':q', gone)
+  lane_sliced('ZREM', lane.key .. ':first', lane.gone_first)
+  lane_sliced('ZREM', lane.key .. ':until', lane.gone_until)
   lane_sliced('HDEL', lane.key .. ':e', gone)
   lane_sliced('ZADD', lane.key .. ':q', places)
   lane_sliced('HSET', lane.key .. ':e', texts)
@@ -10110,7 +9980,7 @@ for i, lane in ipairs(shown) do
 end
 if next_ms <= now_ms then more = 1 end
 return { math.floor(now_ms), next_ms < math.huge and string.format('%.3f', next_ms) or '', more, wrote, reply, outbox_slices() }`,
-  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[106,"lua/lib/limiter/slots.lua",4],[107,"lua/lib/limiter/slots.lua",6],[108,"lua/lib/limiter/slots.lua",8],[109,"lua/lib/limiter/slots.lua",11],[122,"lua/lib/limiter/slots.lua",25],[132,"lua/lib/limiter/slots.lua",36],[143,"lua/lib/limiter/slots.lua",48],[150,"lua/lib/limiter/slots.lua",56],[179,"lua/lib/limiter/window.lua",4],[180,"lua/lib/limiter/window.lua",6],[181,"lua/lib/limiter/window.lua",8],[182,"lua/lib/limiter/window.lua",11],[186,"lua/lib/limiter/window.lua",16],[190,"lua/lib/limiter/window.lua",22],[199,"lua/lib/limiter/window.lua",33],[208,"lua/lib/limiter/window.lua",43],[256,"lua/lib/limiter/window.lua",93],[290,"lua/lib/tally.lua",6],[291,"lua/lib/tally.lua",8],[292,"lua/lib/tally.lua",11],[306,"lua/lib/tally.lua",27],[329,"lua/lib/tally.lua",51],[332,"lua/lib/lane.lua",55],[333,"lua/lib/lane.lua",57],[334,"lua/lib/lane.lua",60],[347,"lua/lib/lane.lua",74],[348,"lua/lib/lane.lua",76],[362,"lua/lib/lane.lua",92],[366,"lua/lib/lane.lua",97],[374,"lua/lib/lane.lua",106],[381,"lua/lib/lane.lua",115],[385,"lua/lib/lane.lua",121],[386,"lua/lib/lane.lua",124],[392,"lua/lib/lane.lua",132],[398,"lua/lib/lane.lua",139],[402,"lua/lib/lane.lua",145],[410,"lua/lib/lane.lua",154],[411,"lua/lib/lane.lua",157],[422,"lua/lib/lane.lua",170],[425,"lua/lib/lane.lua",175],[429,"lua/lib/lane.lua",180],[436,"lua/lib/lane.lua",189],[444,"lua/lib/lane.lua",200],[449,"lua/lib/lane.lua",206],[458,"lua/lib/lane.lua",216],[460,"lua/lib/lane.lua",220],[470,"lua/lib/lane.lua",232],[478,"lua/lib/lane.lua",242],[481,"lua/lib/lane.lua",248],[486,"lua/lib/lane.lua",254],[494,"lua/lib/lane.lua",263],[497,"lua/lib/lane.lua",267],[529,"lua/lib/lane.lua",300],[530,"lua/lib/lane.lua",303],[534,"lua/lib/lane.lua",308],[556,"lua/lib/lane.lua",331],[560,"lua/lib/outbox.lua",15],[564,"lua/lib/outbox.lua",20],[565,"lua/lib/outbox.lua",22],[566,"lua/lib/outbox.lua",24],[567,"lua/lib/outbox.lua",27],[568,"lua/lib/outbox.lua",29],[572,"lua/lib/outbox.lua",35],[584,"lua/lib/outbox.lua",49],[588,"lua/lib/outbox.lua",54],[598,"lua/lib/outbox.lua",66],[602,"lua/lib/outbox.lua",72],[606,"lua/lib/outbox.lua",78],[607,"lua/lib/outbox.lua",80],[613,"lua/lib/outbox.lua",88],[642,"lua/lib/outbox.lua",120],[651,"lua/lib/outbox.lua",131],[654,"lua/lib/grant.lua",5],[655,"lua/lib/grant.lua",7],[658,"lua/lib/grant.lua",12],[664,"lua/lib/grant.lua",20],[679,"lua/lib/grant.lua",37],[684,"lua/lib/grant.lua",44],[701,"lua/lib/grant.lua",63],[739,"lua/lib/grant.lua",103],[750,"lua/lib/grant.lua",116],[769,"lua/lib/grant.lua",137],[782,"lua/lib/grant.lua",151],[790,"lua/partition/grant.lua",16],[793,"lua/partition/grant.lua",21],[796,"lua/partition/grant.lua",25],[805,"lua/partition/grant.lua",35],[806,"lua/partition/grant.lua",37],[809,"lua/partition/grant.lua",41],[816,"lua/partition/grant.lua",49]],
+  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[106,"lua/lib/limiter/slots.lua",4],[107,"lua/lib/limiter/slots.lua",6],[108,"lua/lib/limiter/slots.lua",8],[109,"lua/lib/limiter/slots.lua",11],[124,"lua/lib/limiter/slots.lua",27],[134,"lua/lib/limiter/slots.lua",38],[139,"lua/lib/limiter/slots.lua",44],[160,"lua/lib/limiter/window.lua",4],[161,"lua/lib/limiter/window.lua",6],[162,"lua/lib/limiter/window.lua",8],[163,"lua/lib/limiter/window.lua",11],[167,"lua/lib/limiter/window.lua",16],[171,"lua/lib/limiter/window.lua",22],[180,"lua/lib/limiter/window.lua",33],[189,"lua/lib/limiter/window.lua",43],[237,"lua/lib/limiter/window.lua",93],[271,"lua/lib/tally.lua",6],[272,"lua/lib/tally.lua",8],[273,"lua/lib/tally.lua",11],[287,"lua/lib/tally.lua",27],[310,"lua/lib/tally.lua",51],[313,"lua/lib/lane.lua",55],[314,"lua/lib/lane.lua",57],[315,"lua/lib/lane.lua",60],[329,"lua/lib/lane.lua",75],[330,"lua/lib/lane.lua",77],[344,"lua/lib/lane.lua",93],[348,"lua/lib/lane.lua",98],[356,"lua/lib/lane.lua",107],[363,"lua/lib/lane.lua",116],[367,"lua/lib/lane.lua",122],[368,"lua/lib/lane.lua",125],[374,"lua/lib/lane.lua",133],[380,"lua/lib/lane.lua",140],[384,"lua/lib/lane.lua",146],[392,"lua/lib/lane.lua",155],[393,"lua/lib/lane.lua",158],[404,"lua/lib/lane.lua",171],[407,"lua/lib/lane.lua",176],[411,"lua/lib/lane.lua",181],[418,"lua/lib/lane.lua",190],[426,"lua/lib/lane.lua",201],[431,"lua/lib/lane.lua",207],[440,"lua/lib/lane.lua",217],[442,"lua/lib/lane.lua",221],[454,"lua/lib/lane.lua",235],[462,"lua/lib/lane.lua",245],[465,"lua/lib/lane.lua",251],[470,"lua/lib/lane.lua",257],[478,"lua/lib/lane.lua",266],[481,"lua/lib/lane.lua",270],[515,"lua/lib/lane.lua",305],[516,"lua/lib/lane.lua",308],[520,"lua/lib/lane.lua",313],[542,"lua/lib/lane.lua",336],[546,"lua/lib/outbox.lua",15],[550,"lua/lib/outbox.lua",20],[551,"lua/lib/outbox.lua",22],[552,"lua/lib/outbox.lua",24],[553,"lua/lib/outbox.lua",27],[554,"lua/lib/outbox.lua",29],[558,"lua/lib/outbox.lua",35],[570,"lua/lib/outbox.lua",49],[574,"lua/lib/outbox.lua",54],[584,"lua/lib/outbox.lua",66],[588,"lua/lib/outbox.lua",72],[592,"lua/lib/outbox.lua",78],[593,"lua/lib/outbox.lua",80],[599,"lua/lib/outbox.lua",88],[628,"lua/lib/outbox.lua",120],[637,"lua/lib/outbox.lua",131],[640,"lua/lib/grant.lua",5],[641,"lua/lib/grant.lua",7],[644,"lua/lib/grant.lua",12],[650,"lua/lib/grant.lua",20],[665,"lua/lib/grant.lua",37],[670,"lua/lib/grant.lua",44],[687,"lua/lib/grant.lua",63],[725,"lua/lib/grant.lua",103],[736,"lua/lib/grant.lua",116],[755,"lua/lib/grant.lua",137],[768,"lua/lib/grant.lua",151],[776,"lua/partition/grant.lua",16],[779,"lua/partition/grant.lua",21],[782,"lua/partition/grant.lua",25],[791,"lua/partition/grant.lua",35],[792,"lua/partition/grant.lua",37],[795,"lua/partition/grant.lua",41],[802,"lua/partition/grant.lua",49]],
 });
 
 /** Tells limiters of tasks whose requests were written later than they were granted, so that no span holds more than it may. See lua/partition/late.lua. */
