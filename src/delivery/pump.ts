@@ -84,7 +84,8 @@ export class Pump {
   #again = false;
   #timer: NodeJS.Timeout | null = null;
   #strangers = new Set<string>();
-  #claimed_since_audit = false;
+  /** Whether an audit may find something. */
+  #audit_due = false;
   /** The first claim of an owner lets go of what an owner before him parked. */
   #unpark_all = true;
   /** A reply was lost since the last claim: the next one may be a repetition, which does not say again what was parked. */
@@ -147,9 +148,10 @@ export class Pump {
     this.wake();
   }
 
-  /** Bells may have been lost: looks for itself. */
+  /** Bells may have been lost, and a Redis that died or was replaced its latest writes with them: looks for itself. */
   look(): void {
     this.#ready = true;
+    this.#audit_due = true;
     this.#next_tick_ms = 0;
     this.wake();
   }
@@ -195,15 +197,21 @@ export class Pump {
     void this.#turns();
   }
 
-  /** Whether an audit could find nothing: no claim was tried since the last one. */
+  /**
+   * Whether an audit could find nothing: since the last one no claim was tried, and Redis was there all the time. One that
+   * comes back without its latest writes has in flight again what was settled.
+   */
   get quiet(): boolean {
-    return this.#in_flight === 0 && this.#strangers.size === 0 && !this.#claimed_since_audit;
+    return this.#in_flight === 0 && this.#strangers.size === 0 && !this.#audit_due;
   }
 
   /** Holds what Redis thinks is in flight here against what is, and hands back what nobody runs. Twice seen is sure. */
   async audit(): Promise<number> {
-    this.#claimed_since_audit = false;
-    const active = await readActive(this.#client, this.partition, this.#settings.holder, ACTIVE_MAX);
+    this.#audit_due = false;
+    const active = await readActive(this.#client, this.partition, this.#settings.holder, ACTIVE_MAX).catch((error: unknown) => {
+      this.#audit_due = true;
+      throw error;
+    });
     const strangers = active.filter(({ flight }) => !this.#flights.has(flight.name));
     const sure = strangers.filter(({ flight }) => this.#strangers.has(flight.name));
     this.#strangers = new Set(strangers.map(({ flight }) => flight.name));
@@ -240,7 +248,7 @@ export class Pump {
     const tick = began_ms >= this.#next_tick_ms;
     const places = this.#claiming && this.#hasWork() ? this.#host.reserve(this, CLAIM_MAX, PLACES_MIN - this.#in_flight) : 0;
     if (settlements.length === 0 && !tick && places === 0) return false;
-    if (places > 0) this.#claimed_since_audit = true;
+    if (places > 0) this.#audit_due = true;
     const reply = await turn(this.#client, this.partition, this.#settings, {
       settlements,
       tick,
@@ -345,6 +353,7 @@ export class Pump {
   #failed(error: Error): void {
     this.#failures += 1;
     this.#lost = true;
+    this.#audit_due = true;
     this.#pause_until_ms = monotonicMs() + backoff_ms(this.#failures, BACKOFF, Math.random);
     this.#host.failed(this.partition, error);
   }
