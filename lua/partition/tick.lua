@@ -14,7 +14,7 @@
 -- @arg   recoveries_max int a task whose holders died this often fails
 -- @arg   pressure   int     1 where memory is short: the oldest finished batches go before their time
 -- @arg   now_ms     now     this shard's clock
--- @reply [number, number, number, number, number, number, number, number, number]   this shard's time; next time something is due here, 0 unknown; 1 where more is due now; promoted; expired batches; recovered; deleted batches; 1 where work is ready; those of the deleted whose time had not come
+-- @reply [number, number, number, number, number, number, number, number, number, number]   this shard's time; next time something is due here, 0 unknown; 1 where more is due now; promoted; expired batches; recovered; deleted batches; 1 where work is ready; those of the deleted whose time had not come; origins with parked work
 -- @cost  O(200) due references, 50 batches, under pressure 100 more, 200 recovered ranges, 500 segments deleted
 -- @include lib/batch
 -- @include lib/delayed
@@ -28,10 +28,10 @@ local written = { meta, root .. 'holders', root .. 'claims', root .. 'delayed', 
 
 -- Most ticks find nothing: where nobody works and nothing is ready or due, three reads are enough.
 local function first_of(key) return tonumber(call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]) end
-if pressure == 0 and call('EXISTS', root .. 'holders', root .. 'active:' .. holder, root .. 'ready:f', root .. 'ready:r', root .. 'ready:n') == 0 then
+if pressure == 0 and call('EXISTS', root .. 'holders', root .. 'active:' .. holder, root .. 'ready:f', root .. 'ready:r', root .. 'ready:n', root .. 'parked') == 0 then
   local delayed_ms, deadline_ms = first_of(written[4]), first_of(written[5])
   local first_ms = math.min(delayed_ms or math.huge, deadline_ms or math.huge)
-  if first_ms > now_ms then return { now_ms, first_ms < math.huge and first_ms or 0, 0, 0, 0, 0, 0, 0, 0 } end
+  if first_ms > now_ms then return { now_ms, first_ms < math.huge and first_ms or 0, 0, 0, 0, 0, 0, 0, 0, 0 } end
 end
 
 -- Holders.
@@ -205,6 +205,8 @@ end
 if (others > 0 or mine > 0) and (next_ms == 0 or now_ms + 2000 < next_ms) then next_ms = now_ms + 2000 end
 local ready = (#plans_made > 0 or call('EXISTS', root .. 'ready:f', root .. 'ready:r', root .. 'ready:n') > 0) and 1 or 0
 
+local parked = call('SCARD', root .. 'parked')
+
 batch_touch()
 queue_touch()
 touch(written)
@@ -242,4 +244,4 @@ for _, p in ipairs(purged) do
 end
 if early_rank then call('HSET', meta, 'early', early_rank) end
 queue_write()
-return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready, early }
+return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready, early, parked }

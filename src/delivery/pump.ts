@@ -60,6 +60,9 @@ const ALL = '*';
 const ALIVE_MS = 2_000;
 /** While the probe of a broken origin is under way elsewhere, it is asked for again after this. */
 const PROBE_WAIT_MS = 250;
+/** Who owned a partition before may not know yet that he does not, and parks work there: for so long it is looked at so often. */
+const OVERLAP_MS = 1_500;
+const OVERLAP_LOOK_MS = 250;
 const BACKOFF = { min_ms: 20, max_ms: 1_000 };
 
 export class Pump {
@@ -75,6 +78,7 @@ export class Pump {
   #claiming = false;
   #ready = true;
   #call_no: number;
+  #owned_ms = 0;
   #next_tick_ms = 0;
   #offset_ms = 0;
   #answered_ms: number;
@@ -107,6 +111,7 @@ export class Pump {
   own(): void {
     if (this.#claiming) return;
     this.#claiming = true;
+    this.#owned_ms = monotonicMs();
     this.#ready = true;
     this.#unpark_all = true;
     this.#next_tick_ms = 0;
@@ -282,6 +287,7 @@ export class Pump {
 
   #claimRequest(places: number): ClaimRequest {
     const { origins } = this.#host;
+    if (this.#unpark_all) origins.unparkedAll(this.partition);
     this.#unparking = this.#unpark_all ? [ALL] : [...this.#unparking, ...origins.unparkable(this.partition)];
     return {
       call_no: this.#call_no,
@@ -321,17 +327,24 @@ export class Pump {
   #ticked(reply: TickReply): void {
     this.#clock(reply.now_ms);
     // Where nothing moves, a look every other sweep is enough: a bell that was lost is told by the subscriber.
-    const sweep_ms = this.#in_flight === 0 && !reply.ready ? this.#settings.sweep_ms * 2 : this.#settings.sweep_ms;
+    const calm_ms = this.#in_flight === 0 && !reply.ready ? this.#settings.sweep_ms * 2 : this.#settings.sweep_ms;
+    const sweep_ms = monotonicMs() - this.#owned_ms < OVERLAP_MS ? Math.min(OVERLAP_LOOK_MS, calm_ms) : calm_ms;
     const wait_ms = reply.next_ms === 0 ? sweep_ms : reply.next_ms - reply.now_ms;
     this.#next_tick_ms = reply.more ? 0 : monotonicMs() + Math.min(Math.max(wait_ms, 0), sweep_ms);
     if (reply.ready) this.#ready = true;
+    // Parked behind our back: by another owner who has left, or by a claim of ours that ran after it was given up.
+    if (reply.parked > this.#host.origins.parkedIn(this.partition) + this.#unparking.length) {
+      this.#unpark_all = true;
+      this.#ready = true;
+    }
     this.#host.ticked(reply);
   }
 
   #claimed(reply: ClaimReply, places: number): void {
     this.#clock(reply.now_ms);
     this.#call_no += 1;
-    this.#unpark_all = this.#lost || reply.parked.includes(ALL);
+    // What a tick of this very turn found stays true, unless this claim let go of everything.
+    this.#unpark_all = (this.#unpark_all && !this.#unparking.includes(ALL)) || this.#lost || reply.parked.includes(ALL);
     this.#unparking = [];
     for (const origin of reply.parked) if (origin !== ALL) this.#host.origins.parked(origin, this.partition);
     this.#dueAt(reply.first_due_ms);

@@ -85,6 +85,8 @@ export interface TickReply {
   ready: boolean;
   /** Of the deleted batches those whose time had not come. */
   early: number;
+  /** Origins for which work waits here until they are named in `unpark`. */
+  parked: number;
 }
 
 /** `left` are settlements that were not counted though their task is still in flight; they are to be sent again. */
@@ -220,7 +222,7 @@ function readSettled(reply: unknown, groups: readonly (readonly Settlement[])[])
 }
 
 function readTick(reply: unknown): TickReply {
-  const [now_ms, next_ms, more, promoted, expired, recovered, deleted, ready, early] = reply as number[];
+  const [now_ms, next_ms, more, promoted, expired, recovered, deleted, ready, early, parked] = reply as number[];
   return {
     now_ms: now_ms ?? 0,
     next_ms: next_ms ?? 0,
@@ -231,6 +233,7 @@ function readTick(reply: unknown): TickReply {
     deleted: deleted ?? 0,
     ready: ready === 1,
     early: early ?? 0,
+    parked: parked ?? 0,
   };
 }
 

@@ -2468,7 +2468,7 @@ return { now_ms, delays_first() or 0, flags }`,
 });
 
 /** What time brings to a partition: work becomes due, batches expire or are deleted, silent holders lose their work. See lua/partition/tick.lua. */
-export const partitionTick = script<{ meta: string }, { holder: string; silence_ms: number; gap_ms: number; keep_ms: number; tray_keep_ms: number; recoveries_max: number; pressure: number; now_ms?: number | '' | undefined }, [number, number, number, number, number, number, number, number, number]>({
+export const partitionTick = script<{ meta: string }, { holder: string; silence_ms: number; gap_ms: number; keep_ms: number; tray_keep_ms: number; recoveries_max: number; pressure: number; now_ms?: number | '' | undefined }, [number, number, number, number, number, number, number, number, number, number]>({
   name: 'partition/tick',
   keys: ["meta"],
   args: [["holder","string"],["silence_ms","int"],["gap_ms","int"],["keep_ms","int"],["tray_keep_ms","int"],["recoveries_max","int"],["pressure","int"],["now_ms","now"]],
@@ -2724,10 +2724,10 @@ local EARLY_LOOK, EARLY_MAX, EARLY_SEGMENTS, EARLY_PAUSE_MS = 100, 20, 20, 250
 local more = 0
 local written = { meta, root .. 'holders', root .. 'claims', root .. 'delayed', root .. 'deadlines' }
 local function first_of(key) return tonumber(call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]) end
-if pressure == 0 and call('EXISTS', root .. 'holders', root .. 'active:' .. holder, root .. 'ready:f', root .. 'ready:r', root .. 'ready:n') == 0 then
+if pressure == 0 and call('EXISTS', root .. 'holders', root .. 'active:' .. holder, root .. 'ready:f', root .. 'ready:r', root .. 'ready:n', root .. 'parked') == 0 then
   local delayed_ms, deadline_ms = first_of(written[4]), first_of(written[5])
   local first_ms = math.min(delayed_ms or math.huge, deadline_ms or math.huge)
-  if first_ms > now_ms then return { now_ms, first_ms < math.huge and first_ms or 0, 0, 0, 0, 0, 0, 0, 0 } end
+  if first_ms > now_ms then return { now_ms, first_ms < math.huge and first_ms or 0, 0, 0, 0, 0, 0, 0, 0, 0 } end
 end
 local before = call('HMGET', meta, 'last', 'thaw')
 local last_ms = tonumber(before[1] or now_ms)
@@ -2880,6 +2880,7 @@ if early > 0 or (early_rank or 0) > 0 then
 end
 if (others > 0 or mine > 0) and (next_ms == 0 or now_ms + 2000 < next_ms) then next_ms = now_ms + 2000 end
 local ready = (#plans_made > 0 or call('EXISTS', root .. 'ready:f', root .. 'ready:r', root .. 'ready:n') > 0) and 1 or 0
+local parked = call('SCARD', root .. 'parked')
 batch_touch()
 queue_touch()
 touch(written)
@@ -2916,8 +2917,8 @@ for _, p in ipairs(purged) do
 end
 if early_rank then call('HSET', meta, 'early', early_rank) end
 queue_write()
-return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready, early }`,
-  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",9],[18,"lua/lib/batch.lua",11],[34,"lua/lib/batch.lua",29],[39,"lua/lib/batch.lua",35],[40,"lua/lib/batch.lua",37],[41,"lua/lib/batch.lua",40],[53,"lua/lib/batch.lua",53],[54,"lua/lib/batch.lua",55],[58,"lua/lib/batch.lua",61],[73,"lua/lib/batch.lua",78],[80,"lua/lib/batch.lua",86],[83,"lua/lib/batch.lua",91],[88,"lua/lib/batch.lua",98],[98,"lua/lib/batch.lua",109],[115,"lua/lib/ring.lua",4],[116,"lua/lib/ring.lua",6],[124,"lua/lib/ring.lua",16],[130,"lua/lib/ring.lua",23],[131,"lua/lib/ring.lua",25],[132,"lua/lib/ring.lua",28],[136,"lua/lib/ring.lua",34],[143,"lua/lib/ring.lua",42],[149,"lua/lib/ready.lua",8],[150,"lua/lib/ready.lua",10],[151,"lua/lib/ready.lua",13],[165,"lua/lib/ready.lua",28],[170,"lua/lib/ready.lua",34],[173,"lua/lib/ready.lua",38],[185,"lua/lib/ready.lua",51],[188,"lua/lib/ready.lua",55],[194,"lua/lib/ready.lua",66],[197,"lua/lib/ready.lua",70],[204,"lua/lib/ready.lua",79],[205,"lua/lib/ready.lua",82],[206,"lua/lib/delayed.lua",3],[207,"lua/lib/delayed.lua",5],[211,"lua/lib/delayed.lua",11],[214,"lua/lib/delayed.lua",15],[218,"lua/lib/delayed.lua",20],[222,"lua/lib/delayed.lua",26],[229,"lua/lib/delayed.lua",35],[236,"lua/lib/results.lua",3],[245,"lua/lib/results.lua",13],[246,"lua/lib/results.lua",15],[247,"lua/partition/tick.lua",23],[248,"lua/partition/tick.lua",25],[251,"lua/partition/tick.lua",30],[257,"lua/partition/tick.lua",38],[262,"lua/partition/tick.lua",44],[279,"lua/partition/tick.lua",63],[281,"lua/partition/tick.lua",66],[295,"lua/partition/tick.lua",82],[319,"lua/partition/tick.lua",107],[337,"lua/partition/tick.lua",127],[343,"lua/partition/tick.lua",135],[361,"lua/partition/tick.lua",154],[375,"lua/partition/tick.lua",171],[396,"lua/partition/tick.lua",194],[406,"lua/partition/tick.lua",205],[408,"lua/partition/tick.lua",208],[411,"lua/partition/tick.lua",212]],
+return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready, early, parked }`,
+  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",9],[18,"lua/lib/batch.lua",11],[34,"lua/lib/batch.lua",29],[39,"lua/lib/batch.lua",35],[40,"lua/lib/batch.lua",37],[41,"lua/lib/batch.lua",40],[53,"lua/lib/batch.lua",53],[54,"lua/lib/batch.lua",55],[58,"lua/lib/batch.lua",61],[73,"lua/lib/batch.lua",78],[80,"lua/lib/batch.lua",86],[83,"lua/lib/batch.lua",91],[88,"lua/lib/batch.lua",98],[98,"lua/lib/batch.lua",109],[115,"lua/lib/ring.lua",4],[116,"lua/lib/ring.lua",6],[124,"lua/lib/ring.lua",16],[130,"lua/lib/ring.lua",23],[131,"lua/lib/ring.lua",25],[132,"lua/lib/ring.lua",28],[136,"lua/lib/ring.lua",34],[143,"lua/lib/ring.lua",42],[149,"lua/lib/ready.lua",8],[150,"lua/lib/ready.lua",10],[151,"lua/lib/ready.lua",13],[165,"lua/lib/ready.lua",28],[170,"lua/lib/ready.lua",34],[173,"lua/lib/ready.lua",38],[185,"lua/lib/ready.lua",51],[188,"lua/lib/ready.lua",55],[194,"lua/lib/ready.lua",66],[197,"lua/lib/ready.lua",70],[204,"lua/lib/ready.lua",79],[205,"lua/lib/ready.lua",82],[206,"lua/lib/delayed.lua",3],[207,"lua/lib/delayed.lua",5],[211,"lua/lib/delayed.lua",11],[214,"lua/lib/delayed.lua",15],[218,"lua/lib/delayed.lua",20],[222,"lua/lib/delayed.lua",26],[229,"lua/lib/delayed.lua",35],[236,"lua/lib/results.lua",3],[245,"lua/lib/results.lua",13],[246,"lua/lib/results.lua",15],[247,"lua/partition/tick.lua",23],[248,"lua/partition/tick.lua",25],[251,"lua/partition/tick.lua",30],[257,"lua/partition/tick.lua",38],[262,"lua/partition/tick.lua",44],[279,"lua/partition/tick.lua",63],[281,"lua/partition/tick.lua",66],[295,"lua/partition/tick.lua",82],[319,"lua/partition/tick.lua",107],[337,"lua/partition/tick.lua",127],[343,"lua/partition/tick.lua",135],[361,"lua/partition/tick.lua",154],[375,"lua/partition/tick.lua",171],[396,"lua/partition/tick.lua",194],[406,"lua/partition/tick.lua",205],[408,"lua/partition/tick.lua",208],[409,"lua/partition/tick.lua",210],[412,"lua/partition/tick.lua",214]],
 });
 
 /** Takes one request from an API limit: an exact sliding minute, shared by all processes. See lua/quota/take.lua. */
