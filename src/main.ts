@@ -159,6 +159,7 @@ function threadData(config: Config, store: Store, holder: string, index: number)
     sweep_ms: config.sweep_interval_ms,
     grace_ms: config.lease_grace_ms,
     in_flight_max: config.callbacks_per_thread,
+    notification_delays_ms: config.notification_retry_delays_ms,
     outbound: {
       version: VERSION,
       allow_private: config.allow_private_targets,

@@ -115,9 +115,15 @@ local function note_finishes(b, c, f, x, now, index, json)
   b.n_was, b.c_was, b.f_was, b.x_was = b.n, b.c, b.f, b.x
 end
 
--- A task of an expired batch that had not started: the last ones start last, so it is looked for from the end.
+-- A task of an expired batch that had not started: the last ones start last, so it is looked for from the end. What a round
+-- has not reached says as before that it failed.
 local function note_unstarted(b)
   local to = b.n - 1
+  if b.o_from then
+    local states = call('GETRANGE', b.key .. ':s', b.o_from, math.min(b.o_to, b.o_from + 65535))
+    local at = string.find(states, '[fe]')
+    if at then return b.o_from + at - 1 end
+  end
   while to >= 0 do
     local from = math.max(0, to - 65535)
     local states = call('GETRANGE', b.key .. ':s', from, to)
@@ -132,15 +138,24 @@ local function note_expired(at)
   return string.format('[%.0f,0,0,null,null,"batch_expired","The batch expired before this task could run."]', at)
 end
 
+-- Gives what was told with the counters as they are the status too, which is known only now; false where nothing was.
+local function note_settled(b)
+  local told = false
+  local function settle_one(record)
+    if record.n ~= b.n or record.c ~= b.c or record.f ~= b.f or record.x ~= b.x then return end
+    record.status, record.z, told = b.s, b.z, true
+  end
+  if not b.notes then return false end
+  for _, record in ipairs(b.notes.records) do settle_one(record) end
+  if b.notes.rewritten then settle_one(b.notes.rewritten) end
+  return told
+end
+
 -- What has not been told yet of a batch as this script leaves it.
 local function note_rest(b, now)
-  local last = b.notes and b.notes.last
-  if last and last.at == now and last.n == b.n and last.c == b.c and last.f == b.f and last.x == b.x then
-    last.status, last.z = b.s, b.z
-  elseif b.n ~= b.n_was or b.c ~= b.c_was or b.f ~= b.f_was or b.x ~= b.x_was
-    or (b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')) then
-    note_progress(b, now, b)
-  end
+  local counted = b.n ~= b.n_was or b.c ~= b.c_was or b.f ~= b.f_was or b.x ~= b.x_was
+  local stopped = b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')
+  if not note_settled(b) and (counted or stopped) then note_progress(b, now, b) end
   if b.s == 'expired' and b.f > b.f_was then
     note_death(b, now, b, note_unstarted(b), function() return note_expired(now) end)
   end

@@ -116,10 +116,11 @@ const NEW = {
   movable: 0,
   hold: 0,
   labels: 'aaaaaaaaaabbbbbbbbbb',
+  notify: 'faaaaaaaaaa;',
 };
 const ADD = { account: ACCOUNT, expires_from_ms: 0, expiration_ms: DAY_MS, ...IDEM };
 const KEEP = { keep_ms: SETTINGS.keep_ms, tray_keep_ms: SETTINGS.tray_keep_ms };
-const CLAIM = { grace_ms: 5000, room: 1000, limits: [0, 0] };
+const CLAIM = { grace_ms: 5000, room: 1000, notes: 100, limits: [0, 0] };
 const TICK = { ...KEEP, silence_ms: SETTINGS.silence_ms, gap_ms: SETTINGS.gap_ms, recoveries_max: 3, pressure: 0 };
 
 function fieldOf(message: string): string {
