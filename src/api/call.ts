@@ -58,6 +58,8 @@ export const HANDLERS = [
   'addTasks',
   'cancelBatch',
   'releaseBatch',
+  'retryBatch',
+  'deleteBatch',
   'listBatchTasks',
   'createTask',
   'getTask',

@@ -141,6 +141,36 @@ export function makeRoutes(api: Api): Route[] {
       quota: null,
       resource: 'batch',
     }),
+    route('POST', '/v1/batches/{batch_id}/retry', {
+      name: 'retryBatch',
+      summary: 'Run the failed tasks of a batch again',
+      description:
+        'Begins a new round of a batch that is failed or expired and of which nothing runs any more: its failed tasks run again, their attempts counted from zero. A round has an expiry of its own, as long as the first one from now on, and sends its own on_death, on_finish, on_complete and on_success. A batch that is held stays held.',
+      tags: BATCHES,
+      scope: 'write',
+      query: null,
+      body: null,
+      reply: 'BatchChange',
+      status: 200,
+      errors: ['batch_not_found', 'batch_state_invalid'],
+      quota: null,
+      resource: 'batch',
+    }),
+    route('DELETE', '/v1/batches/{batch_id}', {
+      name: 'deleteBatch',
+      summary: 'Delete a finished batch',
+      description:
+        'It and its tasks are gone at once, from lists too. Notifications that have not been delivered are dropped; how many is in the log of the service.',
+      tags: BATCHES,
+      scope: 'write',
+      query: null,
+      body: null,
+      reply: 'Deleted',
+      status: 200,
+      errors: ['batch_not_found', 'batch_state_invalid'],
+      quota: null,
+      resource: 'batch',
+    }),
     route('POST', '/v1/tasks', {
       name: 'createTask',
       summary: 'Create a single task',
@@ -183,7 +213,8 @@ export function makeRoutes(api: Api): Route[] {
     route('POST', '/v1/tasks/{task_id}/retry', {
       name: 'retryTask',
       summary: 'Run a failed task again',
-      description: 'Its attempts are counted from zero again.',
+      description:
+        'Its attempts are counted from zero again. In a batch that is failed or expired this begins a new round, as retrying the batch does, of this task alone.',
       tags: TASKS,
       scope: 'write',
       query: null,

@@ -239,7 +239,7 @@ export interface BatchList {
   batches: BatchListItem[];
 }
 
-/** A batch after tasks were added or cancelled. */
+/** A batch after tasks were added, cancelled or retried. */
 export interface BatchChange {
   id: string;
   status: 'pending' | 'processing' | 'completed' | 'failed' | 'expired' | 'cancelled';
@@ -251,6 +251,13 @@ export interface BatchChange {
   errors?: RejectedTask[];
   /** Tasks skipped for a repeated idempotency_key, where above 0. */
   duplicates?: number;
+}
+
+/** What was deleted. */
+export interface Deleted {
+  /** Always true. */
+  deleted: boolean;
+  id: string;
 }
 
 /** A secret; two are live while a rotation lasts. */
@@ -324,6 +331,7 @@ export interface Schemas {
   BatchListItem: BatchListItem;
   BatchList: BatchList;
   BatchChange: BatchChange;
+  Deleted: Deleted;
   SigningSecret: SigningSecret;
   SigningSecrets: SigningSecrets;
   ErrorReply: ErrorReply;

@@ -6479,10 +6479,88 @@ validate51.errors = vErrors;
 return errors === 0;
 }
 
-export const SigningSecret = validate52;
-const schema54 = {"type":"object","properties":{"id":{"type":"string"},"secret":{"type":"string"},"created_at":{"type":"string","format":"date-time"},"expires_at":{"type":["string","null"],"format":"date-time"}},"required":["id","secret","created_at","expires_at"],"additionalProperties":false};
+export const Deleted = validate52;
+const schema54 = {"type":"object","properties":{"deleted":{"type":"boolean"},"id":{"type":"string"}},"required":["deleted","id"],"additionalProperties":false};
 
 function validate52(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.deleted === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "deleted"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.id === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "id"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+for(const key0 in data){
+if(!((key0 === "deleted") || (key0 === "id"))){
+const err2 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+}
+if(data.deleted !== undefined){
+if(typeof data.deleted !== "boolean"){
+const err3 = {instancePath:instancePath+"/deleted",schemaPath:"#/properties/deleted/type",keyword:"type",params:{type: "boolean"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+}
+if(data.id !== undefined){
+if(typeof data.id !== "string"){
+const err4 = {instancePath:instancePath+"/id",schemaPath:"#/properties/id/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+}
+}
+else {
+const err5 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+validate52.errors = vErrors;
+return errors === 0;
+}
+
+export const SigningSecret = validate53;
+const schema55 = {"type":"object","properties":{"id":{"type":"string"},"secret":{"type":"string"},"created_at":{"type":"string","format":"date-time"},"expires_at":{"type":["string","null"],"format":"date-time"}},"required":["id","secret","created_at","expires_at"],"additionalProperties":false};
+
+function validate53(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -6590,7 +6668,7 @@ errors++;
 if(data.expires_at !== undefined){
 let data3 = data.expires_at;
 if((typeof data3 !== "string") && (data3 !== null)){
-const err9 = {instancePath:instancePath+"/expires_at",schemaPath:"#/properties/expires_at/type",keyword:"type",params:{type: schema54.properties.expires_at.type}};
+const err9 = {instancePath:instancePath+"/expires_at",schemaPath:"#/properties/expires_at/type",keyword:"type",params:{type: schema55.properties.expires_at.type}};
 if(vErrors === null){
 vErrors = [err9];
 }
@@ -6623,14 +6701,14 @@ if(vErrors.length < 100)vErrors.push(err11);
 }
 errors++;
 }
-validate52.errors = vErrors;
+validate53.errors = vErrors;
 return errors === 0;
 }
 
-export const SigningSecrets = validate53;
-const schema55 = {"type":"object","properties":{"secrets":{"type":"array","items":{"$ref":"#/components/schemas/SigningSecret"}}},"required":["secrets"],"additionalProperties":false};
+export const SigningSecrets = validate54;
+const schema56 = {"type":"object","properties":{"secrets":{"type":"array","items":{"$ref":"#/components/schemas/SigningSecret"}}},"required":["secrets"],"additionalProperties":false};
 
-function validate53(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate54(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -6767,7 +6845,7 @@ errors++;
 if(data1.expires_at !== undefined){
 let data5 = data1.expires_at;
 if((typeof data5 !== "string") && (data5 !== null)){
-const err11 = {instancePath:instancePath+"/secrets/" + i0+"/expires_at",schemaPath:"#/components/schemas/SigningSecret/properties/expires_at/type",keyword:"type",params:{type: schema54.properties.expires_at.type}};
+const err11 = {instancePath:instancePath+"/secrets/" + i0+"/expires_at",schemaPath:"#/components/schemas/SigningSecret/properties/expires_at/type",keyword:"type",params:{type: schema55.properties.expires_at.type}};
 if(vErrors === null){
 vErrors = [err11];
 }
@@ -6824,14 +6902,14 @@ if(vErrors.length < 100)vErrors.push(err15);
 }
 errors++;
 }
-validate53.errors = vErrors;
+validate54.errors = vErrors;
 return errors === 0;
 }
 
-export const ErrorReply = validate54;
-const schema57 = {"type":"object","properties":{"error":{"type":"object","properties":{"code":{"type":"string","enum":["invalid_json","validation_error","invalid_cron","invalid_timezone","cron_never_fires","target_not_allowed","rate_limiter_not_found","unauthorized","forbidden","batch_not_found","task_not_found","schedule_not_found","notification_not_found","not_found","method_not_allowed","batch_completed","rate_limiter_name_taken","idempotency_conflict","payload_too_large","unsupported_media_type","batch_state_invalid","task_state_invalid","idempotency_key_reused","rate_limited","internal_error","unavailable"]},"message":{"type":"string"},"details":{"type":"object"}},"required":["code","message","details"],"additionalProperties":false}},"required":["error"],"additionalProperties":false};
+export const ErrorReply = validate55;
+const schema58 = {"type":"object","properties":{"error":{"type":"object","properties":{"code":{"type":"string","enum":["invalid_json","validation_error","invalid_cron","invalid_timezone","cron_never_fires","target_not_allowed","rate_limiter_not_found","unauthorized","forbidden","batch_not_found","task_not_found","schedule_not_found","notification_not_found","not_found","method_not_allowed","batch_completed","rate_limiter_name_taken","idempotency_conflict","payload_too_large","unsupported_media_type","batch_state_invalid","task_state_invalid","idempotency_key_reused","rate_limited","internal_error","unavailable"]},"message":{"type":"string"},"details":{"type":"object"}},"required":["code","message","details"],"additionalProperties":false}},"required":["error"],"additionalProperties":false};
 
-function validate54(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate55(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -6915,7 +6993,7 @@ if(vErrors.length < 100)vErrors.push(err6);
 errors++;
 }
 if(!((((((((((((((((((((((((((data1 === "invalid_json") || (data1 === "validation_error")) || (data1 === "invalid_cron")) || (data1 === "invalid_timezone")) || (data1 === "cron_never_fires")) || (data1 === "target_not_allowed")) || (data1 === "rate_limiter_not_found")) || (data1 === "unauthorized")) || (data1 === "forbidden")) || (data1 === "batch_not_found")) || (data1 === "task_not_found")) || (data1 === "schedule_not_found")) || (data1 === "notification_not_found")) || (data1 === "not_found")) || (data1 === "method_not_allowed")) || (data1 === "batch_completed")) || (data1 === "rate_limiter_name_taken")) || (data1 === "idempotency_conflict")) || (data1 === "payload_too_large")) || (data1 === "unsupported_media_type")) || (data1 === "batch_state_invalid")) || (data1 === "task_state_invalid")) || (data1 === "idempotency_key_reused")) || (data1 === "rate_limited")) || (data1 === "internal_error")) || (data1 === "unavailable"))){
-const err7 = {instancePath:instancePath+"/error/code",schemaPath:"#/properties/error/properties/code/enum",keyword:"enum",params:{allowedValues: schema57.properties.error.properties.code.enum}};
+const err7 = {instancePath:instancePath+"/error/code",schemaPath:"#/properties/error/properties/code/enum",keyword:"enum",params:{allowedValues: schema58.properties.error.properties.code.enum}};
 if(vErrors === null){
 vErrors = [err7];
 }
@@ -6973,14 +7051,14 @@ if(vErrors.length < 100)vErrors.push(err11);
 }
 errors++;
 }
-validate54.errors = vErrors;
+validate55.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchCreateEnvelope = validate55;
-const schema58 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"notifications":{"$ref":"#/components/schemas/Notifications"},"options":{"$ref":"#/components/schemas/BatchOptionsInput"},"labels":{"$ref":"#/components/schemas/Labels"}},"required":["tasks"],"additionalProperties":false};
+export const BatchCreateEnvelope = validate56;
+const schema59 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"notifications":{"$ref":"#/components/schemas/Notifications"},"options":{"$ref":"#/components/schemas/BatchOptionsInput"},"labels":{"$ref":"#/components/schemas/Labels"}},"required":["tasks"],"additionalProperties":false};
 
-function validate55(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate56(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -7275,14 +7353,14 @@ if(vErrors.length < 100)vErrors.push(err23);
 }
 errors++;
 }
-validate55.errors = vErrors;
+validate56.errors = vErrors;
 return errors === 0;
 }
 
-export const TasksAddEnvelope = validate57;
-const schema61 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1},"atomic":{"type":"boolean","default":true}},"required":["tasks"],"additionalProperties":false};
+export const TasksAddEnvelope = validate58;
+const schema62 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1},"atomic":{"type":"boolean","default":true}},"required":["tasks"],"additionalProperties":false};
 
-function validate57(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate58(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -7356,14 +7434,14 @@ if(vErrors.length < 100)vErrors.push(err5);
 }
 errors++;
 }
-validate57.errors = vErrors;
+validate58.errors = vErrors;
 return errors === 0;
 }
 
-export const TaskListQuery = validate58;
-const schema62 = {"type":"object","properties":{"status":{"type":"string","enum":["queued","processing","completed","failed"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
+export const TaskListQuery = validate59;
+const schema63 = {"type":"object","properties":{"status":{"type":"string","enum":["queued","processing","completed","failed"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
 
-function validate58(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate59(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -7392,7 +7470,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 if(!((((data0 === "queued") || (data0 === "processing")) || (data0 === "completed")) || (data0 === "failed"))){
-const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema62.properties.status.enum}};
+const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema63.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err2];
 }
@@ -7483,15 +7561,15 @@ if(vErrors.length < 100)vErrors.push(err9);
 }
 errors++;
 }
-validate58.errors = vErrors;
+validate59.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchListQuery = validate59;
-const schema63 = {"type":"object","properties":{"status":{"type":"string","enum":["pending","processing","completed","failed","expired"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false,"patternProperties":{"^label\\.[a-z0-9_.\\x2d]{1,32}$":{"type":"string","minLength":1,"maxLength":64,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"}}};
+export const BatchListQuery = validate60;
+const schema64 = {"type":"object","properties":{"status":{"type":"string","enum":["pending","processing","completed","failed","expired"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false,"patternProperties":{"^label\\.[a-z0-9_.\\x2d]{1,32}$":{"type":"string","minLength":1,"maxLength":64,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"}}};
 const pattern29 = new RegExp("^label\\.[a-z0-9_.\\x2d]{1,32}$", "u");
 
-function validate59(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate60(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -7520,7 +7598,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 if(!(((((data0 === "pending") || (data0 === "processing")) || (data0 === "completed")) || (data0 === "failed")) || (data0 === "expired"))){
-const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema63.properties.status.enum}};
+const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema64.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err2];
 }
@@ -7658,6 +7736,6 @@ if(vErrors.length < 100)vErrors.push(err13);
 }
 errors++;
 }
-validate59.errors = vErrors;
+validate60.errors = vErrors;
 return errors === 0;
 }

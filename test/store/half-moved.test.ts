@@ -33,6 +33,9 @@ interface Scene {
   messages: string[];
   fresh: string;
   tray: string;
+  /** Have ended; a third one has begun its second round. */
+  failed: string;
+  expired: string;
 }
 
 type AnyScript = Script<{ meta: string }, Record<string, unknown>, unknown>;
@@ -52,6 +55,9 @@ before(async () => {
 async function build(rig: Rig): Promise<Scene> {
   rig.checks = false;
   await rig.reset(1);
+  const failed = await ended(rig, 'f');
+  const expired = await ended(rig, 'r');
+  const again = await ended(rig, 'f');
   await rig.create({ tasks: 3, expiration_ms: 20_000, labels: ['aaaaaaaaaa'] });
   const silent = await rig.create({ tasks: 20 });
   await rig.claim('silent', 16);
@@ -77,6 +83,7 @@ async function build(rig: Rig): Promise<Scene> {
     flown.filter(({ flight }) => flight.core === held),
     'c',
   );
+  await rig.retryBatch(again);
   await stage(rig, keys.staged(0, running, 'op', 0), 300);
   const fresh = rig.newCore();
   await stage(rig, keys.staged(0, fresh, 'new', 0), 40);
@@ -95,7 +102,26 @@ async function build(rig: Rig): Promise<Scene> {
   const messages = (await readHeld(rig.redis, 0)).outbox['0'] ?? [];
   rig.checks = true;
   await rig.check();
-  return { messages, built_ms: rig.now_ms, running, held, tray, fresh, flown: flown.filter(({ flight }) => flight.core === running) };
+  return {
+    messages,
+    built_ms: rig.now_ms,
+    failed,
+    expired,
+    running,
+    held,
+    tray,
+    fresh,
+    flown: flown.filter(({ flight }) => flight.core === running),
+  };
+}
+
+/** A batch that has ended: its tasks failed, or waited for a retry when it expired. */
+async function ended(rig: Rig, verdict: 'f' | 'r'): Promise<string> {
+  const core = await rig.create({ tasks: 30, expiration_ms: 1000, labels: ['aaaaaaaaaa'] });
+  await rig.settle('h3', await rig.claim('h3', 30), verdict, { delay_ms: 5000 });
+  rig.pass(1000);
+  await rig.tick('h1');
+  return core;
 }
 
 async function stage(rig: Rig, key: string, tasks: number): Promise<void> {
@@ -158,6 +184,12 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
     }),
   ],
   'batch/read': [({ running: core }) => ({ core, account: ACCOUNT, limit: 100, states: 1 })],
+  'batch/retry': [
+    ({ failed: core }) => ({ core, account: ACCOUNT, op: 'op5', expiration_ms: DAY_MS, ...IDEM }),
+    ({ expired: core }) => ({ core, account: ACCOUNT, op: 'op6', expiration_ms: DAY_MS, ...IDEM }),
+  ],
+  'batch/delete': [({ failed: core }) => ({ core, account: ACCOUNT })],
+  'batch/sweep': [({ expired: core }) => ({ core, account: ACCOUNT, tasks_max: 20 })],
   'batch/release': [({ held: core }) => ({ core, account: ACCOUNT, keep_ms: 1 })],
   'idem/begin': [() => ({ idem_key: `${ACCOUNT}:key`, idem_print: 'print' })],
   'idem/finish': [() => ({ idem_key: `${ACCOUNT}:key`, idem_print: 'print', answer: Buffer.from('{}') })],
@@ -203,7 +235,15 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
     ({ fresh: core }) => ({ ...IDEM, core, account: 'newcomer', op: 'op4', total: 1, parts: [1, RECORD, 1, 0, 0, 'o1', 30, 0] }),
   ],
   'task/retry': [
-    ({ running: core, flown }) => ({ core, index: (flown[0]?.index ?? 0) - 6, account: ACCOUNT, origin: 'o1', timeout_s: 30 }),
+    ({ running: core, flown }) => ({
+      core,
+      index: (flown[0]?.index ?? 0) - 6,
+      account: ACCOUNT,
+      origin: 'o1',
+      timeout_s: 30,
+      expiration_ms: DAY_MS,
+    }),
+    ({ failed: core }) => ({ core, index: 7, account: ACCOUNT, origin: 'o1', timeout_s: 30, expiration_ms: DAY_MS }),
   ],
 };
 
