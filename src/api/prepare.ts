@@ -9,7 +9,7 @@ import { BODY_JSON, parseJson } from '../schema/json.ts';
 import type { NotificationEvent } from '../schema/notifications.ts';
 import type { BatchCreate, Notifications, TaskInput, TasksAdd } from '../schema/types.gen.ts';
 import { type EncodedTasks, encodeAdded, encodeTasks, memoryOf } from '../store/encoded.ts';
-import { type NoteTarget, encodeTargets } from '../store/notes.ts';
+import { encodeTargets, type NoteTarget } from '../store/notes.ts';
 import { type Intake, originOf, takeIn, targetFault } from './intake.ts';
 import type { BatchDoc } from './present.ts';
 

@@ -90,7 +90,10 @@ function readWebhooks(doc: string): Webhooks {
   return new Map(
     Object.entries(notifications).map(([event, { url: text, method = 'POST', headers = {} }]) => {
       const url = new URL(text);
-      return [event, { url: url.href, origin: url.origin, path: url.pathname + url.search, method, headers: Object.entries(headers).flat() }];
+      return [
+        event,
+        { url: url.href, origin: url.origin, path: url.pathname + url.search, method, headers: Object.entries(headers).flat() },
+      ];
     }),
   );
 }

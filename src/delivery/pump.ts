@@ -171,7 +171,12 @@ export class Pump {
   }
 
   #hasWork(): boolean {
-    return this.#ready || (this.#notes_ready && this.#host.has_notes) || this.#unparking.length > 0 || this.#host.origins.hasUnparkable(this.partition);
+    return (
+      this.#ready ||
+      (this.#notes_ready && this.#host.has_notes) ||
+      this.#unparking.length > 0 ||
+      this.#host.origins.hasUnparkable(this.partition)
+    );
   }
 
   /** What became of a task that was started. It counts as in flight until Redis has answered. */

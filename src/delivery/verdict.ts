@@ -80,7 +80,12 @@ interface Told {
   error: { code: string; message: string } | null;
 }
 
-function resultOf(task: Claimed, now_ms: number, { status_code, duration_ms, error, excerpt }: Told, next_ms: number | null = null): StoredResult {
+function resultOf(
+  task: Claimed,
+  now_ms: number,
+  { status_code, duration_ms, error, excerpt }: Told,
+  next_ms: number | null = null,
+): StoredResult {
   const { attempt, recoveries } = task;
   return [Math.round(now_ms), attempt, recoveries, status_code, duration_ms, error?.code ?? null, error?.message ?? null, excerpt, next_ms];
 }

@@ -7,7 +7,9 @@ const LETTERS = { on_progress: 'p', on_finish: 'f', on_success: 's', on_death: '
   NotificationEvent,
   string
 >;
-const EVENTS: ReadonlyMap<string, NotificationEvent> = new Map(Object.entries(LETTERS).map(([event, letter]) => [letter, event as NotificationEvent]));
+const EVENTS: ReadonlyMap<string, NotificationEvent> = new Map(
+  Object.entries(LETTERS).map(([event, letter]) => [letter, event as NotificationEvent]),
+);
 
 /** An event that a batch tells of. */
 export interface NoteTarget {

@@ -47,10 +47,13 @@ test('a batch of two tasks, one of which fails, tells of it exactly as the contr
   await receiver.heard(`${path}/on_complete`, 1);
   const [death] = await receiver.heard(`${path}/on_death`, 1);
   const progress = await receiver.heard(`${path}/on_progress`, 2);
-  assert.deepEqual(progress.map((call) => payload(call).batch.stats).sort((a, b) => (a['failed'] ?? 0) - (b['failed'] ?? 0)), [
-    { total: 2, pending: 1, completed: 1, failed: 0 },
-    { total: 2, pending: 0, completed: 1, failed: 1 },
-  ]);
+  assert.deepEqual(
+    progress.map((call) => payload(call).batch.stats).sort((a, b) => (a['failed'] ?? 0) - (b['failed'] ?? 0)),
+    [
+      { total: 2, pending: 1, completed: 1, failed: 0 },
+      { total: 2, pending: 0, completed: 1, failed: 1 },
+    ],
+  );
   const said = payload(finish);
   assert.deepEqual(said, {
     event: 'on_finish',
@@ -92,7 +95,10 @@ test('a batch of two tasks, one of which fails, tells of it exactly as the contr
 test('methods are those of the webhooks; a companion is no batch that anybody can ask for', async () => {
   const path = freshPath();
   const { id } = await acme.create({
-    notifications: { on_finish: { url: receiver.at(`${path}/put`), method: 'PUT' }, on_success: { url: receiver.at(`${path}/patch`), method: 'PATCH' } },
+    notifications: {
+      on_finish: { url: receiver.at(`${path}/put`), method: 'PUT' },
+      on_success: { url: receiver.at(`${path}/patch`), method: 'PATCH' },
+    },
     tasks: tasksFor(receiver.at(path), 1),
   });
   assert.equal((await receiver.heard(`${path}/put`, 1))[0]?.method, 'PUT');
@@ -136,7 +142,10 @@ test('410 and X-Sluice-Retry: never end the tries; a later success ends them too
   await acme.create({ notifications: { on_finish: { url: receiver.at(`${path}/slow`, { status: 500 }) } }, tasks });
   await receiver.heard(`${path}/slow`, 6);
   assert.ok(done);
-  assert.deepEqual([receiver.to(`${path}/gone`).length, receiver.to(`${path}/never`).length, receiver.to(`${path}/third`).length], [1, 1, 3]);
+  assert.deepEqual(
+    [receiver.to(`${path}/gone`).length, receiver.to(`${path}/never`).length, receiver.to(`${path}/third`).length],
+    [1, 1, 3],
+  );
 });
 
 test('the progress of a cancel is one; what runs ends the batch', async () => {

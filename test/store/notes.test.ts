@@ -152,7 +152,11 @@ describe('what a batch tells of', () => {
     await rig.settle('h1', await start(core, 1), 'c');
     assert.deepEqual(await told(core), ['on_progress processing 1/1/0/0']);
     await rig.release(core);
-    assert.deepEqual((await told(core)).slice(1), ['on_finish completed 1/1/0/0', 'on_success completed 1/1/0/0', 'on_complete completed 1/1/0/0']);
+    assert.deepEqual((await told(core)).slice(1), [
+      'on_finish completed 1/1/0/0',
+      'on_success completed 1/1/0/0',
+      'on_complete completed 1/1/0/0',
+    ]);
   });
 
   test('nothing where nothing is wanted, and no companion', async () => {
