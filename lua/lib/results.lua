@@ -10,15 +10,6 @@ local function results_without(text, place)
   return table.concat(kept)
 end
 
-local function result_find(text, place)
-  local at = 1
-  while at <= #text do
-    local of, length = struct.unpack('>BI2', text, at)
-    if of == place then return string.sub(text, at + 3, at + 2 + length) end
-    at = at + 3 + length
-  end
-end
-
 local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
 
 local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end

@@ -90,16 +90,6 @@ local function result_write(b, ref, base, field, records)
   fields[field] = before .. records
 end
 
--- The result of task `i` in what came with its group.
-local function result_given(group, base, i)
-  local field = result_field(i - base)
-  for _, result in ipairs(group.results) do
-    local json = result[1] == field and result_find(result[2], (i - base) % 16)
-    if json then return json end
-  end
-  return ''
-end
-
 local function settle(group)
   local ref = member_read(group.name)
   local b = ref and batch_load(ref.core)
@@ -115,7 +105,8 @@ local function settle(group)
     local c, f, x = b.c, b.f, b.x
     marks[#marks + 1] = { b.key .. ':s', from, string.rep(count_run(b, run[3], tasks), tasks) }
     if b.N then
-      note_finishes(b, c, f, x, now_ms, from, function() return result_given(group, segment_bounds(b, ref.from), from) end)
+      local use = notify_use()
+      use.finishes(b, c, f, x, now_ms, from, function() return use.result_in(group.results, (segment_bounds(b, ref.from)), from) end)
     end
   end
   if batch_live(b) then

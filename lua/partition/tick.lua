@@ -102,7 +102,7 @@ local function recover(name, member)
       b.f = b.f + to - from + 1
       lose(b, ref, from, to, recoveries)
       if b.N then
-        note_finishes(b, b.c, b.f - (to - from + 1), b.x, now_ms, from, function() return lost_json(ref, recoveries) end)
+        notify_use().finishes(b, b.c, b.f - (to - from + 1), b.x, now_ms, from, function() return lost_json(ref, recoveries) end)
       end
     else
       ready_push(flow_as('r', ref.flow), entry_of(ref.core, from, to, ref.attempt, recoveries, ref.timeout_s, now_ms))
