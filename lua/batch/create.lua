@@ -81,6 +81,6 @@ if notify ~= '' then call('HSET', key, 'N', notify) end
 for _, label_list in ipairs(label_lists) do call('ZADD', label_list, now_ms, core) end
 call('ZADD', root .. 'deadlines', expires_ms, core)
 queue_write()
-ring_bell()
+ring_bell(expires_ms)
 idem_write({ 1, now_ms })
 return { 1, now_ms }

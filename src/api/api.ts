@@ -5,6 +5,7 @@ import { isUnavailable } from '../store/errors.ts';
 import * as batches from './batches.ts';
 import type { Api, Call, QuotaVerdict } from './call.ts';
 import type { ApiContext, ApiLimits } from './context.ts';
+import * as notifications from './notifications.ts';
 import { takeQuota } from './quota.ts';
 import * as rounds from './rounds.ts';
 import * as secrets from './secrets.ts';
@@ -32,6 +33,8 @@ export function makeApi(context: ApiContext): Api {
     releaseBatch: bind(batches.releaseBatch),
     retryBatch: bind(rounds.retryBatch),
     deleteBatch: bind(batches.deleteBatch),
+    listNotifications: bind(notifications.listNotifications),
+    redeliverNotification: bind(notifications.redeliverNotification),
     listBatchTasks: bind(batches.listBatchTasks),
     createTask: bind(tasks.createTask),
     getTask: bind(tasks.getTask),
@@ -47,6 +50,8 @@ export function makeApi(context: ApiContext): Api {
       releaseBatch: bind(batches.batchExists),
       retryBatch: bind(batches.batchExists),
       deleteBatch: bind(batches.batchExists),
+      listNotifications: bind(batches.batchExists),
+      redeliverNotification: bind(notifications.notificationExists),
       getTask: bind(tasks.taskExists),
       cancelTask: bind(tasks.taskExists),
       retryTask: bind(tasks.taskExists),

@@ -300,6 +300,7 @@ export async function deleteBatch(context: ApiContext, call: Call): Promise<Answ
   const outcome = await batches.deleteBatch(context.client, call.account_id, core);
   switch (outcome.kind) {
     case 'deleted':
+      if (outcome.dropped > 0) context.meter.dropped(ID_PREFIX.batch + core, outcome.dropped);
       return { body: { deleted: true, id: ID_PREFIX.batch + core } };
     case 'missing':
       throw missing(call);

@@ -60,6 +60,8 @@ export const HANDLERS = [
   'releaseBatch',
   'retryBatch',
   'deleteBatch',
+  'listNotifications',
+  'redeliverNotification',
   'listBatchTasks',
   'createTask',
   'getTask',

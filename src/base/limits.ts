@@ -55,6 +55,8 @@ export const SECRETS_TTL_MS = 5_000;
 /** What a task that says nothing about retries gets (spec/api.md, section 3). */
 export const DEFAULT_RETRY = { max_retries: 3, backoff: 'exponential', delay: 1, max_delay: 3600 } as const;
 export const DEFAULT_TIMEOUT_S = 30;
+/** Pages of a delivery log that are read in one round trip where it is searched for an event: about 200 KB. */
+export const LOG_PAGES_READ = 200;
 /** Total deadline of a try of a notification; as lua/lib/notify.lua has it. */
 export const NOTIFICATION_TIMEOUT_MS = 15_000;
 /** Of a thread's places those that notifications may have at once: slow webhooks leave the rest to tasks. */

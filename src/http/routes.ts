@@ -38,6 +38,7 @@ export interface Route extends Row {
 }
 
 const BATCHES = ['Batches'];
+const NOTIFICATIONS = ['Notifications'];
 const TASKS = ['Tasks'];
 const ACCOUNT = ['Account'];
 
@@ -168,6 +169,36 @@ export function makeRoutes(api: Api): Route[] {
       reply: 'Deleted',
       status: 200,
       errors: ['batch_not_found', 'batch_state_invalid'],
+      quota: null,
+      resource: 'batch',
+    }),
+    route('GET', '/v1/batches/{batch_id}/notifications', {
+      name: 'listNotifications',
+      summary: 'Show the delivery log of a batch, newest first',
+      description:
+        'Every notification that the batch has sent or is to send. Of delivered ones of on_progress only the newest 10,000 are kept for certain.',
+      tags: NOTIFICATIONS,
+      scope: 'read',
+      query: 'NotificationListQuery',
+      body: null,
+      reply: 'NotificationLog',
+      status: 200,
+      errors: ['batch_not_found'],
+      quota: null,
+      resource: 'batch',
+    }),
+    route('POST', '/v1/batches/{batch_id}/notifications/{notification_id}/redeliver', {
+      name: 'redeliverNotification',
+      summary: 'Send a notification again',
+      description:
+        'One that was delivered or given up is sent again, its tries counted from zero, with the same webhook-id and body. One that is on its way already stays as it is.',
+      tags: NOTIFICATIONS,
+      scope: 'write',
+      query: null,
+      body: null,
+      reply: 'NotificationDelivery',
+      status: 200,
+      errors: ['batch_not_found', 'notification_not_found'],
       quota: null,
       resource: 'batch',
     }),

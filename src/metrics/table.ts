@@ -65,6 +65,12 @@ export const METRICS = {
     buckets: LAG_BUCKETS,
     question: 'Do callers hear of the end of their batches in time?',
   },
+  notifications_dropped_total: {
+    kind: 'counter',
+    help: 'Notifications that were not delivered when their batch was deleted.',
+    labels: [],
+    question: 'Do callers delete batches that others still wait to hear of?',
+  },
   queue_depth: {
     kind: 'gauge',
     help: 'Waiting deliveries by class: fresh, retry, notification (all ready), delayed (not due yet), limited (waiting for a rate limiter).',

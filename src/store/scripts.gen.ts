@@ -250,11 +250,11 @@ local function delays_first()
   end
   return first
 end
-local function ring_bell()
+local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
   elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
   end
 end
 local OPERATION_WINDOW_MS = 10000
@@ -346,8 +346,7 @@ local function append_write(b, count)
   call('HSET', b.key, 'q', b.q)
   if b.g_new then call('HSET', b.key, 'g', b.g) end
 end
-local NOTE_TIMEOUT_S, NOTES_WAITING_MAX, NOTES_MERGE_MS, NOTES_KEPT, NOTES_PAGE = 15, 10000, 1000, 10000, 16
-local noting = {}
+local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
 local function note_wanted(b, letter)
   if not b.wants then
     b.wants = {}
@@ -357,213 +356,240 @@ local function note_wanted(b, letter)
   end
   return b.wants[letter]
 end
-local function notes_of(b, now)
-  if b.notes then return b.notes end
-  local core = b.core .. 'n'
-  local m = batch_load(core)
-  if not m then
-    m = { core = core, key = root .. 'b:' .. core, a = b.a, s = 'notes', s_was = 'notes', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
-      t = now, q = 0, k = 0, opened = true }
-    batches[core] = m
-    batches_loaded[#batches_loaded + 1] = m
-  end
-  local v = m.opened and {} or call('HMGET', m.key, 'L', 'P', 'D', 'T')
-  b.notes = { b = b, m = m, first = m.n, records = {}, newest = tonumber(v[1] or nil), newest_ms = tonumber(v[2] or nil),
-    died = tonumber(v[3] or '0'), page = tonumber(v[4] or '0') }
-  noting[#noting + 1] = b.notes
-  return b.notes
-end
-local function note_add(b, letter, at, counts)
-  local want = note_wanted(b, letter)
-  if not want then return nil end
-  local notes = notes_of(b, at)
-  counts = counts or b
-  local record = { letter = letter, origin = want.origin, status = b.s, z = b.z, n = counts.n, c = counts.c, f = counts.f,
-    x = counts.x, at = at, due_ms = at, round = b.k + 1, index = notes.m.n }
-  notes.m.n = notes.m.n + 1
-  notes.m.dirty = true
-  notes.records[#notes.records + 1] = record
-  return record
-end
-local function note_open(notes)
-  if notes.last or not notes.newest then return notes.last end
-  if call('GETRANGE', notes.m.key .. ':s', notes.newest, notes.newest) ~= 'q' then
-    notes.newest_began = true
-    return nil
-  end
-  notes.last = { letter = 'p', stored = true, index = notes.newest }
-  notes.rewritten = notes.last
-  return notes.last
-end
-local function note_progress(b, at, counts)
-  local want = note_wanted(b, 'p')
-  if not want then return end
-  local notes = notes_of(b, at)
-  local m = notes.m
-  local interval_ms = want.interval_ms
-  if m.n - m.c - m.f - m.x >= NOTES_WAITING_MAX then interval_ms = math.max(interval_ms, NOTES_MERGE_MS) end
-  local record = interval_ms > 0 and note_open(notes)
-  if record then
-    record.status, record.z, record.at, record.round = b.s, b.z, at, b.k + 1
-    record.n, record.c, record.f, record.x = counts.n, counts.c, counts.f, counts.x
-    m.dirty = true
-    return
-  end
-  record = note_add(b, 'p', at, counts)
-  if interval_ms > 0 and notes.newest_ms then record.due_ms = math.max(at, notes.newest_ms + interval_ms) end
-  notes.last, notes.newest, notes.newest_ms = record, record.index, record.due_ms
-end
-local function note_death(b, at, counts, index, json)
-  if not note_wanted(b, 'd') then return end
-  local notes = notes_of(b, at)
-  if notes.died > b.k then return end
-  notes.died = b.k + 1
-  note_add(b, 'd', at, counts).tail = string.format(',%.0f,', index) .. json()
-end
-local function note_finishes(b, c, f, x, now, index, json)
-  while c < b.c or f < b.f or x < b.x do
-    if c < b.c then c = c + 1 elseif f < b.f then f = f + 1 else x = x + 1 end
-    local counts = { n = b.n, c = c, f = f, x = x }
-    note_progress(b, now, counts)
-    if index and f > b.f_was then
-      note_death(b, now, counts, index, json)
-      index = nil
+local notify = nil
+local function notify_use()
+  if notify then return notify end
+  notify = {}
+  local NOTES_WAITING_MAX, NOTES_MERGE_MS, NOTES_KEPT = 10000, 1000, 10000
+  local noting = {}
+  local function notes_of(b, now)
+    if b.notes then return b.notes end
+    local core = b.core .. 'n'
+    local m = batch_load(core)
+    if not m then
+      m = { core = core, key = root .. 'b:' .. core, a = b.a, s = 'notes', s_was = 'notes', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
+        t = now, q = 0, k = 0, opened = true }
+      batches[core] = m
+      batches_loaded[#batches_loaded + 1] = m
     end
+    local v = m.opened and {} or call('HMGET', m.key, 'L', 'P', 'D', 'T')
+    b.notes = { b = b, m = m, first = m.n, records = {}, newest = tonumber(v[1]), newest_ms = tonumber(v[2]),
+      died = tonumber(v[3] or '0'), page = tonumber(v[4] or '0') }
+    noting[#noting + 1] = b.notes
+    return b.notes
   end
-  b.n_was, b.c_was, b.f_was, b.x_was = b.n, b.c, b.f, b.x
-end
-local function note_unstarted(b)
-  local to = b.n - 1
-  if b.o_from then
-    local states = call('GETRANGE', b.key .. ':s', b.o_from, math.min(b.o_to, b.o_from + 65535))
-    local at = string.find(states, '[fe]')
-    if at then return b.o_from + at - 1 end
+  local function note_add(b, letter, at, counts)
+    local want = note_wanted(b, letter)
+    if not want then return nil end
+    local notes = notes_of(b, at)
+    counts = counts or b
+    local record = { letter = letter, origin = want.origin, status = b.s, z = b.z, n = counts.n, c = counts.c, f = counts.f,
+      x = counts.x, at = at, due_ms = at, round = b.k + 1, index = notes.m.n }
+    notes.m.n = notes.m.n + 1
+    notes.m.dirty = true
+    notes.records[#notes.records + 1] = record
+    return record
   end
-  while to >= 0 do
-    local from = math.max(0, to - 65535)
-    local states = call('GETRANGE', b.key .. ':s', from, to)
-    local at = string.find(states, 'q', 1, true) or string.find(states, 'r', 1, true)
-    if at then return from + at - 1 end
-    to = from - 1
-  end
-  return b.n - 1
-end
-local function note_expired(at)
-  return string.format('[%.0f,0,0,null,null,"batch_expired","The batch expired before this task could run."]', at)
-end
-local function note_settled(b)
-  local told = false
-  local function settle_one(record)
-    if record.n ~= b.n or record.c ~= b.c or record.f ~= b.f or record.x ~= b.x then return end
-    record.status, record.z, told = b.s, b.z, true
-  end
-  if not b.notes then return false end
-  for _, record in ipairs(b.notes.records) do settle_one(record) end
-  if b.notes.rewritten then settle_one(b.notes.rewritten) end
-  return told
-end
-local function note_rest(b, now)
-  local counted = b.n ~= b.n_was or b.c ~= b.c_was or b.f ~= b.f_was or b.x ~= b.x_was
-  local stopped = b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')
-  if not note_settled(b) and (counted or stopped) then note_progress(b, now, b) end
-  if b.s == 'expired' and b.f > b.f_was then
-    note_death(b, now, b, note_unstarted(b), function() return note_expired(now) end)
-  end
-  if b.ended then
-    note_add(b, 'f', now)
-    if b.s == 'completed' and b.c == b.n then note_add(b, 's', now) end
-    note_add(b, 'c', now)
-  end
-end
-local function note_text(record)
-  local text = string.format('%s,%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s,%.0f', record.letter, record.status, record.n, record.c, record.f,
-    record.x, record.at, record.z and string.format('%.0f', record.z) or '', record.round) .. (record.tail or '')
-  return struct.pack('>I4I2', #text + 2, 0) .. text
-end
-local function notes_page(notes, page)
-  return call('HGET', notes.m.key .. ':0', string.format('%.0f', page)) or ''
-end
-local function note_replaced(text, place, record)
-  local at = 1
-  for _ = 1, place do at = at + 4 + struct.unpack('>I4', text, at) end
-  return string.sub(text, 1, at - 1) .. record .. string.sub(text, at + 4 + struct.unpack('>I4', text, at))
-end
-local function notes_append(notes, now)
-  local m, pages = notes.m, {}
-  local function page_of(index)
-    local page = math.floor(index / NOTES_PAGE)
-    pages[page] = pages[page] or { (index < notes.first or notes.first > page * NOTES_PAGE) and notes_page(notes, page) or '' }
-    return pages[page]
-  end
-  local old = notes.rewritten
-  if old and old.n then
-    local page = page_of(old.index)
-    page[1] = note_replaced(page[1], old.index % NOTES_PAGE, note_text(old))
-  end
-  local run = nil
-  local function run_push()
-    enqueue(now, run.due_ms, 'n:' .. m.a .. ':' .. run.origin,
-      entry_of(m.core, run.from, run.to, 0, 0, NOTE_TIMEOUT_S, run.due_ms))
-  end
-  for _, record in ipairs(notes.records) do
-    local page = page_of(record.index)
-    page[#page + 1] = note_text(record)
-    if run and run.origin == record.origin and run.due_ms == record.due_ms then
-      run.to = record.index
-    else
-      if run then run_push() end
-      run = { from = record.index, to = record.index, origin = record.origin, due_ms = record.due_ms }
+  local function note_open(notes)
+    if notes.last or not notes.newest then return notes.last end
+    if call('GETRANGE', notes.m.key .. ':s', notes.newest, notes.newest) ~= 'q' then
+      notes.newest_began = true
+      return nil
     end
+    notes.last = { letter = 'p', stored = true, index = notes.newest }
+    notes.rewritten = notes.last
+    return notes.last
   end
-  if run then run_push() end
-  notes.pages = pages
-end
-local function notes_leave(notes)
-  local m = notes.m
-  notes.gone = {}
-  for _ = 0, #notes.records / NOTES_PAGE + 1 do
-    local from = notes.page * NOTES_PAGE
-    if m.n - from - NOTES_PAGE < NOTES_KEPT then return end
-    if call('GETRANGE', m.key .. ':s', from, from + NOTES_PAGE - 1) == string.rep('c', NOTES_PAGE) then
-      local text = notes_page(notes, notes.page)
-      local at, all = 1, true
-      while at <= #text do
-        all = all and string.sub(text, at + 6, at + 6) == 'p'
-        at = at + 4 + struct.unpack('>I4', text, at)
-      end
-      if all then
-        notes.gone[#notes.gone + 1] = notes.page
-        m.c = m.c - NOTES_PAGE
-        m.x = m.x + NOTES_PAGE
+  local function note_progress(b, at, counts)
+    local want = note_wanted(b, 'p')
+    if not want then return end
+    local notes = notes_of(b, at)
+    local m = notes.m
+    local interval_ms = want.interval_ms
+    if m.n - m.c - m.f - m.x >= NOTES_WAITING_MAX then interval_ms = math.max(interval_ms, NOTES_MERGE_MS) end
+    local record = interval_ms > 0 and note_open(notes)
+    if record then
+      record.status, record.z, record.at, record.round = b.s, b.z, at, b.k + 1
+      record.n, record.c, record.f, record.x = counts.n, counts.c, counts.f, counts.x
+      m.dirty = true
+      return
+    end
+    record = note_add(b, 'p', at, counts)
+    if interval_ms > 0 and notes.newest_ms then record.due_ms = math.max(at, notes.newest_ms + interval_ms) end
+    notes.last, notes.newest, notes.newest_ms = record, record.index, record.due_ms
+  end
+  local function note_death(b, at, counts, index, json)
+    if not note_wanted(b, 'd') then return end
+    local notes = notes_of(b, at)
+    if notes.died > b.k then return end
+    notes.died = b.k + 1
+    note_add(b, 'd', at, counts).tail = string.format(',%.0f,', index) .. json()
+  end
+  function notify.finishes(b, c, f, x, now, index, json)
+    while c < b.c or f < b.f or x < b.x do
+      if c < b.c then c = c + 1 elseif f < b.f then f = f + 1 else x = x + 1 end
+      local counts = { n = b.n, c = c, f = f, x = x }
+      note_progress(b, now, counts)
+      if index and f > b.f_was then
+        note_death(b, now, counts, index, json)
+        index = nil
       end
     end
-    notes.page = notes.page + 1
+    b.n_was, b.c_was, b.f_was, b.x_was = b.n, b.c, b.f, b.x
   end
+  local function note_unstarted(b)
+    local to = b.n - 1
+    if b.o_from then
+      local states = call('GETRANGE', b.key .. ':s', b.o_from, math.min(b.o_to, b.o_from + 65535))
+      local at = string.find(states, '[fe]')
+      if at then return b.o_from + at - 1 end
+    end
+    while to >= 0 do
+      local from = math.max(0, to - 65535)
+      local states = call('GETRANGE', b.key .. ':s', from, to)
+      local at = string.find(states, 'q', 1, true) or string.find(states, 'r', 1, true)
+      if at then return from + at - 1 end
+      to = from - 1
+    end
+    return b.n - 1
+  end
+  function notify.result_in(results, base, i)
+    local field, place = string.format('r%.0f', math.floor((i - base) / 16)), (i - base) % 16
+    for _, result in ipairs(results) do
+      local text, at = result[2], 1
+      while result[1] == field and at <= #text do
+        local of, length = struct.unpack('>BI2', text, at)
+        if of == place then return string.sub(text, at + 3, at + 2 + length) end
+        at = at + 3 + length
+      end
+    end
+    return ''
+  end
+  local function note_expired(at)
+    return string.format('[%.0f,0,0,null,null,"batch_expired","The batch expired before this task could run."]', at)
+  end
+  local function note_settled(b)
+    local told = false
+    local function settle_one(record)
+      if record.n ~= b.n or record.c ~= b.c or record.f ~= b.f or record.x ~= b.x then return end
+      record.status, record.z, told = b.s, b.z, true
+    end
+    if not b.notes then return false end
+    for _, record in ipairs(b.notes.records) do settle_one(record) end
+    if b.notes.rewritten then settle_one(b.notes.rewritten) end
+    return told
+  end
+  local function note_rest(b, now)
+    local counted = b.n ~= b.n_was or b.c ~= b.c_was or b.f ~= b.f_was or b.x ~= b.x_was
+    local stopped = b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')
+    if not note_settled(b) and (counted or stopped) then note_progress(b, now, b) end
+    if b.s == 'expired' and b.f > b.f_was then
+      note_death(b, now, b, note_unstarted(b), function() return note_expired(now) end)
+    end
+    if b.ended then
+      note_add(b, 'f', now)
+      if b.s == 'completed' and b.c == b.n then note_add(b, 's', now) end
+      note_add(b, 'c', now)
+    end
+  end
+  local function note_text(record)
+    local text = string.format('%s,%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s,%.0f', record.letter, record.status, record.n, record.c, record.f,
+      record.x, record.at, record.z and string.format('%.0f', record.z) or '', record.round) .. (record.tail or '')
+    return struct.pack('>I4I2', #text + 2, 0) .. text
+  end
+  local function notes_page(notes, page)
+    return call('HGET', notes.m.key .. ':0', string.format('%.0f', page)) or ''
+  end
+  local function note_replaced(text, place, record)
+    local at = 1
+    for _ = 1, place do at = at + 4 + struct.unpack('>I4', text, at) end
+    return string.sub(text, 1, at - 1) .. record .. string.sub(text, at + 4 + struct.unpack('>I4', text, at))
+  end
+  local function notes_append(notes, now)
+    local m, pages = notes.m, {}
+    local function page_of(index)
+      local page = math.floor(index / NOTES_PAGE)
+      pages[page] = pages[page] or { (index < notes.first or notes.first > page * NOTES_PAGE) and notes_page(notes, page) or '' }
+      return pages[page]
+    end
+    local old = notes.rewritten
+    if old and old.n then
+      local page = page_of(old.index)
+      page[1] = note_replaced(page[1], old.index % NOTES_PAGE, note_text(old))
+    end
+    local run = nil
+    local function run_push()
+      enqueue(now, run.due_ms, 'n:' .. m.a .. ':' .. run.origin,
+        entry_of(m.core, run.from, run.to, 0, 0, NOTE_TIMEOUT_S, run.due_ms))
+    end
+    for _, record in ipairs(notes.records) do
+      local page = page_of(record.index)
+      page[#page + 1] = note_text(record)
+      if run and run.origin == record.origin and run.due_ms == record.due_ms then
+        run.to = record.index
+      else
+        if run then run_push() end
+        run = { from = record.index, to = record.index, origin = record.origin, due_ms = record.due_ms }
+      end
+    end
+    if run then run_push() end
+    notes.pages = pages
+  end
+  local function notes_leave(notes)
+    local m = notes.m
+    notes.gone = {}
+    for _ = 0, #notes.records / NOTES_PAGE + 1 do
+      local from = notes.page * NOTES_PAGE
+      if m.n - from - NOTES_PAGE < NOTES_KEPT then return end
+      if call('GETRANGE', m.key .. ':s', from, from + NOTES_PAGE - 1) == string.rep('c', NOTES_PAGE) then
+        local text = notes_page(notes, notes.page)
+        local at, all = 1, true
+        while at <= #text do
+          all = all and string.sub(text, at + 6, at + 6) == 'p'
+          at = at + 4 + struct.unpack('>I4', text, at)
+        end
+        if all then
+          notes.gone[#notes.gone + 1] = notes.page
+          m.c = m.c - NOTES_PAGE
+          m.x = m.x + NOTES_PAGE
+        end
+      end
+      notes.page = notes.page + 1
+    end
+  end
+  notify.rest = note_rest
+  function notify.plan(now)
+    for _, notes in ipairs(noting) do
+      notes_append(notes, now)
+      notes_leave(notes)
+      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
+    end
+  end
+  function notify.write()
+    for _, notes in ipairs(noting) do
+      local m = notes.m
+      local segment, states = m.key .. ':0', m.key .. ':s'
+      if m.opened then call('HSET', m.key, 'a', m.a, 't', m.t) end
+      call('HSET', m.key, 'D', notes.died, 'T', notes.page)
+      if notes.newest then call('HSET', m.key, 'L', notes.newest, 'P', notes.newest_ms) end
+      for page, text in pairs(notes.pages) do call('HSET', segment, string.format('%.0f', page), table.concat(text)) end
+      if #notes.records > 0 then call('APPEND', states, string.rep('q', #notes.records)) end
+      for _, page in ipairs(notes.gone) do
+        call('HDEL', segment, string.format('%.0f', page), string.format('r%.0f', page))
+        call('SETRANGE', states, page * NOTES_PAGE, string.rep('x', NOTES_PAGE))
+      end
+    end
+  end
+  return notify
 end
 local function notify_plan(now)
   for _, b in ipairs(batches_loaded) do
-    if b.N then note_rest(b, now) end
+    if b.N then notify_use().rest(b, now) end
   end
-  for _, notes in ipairs(noting) do
-    notes_append(notes, now)
-    notes_leave(notes)
-    touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
-  end
+  if notify then notify.plan(now) end
 end
 local function notify_write()
-  for _, notes in ipairs(noting) do
-    local m = notes.m
-    local segment, states = m.key .. ':0', m.key .. ':s'
-    if m.opened then call('HSET', m.key, 'a', m.a, 't', m.t) end
-    call('HSET', m.key, 'D', notes.died, 'T', notes.page)
-    if notes.newest then call('HSET', m.key, 'L', notes.newest, 'P', notes.newest_ms) end
-    for page, text in pairs(notes.pages) do call('HSET', segment, string.format('%.0f', page), table.concat(text)) end
-    if #notes.records > 0 then call('APPEND', states, string.rep('q', #notes.records)) end
-    for _, page in ipairs(notes.gone) do
-      call('HDEL', segment, string.format('%.0f', page), string.format('r%.0f', page))
-      call('SETRANGE', states, page * NOTES_PAGE, string.rep('x', NOTES_PAGE))
-    end
-  end
+  if notify then notify.write() end
 end
 local IDEM_KEEP_MS = 86400000
 local function idem_taken() return idem_key ~= '' and call('HEXISTS', root .. 'idem:' .. idem_key, 'r') == 1 end
@@ -640,7 +666,7 @@ queue_write()
 ring_bell()
 idem_write(answer('added', first, now_ms))
 return answer('added', first, now_ms)`,
-  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",17],[4,"lua/batch/add.lua",16],[5,"lua/batch/add.lua",15],[6,"lua/batch/add.lua",14],[7,"lua/batch/add.lua",13],[8,"lua/batch/add.lua",12],[9,"lua/batch/add.lua",11],[10,"lua/batch/add.lua",10],[11,"lua/batch/add.lua",9],[12,"lua/batch/add.lua",8],[13,"lua/batch/add.lua",18],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",11],[21,"lua/lib/batch.lua",13],[42,"lua/lib/batch.lua",36],[47,"lua/lib/batch.lua",42],[48,"lua/lib/batch.lua",44],[49,"lua/lib/batch.lua",48],[50,"lua/lib/batch.lua",50],[51,"lua/lib/batch.lua",53],[55,"lua/lib/batch.lua",59],[67,"lua/lib/batch.lua",72],[68,"lua/lib/batch.lua",74],[72,"lua/lib/batch.lua",80],[88,"lua/lib/batch.lua",98],[95,"lua/lib/batch.lua",106],[98,"lua/lib/batch.lua",111],[103,"lua/lib/batch.lua",118],[113,"lua/lib/batch.lua",129],[130,"lua/lib/ring.lua",4],[131,"lua/lib/ring.lua",6],[139,"lua/lib/ring.lua",16],[145,"lua/lib/ring.lua",23],[146,"lua/lib/ring.lua",25],[147,"lua/lib/ring.lua",28],[151,"lua/lib/ring.lua",34],[158,"lua/lib/ring.lua",42],[164,"lua/lib/ready.lua",8],[165,"lua/lib/ready.lua",10],[166,"lua/lib/ready.lua",13],[180,"lua/lib/ready.lua",28],[185,"lua/lib/ready.lua",34],[188,"lua/lib/ready.lua",38],[200,"lua/lib/ready.lua",51],[203,"lua/lib/ready.lua",55],[209,"lua/lib/ready.lua",66],[212,"lua/lib/ready.lua",70],[219,"lua/lib/ready.lua",79],[220,"lua/lib/ready.lua",82],[221,"lua/lib/delayed.lua",3],[222,"lua/lib/delayed.lua",5],[226,"lua/lib/delayed.lua",11],[229,"lua/lib/delayed.lua",15],[233,"lua/lib/delayed.lua",20],[237,"lua/lib/delayed.lua",26],[244,"lua/lib/delayed.lua",35],[251,"lua/lib/operation.lua",4],[252,"lua/lib/operation.lua",6],[255,"lua/lib/operation.lua",11],[261,"lua/lib/operation.lua",18],[266,"lua/lib/append.lua",6],[268,"lua/lib/append.lua",9],[274,"lua/lib/append.lua",17],[303,"lua/lib/append.lua",48],[304,"lua/lib/append.lua",50],[314,"lua/lib/append.lua",62],[326,"lua/lib/append.lua",75],[331,"lua/lib/append.lua",81],[340,"lua/lib/notify.lua",19],[342,"lua/lib/notify.lua",22],[351,"lua/lib/notify.lua",33],[367,"lua/lib/notify.lua",50],[379,"lua/lib/notify.lua",64],[389,"lua/lib/notify.lua",75],[407,"lua/lib/notify.lua",95],[414,"lua/lib/notify.lua",105],[426,"lua/lib/notify.lua",120],[442,"lua/lib/notify.lua",137],[445,"lua/lib/notify.lua",142],[456,"lua/lib/notify.lua",155],[469,"lua/lib/notify.lua",169],[474,"lua/lib/notify.lua",175],[477,"lua/lib/notify.lua",180],[482,"lua/lib/notify.lua",187],[512,"lua/lib/notify.lua",219],[534,"lua/lib/notify.lua",243],[544,"lua/lib/notify.lua",254],[559,"lua/lib/idem.lua",6],[560,"lua/lib/idem.lua",8],[561,"lua/lib/idem.lua",10],[567,"lua/batch/add.lua",25],[569,"lua/batch/add.lua",28],[572,"lua/batch/add.lua",32],[576,"lua/batch/add.lua",37],[600,"lua/batch/add.lua",62],[609,"lua/batch/add.lua",72],[617,"lua/batch/add.lua",81]],
+  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",17],[4,"lua/batch/add.lua",16],[5,"lua/batch/add.lua",15],[6,"lua/batch/add.lua",14],[7,"lua/batch/add.lua",13],[8,"lua/batch/add.lua",12],[9,"lua/batch/add.lua",11],[10,"lua/batch/add.lua",10],[11,"lua/batch/add.lua",9],[12,"lua/batch/add.lua",8],[13,"lua/batch/add.lua",18],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",11],[21,"lua/lib/batch.lua",13],[42,"lua/lib/batch.lua",36],[47,"lua/lib/batch.lua",42],[48,"lua/lib/batch.lua",44],[49,"lua/lib/batch.lua",48],[50,"lua/lib/batch.lua",50],[51,"lua/lib/batch.lua",53],[55,"lua/lib/batch.lua",59],[67,"lua/lib/batch.lua",72],[68,"lua/lib/batch.lua",74],[72,"lua/lib/batch.lua",80],[88,"lua/lib/batch.lua",98],[95,"lua/lib/batch.lua",106],[98,"lua/lib/batch.lua",111],[103,"lua/lib/batch.lua",118],[113,"lua/lib/batch.lua",129],[130,"lua/lib/ring.lua",4],[131,"lua/lib/ring.lua",6],[139,"lua/lib/ring.lua",16],[145,"lua/lib/ring.lua",23],[146,"lua/lib/ring.lua",25],[147,"lua/lib/ring.lua",28],[151,"lua/lib/ring.lua",34],[158,"lua/lib/ring.lua",42],[164,"lua/lib/ready.lua",8],[165,"lua/lib/ready.lua",10],[166,"lua/lib/ready.lua",13],[180,"lua/lib/ready.lua",28],[185,"lua/lib/ready.lua",34],[188,"lua/lib/ready.lua",38],[200,"lua/lib/ready.lua",51],[203,"lua/lib/ready.lua",55],[209,"lua/lib/ready.lua",66],[212,"lua/lib/ready.lua",70],[219,"lua/lib/ready.lua",79],[220,"lua/lib/ready.lua",82],[221,"lua/lib/delayed.lua",3],[222,"lua/lib/delayed.lua",5],[226,"lua/lib/delayed.lua",11],[229,"lua/lib/delayed.lua",15],[233,"lua/lib/delayed.lua",20],[237,"lua/lib/delayed.lua",26],[244,"lua/lib/delayed.lua",36],[251,"lua/lib/operation.lua",4],[252,"lua/lib/operation.lua",6],[255,"lua/lib/operation.lua",11],[261,"lua/lib/operation.lua",18],[266,"lua/lib/append.lua",6],[268,"lua/lib/append.lua",9],[274,"lua/lib/append.lua",17],[303,"lua/lib/append.lua",48],[304,"lua/lib/append.lua",50],[314,"lua/lib/append.lua",62],[326,"lua/lib/append.lua",75],[331,"lua/lib/append.lua",81],[340,"lua/lib/notify.lua",19],[341,"lua/lib/notify.lua",22],[350,"lua/lib/notify.lua",34],[351,"lua/lib/notify.lua",36],[356,"lua/lib/notify.lua",43],[372,"lua/lib/notify.lua",60],[384,"lua/lib/notify.lua",74],[394,"lua/lib/notify.lua",85],[412,"lua/lib/notify.lua",105],[419,"lua/lib/notify.lua",115],[431,"lua/lib/notify.lua",130],[447,"lua/lib/notify.lua",148],[459,"lua/lib/notify.lua",161],[462,"lua/lib/notify.lua",166],[473,"lua/lib/notify.lua",179],[486,"lua/lib/notify.lua",193],[491,"lua/lib/notify.lua",199],[494,"lua/lib/notify.lua",204],[499,"lua/lib/notify.lua",211],[529,"lua/lib/notify.lua",243],[551,"lua/lib/notify.lua",267],[552,"lua/lib/notify.lua",269],[559,"lua/lib/notify.lua",277],[574,"lua/lib/notify.lua",293],[576,"lua/lib/notify.lua",297],[582,"lua/lib/notify.lua",304],[585,"lua/lib/idem.lua",6],[586,"lua/lib/idem.lua",8],[587,"lua/lib/idem.lua",10],[593,"lua/batch/add.lua",25],[595,"lua/batch/add.lua",28],[598,"lua/batch/add.lua",32],[602,"lua/batch/add.lua",37],[626,"lua/batch/add.lua",62],[635,"lua/batch/add.lua",72],[643,"lua/batch/add.lua",81]],
 });
 
 /** Cancels a batch: every task not running becomes cancelled at once, whatever their number; running ones finish and count. See lua/batch/cancel.lua. */
@@ -885,15 +911,14 @@ local function delays_first()
   end
   return first
 end
-local function ring_bell()
+local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
   elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
   end
 end
-local NOTE_TIMEOUT_S, NOTES_WAITING_MAX, NOTES_MERGE_MS, NOTES_KEPT, NOTES_PAGE = 15, 10000, 1000, 10000, 16
-local noting = {}
+local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
 local function note_wanted(b, letter)
   if not b.wants then
     b.wants = {}
@@ -903,213 +928,240 @@ local function note_wanted(b, letter)
   end
   return b.wants[letter]
 end
-local function notes_of(b, now)
-  if b.notes then return b.notes end
-  local core = b.core .. 'n'
-  local m = batch_load(core)
-  if not m then
-    m = { core = core, key = root .. 'b:' .. core, a = b.a, s = 'notes', s_was = 'notes', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
-      t = now, q = 0, k = 0, opened = true }
-    batches[core] = m
-    batches_loaded[#batches_loaded + 1] = m
-  end
-  local v = m.opened and {} or call('HMGET', m.key, 'L', 'P', 'D', 'T')
-  b.notes = { b = b, m = m, first = m.n, records = {}, newest = tonumber(v[1] or nil), newest_ms = tonumber(v[2] or nil),
-    died = tonumber(v[3] or '0'), page = tonumber(v[4] or '0') }
-  noting[#noting + 1] = b.notes
-  return b.notes
-end
-local function note_add(b, letter, at, counts)
-  local want = note_wanted(b, letter)
-  if not want then return nil end
-  local notes = notes_of(b, at)
-  counts = counts or b
-  local record = { letter = letter, origin = want.origin, status = b.s, z = b.z, n = counts.n, c = counts.c, f = counts.f,
-    x = counts.x, at = at, due_ms = at, round = b.k + 1, index = notes.m.n }
-  notes.m.n = notes.m.n + 1
-  notes.m.dirty = true
-  notes.records[#notes.records + 1] = record
-  return record
-end
-local function note_open(notes)
-  if notes.last or not notes.newest then return notes.last end
-  if call('GETRANGE', notes.m.key .. ':s', notes.newest, notes.newest) ~= 'q' then
-    notes.newest_began = true
-    return nil
-  end
-  notes.last = { letter = 'p', stored = true, index = notes.newest }
-  notes.rewritten = notes.last
-  return notes.last
-end
-local function note_progress(b, at, counts)
-  local want = note_wanted(b, 'p')
-  if not want then return end
-  local notes = notes_of(b, at)
-  local m = notes.m
-  local interval_ms = want.interval_ms
-  if m.n - m.c - m.f - m.x >= NOTES_WAITING_MAX then interval_ms = math.max(interval_ms, NOTES_MERGE_MS) end
-  local record = interval_ms > 0 and note_open(notes)
-  if record then
-    record.status, record.z, record.at, record.round = b.s, b.z, at, b.k + 1
-    record.n, record.c, record.f, record.x = counts.n, counts.c, counts.f, counts.x
-    m.dirty = true
-    return
-  end
-  record = note_add(b, 'p', at, counts)
-  if interval_ms > 0 and notes.newest_ms then record.due_ms = math.max(at, notes.newest_ms + interval_ms) end
-  notes.last, notes.newest, notes.newest_ms = record, record.index, record.due_ms
-end
-local function note_death(b, at, counts, index, json)
-  if not note_wanted(b, 'd') then return end
-  local notes = notes_of(b, at)
-  if notes.died > b.k then return end
-  notes.died = b.k + 1
-  note_add(b, 'd', at, counts).tail = string.format(',%.0f,', index) .. json()
-end
-local function note_finishes(b, c, f, x, now, index, json)
-  while c < b.c or f < b.f or x < b.x do
-    if c < b.c then c = c + 1 elseif f < b.f then f = f + 1 else x = x + 1 end
-    local counts = { n = b.n, c = c, f = f, x = x }
-    note_progress(b, now, counts)
-    if index and f > b.f_was then
-      note_death(b, now, counts, index, json)
-      index = nil
+local notify = nil
+local function notify_use()
+  if notify then return notify end
+  notify = {}
+  local NOTES_WAITING_MAX, NOTES_MERGE_MS, NOTES_KEPT = 10000, 1000, 10000
+  local noting = {}
+  local function notes_of(b, now)
+    if b.notes then return b.notes end
+    local core = b.core .. 'n'
+    local m = batch_load(core)
+    if not m then
+      m = { core = core, key = root .. 'b:' .. core, a = b.a, s = 'notes', s_was = 'notes', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
+        t = now, q = 0, k = 0, opened = true }
+      batches[core] = m
+      batches_loaded[#batches_loaded + 1] = m
     end
+    local v = m.opened and {} or call('HMGET', m.key, 'L', 'P', 'D', 'T')
+    b.notes = { b = b, m = m, first = m.n, records = {}, newest = tonumber(v[1]), newest_ms = tonumber(v[2]),
+      died = tonumber(v[3] or '0'), page = tonumber(v[4] or '0') }
+    noting[#noting + 1] = b.notes
+    return b.notes
   end
-  b.n_was, b.c_was, b.f_was, b.x_was = b.n, b.c, b.f, b.x
-end
-local function note_unstarted(b)
-  local to = b.n - 1
-  if b.o_from then
-    local states = call('GETRANGE', b.key .. ':s', b.o_from, math.min(b.o_to, b.o_from + 65535))
-    local at = string.find(states, '[fe]')
-    if at then return b.o_from + at - 1 end
+  local function note_add(b, letter, at, counts)
+    local want = note_wanted(b, letter)
+    if not want then return nil end
+    local notes = notes_of(b, at)
+    counts = counts or b
+    local record = { letter = letter, origin = want.origin, status = b.s, z = b.z, n = counts.n, c = counts.c, f = counts.f,
+      x = counts.x, at = at, due_ms = at, round = b.k + 1, index = notes.m.n }
+    notes.m.n = notes.m.n + 1
+    notes.m.dirty = true
+    notes.records[#notes.records + 1] = record
+    return record
   end
-  while to >= 0 do
-    local from = math.max(0, to - 65535)
-    local states = call('GETRANGE', b.key .. ':s', from, to)
-    local at = string.find(states, 'q', 1, true) or string.find(states, 'r', 1, true)
-    if at then return from + at - 1 end
-    to = from - 1
-  end
-  return b.n - 1
-end
-local function note_expired(at)
-  return string.format('[%.0f,0,0,null,null,"batch_expired","The batch expired before this task could run."]', at)
-end
-local function note_settled(b)
-  local told = false
-  local function settle_one(record)
-    if record.n ~= b.n or record.c ~= b.c or record.f ~= b.f or record.x ~= b.x then return end
-    record.status, record.z, told = b.s, b.z, true
-  end
-  if not b.notes then return false end
-  for _, record in ipairs(b.notes.records) do settle_one(record) end
-  if b.notes.rewritten then settle_one(b.notes.rewritten) end
-  return told
-end
-local function note_rest(b, now)
-  local counted = b.n ~= b.n_was or b.c ~= b.c_was or b.f ~= b.f_was or b.x ~= b.x_was
-  local stopped = b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')
-  if not note_settled(b) and (counted or stopped) then note_progress(b, now, b) end
-  if b.s == 'expired' and b.f > b.f_was then
-    note_death(b, now, b, note_unstarted(b), function() return note_expired(now) end)
-  end
-  if b.ended then
-    note_add(b, 'f', now)
-    if b.s == 'completed' and b.c == b.n then note_add(b, 's', now) end
-    note_add(b, 'c', now)
-  end
-end
-local function note_text(record)
-  local text = string.format('%s,%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s,%.0f', record.letter, record.status, record.n, record.c, record.f,
-    record.x, record.at, record.z and string.format('%.0f', record.z) or '', record.round) .. (record.tail or '')
-  return struct.pack('>I4I2', #text + 2, 0) .. text
-end
-local function notes_page(notes, page)
-  return call('HGET', notes.m.key .. ':0', string.format('%.0f', page)) or ''
-end
-local function note_replaced(text, place, record)
-  local at = 1
-  for _ = 1, place do at = at + 4 + struct.unpack('>I4', text, at) end
-  return string.sub(text, 1, at - 1) .. record .. string.sub(text, at + 4 + struct.unpack('>I4', text, at))
-end
-local function notes_append(notes, now)
-  local m, pages = notes.m, {}
-  local function page_of(index)
-    local page = math.floor(index / NOTES_PAGE)
-    pages[page] = pages[page] or { (index < notes.first or notes.first > page * NOTES_PAGE) and notes_page(notes, page) or '' }
-    return pages[page]
-  end
-  local old = notes.rewritten
-  if old and old.n then
-    local page = page_of(old.index)
-    page[1] = note_replaced(page[1], old.index % NOTES_PAGE, note_text(old))
-  end
-  local run = nil
-  local function run_push()
-    enqueue(now, run.due_ms, 'n:' .. m.a .. ':' .. run.origin,
-      entry_of(m.core, run.from, run.to, 0, 0, NOTE_TIMEOUT_S, run.due_ms))
-  end
-  for _, record in ipairs(notes.records) do
-    local page = page_of(record.index)
-    page[#page + 1] = note_text(record)
-    if run and run.origin == record.origin and run.due_ms == record.due_ms then
-      run.to = record.index
-    else
-      if run then run_push() end
-      run = { from = record.index, to = record.index, origin = record.origin, due_ms = record.due_ms }
+  local function note_open(notes)
+    if notes.last or not notes.newest then return notes.last end
+    if call('GETRANGE', notes.m.key .. ':s', notes.newest, notes.newest) ~= 'q' then
+      notes.newest_began = true
+      return nil
     end
+    notes.last = { letter = 'p', stored = true, index = notes.newest }
+    notes.rewritten = notes.last
+    return notes.last
   end
-  if run then run_push() end
-  notes.pages = pages
-end
-local function notes_leave(notes)
-  local m = notes.m
-  notes.gone = {}
-  for _ = 0, #notes.records / NOTES_PAGE + 1 do
-    local from = notes.page * NOTES_PAGE
-    if m.n - from - NOTES_PAGE < NOTES_KEPT then return end
-    if call('GETRANGE', m.key .. ':s', from, from + NOTES_PAGE - 1) == string.rep('c', NOTES_PAGE) then
-      local text = notes_page(notes, notes.page)
-      local at, all = 1, true
-      while at <= #text do
-        all = all and string.sub(text, at + 6, at + 6) == 'p'
-        at = at + 4 + struct.unpack('>I4', text, at)
-      end
-      if all then
-        notes.gone[#notes.gone + 1] = notes.page
-        m.c = m.c - NOTES_PAGE
-        m.x = m.x + NOTES_PAGE
+  local function note_progress(b, at, counts)
+    local want = note_wanted(b, 'p')
+    if not want then return end
+    local notes = notes_of(b, at)
+    local m = notes.m
+    local interval_ms = want.interval_ms
+    if m.n - m.c - m.f - m.x >= NOTES_WAITING_MAX then interval_ms = math.max(interval_ms, NOTES_MERGE_MS) end
+    local record = interval_ms > 0 and note_open(notes)
+    if record then
+      record.status, record.z, record.at, record.round = b.s, b.z, at, b.k + 1
+      record.n, record.c, record.f, record.x = counts.n, counts.c, counts.f, counts.x
+      m.dirty = true
+      return
+    end
+    record = note_add(b, 'p', at, counts)
+    if interval_ms > 0 and notes.newest_ms then record.due_ms = math.max(at, notes.newest_ms + interval_ms) end
+    notes.last, notes.newest, notes.newest_ms = record, record.index, record.due_ms
+  end
+  local function note_death(b, at, counts, index, json)
+    if not note_wanted(b, 'd') then return end
+    local notes = notes_of(b, at)
+    if notes.died > b.k then return end
+    notes.died = b.k + 1
+    note_add(b, 'd', at, counts).tail = string.format(',%.0f,', index) .. json()
+  end
+  function notify.finishes(b, c, f, x, now, index, json)
+    while c < b.c or f < b.f or x < b.x do
+      if c < b.c then c = c + 1 elseif f < b.f then f = f + 1 else x = x + 1 end
+      local counts = { n = b.n, c = c, f = f, x = x }
+      note_progress(b, now, counts)
+      if index and f > b.f_was then
+        note_death(b, now, counts, index, json)
+        index = nil
       end
     end
-    notes.page = notes.page + 1
+    b.n_was, b.c_was, b.f_was, b.x_was = b.n, b.c, b.f, b.x
   end
+  local function note_unstarted(b)
+    local to = b.n - 1
+    if b.o_from then
+      local states = call('GETRANGE', b.key .. ':s', b.o_from, math.min(b.o_to, b.o_from + 65535))
+      local at = string.find(states, '[fe]')
+      if at then return b.o_from + at - 1 end
+    end
+    while to >= 0 do
+      local from = math.max(0, to - 65535)
+      local states = call('GETRANGE', b.key .. ':s', from, to)
+      local at = string.find(states, 'q', 1, true) or string.find(states, 'r', 1, true)
+      if at then return from + at - 1 end
+      to = from - 1
+    end
+    return b.n - 1
+  end
+  function notify.result_in(results, base, i)
+    local field, place = string.format('r%.0f', math.floor((i - base) / 16)), (i - base) % 16
+    for _, result in ipairs(results) do
+      local text, at = result[2], 1
+      while result[1] == field and at <= #text do
+        local of, length = struct.unpack('>BI2', text, at)
+        if of == place then return string.sub(text, at + 3, at + 2 + length) end
+        at = at + 3 + length
+      end
+    end
+    return ''
+  end
+  local function note_expired(at)
+    return string.format('[%.0f,0,0,null,null,"batch_expired","The batch expired before this task could run."]', at)
+  end
+  local function note_settled(b)
+    local told = false
+    local function settle_one(record)
+      if record.n ~= b.n or record.c ~= b.c or record.f ~= b.f or record.x ~= b.x then return end
+      record.status, record.z, told = b.s, b.z, true
+    end
+    if not b.notes then return false end
+    for _, record in ipairs(b.notes.records) do settle_one(record) end
+    if b.notes.rewritten then settle_one(b.notes.rewritten) end
+    return told
+  end
+  local function note_rest(b, now)
+    local counted = b.n ~= b.n_was or b.c ~= b.c_was or b.f ~= b.f_was or b.x ~= b.x_was
+    local stopped = b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')
+    if not note_settled(b) and (counted or stopped) then note_progress(b, now, b) end
+    if b.s == 'expired' and b.f > b.f_was then
+      note_death(b, now, b, note_unstarted(b), function() return note_expired(now) end)
+    end
+    if b.ended then
+      note_add(b, 'f', now)
+      if b.s == 'completed' and b.c == b.n then note_add(b, 's', now) end
+      note_add(b, 'c', now)
+    end
+  end
+  local function note_text(record)
+    local text = string.format('%s,%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s,%.0f', record.letter, record.status, record.n, record.c, record.f,
+      record.x, record.at, record.z and string.format('%.0f', record.z) or '', record.round) .. (record.tail or '')
+    return struct.pack('>I4I2', #text + 2, 0) .. text
+  end
+  local function notes_page(notes, page)
+    return call('HGET', notes.m.key .. ':0', string.format('%.0f', page)) or ''
+  end
+  local function note_replaced(text, place, record)
+    local at = 1
+    for _ = 1, place do at = at + 4 + struct.unpack('>I4', text, at) end
+    return string.sub(text, 1, at - 1) .. record .. string.sub(text, at + 4 + struct.unpack('>I4', text, at))
+  end
+  local function notes_append(notes, now)
+    local m, pages = notes.m, {}
+    local function page_of(index)
+      local page = math.floor(index / NOTES_PAGE)
+      pages[page] = pages[page] or { (index < notes.first or notes.first > page * NOTES_PAGE) and notes_page(notes, page) or '' }
+      return pages[page]
+    end
+    local old = notes.rewritten
+    if old and old.n then
+      local page = page_of(old.index)
+      page[1] = note_replaced(page[1], old.index % NOTES_PAGE, note_text(old))
+    end
+    local run = nil
+    local function run_push()
+      enqueue(now, run.due_ms, 'n:' .. m.a .. ':' .. run.origin,
+        entry_of(m.core, run.from, run.to, 0, 0, NOTE_TIMEOUT_S, run.due_ms))
+    end
+    for _, record in ipairs(notes.records) do
+      local page = page_of(record.index)
+      page[#page + 1] = note_text(record)
+      if run and run.origin == record.origin and run.due_ms == record.due_ms then
+        run.to = record.index
+      else
+        if run then run_push() end
+        run = { from = record.index, to = record.index, origin = record.origin, due_ms = record.due_ms }
+      end
+    end
+    if run then run_push() end
+    notes.pages = pages
+  end
+  local function notes_leave(notes)
+    local m = notes.m
+    notes.gone = {}
+    for _ = 0, #notes.records / NOTES_PAGE + 1 do
+      local from = notes.page * NOTES_PAGE
+      if m.n - from - NOTES_PAGE < NOTES_KEPT then return end
+      if call('GETRANGE', m.key .. ':s', from, from + NOTES_PAGE - 1) == string.rep('c', NOTES_PAGE) then
+        local text = notes_page(notes, notes.page)
+        local at, all = 1, true
+        while at <= #text do
+          all = all and string.sub(text, at + 6, at + 6) == 'p'
+          at = at + 4 + struct.unpack('>I4', text, at)
+        end
+        if all then
+          notes.gone[#notes.gone + 1] = notes.page
+          m.c = m.c - NOTES_PAGE
+          m.x = m.x + NOTES_PAGE
+        end
+      end
+      notes.page = notes.page + 1
+    end
+  end
+  notify.rest = note_rest
+  function notify.plan(now)
+    for _, notes in ipairs(noting) do
+      notes_append(notes, now)
+      notes_leave(notes)
+      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
+    end
+  end
+  function notify.write()
+    for _, notes in ipairs(noting) do
+      local m = notes.m
+      local segment, states = m.key .. ':0', m.key .. ':s'
+      if m.opened then call('HSET', m.key, 'a', m.a, 't', m.t) end
+      call('HSET', m.key, 'D', notes.died, 'T', notes.page)
+      if notes.newest then call('HSET', m.key, 'L', notes.newest, 'P', notes.newest_ms) end
+      for page, text in pairs(notes.pages) do call('HSET', segment, string.format('%.0f', page), table.concat(text)) end
+      if #notes.records > 0 then call('APPEND', states, string.rep('q', #notes.records)) end
+      for _, page in ipairs(notes.gone) do
+        call('HDEL', segment, string.format('%.0f', page), string.format('r%.0f', page))
+        call('SETRANGE', states, page * NOTES_PAGE, string.rep('x', NOTES_PAGE))
+      end
+    end
+  end
+  return notify
 end
 local function notify_plan(now)
   for _, b in ipairs(batches_loaded) do
-    if b.N then note_rest(b, now) end
+    if b.N then notify_use().rest(b, now) end
   end
-  for _, notes in ipairs(noting) do
-    notes_append(notes, now)
-    notes_leave(notes)
-    touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
-  end
+  if notify then notify.plan(now) end
 end
 local function notify_write()
-  for _, notes in ipairs(noting) do
-    local m = notes.m
-    local segment, states = m.key .. ':0', m.key .. ':s'
-    if m.opened then call('HSET', m.key, 'a', m.a, 't', m.t) end
-    call('HSET', m.key, 'D', notes.died, 'T', notes.page)
-    if notes.newest then call('HSET', m.key, 'L', notes.newest, 'P', notes.newest_ms) end
-    for page, text in pairs(notes.pages) do call('HSET', segment, string.format('%.0f', page), table.concat(text)) end
-    if #notes.records > 0 then call('APPEND', states, string.rep('q', #notes.records)) end
-    for _, page in ipairs(notes.gone) do
-      call('HDEL', segment, string.format('%.0f', page), string.format('r%.0f', page))
-      call('SETRANGE', states, page * NOTES_PAGE, string.rep('x', NOTES_PAGE))
-    end
-  end
+  if notify then notify.write() end
 end
 local b = batch_visible(core, account)
 if not b then return { 'missing', '', 0, 0, 0, 0, 0 } end
@@ -1129,7 +1181,7 @@ else
   updated_ms = tonumber(call('HGET', b.key, 'u'))
 end
 return { outcome, b.s, b.n, b.c, b.f, b.x, updated_ms }`,
-  map: [[1,"lua/batch/cancel.lua",1],[2,"lua/batch/cancel.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",11],[14,"lua/lib/batch.lua",13],[35,"lua/lib/batch.lua",36],[40,"lua/lib/batch.lua",42],[41,"lua/lib/batch.lua",44],[42,"lua/lib/batch.lua",48],[43,"lua/lib/batch.lua",50],[44,"lua/lib/batch.lua",53],[48,"lua/lib/batch.lua",59],[60,"lua/lib/batch.lua",72],[61,"lua/lib/batch.lua",74],[65,"lua/lib/batch.lua",80],[81,"lua/lib/batch.lua",98],[88,"lua/lib/batch.lua",106],[91,"lua/lib/batch.lua",111],[96,"lua/lib/batch.lua",118],[106,"lua/lib/batch.lua",129],[123,"lua/lib/ring.lua",4],[124,"lua/lib/ring.lua",6],[132,"lua/lib/ring.lua",16],[138,"lua/lib/ring.lua",23],[139,"lua/lib/ring.lua",25],[140,"lua/lib/ring.lua",28],[144,"lua/lib/ring.lua",34],[151,"lua/lib/ring.lua",42],[157,"lua/lib/ready.lua",8],[158,"lua/lib/ready.lua",10],[159,"lua/lib/ready.lua",13],[173,"lua/lib/ready.lua",28],[178,"lua/lib/ready.lua",34],[181,"lua/lib/ready.lua",38],[193,"lua/lib/ready.lua",51],[196,"lua/lib/ready.lua",55],[202,"lua/lib/ready.lua",66],[205,"lua/lib/ready.lua",70],[212,"lua/lib/ready.lua",79],[213,"lua/lib/ready.lua",82],[214,"lua/lib/delayed.lua",3],[215,"lua/lib/delayed.lua",5],[219,"lua/lib/delayed.lua",11],[222,"lua/lib/delayed.lua",15],[226,"lua/lib/delayed.lua",20],[230,"lua/lib/delayed.lua",26],[237,"lua/lib/delayed.lua",35],[244,"lua/lib/notify.lua",19],[246,"lua/lib/notify.lua",22],[255,"lua/lib/notify.lua",33],[271,"lua/lib/notify.lua",50],[283,"lua/lib/notify.lua",64],[293,"lua/lib/notify.lua",75],[311,"lua/lib/notify.lua",95],[318,"lua/lib/notify.lua",105],[330,"lua/lib/notify.lua",120],[346,"lua/lib/notify.lua",137],[349,"lua/lib/notify.lua",142],[360,"lua/lib/notify.lua",155],[373,"lua/lib/notify.lua",169],[378,"lua/lib/notify.lua",175],[381,"lua/lib/notify.lua",180],[386,"lua/lib/notify.lua",187],[416,"lua/lib/notify.lua",219],[438,"lua/lib/notify.lua",243],[448,"lua/lib/notify.lua",254],[463,"lua/batch/cancel.lua",16]],
+  map: [[1,"lua/batch/cancel.lua",1],[2,"lua/batch/cancel.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",11],[14,"lua/lib/batch.lua",13],[35,"lua/lib/batch.lua",36],[40,"lua/lib/batch.lua",42],[41,"lua/lib/batch.lua",44],[42,"lua/lib/batch.lua",48],[43,"lua/lib/batch.lua",50],[44,"lua/lib/batch.lua",53],[48,"lua/lib/batch.lua",59],[60,"lua/lib/batch.lua",72],[61,"lua/lib/batch.lua",74],[65,"lua/lib/batch.lua",80],[81,"lua/lib/batch.lua",98],[88,"lua/lib/batch.lua",106],[91,"lua/lib/batch.lua",111],[96,"lua/lib/batch.lua",118],[106,"lua/lib/batch.lua",129],[123,"lua/lib/ring.lua",4],[124,"lua/lib/ring.lua",6],[132,"lua/lib/ring.lua",16],[138,"lua/lib/ring.lua",23],[139,"lua/lib/ring.lua",25],[140,"lua/lib/ring.lua",28],[144,"lua/lib/ring.lua",34],[151,"lua/lib/ring.lua",42],[157,"lua/lib/ready.lua",8],[158,"lua/lib/ready.lua",10],[159,"lua/lib/ready.lua",13],[173,"lua/lib/ready.lua",28],[178,"lua/lib/ready.lua",34],[181,"lua/lib/ready.lua",38],[193,"lua/lib/ready.lua",51],[196,"lua/lib/ready.lua",55],[202,"lua/lib/ready.lua",66],[205,"lua/lib/ready.lua",70],[212,"lua/lib/ready.lua",79],[213,"lua/lib/ready.lua",82],[214,"lua/lib/delayed.lua",3],[215,"lua/lib/delayed.lua",5],[219,"lua/lib/delayed.lua",11],[222,"lua/lib/delayed.lua",15],[226,"lua/lib/delayed.lua",20],[230,"lua/lib/delayed.lua",26],[237,"lua/lib/delayed.lua",36],[244,"lua/lib/notify.lua",19],[245,"lua/lib/notify.lua",22],[254,"lua/lib/notify.lua",34],[255,"lua/lib/notify.lua",36],[260,"lua/lib/notify.lua",43],[276,"lua/lib/notify.lua",60],[288,"lua/lib/notify.lua",74],[298,"lua/lib/notify.lua",85],[316,"lua/lib/notify.lua",105],[323,"lua/lib/notify.lua",115],[335,"lua/lib/notify.lua",130],[351,"lua/lib/notify.lua",148],[363,"lua/lib/notify.lua",161],[366,"lua/lib/notify.lua",166],[377,"lua/lib/notify.lua",179],[390,"lua/lib/notify.lua",193],[395,"lua/lib/notify.lua",199],[398,"lua/lib/notify.lua",204],[403,"lua/lib/notify.lua",211],[433,"lua/lib/notify.lua",243],[455,"lua/lib/notify.lua",267],[456,"lua/lib/notify.lua",269],[463,"lua/lib/notify.lua",277],[478,"lua/lib/notify.lua",293],[480,"lua/lib/notify.lua",297],[486,"lua/lib/notify.lua",304],[489,"lua/batch/cancel.lua",16]],
 });
 
 /** Makes a batch real: its segments were written before, under names that expire; here they get their own, and its work See lua/batch/create.lua. */
@@ -1386,11 +1438,11 @@ local function delays_first()
   end
   return first
 end
-local function ring_bell()
+local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
   elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
   end
 end
 local IDEM_KEEP_MS = 86400000
@@ -1450,10 +1502,10 @@ if notify ~= '' then call('HSET', key, 'N', notify) end
 for _, label_list in ipairs(label_lists) do call('ZADD', label_list, now_ms, core) end
 call('ZADD', root .. 'deadlines', expires_ms, core)
 queue_write()
-ring_bell()
+ring_bell(expires_ms)
 idem_write({ 1, now_ms })
 return { 1, now_ms }`,
-  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",7],[3,"lua/batch/create.lua",22],[4,"lua/batch/create.lua",21],[5,"lua/batch/create.lua",20],[6,"lua/batch/create.lua",19],[7,"lua/batch/create.lua",18],[8,"lua/batch/create.lua",17],[9,"lua/batch/create.lua",16],[10,"lua/batch/create.lua",15],[11,"lua/batch/create.lua",14],[12,"lua/batch/create.lua",13],[13,"lua/batch/create.lua",12],[14,"lua/batch/create.lua",11],[15,"lua/batch/create.lua",10],[16,"lua/batch/create.lua",9],[17,"lua/batch/create.lua",8],[18,"lua/batch/create.lua",23],[19,"lua/lib/root.lua",2],[21,"lua/lib/root.lua",8],[22,"lua/lib/root.lua",11],[25,"lua/lib/batch.lua",11],[26,"lua/lib/batch.lua",13],[47,"lua/lib/batch.lua",36],[52,"lua/lib/batch.lua",42],[53,"lua/lib/batch.lua",44],[54,"lua/lib/batch.lua",48],[55,"lua/lib/batch.lua",50],[56,"lua/lib/batch.lua",53],[60,"lua/lib/batch.lua",59],[72,"lua/lib/batch.lua",72],[73,"lua/lib/batch.lua",74],[77,"lua/lib/batch.lua",80],[93,"lua/lib/batch.lua",98],[100,"lua/lib/batch.lua",106],[103,"lua/lib/batch.lua",111],[108,"lua/lib/batch.lua",118],[118,"lua/lib/batch.lua",129],[135,"lua/lib/ring.lua",4],[136,"lua/lib/ring.lua",6],[144,"lua/lib/ring.lua",16],[150,"lua/lib/ring.lua",23],[151,"lua/lib/ring.lua",25],[152,"lua/lib/ring.lua",28],[156,"lua/lib/ring.lua",34],[163,"lua/lib/ring.lua",42],[169,"lua/lib/ready.lua",8],[170,"lua/lib/ready.lua",10],[171,"lua/lib/ready.lua",13],[185,"lua/lib/ready.lua",28],[190,"lua/lib/ready.lua",34],[193,"lua/lib/ready.lua",38],[205,"lua/lib/ready.lua",51],[208,"lua/lib/ready.lua",55],[214,"lua/lib/ready.lua",66],[217,"lua/lib/ready.lua",70],[224,"lua/lib/ready.lua",79],[225,"lua/lib/ready.lua",82],[226,"lua/lib/delayed.lua",3],[227,"lua/lib/delayed.lua",5],[231,"lua/lib/delayed.lua",11],[234,"lua/lib/delayed.lua",15],[238,"lua/lib/delayed.lua",20],[242,"lua/lib/delayed.lua",26],[249,"lua/lib/delayed.lua",35],[256,"lua/lib/idem.lua",6],[257,"lua/lib/idem.lua",8],[258,"lua/lib/idem.lua",10],[264,"lua/batch/create.lua",30],[268,"lua/batch/create.lua",35],[279,"lua/batch/create.lua",47],[287,"lua/batch/create.lua",56],[289,"lua/batch/create.lua",59],[294,"lua/batch/create.lua",65]],
+  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",7],[3,"lua/batch/create.lua",22],[4,"lua/batch/create.lua",21],[5,"lua/batch/create.lua",20],[6,"lua/batch/create.lua",19],[7,"lua/batch/create.lua",18],[8,"lua/batch/create.lua",17],[9,"lua/batch/create.lua",16],[10,"lua/batch/create.lua",15],[11,"lua/batch/create.lua",14],[12,"lua/batch/create.lua",13],[13,"lua/batch/create.lua",12],[14,"lua/batch/create.lua",11],[15,"lua/batch/create.lua",10],[16,"lua/batch/create.lua",9],[17,"lua/batch/create.lua",8],[18,"lua/batch/create.lua",23],[19,"lua/lib/root.lua",2],[21,"lua/lib/root.lua",8],[22,"lua/lib/root.lua",11],[25,"lua/lib/batch.lua",11],[26,"lua/lib/batch.lua",13],[47,"lua/lib/batch.lua",36],[52,"lua/lib/batch.lua",42],[53,"lua/lib/batch.lua",44],[54,"lua/lib/batch.lua",48],[55,"lua/lib/batch.lua",50],[56,"lua/lib/batch.lua",53],[60,"lua/lib/batch.lua",59],[72,"lua/lib/batch.lua",72],[73,"lua/lib/batch.lua",74],[77,"lua/lib/batch.lua",80],[93,"lua/lib/batch.lua",98],[100,"lua/lib/batch.lua",106],[103,"lua/lib/batch.lua",111],[108,"lua/lib/batch.lua",118],[118,"lua/lib/batch.lua",129],[135,"lua/lib/ring.lua",4],[136,"lua/lib/ring.lua",6],[144,"lua/lib/ring.lua",16],[150,"lua/lib/ring.lua",23],[151,"lua/lib/ring.lua",25],[152,"lua/lib/ring.lua",28],[156,"lua/lib/ring.lua",34],[163,"lua/lib/ring.lua",42],[169,"lua/lib/ready.lua",8],[170,"lua/lib/ready.lua",10],[171,"lua/lib/ready.lua",13],[185,"lua/lib/ready.lua",28],[190,"lua/lib/ready.lua",34],[193,"lua/lib/ready.lua",38],[205,"lua/lib/ready.lua",51],[208,"lua/lib/ready.lua",55],[214,"lua/lib/ready.lua",66],[217,"lua/lib/ready.lua",70],[224,"lua/lib/ready.lua",79],[225,"lua/lib/ready.lua",82],[226,"lua/lib/delayed.lua",3],[227,"lua/lib/delayed.lua",5],[231,"lua/lib/delayed.lua",11],[234,"lua/lib/delayed.lua",15],[238,"lua/lib/delayed.lua",20],[242,"lua/lib/delayed.lua",26],[249,"lua/lib/delayed.lua",36],[256,"lua/lib/idem.lua",6],[257,"lua/lib/idem.lua",8],[258,"lua/lib/idem.lua",10],[264,"lua/batch/create.lua",30],[268,"lua/batch/create.lua",35],[279,"lua/batch/create.lua",47],[287,"lua/batch/create.lua",56],[289,"lua/batch/create.lua",59],[294,"lua/batch/create.lua",65]],
 });
 
 /** Deletes a batch that has finished: it is gone for callers at once, and `tick` frees its memory in slices. Its companion See lua/batch/delete.lua. */
@@ -1898,15 +1950,14 @@ local function delays_first()
   end
   return first
 end
-local function ring_bell()
+local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
   elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
   end
 end
-local NOTE_TIMEOUT_S, NOTES_WAITING_MAX, NOTES_MERGE_MS, NOTES_KEPT, NOTES_PAGE = 15, 10000, 1000, 10000, 16
-local noting = {}
+local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
 local function note_wanted(b, letter)
   if not b.wants then
     b.wants = {}
@@ -1916,213 +1967,240 @@ local function note_wanted(b, letter)
   end
   return b.wants[letter]
 end
-local function notes_of(b, now)
-  if b.notes then return b.notes end
-  local core = b.core .. 'n'
-  local m = batch_load(core)
-  if not m then
-    m = { core = core, key = root .. 'b:' .. core, a = b.a, s = 'notes', s_was = 'notes', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
-      t = now, q = 0, k = 0, opened = true }
-    batches[core] = m
-    batches_loaded[#batches_loaded + 1] = m
-  end
-  local v = m.opened and {} or call('HMGET', m.key, 'L', 'P', 'D', 'T')
-  b.notes = { b = b, m = m, first = m.n, records = {}, newest = tonumber(v[1] or nil), newest_ms = tonumber(v[2] or nil),
-    died = tonumber(v[3] or '0'), page = tonumber(v[4] or '0') }
-  noting[#noting + 1] = b.notes
-  return b.notes
-end
-local function note_add(b, letter, at, counts)
-  local want = note_wanted(b, letter)
-  if not want then return nil end
-  local notes = notes_of(b, at)
-  counts = counts or b
-  local record = { letter = letter, origin = want.origin, status = b.s, z = b.z, n = counts.n, c = counts.c, f = counts.f,
-    x = counts.x, at = at, due_ms = at, round = b.k + 1, index = notes.m.n }
-  notes.m.n = notes.m.n + 1
-  notes.m.dirty = true
-  notes.records[#notes.records + 1] = record
-  return record
-end
-local function note_open(notes)
-  if notes.last or not notes.newest then return notes.last end
-  if call('GETRANGE', notes.m.key .. ':s', notes.newest, notes.newest) ~= 'q' then
-    notes.newest_began = true
-    return nil
-  end
-  notes.last = { letter = 'p', stored = true, index = notes.newest }
-  notes.rewritten = notes.last
-  return notes.last
-end
-local function note_progress(b, at, counts)
-  local want = note_wanted(b, 'p')
-  if not want then return end
-  local notes = notes_of(b, at)
-  local m = notes.m
-  local interval_ms = want.interval_ms
-  if m.n - m.c - m.f - m.x >= NOTES_WAITING_MAX then interval_ms = math.max(interval_ms, NOTES_MERGE_MS) end
-  local record = interval_ms > 0 and note_open(notes)
-  if record then
-    record.status, record.z, record.at, record.round = b.s, b.z, at, b.k + 1
-    record.n, record.c, record.f, record.x = counts.n, counts.c, counts.f, counts.x
-    m.dirty = true
-    return
-  end
-  record = note_add(b, 'p', at, counts)
-  if interval_ms > 0 and notes.newest_ms then record.due_ms = math.max(at, notes.newest_ms + interval_ms) end
-  notes.last, notes.newest, notes.newest_ms = record, record.index, record.due_ms
-end
-local function note_death(b, at, counts, index, json)
-  if not note_wanted(b, 'd') then return end
-  local notes = notes_of(b, at)
-  if notes.died > b.k then return end
-  notes.died = b.k + 1
-  note_add(b, 'd', at, counts).tail = string.format(',%.0f,', index) .. json()
-end
-local function note_finishes(b, c, f, x, now, index, json)
-  while c < b.c or f < b.f or x < b.x do
-    if c < b.c then c = c + 1 elseif f < b.f then f = f + 1 else x = x + 1 end
-    local counts = { n = b.n, c = c, f = f, x = x }
-    note_progress(b, now, counts)
-    if index and f > b.f_was then
-      note_death(b, now, counts, index, json)
-      index = nil
+local notify = nil
+local function notify_use()
+  if notify then return notify end
+  notify = {}
+  local NOTES_WAITING_MAX, NOTES_MERGE_MS, NOTES_KEPT = 10000, 1000, 10000
+  local noting = {}
+  local function notes_of(b, now)
+    if b.notes then return b.notes end
+    local core = b.core .. 'n'
+    local m = batch_load(core)
+    if not m then
+      m = { core = core, key = root .. 'b:' .. core, a = b.a, s = 'notes', s_was = 'notes', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
+        t = now, q = 0, k = 0, opened = true }
+      batches[core] = m
+      batches_loaded[#batches_loaded + 1] = m
     end
+    local v = m.opened and {} or call('HMGET', m.key, 'L', 'P', 'D', 'T')
+    b.notes = { b = b, m = m, first = m.n, records = {}, newest = tonumber(v[1]), newest_ms = tonumber(v[2]),
+      died = tonumber(v[3] or '0'), page = tonumber(v[4] or '0') }
+    noting[#noting + 1] = b.notes
+    return b.notes
   end
-  b.n_was, b.c_was, b.f_was, b.x_was = b.n, b.c, b.f, b.x
-end
-local function note_unstarted(b)
-  local to = b.n - 1
-  if b.o_from then
-    local states = call('GETRANGE', b.key .. ':s', b.o_from, math.min(b.o_to, b.o_from + 65535))
-    local at = string.find(states, '[fe]')
-    if at then return b.o_from + at - 1 end
+  local function note_add(b, letter, at, counts)
+    local want = note_wanted(b, letter)
+    if not want then return nil end
+    local notes = notes_of(b, at)
+    counts = counts or b
+    local record = { letter = letter, origin = want.origin, status = b.s, z = b.z, n = counts.n, c = counts.c, f = counts.f,
+      x = counts.x, at = at, due_ms = at, round = b.k + 1, index = notes.m.n }
+    notes.m.n = notes.m.n + 1
+    notes.m.dirty = true
+    notes.records[#notes.records + 1] = record
+    return record
   end
-  while to >= 0 do
-    local from = math.max(0, to - 65535)
-    local states = call('GETRANGE', b.key .. ':s', from, to)
-    local at = string.find(states, 'q', 1, true) or string.find(states, 'r', 1, true)
-    if at then return from + at - 1 end
-    to = from - 1
-  end
-  return b.n - 1
-end
-local function note_expired(at)
-  return string.format('[%.0f,0,0,null,null,"batch_expired","The batch expired before this task could run."]', at)
-end
-local function note_settled(b)
-  local told = false
-  local function settle_one(record)
-    if record.n ~= b.n or record.c ~= b.c or record.f ~= b.f or record.x ~= b.x then return end
-    record.status, record.z, told = b.s, b.z, true
-  end
-  if not b.notes then return false end
-  for _, record in ipairs(b.notes.records) do settle_one(record) end
-  if b.notes.rewritten then settle_one(b.notes.rewritten) end
-  return told
-end
-local function note_rest(b, now)
-  local counted = b.n ~= b.n_was or b.c ~= b.c_was or b.f ~= b.f_was or b.x ~= b.x_was
-  local stopped = b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')
-  if not note_settled(b) and (counted or stopped) then note_progress(b, now, b) end
-  if b.s == 'expired' and b.f > b.f_was then
-    note_death(b, now, b, note_unstarted(b), function() return note_expired(now) end)
-  end
-  if b.ended then
-    note_add(b, 'f', now)
-    if b.s == 'completed' and b.c == b.n then note_add(b, 's', now) end
-    note_add(b, 'c', now)
-  end
-end
-local function note_text(record)
-  local text = string.format('%s,%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s,%.0f', record.letter, record.status, record.n, record.c, record.f,
-    record.x, record.at, record.z and string.format('%.0f', record.z) or '', record.round) .. (record.tail or '')
-  return struct.pack('>I4I2', #text + 2, 0) .. text
-end
-local function notes_page(notes, page)
-  return call('HGET', notes.m.key .. ':0', string.format('%.0f', page)) or ''
-end
-local function note_replaced(text, place, record)
-  local at = 1
-  for _ = 1, place do at = at + 4 + struct.unpack('>I4', text, at) end
-  return string.sub(text, 1, at - 1) .. record .. string.sub(text, at + 4 + struct.unpack('>I4', text, at))
-end
-local function notes_append(notes, now)
-  local m, pages = notes.m, {}
-  local function page_of(index)
-    local page = math.floor(index / NOTES_PAGE)
-    pages[page] = pages[page] or { (index < notes.first or notes.first > page * NOTES_PAGE) and notes_page(notes, page) or '' }
-    return pages[page]
-  end
-  local old = notes.rewritten
-  if old and old.n then
-    local page = page_of(old.index)
-    page[1] = note_replaced(page[1], old.index % NOTES_PAGE, note_text(old))
-  end
-  local run = nil
-  local function run_push()
-    enqueue(now, run.due_ms, 'n:' .. m.a .. ':' .. run.origin,
-      entry_of(m.core, run.from, run.to, 0, 0, NOTE_TIMEOUT_S, run.due_ms))
-  end
-  for _, record in ipairs(notes.records) do
-    local page = page_of(record.index)
-    page[#page + 1] = note_text(record)
-    if run and run.origin == record.origin and run.due_ms == record.due_ms then
-      run.to = record.index
-    else
-      if run then run_push() end
-      run = { from = record.index, to = record.index, origin = record.origin, due_ms = record.due_ms }
+  local function note_open(notes)
+    if notes.last or not notes.newest then return notes.last end
+    if call('GETRANGE', notes.m.key .. ':s', notes.newest, notes.newest) ~= 'q' then
+      notes.newest_began = true
+      return nil
     end
+    notes.last = { letter = 'p', stored = true, index = notes.newest }
+    notes.rewritten = notes.last
+    return notes.last
   end
-  if run then run_push() end
-  notes.pages = pages
-end
-local function notes_leave(notes)
-  local m = notes.m
-  notes.gone = {}
-  for _ = 0, #notes.records / NOTES_PAGE + 1 do
-    local from = notes.page * NOTES_PAGE
-    if m.n - from - NOTES_PAGE < NOTES_KEPT then return end
-    if call('GETRANGE', m.key .. ':s', from, from + NOTES_PAGE - 1) == string.rep('c', NOTES_PAGE) then
-      local text = notes_page(notes, notes.page)
-      local at, all = 1, true
-      while at <= #text do
-        all = all and string.sub(text, at + 6, at + 6) == 'p'
-        at = at + 4 + struct.unpack('>I4', text, at)
-      end
-      if all then
-        notes.gone[#notes.gone + 1] = notes.page
-        m.c = m.c - NOTES_PAGE
-        m.x = m.x + NOTES_PAGE
+  local function note_progress(b, at, counts)
+    local want = note_wanted(b, 'p')
+    if not want then return end
+    local notes = notes_of(b, at)
+    local m = notes.m
+    local interval_ms = want.interval_ms
+    if m.n - m.c - m.f - m.x >= NOTES_WAITING_MAX then interval_ms = math.max(interval_ms, NOTES_MERGE_MS) end
+    local record = interval_ms > 0 and note_open(notes)
+    if record then
+      record.status, record.z, record.at, record.round = b.s, b.z, at, b.k + 1
+      record.n, record.c, record.f, record.x = counts.n, counts.c, counts.f, counts.x
+      m.dirty = true
+      return
+    end
+    record = note_add(b, 'p', at, counts)
+    if interval_ms > 0 and notes.newest_ms then record.due_ms = math.max(at, notes.newest_ms + interval_ms) end
+    notes.last, notes.newest, notes.newest_ms = record, record.index, record.due_ms
+  end
+  local function note_death(b, at, counts, index, json)
+    if not note_wanted(b, 'd') then return end
+    local notes = notes_of(b, at)
+    if notes.died > b.k then return end
+    notes.died = b.k + 1
+    note_add(b, 'd', at, counts).tail = string.format(',%.0f,', index) .. json()
+  end
+  function notify.finishes(b, c, f, x, now, index, json)
+    while c < b.c or f < b.f or x < b.x do
+      if c < b.c then c = c + 1 elseif f < b.f then f = f + 1 else x = x + 1 end
+      local counts = { n = b.n, c = c, f = f, x = x }
+      note_progress(b, now, counts)
+      if index and f > b.f_was then
+        note_death(b, now, counts, index, json)
+        index = nil
       end
     end
-    notes.page = notes.page + 1
+    b.n_was, b.c_was, b.f_was, b.x_was = b.n, b.c, b.f, b.x
   end
+  local function note_unstarted(b)
+    local to = b.n - 1
+    if b.o_from then
+      local states = call('GETRANGE', b.key .. ':s', b.o_from, math.min(b.o_to, b.o_from + 65535))
+      local at = string.find(states, '[fe]')
+      if at then return b.o_from + at - 1 end
+    end
+    while to >= 0 do
+      local from = math.max(0, to - 65535)
+      local states = call('GETRANGE', b.key .. ':s', from, to)
+      local at = string.find(states, 'q', 1, true) or string.find(states, 'r', 1, true)
+      if at then return from + at - 1 end
+      to = from - 1
+    end
+    return b.n - 1
+  end
+  function notify.result_in(results, base, i)
+    local field, place = string.format('r%.0f', math.floor((i - base) / 16)), (i - base) % 16
+    for _, result in ipairs(results) do
+      local text, at = result[2], 1
+      while result[1] == field and at <= #text do
+        local of, length = struct.unpack('>BI2', text, at)
+        if of == place then return string.sub(text, at + 3, at + 2 + length) end
+        at = at + 3 + length
+      end
+    end
+    return ''
+  end
+  local function note_expired(at)
+    return string.format('[%.0f,0,0,null,null,"batch_expired","The batch expired before this task could run."]', at)
+  end
+  local function note_settled(b)
+    local told = false
+    local function settle_one(record)
+      if record.n ~= b.n or record.c ~= b.c or record.f ~= b.f or record.x ~= b.x then return end
+      record.status, record.z, told = b.s, b.z, true
+    end
+    if not b.notes then return false end
+    for _, record in ipairs(b.notes.records) do settle_one(record) end
+    if b.notes.rewritten then settle_one(b.notes.rewritten) end
+    return told
+  end
+  local function note_rest(b, now)
+    local counted = b.n ~= b.n_was or b.c ~= b.c_was or b.f ~= b.f_was or b.x ~= b.x_was
+    local stopped = b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')
+    if not note_settled(b) and (counted or stopped) then note_progress(b, now, b) end
+    if b.s == 'expired' and b.f > b.f_was then
+      note_death(b, now, b, note_unstarted(b), function() return note_expired(now) end)
+    end
+    if b.ended then
+      note_add(b, 'f', now)
+      if b.s == 'completed' and b.c == b.n then note_add(b, 's', now) end
+      note_add(b, 'c', now)
+    end
+  end
+  local function note_text(record)
+    local text = string.format('%s,%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s,%.0f', record.letter, record.status, record.n, record.c, record.f,
+      record.x, record.at, record.z and string.format('%.0f', record.z) or '', record.round) .. (record.tail or '')
+    return struct.pack('>I4I2', #text + 2, 0) .. text
+  end
+  local function notes_page(notes, page)
+    return call('HGET', notes.m.key .. ':0', string.format('%.0f', page)) or ''
+  end
+  local function note_replaced(text, place, record)
+    local at = 1
+    for _ = 1, place do at = at + 4 + struct.unpack('>I4', text, at) end
+    return string.sub(text, 1, at - 1) .. record .. string.sub(text, at + 4 + struct.unpack('>I4', text, at))
+  end
+  local function notes_append(notes, now)
+    local m, pages = notes.m, {}
+    local function page_of(index)
+      local page = math.floor(index / NOTES_PAGE)
+      pages[page] = pages[page] or { (index < notes.first or notes.first > page * NOTES_PAGE) and notes_page(notes, page) or '' }
+      return pages[page]
+    end
+    local old = notes.rewritten
+    if old and old.n then
+      local page = page_of(old.index)
+      page[1] = note_replaced(page[1], old.index % NOTES_PAGE, note_text(old))
+    end
+    local run = nil
+    local function run_push()
+      enqueue(now, run.due_ms, 'n:' .. m.a .. ':' .. run.origin,
+        entry_of(m.core, run.from, run.to, 0, 0, NOTE_TIMEOUT_S, run.due_ms))
+    end
+    for _, record in ipairs(notes.records) do
+      local page = page_of(record.index)
+      page[#page + 1] = note_text(record)
+      if run and run.origin == record.origin and run.due_ms == record.due_ms then
+        run.to = record.index
+      else
+        if run then run_push() end
+        run = { from = record.index, to = record.index, origin = record.origin, due_ms = record.due_ms }
+      end
+    end
+    if run then run_push() end
+    notes.pages = pages
+  end
+  local function notes_leave(notes)
+    local m = notes.m
+    notes.gone = {}
+    for _ = 0, #notes.records / NOTES_PAGE + 1 do
+      local from = notes.page * NOTES_PAGE
+      if m.n - from - NOTES_PAGE < NOTES_KEPT then return end
+      if call('GETRANGE', m.key .. ':s', from, from + NOTES_PAGE - 1) == string.rep('c', NOTES_PAGE) then
+        local text = notes_page(notes, notes.page)
+        local at, all = 1, true
+        while at <= #text do
+          all = all and string.sub(text, at + 6, at + 6) == 'p'
+          at = at + 4 + struct.unpack('>I4', text, at)
+        end
+        if all then
+          notes.gone[#notes.gone + 1] = notes.page
+          m.c = m.c - NOTES_PAGE
+          m.x = m.x + NOTES_PAGE
+        end
+      end
+      notes.page = notes.page + 1
+    end
+  end
+  notify.rest = note_rest
+  function notify.plan(now)
+    for _, notes in ipairs(noting) do
+      notes_append(notes, now)
+      notes_leave(notes)
+      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
+    end
+  end
+  function notify.write()
+    for _, notes in ipairs(noting) do
+      local m = notes.m
+      local segment, states = m.key .. ':0', m.key .. ':s'
+      if m.opened then call('HSET', m.key, 'a', m.a, 't', m.t) end
+      call('HSET', m.key, 'D', notes.died, 'T', notes.page)
+      if notes.newest then call('HSET', m.key, 'L', notes.newest, 'P', notes.newest_ms) end
+      for page, text in pairs(notes.pages) do call('HSET', segment, string.format('%.0f', page), table.concat(text)) end
+      if #notes.records > 0 then call('APPEND', states, string.rep('q', #notes.records)) end
+      for _, page in ipairs(notes.gone) do
+        call('HDEL', segment, string.format('%.0f', page), string.format('r%.0f', page))
+        call('SETRANGE', states, page * NOTES_PAGE, string.rep('x', NOTES_PAGE))
+      end
+    end
+  end
+  return notify
 end
 local function notify_plan(now)
   for _, b in ipairs(batches_loaded) do
-    if b.N then note_rest(b, now) end
+    if b.N then notify_use().rest(b, now) end
   end
-  for _, notes in ipairs(noting) do
-    notes_append(notes, now)
-    notes_leave(notes)
-    touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
-  end
+  if notify then notify.plan(now) end
 end
 local function notify_write()
-  for _, notes in ipairs(noting) do
-    local m = notes.m
-    local segment, states = m.key .. ':0', m.key .. ':s'
-    if m.opened then call('HSET', m.key, 'a', m.a, 't', m.t) end
-    call('HSET', m.key, 'D', notes.died, 'T', notes.page)
-    if notes.newest then call('HSET', m.key, 'L', notes.newest, 'P', notes.newest_ms) end
-    for page, text in pairs(notes.pages) do call('HSET', segment, string.format('%.0f', page), table.concat(text)) end
-    if #notes.records > 0 then call('APPEND', states, string.rep('q', #notes.records)) end
-    for _, page in ipairs(notes.gone) do
-      call('HDEL', segment, string.format('%.0f', page), string.format('r%.0f', page))
-      call('SETRANGE', states, page * NOTES_PAGE, string.rep('x', NOTES_PAGE))
-    end
-  end
+  if notify then notify.write() end
 end
 local b = batch_visible(core, account)
 if not b then return 0 end
@@ -2139,7 +2217,7 @@ if b.h then
   ring_bell()
 end
 return 1`,
-  map: [[1,"lua/batch/release.lua",1],[2,"lua/batch/release.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",11],[14,"lua/lib/batch.lua",13],[35,"lua/lib/batch.lua",36],[40,"lua/lib/batch.lua",42],[41,"lua/lib/batch.lua",44],[42,"lua/lib/batch.lua",48],[43,"lua/lib/batch.lua",50],[44,"lua/lib/batch.lua",53],[48,"lua/lib/batch.lua",59],[60,"lua/lib/batch.lua",72],[61,"lua/lib/batch.lua",74],[65,"lua/lib/batch.lua",80],[81,"lua/lib/batch.lua",98],[88,"lua/lib/batch.lua",106],[91,"lua/lib/batch.lua",111],[96,"lua/lib/batch.lua",118],[106,"lua/lib/batch.lua",129],[123,"lua/lib/ring.lua",4],[124,"lua/lib/ring.lua",6],[132,"lua/lib/ring.lua",16],[138,"lua/lib/ring.lua",23],[139,"lua/lib/ring.lua",25],[140,"lua/lib/ring.lua",28],[144,"lua/lib/ring.lua",34],[151,"lua/lib/ring.lua",42],[157,"lua/lib/ready.lua",8],[158,"lua/lib/ready.lua",10],[159,"lua/lib/ready.lua",13],[173,"lua/lib/ready.lua",28],[178,"lua/lib/ready.lua",34],[181,"lua/lib/ready.lua",38],[193,"lua/lib/ready.lua",51],[196,"lua/lib/ready.lua",55],[202,"lua/lib/ready.lua",66],[205,"lua/lib/ready.lua",70],[212,"lua/lib/ready.lua",79],[213,"lua/lib/ready.lua",82],[214,"lua/lib/delayed.lua",3],[215,"lua/lib/delayed.lua",5],[219,"lua/lib/delayed.lua",11],[222,"lua/lib/delayed.lua",15],[226,"lua/lib/delayed.lua",20],[230,"lua/lib/delayed.lua",26],[237,"lua/lib/delayed.lua",35],[244,"lua/lib/notify.lua",19],[246,"lua/lib/notify.lua",22],[255,"lua/lib/notify.lua",33],[271,"lua/lib/notify.lua",50],[283,"lua/lib/notify.lua",64],[293,"lua/lib/notify.lua",75],[311,"lua/lib/notify.lua",95],[318,"lua/lib/notify.lua",105],[330,"lua/lib/notify.lua",120],[346,"lua/lib/notify.lua",137],[349,"lua/lib/notify.lua",142],[360,"lua/lib/notify.lua",155],[373,"lua/lib/notify.lua",169],[378,"lua/lib/notify.lua",175],[381,"lua/lib/notify.lua",180],[386,"lua/lib/notify.lua",187],[416,"lua/lib/notify.lua",219],[438,"lua/lib/notify.lua",243],[448,"lua/lib/notify.lua",254],[463,"lua/batch/release.lua",13]],
+  map: [[1,"lua/batch/release.lua",1],[2,"lua/batch/release.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",11],[14,"lua/lib/batch.lua",13],[35,"lua/lib/batch.lua",36],[40,"lua/lib/batch.lua",42],[41,"lua/lib/batch.lua",44],[42,"lua/lib/batch.lua",48],[43,"lua/lib/batch.lua",50],[44,"lua/lib/batch.lua",53],[48,"lua/lib/batch.lua",59],[60,"lua/lib/batch.lua",72],[61,"lua/lib/batch.lua",74],[65,"lua/lib/batch.lua",80],[81,"lua/lib/batch.lua",98],[88,"lua/lib/batch.lua",106],[91,"lua/lib/batch.lua",111],[96,"lua/lib/batch.lua",118],[106,"lua/lib/batch.lua",129],[123,"lua/lib/ring.lua",4],[124,"lua/lib/ring.lua",6],[132,"lua/lib/ring.lua",16],[138,"lua/lib/ring.lua",23],[139,"lua/lib/ring.lua",25],[140,"lua/lib/ring.lua",28],[144,"lua/lib/ring.lua",34],[151,"lua/lib/ring.lua",42],[157,"lua/lib/ready.lua",8],[158,"lua/lib/ready.lua",10],[159,"lua/lib/ready.lua",13],[173,"lua/lib/ready.lua",28],[178,"lua/lib/ready.lua",34],[181,"lua/lib/ready.lua",38],[193,"lua/lib/ready.lua",51],[196,"lua/lib/ready.lua",55],[202,"lua/lib/ready.lua",66],[205,"lua/lib/ready.lua",70],[212,"lua/lib/ready.lua",79],[213,"lua/lib/ready.lua",82],[214,"lua/lib/delayed.lua",3],[215,"lua/lib/delayed.lua",5],[219,"lua/lib/delayed.lua",11],[222,"lua/lib/delayed.lua",15],[226,"lua/lib/delayed.lua",20],[230,"lua/lib/delayed.lua",26],[237,"lua/lib/delayed.lua",36],[244,"lua/lib/notify.lua",19],[245,"lua/lib/notify.lua",22],[254,"lua/lib/notify.lua",34],[255,"lua/lib/notify.lua",36],[260,"lua/lib/notify.lua",43],[276,"lua/lib/notify.lua",60],[288,"lua/lib/notify.lua",74],[298,"lua/lib/notify.lua",85],[316,"lua/lib/notify.lua",105],[323,"lua/lib/notify.lua",115],[335,"lua/lib/notify.lua",130],[351,"lua/lib/notify.lua",148],[363,"lua/lib/notify.lua",161],[366,"lua/lib/notify.lua",166],[377,"lua/lib/notify.lua",179],[390,"lua/lib/notify.lua",193],[395,"lua/lib/notify.lua",199],[398,"lua/lib/notify.lua",204],[403,"lua/lib/notify.lua",211],[433,"lua/lib/notify.lua",243],[455,"lua/lib/notify.lua",267],[456,"lua/lib/notify.lua",269],[463,"lua/lib/notify.lua",277],[478,"lua/lib/notify.lua",293],[480,"lua/lib/notify.lua",297],[486,"lua/lib/notify.lua",304],[489,"lua/batch/release.lua",13]],
 });
 
 /** Runs the failed tasks of a failed or expired batch again, whatever their number: a new round, with an expiry of its own. See lua/batch/retry.lua. */
@@ -2282,14 +2360,6 @@ local function results_without(text, place)
     at = at + 3 + length
   end
   return table.concat(kept)
-end
-local function result_find(text, place)
-  local at = 1
-  while at <= #text do
-    local of, length = struct.unpack('>BI2', text, at)
-    if of == place then return string.sub(text, at + 3, at + 2 + length) end
-    at = at + 3 + length
-  end
 end
 local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
 local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
@@ -2476,11 +2546,11 @@ local function delays_first()
   end
   return first
 end
-local function ring_bell()
+local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
   elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
   end
 end
 local IDEM_KEEP_MS = 86400000
@@ -2528,7 +2598,7 @@ queue_write()
 ring_bell()
 idem_write(answer('retried', now_ms))
 return answer('retried', now_ms)`,
-  map: [[1,"lua/batch/retry.lua",1],[2,"lua/batch/retry.lua",7],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",11],[18,"lua/lib/batch.lua",13],[39,"lua/lib/batch.lua",36],[44,"lua/lib/batch.lua",42],[45,"lua/lib/batch.lua",44],[46,"lua/lib/batch.lua",48],[47,"lua/lib/batch.lua",50],[48,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",59],[64,"lua/lib/batch.lua",72],[65,"lua/lib/batch.lua",74],[69,"lua/lib/batch.lua",80],[85,"lua/lib/batch.lua",98],[92,"lua/lib/batch.lua",106],[95,"lua/lib/batch.lua",111],[100,"lua/lib/batch.lua",118],[110,"lua/lib/batch.lua",129],[127,"lua/lib/results.lua",3],[136,"lua/lib/results.lua",13],[144,"lua/lib/results.lua",22],[145,"lua/lib/results.lua",24],[146,"lua/lib/round.lua",9],[150,"lua/lib/round.lua",14],[154,"lua/lib/round.lua",19],[158,"lua/lib/round.lua",24],[159,"lua/lib/round.lua",26],[160,"lua/lib/round.lua",29],[161,"lua/lib/round.lua",32],[179,"lua/lib/round.lua",52],[186,"lua/lib/round.lua",61],[190,"lua/lib/round.lua",67],[194,"lua/lib/round.lua",72],[200,"lua/lib/round.lua",79],[215,"lua/lib/ring.lua",4],[216,"lua/lib/ring.lua",6],[224,"lua/lib/ring.lua",16],[230,"lua/lib/ring.lua",23],[231,"lua/lib/ring.lua",25],[232,"lua/lib/ring.lua",28],[236,"lua/lib/ring.lua",34],[243,"lua/lib/ring.lua",42],[249,"lua/lib/ready.lua",8],[250,"lua/lib/ready.lua",10],[251,"lua/lib/ready.lua",13],[265,"lua/lib/ready.lua",28],[270,"lua/lib/ready.lua",34],[273,"lua/lib/ready.lua",38],[285,"lua/lib/ready.lua",51],[288,"lua/lib/ready.lua",55],[294,"lua/lib/ready.lua",66],[297,"lua/lib/ready.lua",70],[304,"lua/lib/ready.lua",79],[305,"lua/lib/ready.lua",82],[306,"lua/lib/delayed.lua",3],[307,"lua/lib/delayed.lua",5],[311,"lua/lib/delayed.lua",11],[314,"lua/lib/delayed.lua",15],[318,"lua/lib/delayed.lua",20],[322,"lua/lib/delayed.lua",26],[329,"lua/lib/delayed.lua",35],[336,"lua/lib/idem.lua",6],[337,"lua/lib/idem.lua",8],[338,"lua/lib/idem.lua",10],[344,"lua/lib/operation.lua",4],[345,"lua/lib/operation.lua",6],[348,"lua/lib/operation.lua",11],[354,"lua/lib/operation.lua",18],[359,"lua/batch/retry.lua",23],[361,"lua/batch/retry.lua",26],[362,"lua/batch/retry.lua",28],[368,"lua/batch/retry.lua",35],[373,"lua/batch/retry.lua",41]],
+  map: [[1,"lua/batch/retry.lua",1],[2,"lua/batch/retry.lua",7],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",11],[18,"lua/lib/batch.lua",13],[39,"lua/lib/batch.lua",36],[44,"lua/lib/batch.lua",42],[45,"lua/lib/batch.lua",44],[46,"lua/lib/batch.lua",48],[47,"lua/lib/batch.lua",50],[48,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",59],[64,"lua/lib/batch.lua",72],[65,"lua/lib/batch.lua",74],[69,"lua/lib/batch.lua",80],[85,"lua/lib/batch.lua",98],[92,"lua/lib/batch.lua",106],[95,"lua/lib/batch.lua",111],[100,"lua/lib/batch.lua",118],[110,"lua/lib/batch.lua",129],[127,"lua/lib/results.lua",3],[136,"lua/lib/results.lua",13],[137,"lua/lib/results.lua",15],[138,"lua/lib/round.lua",9],[142,"lua/lib/round.lua",14],[146,"lua/lib/round.lua",19],[150,"lua/lib/round.lua",24],[151,"lua/lib/round.lua",26],[152,"lua/lib/round.lua",29],[153,"lua/lib/round.lua",32],[171,"lua/lib/round.lua",52],[178,"lua/lib/round.lua",61],[182,"lua/lib/round.lua",67],[186,"lua/lib/round.lua",72],[192,"lua/lib/round.lua",79],[207,"lua/lib/ring.lua",4],[208,"lua/lib/ring.lua",6],[216,"lua/lib/ring.lua",16],[222,"lua/lib/ring.lua",23],[223,"lua/lib/ring.lua",25],[224,"lua/lib/ring.lua",28],[228,"lua/lib/ring.lua",34],[235,"lua/lib/ring.lua",42],[241,"lua/lib/ready.lua",8],[242,"lua/lib/ready.lua",10],[243,"lua/lib/ready.lua",13],[257,"lua/lib/ready.lua",28],[262,"lua/lib/ready.lua",34],[265,"lua/lib/ready.lua",38],[277,"lua/lib/ready.lua",51],[280,"lua/lib/ready.lua",55],[286,"lua/lib/ready.lua",66],[289,"lua/lib/ready.lua",70],[296,"lua/lib/ready.lua",79],[297,"lua/lib/ready.lua",82],[298,"lua/lib/delayed.lua",3],[299,"lua/lib/delayed.lua",5],[303,"lua/lib/delayed.lua",11],[306,"lua/lib/delayed.lua",15],[310,"lua/lib/delayed.lua",20],[314,"lua/lib/delayed.lua",26],[321,"lua/lib/delayed.lua",36],[328,"lua/lib/idem.lua",6],[329,"lua/lib/idem.lua",8],[330,"lua/lib/idem.lua",10],[336,"lua/lib/operation.lua",4],[337,"lua/lib/operation.lua",6],[340,"lua/lib/operation.lua",11],[346,"lua/lib/operation.lua",18],[351,"lua/batch/retry.lua",23],[353,"lua/batch/retry.lua",26],[354,"lua/batch/retry.lua",28],[360,"lua/batch/retry.lua",35],[365,"lua/batch/retry.lua",41]],
 });
 
 /** Writes down which tasks of a batch failed because it expired, a slice at a call: `e` in place of the bytes that say so See lua/batch/sweep.lua. */
@@ -2667,14 +2737,6 @@ local function results_without(text, place)
   end
   return table.concat(kept)
 end
-local function result_find(text, place)
-  local at = 1
-  while at <= #text do
-    local of, length = struct.unpack('>BI2', text, at)
-    if of == place then return string.sub(text, at + 3, at + 2 + length) end
-    at = at + 3 + length
-  end
-end
 local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
 local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
 local function round_begin(b, expiration_ms, now)
@@ -2763,7 +2825,7 @@ call('HSET', b.key, 'y', to + 1)
 if to + 1 < b.n then return 1 end
 if b.o_from then call('HDEL', b.key, 'o') end
 return 0`,
-  map: [[1,"lua/batch/sweep.lua",1],[2,"lua/batch/sweep.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/batch.lua",11],[13,"lua/lib/batch.lua",13],[34,"lua/lib/batch.lua",36],[39,"lua/lib/batch.lua",42],[40,"lua/lib/batch.lua",44],[41,"lua/lib/batch.lua",48],[42,"lua/lib/batch.lua",50],[43,"lua/lib/batch.lua",53],[47,"lua/lib/batch.lua",59],[59,"lua/lib/batch.lua",72],[60,"lua/lib/batch.lua",74],[64,"lua/lib/batch.lua",80],[80,"lua/lib/batch.lua",98],[87,"lua/lib/batch.lua",106],[90,"lua/lib/batch.lua",111],[95,"lua/lib/batch.lua",118],[105,"lua/lib/batch.lua",129],[122,"lua/lib/results.lua",3],[131,"lua/lib/results.lua",13],[139,"lua/lib/results.lua",22],[140,"lua/lib/results.lua",24],[141,"lua/lib/round.lua",9],[145,"lua/lib/round.lua",14],[149,"lua/lib/round.lua",19],[153,"lua/lib/round.lua",24],[154,"lua/lib/round.lua",26],[155,"lua/lib/round.lua",29],[156,"lua/lib/round.lua",32],[174,"lua/lib/round.lua",52],[181,"lua/lib/round.lua",61],[185,"lua/lib/round.lua",67],[189,"lua/lib/round.lua",72],[195,"lua/lib/round.lua",79],[210,"lua/batch/sweep.lua",16],[222,"lua/batch/sweep.lua",29]],
+  map: [[1,"lua/batch/sweep.lua",1],[2,"lua/batch/sweep.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/batch.lua",11],[13,"lua/lib/batch.lua",13],[34,"lua/lib/batch.lua",36],[39,"lua/lib/batch.lua",42],[40,"lua/lib/batch.lua",44],[41,"lua/lib/batch.lua",48],[42,"lua/lib/batch.lua",50],[43,"lua/lib/batch.lua",53],[47,"lua/lib/batch.lua",59],[59,"lua/lib/batch.lua",72],[60,"lua/lib/batch.lua",74],[64,"lua/lib/batch.lua",80],[80,"lua/lib/batch.lua",98],[87,"lua/lib/batch.lua",106],[90,"lua/lib/batch.lua",111],[95,"lua/lib/batch.lua",118],[105,"lua/lib/batch.lua",129],[122,"lua/lib/results.lua",3],[131,"lua/lib/results.lua",13],[132,"lua/lib/results.lua",15],[133,"lua/lib/round.lua",9],[137,"lua/lib/round.lua",14],[141,"lua/lib/round.lua",19],[145,"lua/lib/round.lua",24],[146,"lua/lib/round.lua",26],[147,"lua/lib/round.lua",29],[148,"lua/lib/round.lua",32],[166,"lua/lib/round.lua",52],[173,"lua/lib/round.lua",61],[177,"lua/lib/round.lua",67],[181,"lua/lib/round.lua",72],[187,"lua/lib/round.lua",79],[202,"lua/batch/sweep.lua",16],[214,"lua/batch/sweep.lua",29]],
 });
 
 /** Claims an idempotency key for work on a resource that exists, or tells what it was claimed for. See lua/idem/begin.lua. */
@@ -2866,6 +2928,607 @@ for i = 1, #all, 2 do
 end
 return live`,
   map: [[1,"lua/member/beat.lua",1],[2,"lua/member/beat.lua",4],[7,"lua/member/beat.lua",11]],
+});
+
+/** Sends a notification again that was delivered or given up: from its first try on, with the same id and body. See lua/notification/redeliver.lua. */
+export const notificationRedeliver = script<{ meta: string }, { core: string; index: number; account: string; now_ms?: number | '' | undefined }, string>({
+  name: 'notification/redeliver',
+  keys: ["meta"],
+  args: [["core","string"],["index","int"],["account","string"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua
+local meta = KEYS[1]
+local core = ARGV[1]
+local index = tonumber(ARGV[2])
+local account = ARGV[3]
+local now_ms = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local batches, batches_loaded = {}, {}
+local function batch_load(core)
+  local b = batches[core]
+  if b ~= nil then return b end
+  local key = root .. 'b:' .. core
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  if not v[1] then
+    batches[core] = false
+    return false
+  end
+  b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
+    x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
+  batches[core] = b
+  batches_loaded[#batches_loaded + 1] = b
+  return b
+end
+local function batch_visible(core, account)
+  local b = batch_load(core)
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
+  return b
+end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
+local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
+local function segment_bounds(b, i)
+  local g = b.g
+  if not g then return 0, b.n - 1 end
+  local lo, last = 0, #g / 4 - 1
+  local hi = last
+  while lo < hi do
+    local mid = math.ceil((lo + hi) / 2)
+    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
+  end
+  local base = struct.unpack('>I4', g, lo * 4 + 1)
+  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
+end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_last(b)
+  if not b.g then return 0 end
+  return struct.unpack('>I4', b.g, #b.g - 3)
+end
+local function batch_end(b, now, keep_ms)
+  b.dirty = true
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
+  if b.s == 'tray' then
+    b.deadline = math.max(now, b.t + 1000) + keep_ms
+    return true
+  end
+  if b.z or (b.h and batch_live(b)) then return false end
+  if b.s == 'pending' or b.s == 'processing' then
+    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
+  end
+  b.z = now
+  b.ended = true
+  b.deadline = now + keep_ms
+  return true
+end
+local function batch_stop(b, status, now, keep_ms)
+  local waiting = batch_waiting(b)
+  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
+  b.s = status
+  b.deadline = '' -- leaves the deadlines until its last running task has finished
+  batch_end(b, now, keep_ms)
+end
+local function list_key(b, status)
+  return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
+end
+local function label_keys(account, labels)
+  local list = {}
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
+end
+local function batch_touch()
+  local list = { root .. 'deadlines' }
+  for _, b in ipairs(batches_loaded) do
+    if b.s ~= b.s_was then
+      list[#list + 1] = list_key(b, b.s_was)
+      list[#list + 1] = list_key(b, b.s)
+    end
+  end
+  touch(list)
+end
+local function batch_save(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.dirty then
+      call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
+      if b.z then call('HSET', b.key, 'z', b.z) end
+      if b.s ~= b.s_was then
+        call('ZREM', list_key(b, b.s_was), b.core)
+        call('ZADD', list_key(b, b.s), b.t, b.core)
+      end
+      if b.deadline == '' then
+        call('ZREM', root .. 'deadlines', b.core)
+      elseif b.deadline then
+        call('ZADD', root .. 'deadlines', b.deadline, b.core)
+      end
+    end
+  end
+end
+local rings, rings_by_key = {}, {}
+local function ring_read(key, window)
+  if rings_by_key[key] then return rings_by_key[key] end
+  local items = call('LRANGE', key, 0, window - 1)
+  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
+  rings[#rings + 1] = ring
+  rings_by_key[key] = ring
+  return ring
+end
+local function ring_take(ring)
+  local item = ring.items[ring.head]
+  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
+  ring.head = ring.head + 1
+  return item
+end
+local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
+local function ring_left(ring) return #ring.items - ring.head + 1 end
+local function ring_taken(key)
+  local ring = rings_by_key[key]
+  return ring and math.min(ring.head - 1, ring.read) or 0
+end
+local function rings_put()
+  for _, ring in ipairs(rings) do
+    for i = math.max(ring.head, ring.read + 1), #ring.items, 1000 do
+      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
+    end
+  end
+end
+local function rings_trim()
+  for _, ring in ipairs(rings) do
+    local taken = ring_taken(ring.key)
+    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
+  end
+end
+local plans, plans_made = {}, {}
+local depth = { f = 0, r = 0, n = 0 }
+local function ready_push(flow, entry)
+  local plan = plans[flow]
+  if not plan then
+    local cls, account, origin = string.match(flow, '^(%a):(%w+):([%w*]+)$')
+    plan = { key = root .. 'f:' .. flow, flows = root .. 'ready:' .. cls .. ':' .. account, accounts = root .. 'ready:' .. cls,
+      account = account, origin = origin, entries = {} }
+    plans[flow] = plan
+    plans_made[#plans_made + 1] = plan
+  end
+  plan.entries[#plan.entries + 1] = entry
+  local from, to = string.match(entry, '^%w+,(%d+),(%d+)')
+  local cls = string.sub(flow, 1, 1)
+  depth[cls] = depth[cls] + to - from + 1
+end
+local function depth_write()
+  for cls, change in pairs(depth) do
+    if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
+  end
+end
+local function ready_touch()
+  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
+end
+local function ready_write()
+  for _, plan in ipairs(plans_made) do
+    local length = 0
+    for i = 1, #plan.entries, 1000 do
+      length = call('RPUSH', plan.key, unpack(plan.entries, i, math.min(i + 999, #plan.entries)))
+    end
+    if length == #plan.entries + ring_taken(plan.key) and call('RPUSH', plan.flows, plan.origin) == 1 + ring_taken(plan.flows) then
+      call('RPUSH', plan.accounts, plan.account)
+    end
+  end
+  depth_write()
+end
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
+end
+local function entry_read(entry)
+  local core, from, to, attempts, recoveries, timeout_s, due_ms =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
+  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
+end
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+end
+local function member_read(member)
+  local core, from, to, attempt, recoveries, timeout_s, flow =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  if not core then return nil end
+  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
+    timeout_s = tonumber(timeout_s), flow = flow }
+end
+local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
+local delays = {}
+local function delayed_push(due_ms, flow, entry)
+  delays[#delays + 1] = due_ms
+  delays[#delays + 1] = flow .. '|' .. entry
+end
+local function enqueue(now, due_ms, flow, entry)
+  if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
+end
+local function queue_touch()
+  ready_touch()
+  touch({ root .. 'delayed' })
+end
+local function queue_write()
+  ready_write()
+  for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
+end
+local function delays_first()
+  local first = nil
+  for i = 1, #delays, 2 do
+    if not first or delays[i] < first then first = delays[i] end
+  end
+  return first
+end
+local function ring_bell(sooner_ms)
+  if #plans_made > 0 then
+    call('SPUBLISH', root .. 'bell', '0')
+  elseif #delays > 0 then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  end
+end
+local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
+local function note_wanted(b, letter)
+  if not b.wants then
+    b.wants = {}
+    for each, origin, ms in string.gmatch(b.N, '(%a)(%w%w%w%w%w%w%w%w%w%w)(%d*);') do
+      b.wants[each] = { origin = origin, interval_ms = tonumber(ms) or 0 }
+    end
+  end
+  return b.wants[letter]
+end
+local notify = nil
+local function notify_use()
+  if notify then return notify end
+  notify = {}
+  local NOTES_WAITING_MAX, NOTES_MERGE_MS, NOTES_KEPT = 10000, 1000, 10000
+  local noting = {}
+  local function notes_of(b, now)
+    if b.notes then return b.notes end
+    local core = b.core .. 'n'
+    local m = batch_load(core)
+    if not m then
+      m = { core = core, key = root .. 'b:' .. core, a = b.a, s = 'notes', s_was = 'notes', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
+        t = now, q = 0, k = 0, opened = true }
+      batches[core] = m
+      batches_loaded[#batches_loaded + 1] = m
+    end
+    local v = m.opened and {} or call('HMGET', m.key, 'L', 'P', 'D', 'T')
+    b.notes = { b = b, m = m, first = m.n, records = {}, newest = tonumber(v[1]), newest_ms = tonumber(v[2]),
+      died = tonumber(v[3] or '0'), page = tonumber(v[4] or '0') }
+    noting[#noting + 1] = b.notes
+    return b.notes
+  end
+  local function note_add(b, letter, at, counts)
+    local want = note_wanted(b, letter)
+    if not want then return nil end
+    local notes = notes_of(b, at)
+    counts = counts or b
+    local record = { letter = letter, origin = want.origin, status = b.s, z = b.z, n = counts.n, c = counts.c, f = counts.f,
+      x = counts.x, at = at, due_ms = at, round = b.k + 1, index = notes.m.n }
+    notes.m.n = notes.m.n + 1
+    notes.m.dirty = true
+    notes.records[#notes.records + 1] = record
+    return record
+  end
+  local function note_open(notes)
+    if notes.last or not notes.newest then return notes.last end
+    if call('GETRANGE', notes.m.key .. ':s', notes.newest, notes.newest) ~= 'q' then
+      notes.newest_began = true
+      return nil
+    end
+    notes.last = { letter = 'p', stored = true, index = notes.newest }
+    notes.rewritten = notes.last
+    return notes.last
+  end
+  local function note_progress(b, at, counts)
+    local want = note_wanted(b, 'p')
+    if not want then return end
+    local notes = notes_of(b, at)
+    local m = notes.m
+    local interval_ms = want.interval_ms
+    if m.n - m.c - m.f - m.x >= NOTES_WAITING_MAX then interval_ms = math.max(interval_ms, NOTES_MERGE_MS) end
+    local record = interval_ms > 0 and note_open(notes)
+    if record then
+      record.status, record.z, record.at, record.round = b.s, b.z, at, b.k + 1
+      record.n, record.c, record.f, record.x = counts.n, counts.c, counts.f, counts.x
+      m.dirty = true
+      return
+    end
+    record = note_add(b, 'p', at, counts)
+    if interval_ms > 0 and notes.newest_ms then record.due_ms = math.max(at, notes.newest_ms + interval_ms) end
+    notes.last, notes.newest, notes.newest_ms = record, record.index, record.due_ms
+  end
+  local function note_death(b, at, counts, index, json)
+    if not note_wanted(b, 'd') then return end
+    local notes = notes_of(b, at)
+    if notes.died > b.k then return end
+    notes.died = b.k + 1
+    note_add(b, 'd', at, counts).tail = string.format(',%.0f,', index) .. json()
+  end
+  function notify.finishes(b, c, f, x, now, index, json)
+    while c < b.c or f < b.f or x < b.x do
+      if c < b.c then c = c + 1 elseif f < b.f then f = f + 1 else x = x + 1 end
+      local counts = { n = b.n, c = c, f = f, x = x }
+      note_progress(b, now, counts)
+      if index and f > b.f_was then
+        note_death(b, now, counts, index, json)
+        index = nil
+      end
+    end
+    b.n_was, b.c_was, b.f_was, b.x_was = b.n, b.c, b.f, b.x
+  end
+  local function note_unstarted(b)
+    local to = b.n - 1
+    if b.o_from then
+      local states = call('GETRANGE', b.key .. ':s', b.o_from, math.min(b.o_to, b.o_from + 65535))
+      local at = string.find(states, '[fe]')
+      if at then return b.o_from + at - 1 end
+    end
+    while to >= 0 do
+      local from = math.max(0, to - 65535)
+      local states = call('GETRANGE', b.key .. ':s', from, to)
+      local at = string.find(states, 'q', 1, true) or string.find(states, 'r', 1, true)
+      if at then return from + at - 1 end
+      to = from - 1
+    end
+    return b.n - 1
+  end
+  function notify.result_in(results, base, i)
+    local field, place = string.format('r%.0f', math.floor((i - base) / 16)), (i - base) % 16
+    for _, result in ipairs(results) do
+      local text, at = result[2], 1
+      while result[1] == field and at <= #text do
+        local of, length = struct.unpack('>BI2', text, at)
+        if of == place then return string.sub(text, at + 3, at + 2 + length) end
+        at = at + 3 + length
+      end
+    end
+    return ''
+  end
+  local function note_expired(at)
+    return string.format('[%.0f,0,0,null,null,"batch_expired","The batch expired before this task could run."]', at)
+  end
+  local function note_settled(b)
+    local told = false
+    local function settle_one(record)
+      if record.n ~= b.n or record.c ~= b.c or record.f ~= b.f or record.x ~= b.x then return end
+      record.status, record.z, told = b.s, b.z, true
+    end
+    if not b.notes then return false end
+    for _, record in ipairs(b.notes.records) do settle_one(record) end
+    if b.notes.rewritten then settle_one(b.notes.rewritten) end
+    return told
+  end
+  local function note_rest(b, now)
+    local counted = b.n ~= b.n_was or b.c ~= b.c_was or b.f ~= b.f_was or b.x ~= b.x_was
+    local stopped = b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')
+    if not note_settled(b) and (counted or stopped) then note_progress(b, now, b) end
+    if b.s == 'expired' and b.f > b.f_was then
+      note_death(b, now, b, note_unstarted(b), function() return note_expired(now) end)
+    end
+    if b.ended then
+      note_add(b, 'f', now)
+      if b.s == 'completed' and b.c == b.n then note_add(b, 's', now) end
+      note_add(b, 'c', now)
+    end
+  end
+  local function note_text(record)
+    local text = string.format('%s,%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s,%.0f', record.letter, record.status, record.n, record.c, record.f,
+      record.x, record.at, record.z and string.format('%.0f', record.z) or '', record.round) .. (record.tail or '')
+    return struct.pack('>I4I2', #text + 2, 0) .. text
+  end
+  local function notes_page(notes, page)
+    return call('HGET', notes.m.key .. ':0', string.format('%.0f', page)) or ''
+  end
+  local function note_replaced(text, place, record)
+    local at = 1
+    for _ = 1, place do at = at + 4 + struct.unpack('>I4', text, at) end
+    return string.sub(text, 1, at - 1) .. record .. string.sub(text, at + 4 + struct.unpack('>I4', text, at))
+  end
+  local function notes_append(notes, now)
+    local m, pages = notes.m, {}
+    local function page_of(index)
+      local page = math.floor(index / NOTES_PAGE)
+      pages[page] = pages[page] or { (index < notes.first or notes.first > page * NOTES_PAGE) and notes_page(notes, page) or '' }
+      return pages[page]
+    end
+    local old = notes.rewritten
+    if old and old.n then
+      local page = page_of(old.index)
+      page[1] = note_replaced(page[1], old.index % NOTES_PAGE, note_text(old))
+    end
+    local run = nil
+    local function run_push()
+      enqueue(now, run.due_ms, 'n:' .. m.a .. ':' .. run.origin,
+        entry_of(m.core, run.from, run.to, 0, 0, NOTE_TIMEOUT_S, run.due_ms))
+    end
+    for _, record in ipairs(notes.records) do
+      local page = page_of(record.index)
+      page[#page + 1] = note_text(record)
+      if run and run.origin == record.origin and run.due_ms == record.due_ms then
+        run.to = record.index
+      else
+        if run then run_push() end
+        run = { from = record.index, to = record.index, origin = record.origin, due_ms = record.due_ms }
+      end
+    end
+    if run then run_push() end
+    notes.pages = pages
+  end
+  local function notes_leave(notes)
+    local m = notes.m
+    notes.gone = {}
+    for _ = 0, #notes.records / NOTES_PAGE + 1 do
+      local from = notes.page * NOTES_PAGE
+      if m.n - from - NOTES_PAGE < NOTES_KEPT then return end
+      if call('GETRANGE', m.key .. ':s', from, from + NOTES_PAGE - 1) == string.rep('c', NOTES_PAGE) then
+        local text = notes_page(notes, notes.page)
+        local at, all = 1, true
+        while at <= #text do
+          all = all and string.sub(text, at + 6, at + 6) == 'p'
+          at = at + 4 + struct.unpack('>I4', text, at)
+        end
+        if all then
+          notes.gone[#notes.gone + 1] = notes.page
+          m.c = m.c - NOTES_PAGE
+          m.x = m.x + NOTES_PAGE
+        end
+      end
+      notes.page = notes.page + 1
+    end
+  end
+  notify.rest = note_rest
+  function notify.plan(now)
+    for _, notes in ipairs(noting) do
+      notes_append(notes, now)
+      notes_leave(notes)
+      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
+    end
+  end
+  function notify.write()
+    for _, notes in ipairs(noting) do
+      local m = notes.m
+      local segment, states = m.key .. ':0', m.key .. ':s'
+      if m.opened then call('HSET', m.key, 'a', m.a, 't', m.t) end
+      call('HSET', m.key, 'D', notes.died, 'T', notes.page)
+      if notes.newest then call('HSET', m.key, 'L', notes.newest, 'P', notes.newest_ms) end
+      for page, text in pairs(notes.pages) do call('HSET', segment, string.format('%.0f', page), table.concat(text)) end
+      if #notes.records > 0 then call('APPEND', states, string.rep('q', #notes.records)) end
+      for _, page in ipairs(notes.gone) do
+        call('HDEL', segment, string.format('%.0f', page), string.format('r%.0f', page))
+        call('SETRANGE', states, page * NOTES_PAGE, string.rep('x', NOTES_PAGE))
+      end
+    end
+  end
+  return notify
+end
+local function notify_plan(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.N then notify_use().rest(b, now) end
+  end
+  if notify then notify.plan(now) end
+end
+local function notify_write()
+  if notify then notify.write() end
+end
+local function results_without(text, place)
+  local at, kept = 1, {}
+  while at <= #text do
+    local of, length = struct.unpack('>BI2', text, at)
+    if of ~= place then kept[#kept + 1] = string.sub(text, at, at + 2 + length) end
+    at = at + 3 + length
+  end
+  return table.concat(kept)
+end
+local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
+local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
+local function round_begin(b, expiration_ms, now)
+  b.k = b.k + 1
+  b.s = b.c > 0 and 'processing' or 'pending'
+  b.z = nil
+  b.e = math.max(now, b.e - expiration_ms) + expiration_ms
+  b.deadline = b.e
+  b.dirty = true
+end
+local function round_write(b)
+  call('HSET', b.key, 'k', b.k, 'e', b.e)
+  call('HDEL', b.key, 'z', 'y')
+end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
+local function round_undealt(b, entry) return b.o_from ~= nil and entry.from >= b.o_from and entry.from <= b.o_to end
+local dealt_batches, dealt_states, dealt_results = {}, {}, {}
+local function results_forget(b, base, first, last)
+  local key = segment_key(b, base)
+  local fields = dealt_results[key] or {}
+  dealt_results[key] = fields
+  for page = math.floor((first - base) / 16), math.floor((last - base) / 16) do
+    local from, to = math.max(0, first - base - page * 16), math.min(15, last - base - page * 16)
+    local field = result_field(page * 16)
+    if from == 0 and to == 15 then
+      fields[field] = ''
+    else
+      local text = fields[field] or call('HGET', key, field) or ''
+      for place = from, to do
+        if #text > 0 then text = results_without(text, place) end
+      end
+      fields[field] = text
+    end
+  end
+end
+local function round_stretches(states, states_from, from, to)
+  local stretches = {}
+  for first, after in string.gmatch(string.sub(states, from - states_from + 1, to - states_from + 1), '()[fqre]+()') do
+    stretches[#stretches + 1] = { from + first - 1, from + after - 2 }
+  end
+  return stretches
+end
+local function round_deal(b, base, first, last)
+  dealt_states[#dealt_states + 1] = { b.key .. ':s', first, string.rep('r', last - first + 1) }
+  results_forget(b, base, first, last)
+end
+local function round_reached(b, from)
+  dealt_batches[b] = true
+  if not from or from > b.o_to then b.o_from, b.o_to = nil, nil else b.o_from = from end
+end
+local function round_touch()
+  local list = {}
+  for _, mark in ipairs(dealt_states) do list[#list + 1] = mark[1] end
+  for key in pairs(dealt_results) do list[#list + 1] = key end
+  touch(list)
+end
+local function round_deals_write()
+  for _, mark in ipairs(dealt_states) do call('SETRANGE', mark[1], mark[2], mark[3]) end
+  for key, fields in pairs(dealt_results) do
+    for field, text in pairs(fields) do
+      if text == '' then call('HDEL', key, field) else call('HSET', key, field, text) end
+    end
+  end
+  for b in pairs(dealt_batches) do
+    if b.o_from then
+      call('HSET', b.key, 'o', string.format('%.0f,%.0f', b.o_from, b.o_to))
+    else
+      call('HDEL', b.key, 'o')
+    end
+  end
+end
+local b = batch_visible(core, account)
+if not b then return 'batch' end
+local notes = b.N and batch_load(core .. 'n')
+if not notes or index >= notes.n then return 'missing' end
+local byte = call('GETRANGE', notes.key .. ':s', index, index)
+if byte == 'x' then return 'missing' end
+if byte ~= 'c' and byte ~= 'f' then return 'waiting' end
+local page = call('HGET', notes.key .. ':0', string.format('%.0f', math.floor(index / NOTES_PAGE)))
+local at = 1
+for _ = 1, index % NOTES_PAGE do at = at + 4 + struct.unpack('>I4', page, at) end
+local letter = string.sub(page, at + 6, at + 6)
+notes[byte] = notes[byte] - 1
+notes.dirty = true
+ready_push('n:' .. account .. ':' .. note_wanted(b, letter).origin,
+  entry_of(notes.core, index, index, attempts_first(notes), 0, NOTE_TIMEOUT_S, now_ms))
+round_deal(notes, 0, index, index)
+round_touch()
+batch_touch()
+queue_touch()
+round_deals_write()
+batch_save(now_ms)
+queue_write()
+ring_bell()
+return 'queued'`,
+  map: [[1,"lua/notification/redeliver.lua",1],[2,"lua/notification/redeliver.lua",3],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",11],[14,"lua/lib/batch.lua",13],[35,"lua/lib/batch.lua",36],[40,"lua/lib/batch.lua",42],[41,"lua/lib/batch.lua",44],[42,"lua/lib/batch.lua",48],[43,"lua/lib/batch.lua",50],[44,"lua/lib/batch.lua",53],[48,"lua/lib/batch.lua",59],[60,"lua/lib/batch.lua",72],[61,"lua/lib/batch.lua",74],[65,"lua/lib/batch.lua",80],[81,"lua/lib/batch.lua",98],[88,"lua/lib/batch.lua",106],[91,"lua/lib/batch.lua",111],[96,"lua/lib/batch.lua",118],[106,"lua/lib/batch.lua",129],[123,"lua/lib/ring.lua",4],[124,"lua/lib/ring.lua",6],[132,"lua/lib/ring.lua",16],[138,"lua/lib/ring.lua",23],[139,"lua/lib/ring.lua",25],[140,"lua/lib/ring.lua",28],[144,"lua/lib/ring.lua",34],[151,"lua/lib/ring.lua",42],[157,"lua/lib/ready.lua",8],[158,"lua/lib/ready.lua",10],[159,"lua/lib/ready.lua",13],[173,"lua/lib/ready.lua",28],[178,"lua/lib/ready.lua",34],[181,"lua/lib/ready.lua",38],[193,"lua/lib/ready.lua",51],[196,"lua/lib/ready.lua",55],[202,"lua/lib/ready.lua",66],[205,"lua/lib/ready.lua",70],[212,"lua/lib/ready.lua",79],[213,"lua/lib/ready.lua",82],[214,"lua/lib/delayed.lua",3],[215,"lua/lib/delayed.lua",5],[219,"lua/lib/delayed.lua",11],[222,"lua/lib/delayed.lua",15],[226,"lua/lib/delayed.lua",20],[230,"lua/lib/delayed.lua",26],[237,"lua/lib/delayed.lua",36],[244,"lua/lib/notify.lua",19],[245,"lua/lib/notify.lua",22],[254,"lua/lib/notify.lua",34],[255,"lua/lib/notify.lua",36],[260,"lua/lib/notify.lua",43],[276,"lua/lib/notify.lua",60],[288,"lua/lib/notify.lua",74],[298,"lua/lib/notify.lua",85],[316,"lua/lib/notify.lua",105],[323,"lua/lib/notify.lua",115],[335,"lua/lib/notify.lua",130],[351,"lua/lib/notify.lua",148],[363,"lua/lib/notify.lua",161],[366,"lua/lib/notify.lua",166],[377,"lua/lib/notify.lua",179],[390,"lua/lib/notify.lua",193],[395,"lua/lib/notify.lua",199],[398,"lua/lib/notify.lua",204],[403,"lua/lib/notify.lua",211],[433,"lua/lib/notify.lua",243],[455,"lua/lib/notify.lua",267],[456,"lua/lib/notify.lua",269],[463,"lua/lib/notify.lua",277],[478,"lua/lib/notify.lua",293],[480,"lua/lib/notify.lua",297],[486,"lua/lib/notify.lua",304],[489,"lua/lib/results.lua",3],[498,"lua/lib/results.lua",13],[499,"lua/lib/results.lua",15],[500,"lua/lib/round.lua",9],[504,"lua/lib/round.lua",14],[508,"lua/lib/round.lua",19],[512,"lua/lib/round.lua",24],[513,"lua/lib/round.lua",26],[514,"lua/lib/round.lua",29],[515,"lua/lib/round.lua",32],[533,"lua/lib/round.lua",52],[540,"lua/lib/round.lua",61],[544,"lua/lib/round.lua",67],[548,"lua/lib/round.lua",72],[554,"lua/lib/round.lua",79],[569,"lua/notification/redeliver.lua",13],[576,"lua/notification/redeliver.lua",21],[580,"lua/notification/redeliver.lua",26],[584,"lua/notification/redeliver.lua",31],[588,"lua/notification/redeliver.lua",36]],
 });
 
 /** Removes messages that their destination has applied. See lua/outbox/ack.lua. */
@@ -3595,11 +4258,11 @@ local function delays_first()
   end
   return first
 end
-local function ring_bell()
+local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
   elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
   end
 end
 local UNPARK_MAX = 200
@@ -3661,14 +4324,6 @@ local function results_without(text, place)
     at = at + 3 + length
   end
   return table.concat(kept)
-end
-local function result_find(text, place)
-  local at = 1
-  while at <= #text do
-    local of, length = struct.unpack('>BI2', text, at)
-    if of == place then return string.sub(text, at + 3, at + 2 + length) end
-    at = at + 3 + length
-  end
 end
 local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
 local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
@@ -3948,7 +4603,7 @@ if #runs > 0 then
   call('HSETNX', written[3], holder, now_ms)
 end
 return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded) and 1 or notes_ready, delays_first() or 0, parked, runs }`,
-  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",16],[4,"lua/partition/claim.lua",15],[5,"lua/partition/claim.lua",14],[6,"lua/partition/claim.lua",13],[7,"lua/partition/claim.lua",12],[8,"lua/partition/claim.lua",11],[9,"lua/partition/claim.lua",10],[10,"lua/partition/claim.lua",17],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",11],[18,"lua/lib/batch.lua",13],[39,"lua/lib/batch.lua",36],[44,"lua/lib/batch.lua",42],[45,"lua/lib/batch.lua",44],[46,"lua/lib/batch.lua",48],[47,"lua/lib/batch.lua",50],[48,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",59],[64,"lua/lib/batch.lua",72],[65,"lua/lib/batch.lua",74],[69,"lua/lib/batch.lua",80],[85,"lua/lib/batch.lua",98],[92,"lua/lib/batch.lua",106],[95,"lua/lib/batch.lua",111],[100,"lua/lib/batch.lua",118],[110,"lua/lib/batch.lua",129],[127,"lua/lib/ring.lua",4],[128,"lua/lib/ring.lua",6],[136,"lua/lib/ring.lua",16],[142,"lua/lib/ring.lua",23],[143,"lua/lib/ring.lua",25],[144,"lua/lib/ring.lua",28],[148,"lua/lib/ring.lua",34],[155,"lua/lib/ring.lua",42],[161,"lua/lib/ready.lua",8],[162,"lua/lib/ready.lua",10],[163,"lua/lib/ready.lua",13],[177,"lua/lib/ready.lua",28],[182,"lua/lib/ready.lua",34],[185,"lua/lib/ready.lua",38],[197,"lua/lib/ready.lua",51],[200,"lua/lib/ready.lua",55],[206,"lua/lib/ready.lua",66],[209,"lua/lib/ready.lua",70],[216,"lua/lib/ready.lua",79],[217,"lua/lib/ready.lua",82],[218,"lua/lib/delayed.lua",3],[219,"lua/lib/delayed.lua",5],[223,"lua/lib/delayed.lua",11],[226,"lua/lib/delayed.lua",15],[230,"lua/lib/delayed.lua",20],[234,"lua/lib/delayed.lua",26],[241,"lua/lib/delayed.lua",35],[248,"lua/lib/parked.lua",5],[250,"lua/lib/parked.lua",8],[256,"lua/lib/parked.lua",16],[268,"lua/lib/parked.lua",30],[281,"lua/lib/parked.lua",44],[286,"lua/lib/parked.lua",51],[299,"lua/lib/results.lua",3],[308,"lua/lib/results.lua",13],[316,"lua/lib/results.lua",22],[317,"lua/lib/results.lua",24],[318,"lua/lib/round.lua",9],[322,"lua/lib/round.lua",14],[326,"lua/lib/round.lua",19],[330,"lua/lib/round.lua",24],[331,"lua/lib/round.lua",26],[332,"lua/lib/round.lua",29],[333,"lua/lib/round.lua",32],[351,"lua/lib/round.lua",52],[358,"lua/lib/round.lua",61],[362,"lua/lib/round.lua",67],[366,"lua/lib/round.lua",72],[372,"lua/lib/round.lua",79],[387,"lua/partition/claim.lua",25],[391,"lua/partition/claim.lua",31],[398,"lua/partition/claim.lua",40],[404,"lua/partition/claim.lua",47],[408,"lua/partition/claim.lua",52],[424,"lua/partition/claim.lua",69],[425,"lua/partition/claim.lua",71],[429,"lua/partition/claim.lua",77],[442,"lua/partition/claim.lua",92],[445,"lua/partition/claim.lua",96],[462,"lua/partition/claim.lua",116],[489,"lua/partition/claim.lua",144],[517,"lua/partition/claim.lua",173],[531,"lua/partition/claim.lua",188],[545,"lua/partition/claim.lua",204],[546,"lua/partition/claim.lua",207],[561,"lua/partition/claim.lua",223],[566,"lua/partition/claim.lua",229],[574,"lua/partition/claim.lua",238],[590,"lua/partition/claim.lua",255]],
+  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",16],[4,"lua/partition/claim.lua",15],[5,"lua/partition/claim.lua",14],[6,"lua/partition/claim.lua",13],[7,"lua/partition/claim.lua",12],[8,"lua/partition/claim.lua",11],[9,"lua/partition/claim.lua",10],[10,"lua/partition/claim.lua",17],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",11],[18,"lua/lib/batch.lua",13],[39,"lua/lib/batch.lua",36],[44,"lua/lib/batch.lua",42],[45,"lua/lib/batch.lua",44],[46,"lua/lib/batch.lua",48],[47,"lua/lib/batch.lua",50],[48,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",59],[64,"lua/lib/batch.lua",72],[65,"lua/lib/batch.lua",74],[69,"lua/lib/batch.lua",80],[85,"lua/lib/batch.lua",98],[92,"lua/lib/batch.lua",106],[95,"lua/lib/batch.lua",111],[100,"lua/lib/batch.lua",118],[110,"lua/lib/batch.lua",129],[127,"lua/lib/ring.lua",4],[128,"lua/lib/ring.lua",6],[136,"lua/lib/ring.lua",16],[142,"lua/lib/ring.lua",23],[143,"lua/lib/ring.lua",25],[144,"lua/lib/ring.lua",28],[148,"lua/lib/ring.lua",34],[155,"lua/lib/ring.lua",42],[161,"lua/lib/ready.lua",8],[162,"lua/lib/ready.lua",10],[163,"lua/lib/ready.lua",13],[177,"lua/lib/ready.lua",28],[182,"lua/lib/ready.lua",34],[185,"lua/lib/ready.lua",38],[197,"lua/lib/ready.lua",51],[200,"lua/lib/ready.lua",55],[206,"lua/lib/ready.lua",66],[209,"lua/lib/ready.lua",70],[216,"lua/lib/ready.lua",79],[217,"lua/lib/ready.lua",82],[218,"lua/lib/delayed.lua",3],[219,"lua/lib/delayed.lua",5],[223,"lua/lib/delayed.lua",11],[226,"lua/lib/delayed.lua",15],[230,"lua/lib/delayed.lua",20],[234,"lua/lib/delayed.lua",26],[241,"lua/lib/delayed.lua",36],[248,"lua/lib/parked.lua",5],[250,"lua/lib/parked.lua",8],[256,"lua/lib/parked.lua",16],[268,"lua/lib/parked.lua",30],[281,"lua/lib/parked.lua",44],[286,"lua/lib/parked.lua",51],[299,"lua/lib/results.lua",3],[308,"lua/lib/results.lua",13],[309,"lua/lib/results.lua",15],[310,"lua/lib/round.lua",9],[314,"lua/lib/round.lua",14],[318,"lua/lib/round.lua",19],[322,"lua/lib/round.lua",24],[323,"lua/lib/round.lua",26],[324,"lua/lib/round.lua",29],[325,"lua/lib/round.lua",32],[343,"lua/lib/round.lua",52],[350,"lua/lib/round.lua",61],[354,"lua/lib/round.lua",67],[358,"lua/lib/round.lua",72],[364,"lua/lib/round.lua",79],[379,"lua/partition/claim.lua",25],[383,"lua/partition/claim.lua",31],[390,"lua/partition/claim.lua",40],[396,"lua/partition/claim.lua",47],[400,"lua/partition/claim.lua",52],[416,"lua/partition/claim.lua",69],[417,"lua/partition/claim.lua",71],[421,"lua/partition/claim.lua",77],[434,"lua/partition/claim.lua",92],[437,"lua/partition/claim.lua",96],[454,"lua/partition/claim.lua",116],[481,"lua/partition/claim.lua",144],[509,"lua/partition/claim.lua",173],[523,"lua/partition/claim.lua",188],[537,"lua/partition/claim.lua",204],[538,"lua/partition/claim.lua",207],[553,"lua/partition/claim.lua",223],[558,"lua/partition/claim.lua",229],[566,"lua/partition/claim.lua",238],[582,"lua/partition/claim.lua",255]],
 });
 
 /** What waits in a partition, for the operator's gauges. Counts are exact; the oldest is looked for at the heads of the See lua/partition/look.lua. */
@@ -4227,15 +4882,14 @@ local function delays_first()
   end
   return first
 end
-local function ring_bell()
+local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
   elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
   end
 end
-local NOTE_TIMEOUT_S, NOTES_WAITING_MAX, NOTES_MERGE_MS, NOTES_KEPT, NOTES_PAGE = 15, 10000, 1000, 10000, 16
-local noting = {}
+local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
 local function note_wanted(b, letter)
   if not b.wants then
     b.wants = {}
@@ -4245,213 +4899,240 @@ local function note_wanted(b, letter)
   end
   return b.wants[letter]
 end
-local function notes_of(b, now)
-  if b.notes then return b.notes end
-  local core = b.core .. 'n'
-  local m = batch_load(core)
-  if not m then
-    m = { core = core, key = root .. 'b:' .. core, a = b.a, s = 'notes', s_was = 'notes', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
-      t = now, q = 0, k = 0, opened = true }
-    batches[core] = m
-    batches_loaded[#batches_loaded + 1] = m
-  end
-  local v = m.opened and {} or call('HMGET', m.key, 'L', 'P', 'D', 'T')
-  b.notes = { b = b, m = m, first = m.n, records = {}, newest = tonumber(v[1] or nil), newest_ms = tonumber(v[2] or nil),
-    died = tonumber(v[3] or '0'), page = tonumber(v[4] or '0') }
-  noting[#noting + 1] = b.notes
-  return b.notes
-end
-local function note_add(b, letter, at, counts)
-  local want = note_wanted(b, letter)
-  if not want then return nil end
-  local notes = notes_of(b, at)
-  counts = counts or b
-  local record = { letter = letter, origin = want.origin, status = b.s, z = b.z, n = counts.n, c = counts.c, f = counts.f,
-    x = counts.x, at = at, due_ms = at, round = b.k + 1, index = notes.m.n }
-  notes.m.n = notes.m.n + 1
-  notes.m.dirty = true
-  notes.records[#notes.records + 1] = record
-  return record
-end
-local function note_open(notes)
-  if notes.last or not notes.newest then return notes.last end
-  if call('GETRANGE', notes.m.key .. ':s', notes.newest, notes.newest) ~= 'q' then
-    notes.newest_began = true
-    return nil
-  end
-  notes.last = { letter = 'p', stored = true, index = notes.newest }
-  notes.rewritten = notes.last
-  return notes.last
-end
-local function note_progress(b, at, counts)
-  local want = note_wanted(b, 'p')
-  if not want then return end
-  local notes = notes_of(b, at)
-  local m = notes.m
-  local interval_ms = want.interval_ms
-  if m.n - m.c - m.f - m.x >= NOTES_WAITING_MAX then interval_ms = math.max(interval_ms, NOTES_MERGE_MS) end
-  local record = interval_ms > 0 and note_open(notes)
-  if record then
-    record.status, record.z, record.at, record.round = b.s, b.z, at, b.k + 1
-    record.n, record.c, record.f, record.x = counts.n, counts.c, counts.f, counts.x
-    m.dirty = true
-    return
-  end
-  record = note_add(b, 'p', at, counts)
-  if interval_ms > 0 and notes.newest_ms then record.due_ms = math.max(at, notes.newest_ms + interval_ms) end
-  notes.last, notes.newest, notes.newest_ms = record, record.index, record.due_ms
-end
-local function note_death(b, at, counts, index, json)
-  if not note_wanted(b, 'd') then return end
-  local notes = notes_of(b, at)
-  if notes.died > b.k then return end
-  notes.died = b.k + 1
-  note_add(b, 'd', at, counts).tail = string.format(',%.0f,', index) .. json()
-end
-local function note_finishes(b, c, f, x, now, index, json)
-  while c < b.c or f < b.f or x < b.x do
-    if c < b.c then c = c + 1 elseif f < b.f then f = f + 1 else x = x + 1 end
-    local counts = { n = b.n, c = c, f = f, x = x }
-    note_progress(b, now, counts)
-    if index and f > b.f_was then
-      note_death(b, now, counts, index, json)
-      index = nil
+local notify = nil
+local function notify_use()
+  if notify then return notify end
+  notify = {}
+  local NOTES_WAITING_MAX, NOTES_MERGE_MS, NOTES_KEPT = 10000, 1000, 10000
+  local noting = {}
+  local function notes_of(b, now)
+    if b.notes then return b.notes end
+    local core = b.core .. 'n'
+    local m = batch_load(core)
+    if not m then
+      m = { core = core, key = root .. 'b:' .. core, a = b.a, s = 'notes', s_was = 'notes', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
+        t = now, q = 0, k = 0, opened = true }
+      batches[core] = m
+      batches_loaded[#batches_loaded + 1] = m
     end
+    local v = m.opened and {} or call('HMGET', m.key, 'L', 'P', 'D', 'T')
+    b.notes = { b = b, m = m, first = m.n, records = {}, newest = tonumber(v[1]), newest_ms = tonumber(v[2]),
+      died = tonumber(v[3] or '0'), page = tonumber(v[4] or '0') }
+    noting[#noting + 1] = b.notes
+    return b.notes
   end
-  b.n_was, b.c_was, b.f_was, b.x_was = b.n, b.c, b.f, b.x
-end
-local function note_unstarted(b)
-  local to = b.n - 1
-  if b.o_from then
-    local states = call('GETRANGE', b.key .. ':s', b.o_from, math.min(b.o_to, b.o_from + 65535))
-    local at = string.find(states, '[fe]')
-    if at then return b.o_from + at - 1 end
+  local function note_add(b, letter, at, counts)
+    local want = note_wanted(b, letter)
+    if not want then return nil end
+    local notes = notes_of(b, at)
+    counts = counts or b
+    local record = { letter = letter, origin = want.origin, status = b.s, z = b.z, n = counts.n, c = counts.c, f = counts.f,
+      x = counts.x, at = at, due_ms = at, round = b.k + 1, index = notes.m.n }
+    notes.m.n = notes.m.n + 1
+    notes.m.dirty = true
+    notes.records[#notes.records + 1] = record
+    return record
   end
-  while to >= 0 do
-    local from = math.max(0, to - 65535)
-    local states = call('GETRANGE', b.key .. ':s', from, to)
-    local at = string.find(states, 'q', 1, true) or string.find(states, 'r', 1, true)
-    if at then return from + at - 1 end
-    to = from - 1
-  end
-  return b.n - 1
-end
-local function note_expired(at)
-  return string.format('[%.0f,0,0,null,null,"batch_expired","The batch expired before this task could run."]', at)
-end
-local function note_settled(b)
-  local told = false
-  local function settle_one(record)
-    if record.n ~= b.n or record.c ~= b.c or record.f ~= b.f or record.x ~= b.x then return end
-    record.status, record.z, told = b.s, b.z, true
-  end
-  if not b.notes then return false end
-  for _, record in ipairs(b.notes.records) do settle_one(record) end
-  if b.notes.rewritten then settle_one(b.notes.rewritten) end
-  return told
-end
-local function note_rest(b, now)
-  local counted = b.n ~= b.n_was or b.c ~= b.c_was or b.f ~= b.f_was or b.x ~= b.x_was
-  local stopped = b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')
-  if not note_settled(b) and (counted or stopped) then note_progress(b, now, b) end
-  if b.s == 'expired' and b.f > b.f_was then
-    note_death(b, now, b, note_unstarted(b), function() return note_expired(now) end)
-  end
-  if b.ended then
-    note_add(b, 'f', now)
-    if b.s == 'completed' and b.c == b.n then note_add(b, 's', now) end
-    note_add(b, 'c', now)
-  end
-end
-local function note_text(record)
-  local text = string.format('%s,%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s,%.0f', record.letter, record.status, record.n, record.c, record.f,
-    record.x, record.at, record.z and string.format('%.0f', record.z) or '', record.round) .. (record.tail or '')
-  return struct.pack('>I4I2', #text + 2, 0) .. text
-end
-local function notes_page(notes, page)
-  return call('HGET', notes.m.key .. ':0', string.format('%.0f', page)) or ''
-end
-local function note_replaced(text, place, record)
-  local at = 1
-  for _ = 1, place do at = at + 4 + struct.unpack('>I4', text, at) end
-  return string.sub(text, 1, at - 1) .. record .. string.sub(text, at + 4 + struct.unpack('>I4', text, at))
-end
-local function notes_append(notes, now)
-  local m, pages = notes.m, {}
-  local function page_of(index)
-    local page = math.floor(index / NOTES_PAGE)
-    pages[page] = pages[page] or { (index < notes.first or notes.first > page * NOTES_PAGE) and notes_page(notes, page) or '' }
-    return pages[page]
-  end
-  local old = notes.rewritten
-  if old and old.n then
-    local page = page_of(old.index)
-    page[1] = note_replaced(page[1], old.index % NOTES_PAGE, note_text(old))
-  end
-  local run = nil
-  local function run_push()
-    enqueue(now, run.due_ms, 'n:' .. m.a .. ':' .. run.origin,
-      entry_of(m.core, run.from, run.to, 0, 0, NOTE_TIMEOUT_S, run.due_ms))
-  end
-  for _, record in ipairs(notes.records) do
-    local page = page_of(record.index)
-    page[#page + 1] = note_text(record)
-    if run and run.origin == record.origin and run.due_ms == record.due_ms then
-      run.to = record.index
-    else
-      if run then run_push() end
-      run = { from = record.index, to = record.index, origin = record.origin, due_ms = record.due_ms }
+  local function note_open(notes)
+    if notes.last or not notes.newest then return notes.last end
+    if call('GETRANGE', notes.m.key .. ':s', notes.newest, notes.newest) ~= 'q' then
+      notes.newest_began = true
+      return nil
     end
+    notes.last = { letter = 'p', stored = true, index = notes.newest }
+    notes.rewritten = notes.last
+    return notes.last
   end
-  if run then run_push() end
-  notes.pages = pages
-end
-local function notes_leave(notes)
-  local m = notes.m
-  notes.gone = {}
-  for _ = 0, #notes.records / NOTES_PAGE + 1 do
-    local from = notes.page * NOTES_PAGE
-    if m.n - from - NOTES_PAGE < NOTES_KEPT then return end
-    if call('GETRANGE', m.key .. ':s', from, from + NOTES_PAGE - 1) == string.rep('c', NOTES_PAGE) then
-      local text = notes_page(notes, notes.page)
-      local at, all = 1, true
-      while at <= #text do
-        all = all and string.sub(text, at + 6, at + 6) == 'p'
-        at = at + 4 + struct.unpack('>I4', text, at)
-      end
-      if all then
-        notes.gone[#notes.gone + 1] = notes.page
-        m.c = m.c - NOTES_PAGE
-        m.x = m.x + NOTES_PAGE
+  local function note_progress(b, at, counts)
+    local want = note_wanted(b, 'p')
+    if not want then return end
+    local notes = notes_of(b, at)
+    local m = notes.m
+    local interval_ms = want.interval_ms
+    if m.n - m.c - m.f - m.x >= NOTES_WAITING_MAX then interval_ms = math.max(interval_ms, NOTES_MERGE_MS) end
+    local record = interval_ms > 0 and note_open(notes)
+    if record then
+      record.status, record.z, record.at, record.round = b.s, b.z, at, b.k + 1
+      record.n, record.c, record.f, record.x = counts.n, counts.c, counts.f, counts.x
+      m.dirty = true
+      return
+    end
+    record = note_add(b, 'p', at, counts)
+    if interval_ms > 0 and notes.newest_ms then record.due_ms = math.max(at, notes.newest_ms + interval_ms) end
+    notes.last, notes.newest, notes.newest_ms = record, record.index, record.due_ms
+  end
+  local function note_death(b, at, counts, index, json)
+    if not note_wanted(b, 'd') then return end
+    local notes = notes_of(b, at)
+    if notes.died > b.k then return end
+    notes.died = b.k + 1
+    note_add(b, 'd', at, counts).tail = string.format(',%.0f,', index) .. json()
+  end
+  function notify.finishes(b, c, f, x, now, index, json)
+    while c < b.c or f < b.f or x < b.x do
+      if c < b.c then c = c + 1 elseif f < b.f then f = f + 1 else x = x + 1 end
+      local counts = { n = b.n, c = c, f = f, x = x }
+      note_progress(b, now, counts)
+      if index and f > b.f_was then
+        note_death(b, now, counts, index, json)
+        index = nil
       end
     end
-    notes.page = notes.page + 1
+    b.n_was, b.c_was, b.f_was, b.x_was = b.n, b.c, b.f, b.x
   end
+  local function note_unstarted(b)
+    local to = b.n - 1
+    if b.o_from then
+      local states = call('GETRANGE', b.key .. ':s', b.o_from, math.min(b.o_to, b.o_from + 65535))
+      local at = string.find(states, '[fe]')
+      if at then return b.o_from + at - 1 end
+    end
+    while to >= 0 do
+      local from = math.max(0, to - 65535)
+      local states = call('GETRANGE', b.key .. ':s', from, to)
+      local at = string.find(states, 'q', 1, true) or string.find(states, 'r', 1, true)
+      if at then return from + at - 1 end
+      to = from - 1
+    end
+    return b.n - 1
+  end
+  function notify.result_in(results, base, i)
+    local field, place = string.format('r%.0f', math.floor((i - base) / 16)), (i - base) % 16
+    for _, result in ipairs(results) do
+      local text, at = result[2], 1
+      while result[1] == field and at <= #text do
+        local of, length = struct.unpack('>BI2', text, at)
+        if of == place then return string.sub(text, at + 3, at + 2 + length) end
+        at = at + 3 + length
+      end
+    end
+    return ''
+  end
+  local function note_expired(at)
+    return string.format('[%.0f,0,0,null,null,"batch_expired","The batch expired before this task could run."]', at)
+  end
+  local function note_settled(b)
+    local told = false
+    local function settle_one(record)
+      if record.n ~= b.n or record.c ~= b.c or record.f ~= b.f or record.x ~= b.x then return end
+      record.status, record.z, told = b.s, b.z, true
+    end
+    if not b.notes then return false end
+    for _, record in ipairs(b.notes.records) do settle_one(record) end
+    if b.notes.rewritten then settle_one(b.notes.rewritten) end
+    return told
+  end
+  local function note_rest(b, now)
+    local counted = b.n ~= b.n_was or b.c ~= b.c_was or b.f ~= b.f_was or b.x ~= b.x_was
+    local stopped = b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')
+    if not note_settled(b) and (counted or stopped) then note_progress(b, now, b) end
+    if b.s == 'expired' and b.f > b.f_was then
+      note_death(b, now, b, note_unstarted(b), function() return note_expired(now) end)
+    end
+    if b.ended then
+      note_add(b, 'f', now)
+      if b.s == 'completed' and b.c == b.n then note_add(b, 's', now) end
+      note_add(b, 'c', now)
+    end
+  end
+  local function note_text(record)
+    local text = string.format('%s,%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s,%.0f', record.letter, record.status, record.n, record.c, record.f,
+      record.x, record.at, record.z and string.format('%.0f', record.z) or '', record.round) .. (record.tail or '')
+    return struct.pack('>I4I2', #text + 2, 0) .. text
+  end
+  local function notes_page(notes, page)
+    return call('HGET', notes.m.key .. ':0', string.format('%.0f', page)) or ''
+  end
+  local function note_replaced(text, place, record)
+    local at = 1
+    for _ = 1, place do at = at + 4 + struct.unpack('>I4', text, at) end
+    return string.sub(text, 1, at - 1) .. record .. string.sub(text, at + 4 + struct.unpack('>I4', text, at))
+  end
+  local function notes_append(notes, now)
+    local m, pages = notes.m, {}
+    local function page_of(index)
+      local page = math.floor(index / NOTES_PAGE)
+      pages[page] = pages[page] or { (index < notes.first or notes.first > page * NOTES_PAGE) and notes_page(notes, page) or '' }
+      return pages[page]
+    end
+    local old = notes.rewritten
+    if old and old.n then
+      local page = page_of(old.index)
+      page[1] = note_replaced(page[1], old.index % NOTES_PAGE, note_text(old))
+    end
+    local run = nil
+    local function run_push()
+      enqueue(now, run.due_ms, 'n:' .. m.a .. ':' .. run.origin,
+        entry_of(m.core, run.from, run.to, 0, 0, NOTE_TIMEOUT_S, run.due_ms))
+    end
+    for _, record in ipairs(notes.records) do
+      local page = page_of(record.index)
+      page[#page + 1] = note_text(record)
+      if run and run.origin == record.origin and run.due_ms == record.due_ms then
+        run.to = record.index
+      else
+        if run then run_push() end
+        run = { from = record.index, to = record.index, origin = record.origin, due_ms = record.due_ms }
+      end
+    end
+    if run then run_push() end
+    notes.pages = pages
+  end
+  local function notes_leave(notes)
+    local m = notes.m
+    notes.gone = {}
+    for _ = 0, #notes.records / NOTES_PAGE + 1 do
+      local from = notes.page * NOTES_PAGE
+      if m.n - from - NOTES_PAGE < NOTES_KEPT then return end
+      if call('GETRANGE', m.key .. ':s', from, from + NOTES_PAGE - 1) == string.rep('c', NOTES_PAGE) then
+        local text = notes_page(notes, notes.page)
+        local at, all = 1, true
+        while at <= #text do
+          all = all and string.sub(text, at + 6, at + 6) == 'p'
+          at = at + 4 + struct.unpack('>I4', text, at)
+        end
+        if all then
+          notes.gone[#notes.gone + 1] = notes.page
+          m.c = m.c - NOTES_PAGE
+          m.x = m.x + NOTES_PAGE
+        end
+      end
+      notes.page = notes.page + 1
+    end
+  end
+  notify.rest = note_rest
+  function notify.plan(now)
+    for _, notes in ipairs(noting) do
+      notes_append(notes, now)
+      notes_leave(notes)
+      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
+    end
+  end
+  function notify.write()
+    for _, notes in ipairs(noting) do
+      local m = notes.m
+      local segment, states = m.key .. ':0', m.key .. ':s'
+      if m.opened then call('HSET', m.key, 'a', m.a, 't', m.t) end
+      call('HSET', m.key, 'D', notes.died, 'T', notes.page)
+      if notes.newest then call('HSET', m.key, 'L', notes.newest, 'P', notes.newest_ms) end
+      for page, text in pairs(notes.pages) do call('HSET', segment, string.format('%.0f', page), table.concat(text)) end
+      if #notes.records > 0 then call('APPEND', states, string.rep('q', #notes.records)) end
+      for _, page in ipairs(notes.gone) do
+        call('HDEL', segment, string.format('%.0f', page), string.format('r%.0f', page))
+        call('SETRANGE', states, page * NOTES_PAGE, string.rep('x', NOTES_PAGE))
+      end
+    end
+  end
+  return notify
 end
 local function notify_plan(now)
   for _, b in ipairs(batches_loaded) do
-    if b.N then note_rest(b, now) end
+    if b.N then notify_use().rest(b, now) end
   end
-  for _, notes in ipairs(noting) do
-    notes_append(notes, now)
-    notes_leave(notes)
-    touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
-  end
+  if notify then notify.plan(now) end
 end
 local function notify_write()
-  for _, notes in ipairs(noting) do
-    local m = notes.m
-    local segment, states = m.key .. ':0', m.key .. ':s'
-    if m.opened then call('HSET', m.key, 'a', m.a, 't', m.t) end
-    call('HSET', m.key, 'D', notes.died, 'T', notes.page)
-    if notes.newest then call('HSET', m.key, 'L', notes.newest, 'P', notes.newest_ms) end
-    for page, text in pairs(notes.pages) do call('HSET', segment, string.format('%.0f', page), table.concat(text)) end
-    if #notes.records > 0 then call('APPEND', states, string.rep('q', #notes.records)) end
-    for _, page in ipairs(notes.gone) do
-      call('HDEL', segment, string.format('%.0f', page), string.format('r%.0f', page))
-      call('SETRANGE', states, page * NOTES_PAGE, string.rep('x', NOTES_PAGE))
-    end
-  end
+  if notify then notify.write() end
 end
 local function results_without(text, place)
   local at, kept = 1, {}
@@ -4461,14 +5142,6 @@ local function results_without(text, place)
     at = at + 3 + length
   end
   return table.concat(kept)
-end
-local function result_find(text, place)
-  local at = 1
-  while at <= #text do
-    local of, length = struct.unpack('>BI2', text, at)
-    if of == place then return string.sub(text, at + 3, at + 2 + length) end
-    at = at + 3 + length
-  end
 end
 local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
 local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
@@ -4532,14 +5205,6 @@ local function result_write(b, ref, base, field, records)
   if ref.attempt > 1 and #before > 0 then before = results_without(before, (string.byte(records))) end
   fields[field] = before .. records
 end
-local function result_given(group, base, i)
-  local field = result_field(i - base)
-  for _, result in ipairs(group.results) do
-    local json = result[1] == field and result_find(result[2], (i - base) % 16)
-    if json then return json end
-  end
-  return ''
-end
 local function settle(group)
   local ref = member_read(group.name)
   local b = ref and batch_load(ref.core)
@@ -4555,7 +5220,8 @@ local function settle(group)
     local c, f, x = b.c, b.f, b.x
     marks[#marks + 1] = { b.key .. ':s', from, string.rep(count_run(b, run[3], tasks), tasks) }
     if b.N then
-      note_finishes(b, c, f, x, now_ms, from, function() return result_given(group, segment_bounds(b, ref.from), from) end)
+      local use = notify_use()
+      use.finishes(b, c, f, x, now_ms, from, function() return use.result_in(group.results, (segment_bounds(b, ref.from)), from) end)
     end
   end
   if batch_live(b) then
@@ -4593,7 +5259,7 @@ batch_save(now_ms)
 notify_write()
 queue_write()
 return { now_ms, delays_first() or 0, flags, #plans_made > 0 and 1 or 0 }`,
-  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",10],[3,"lua/partition/settle.lua",14],[4,"lua/partition/settle.lua",13],[5,"lua/partition/settle.lua",12],[6,"lua/partition/settle.lua",11],[7,"lua/partition/settle.lua",15],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/lib/batch.lua",11],[15,"lua/lib/batch.lua",13],[36,"lua/lib/batch.lua",36],[41,"lua/lib/batch.lua",42],[42,"lua/lib/batch.lua",44],[43,"lua/lib/batch.lua",48],[44,"lua/lib/batch.lua",50],[45,"lua/lib/batch.lua",53],[49,"lua/lib/batch.lua",59],[61,"lua/lib/batch.lua",72],[62,"lua/lib/batch.lua",74],[66,"lua/lib/batch.lua",80],[82,"lua/lib/batch.lua",98],[89,"lua/lib/batch.lua",106],[92,"lua/lib/batch.lua",111],[97,"lua/lib/batch.lua",118],[107,"lua/lib/batch.lua",129],[124,"lua/lib/ring.lua",4],[125,"lua/lib/ring.lua",6],[133,"lua/lib/ring.lua",16],[139,"lua/lib/ring.lua",23],[140,"lua/lib/ring.lua",25],[141,"lua/lib/ring.lua",28],[145,"lua/lib/ring.lua",34],[152,"lua/lib/ring.lua",42],[158,"lua/lib/ready.lua",8],[159,"lua/lib/ready.lua",10],[160,"lua/lib/ready.lua",13],[174,"lua/lib/ready.lua",28],[179,"lua/lib/ready.lua",34],[182,"lua/lib/ready.lua",38],[194,"lua/lib/ready.lua",51],[197,"lua/lib/ready.lua",55],[203,"lua/lib/ready.lua",66],[206,"lua/lib/ready.lua",70],[213,"lua/lib/ready.lua",79],[214,"lua/lib/ready.lua",82],[215,"lua/lib/delayed.lua",3],[216,"lua/lib/delayed.lua",5],[220,"lua/lib/delayed.lua",11],[223,"lua/lib/delayed.lua",15],[227,"lua/lib/delayed.lua",20],[231,"lua/lib/delayed.lua",26],[238,"lua/lib/delayed.lua",35],[245,"lua/lib/notify.lua",19],[247,"lua/lib/notify.lua",22],[256,"lua/lib/notify.lua",33],[272,"lua/lib/notify.lua",50],[284,"lua/lib/notify.lua",64],[294,"lua/lib/notify.lua",75],[312,"lua/lib/notify.lua",95],[319,"lua/lib/notify.lua",105],[331,"lua/lib/notify.lua",120],[347,"lua/lib/notify.lua",137],[350,"lua/lib/notify.lua",142],[361,"lua/lib/notify.lua",155],[374,"lua/lib/notify.lua",169],[379,"lua/lib/notify.lua",175],[382,"lua/lib/notify.lua",180],[387,"lua/lib/notify.lua",187],[417,"lua/lib/notify.lua",219],[439,"lua/lib/notify.lua",243],[449,"lua/lib/notify.lua",254],[464,"lua/lib/results.lua",3],[473,"lua/lib/results.lua",13],[481,"lua/lib/results.lua",22],[482,"lua/lib/results.lua",24],[483,"lua/partition/settle.lua",23],[485,"lua/partition/settle.lua",27],[502,"lua/partition/settle.lua",46],[515,"lua/partition/settle.lua",61],[523,"lua/partition/settle.lua",70],[529,"lua/partition/settle.lua",77],[535,"lua/partition/settle.lua",84],[543,"lua/partition/settle.lua",94],[551,"lua/partition/settle.lua",103],[581,"lua/partition/settle.lua",134],[589,"lua/partition/settle.lua",143],[595,"lua/partition/settle.lua",150]],
+  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",10],[3,"lua/partition/settle.lua",14],[4,"lua/partition/settle.lua",13],[5,"lua/partition/settle.lua",12],[6,"lua/partition/settle.lua",11],[7,"lua/partition/settle.lua",15],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/lib/batch.lua",11],[15,"lua/lib/batch.lua",13],[36,"lua/lib/batch.lua",36],[41,"lua/lib/batch.lua",42],[42,"lua/lib/batch.lua",44],[43,"lua/lib/batch.lua",48],[44,"lua/lib/batch.lua",50],[45,"lua/lib/batch.lua",53],[49,"lua/lib/batch.lua",59],[61,"lua/lib/batch.lua",72],[62,"lua/lib/batch.lua",74],[66,"lua/lib/batch.lua",80],[82,"lua/lib/batch.lua",98],[89,"lua/lib/batch.lua",106],[92,"lua/lib/batch.lua",111],[97,"lua/lib/batch.lua",118],[107,"lua/lib/batch.lua",129],[124,"lua/lib/ring.lua",4],[125,"lua/lib/ring.lua",6],[133,"lua/lib/ring.lua",16],[139,"lua/lib/ring.lua",23],[140,"lua/lib/ring.lua",25],[141,"lua/lib/ring.lua",28],[145,"lua/lib/ring.lua",34],[152,"lua/lib/ring.lua",42],[158,"lua/lib/ready.lua",8],[159,"lua/lib/ready.lua",10],[160,"lua/lib/ready.lua",13],[174,"lua/lib/ready.lua",28],[179,"lua/lib/ready.lua",34],[182,"lua/lib/ready.lua",38],[194,"lua/lib/ready.lua",51],[197,"lua/lib/ready.lua",55],[203,"lua/lib/ready.lua",66],[206,"lua/lib/ready.lua",70],[213,"lua/lib/ready.lua",79],[214,"lua/lib/ready.lua",82],[215,"lua/lib/delayed.lua",3],[216,"lua/lib/delayed.lua",5],[220,"lua/lib/delayed.lua",11],[223,"lua/lib/delayed.lua",15],[227,"lua/lib/delayed.lua",20],[231,"lua/lib/delayed.lua",26],[238,"lua/lib/delayed.lua",36],[245,"lua/lib/notify.lua",19],[246,"lua/lib/notify.lua",22],[255,"lua/lib/notify.lua",34],[256,"lua/lib/notify.lua",36],[261,"lua/lib/notify.lua",43],[277,"lua/lib/notify.lua",60],[289,"lua/lib/notify.lua",74],[299,"lua/lib/notify.lua",85],[317,"lua/lib/notify.lua",105],[324,"lua/lib/notify.lua",115],[336,"lua/lib/notify.lua",130],[352,"lua/lib/notify.lua",148],[364,"lua/lib/notify.lua",161],[367,"lua/lib/notify.lua",166],[378,"lua/lib/notify.lua",179],[391,"lua/lib/notify.lua",193],[396,"lua/lib/notify.lua",199],[399,"lua/lib/notify.lua",204],[404,"lua/lib/notify.lua",211],[434,"lua/lib/notify.lua",243],[456,"lua/lib/notify.lua",267],[457,"lua/lib/notify.lua",269],[464,"lua/lib/notify.lua",277],[479,"lua/lib/notify.lua",293],[481,"lua/lib/notify.lua",297],[487,"lua/lib/notify.lua",304],[490,"lua/lib/results.lua",3],[499,"lua/lib/results.lua",13],[500,"lua/lib/results.lua",15],[501,"lua/partition/settle.lua",23],[503,"lua/partition/settle.lua",27],[520,"lua/partition/settle.lua",46],[533,"lua/partition/settle.lua",61],[541,"lua/partition/settle.lua",70],[547,"lua/partition/settle.lua",77],[553,"lua/partition/settle.lua",84],[561,"lua/partition/settle.lua",93],[592,"lua/partition/settle.lua",125],[600,"lua/partition/settle.lua",134],[606,"lua/partition/settle.lua",141]],
 });
 
 /** What time brings to a partition: work becomes due, batches expire or are deleted, silent holders lose their work. See lua/partition/tick.lua. */
@@ -4842,15 +5508,14 @@ local function delays_first()
   end
   return first
 end
-local function ring_bell()
+local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
   elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
   end
 end
-local NOTE_TIMEOUT_S, NOTES_WAITING_MAX, NOTES_MERGE_MS, NOTES_KEPT, NOTES_PAGE = 15, 10000, 1000, 10000, 16
-local noting = {}
+local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
 local function note_wanted(b, letter)
   if not b.wants then
     b.wants = {}
@@ -4860,213 +5525,240 @@ local function note_wanted(b, letter)
   end
   return b.wants[letter]
 end
-local function notes_of(b, now)
-  if b.notes then return b.notes end
-  local core = b.core .. 'n'
-  local m = batch_load(core)
-  if not m then
-    m = { core = core, key = root .. 'b:' .. core, a = b.a, s = 'notes', s_was = 'notes', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
-      t = now, q = 0, k = 0, opened = true }
-    batches[core] = m
-    batches_loaded[#batches_loaded + 1] = m
-  end
-  local v = m.opened and {} or call('HMGET', m.key, 'L', 'P', 'D', 'T')
-  b.notes = { b = b, m = m, first = m.n, records = {}, newest = tonumber(v[1] or nil), newest_ms = tonumber(v[2] or nil),
-    died = tonumber(v[3] or '0'), page = tonumber(v[4] or '0') }
-  noting[#noting + 1] = b.notes
-  return b.notes
-end
-local function note_add(b, letter, at, counts)
-  local want = note_wanted(b, letter)
-  if not want then return nil end
-  local notes = notes_of(b, at)
-  counts = counts or b
-  local record = { letter = letter, origin = want.origin, status = b.s, z = b.z, n = counts.n, c = counts.c, f = counts.f,
-    x = counts.x, at = at, due_ms = at, round = b.k + 1, index = notes.m.n }
-  notes.m.n = notes.m.n + 1
-  notes.m.dirty = true
-  notes.records[#notes.records + 1] = record
-  return record
-end
-local function note_open(notes)
-  if notes.last or not notes.newest then return notes.last end
-  if call('GETRANGE', notes.m.key .. ':s', notes.newest, notes.newest) ~= 'q' then
-    notes.newest_began = true
-    return nil
-  end
-  notes.last = { letter = 'p', stored = true, index = notes.newest }
-  notes.rewritten = notes.last
-  return notes.last
-end
-local function note_progress(b, at, counts)
-  local want = note_wanted(b, 'p')
-  if not want then return end
-  local notes = notes_of(b, at)
-  local m = notes.m
-  local interval_ms = want.interval_ms
-  if m.n - m.c - m.f - m.x >= NOTES_WAITING_MAX then interval_ms = math.max(interval_ms, NOTES_MERGE_MS) end
-  local record = interval_ms > 0 and note_open(notes)
-  if record then
-    record.status, record.z, record.at, record.round = b.s, b.z, at, b.k + 1
-    record.n, record.c, record.f, record.x = counts.n, counts.c, counts.f, counts.x
-    m.dirty = true
-    return
-  end
-  record = note_add(b, 'p', at, counts)
-  if interval_ms > 0 and notes.newest_ms then record.due_ms = math.max(at, notes.newest_ms + interval_ms) end
-  notes.last, notes.newest, notes.newest_ms = record, record.index, record.due_ms
-end
-local function note_death(b, at, counts, index, json)
-  if not note_wanted(b, 'd') then return end
-  local notes = notes_of(b, at)
-  if notes.died > b.k then return end
-  notes.died = b.k + 1
-  note_add(b, 'd', at, counts).tail = string.format(',%.0f,', index) .. json()
-end
-local function note_finishes(b, c, f, x, now, index, json)
-  while c < b.c or f < b.f or x < b.x do
-    if c < b.c then c = c + 1 elseif f < b.f then f = f + 1 else x = x + 1 end
-    local counts = { n = b.n, c = c, f = f, x = x }
-    note_progress(b, now, counts)
-    if index and f > b.f_was then
-      note_death(b, now, counts, index, json)
-      index = nil
+local notify = nil
+local function notify_use()
+  if notify then return notify end
+  notify = {}
+  local NOTES_WAITING_MAX, NOTES_MERGE_MS, NOTES_KEPT = 10000, 1000, 10000
+  local noting = {}
+  local function notes_of(b, now)
+    if b.notes then return b.notes end
+    local core = b.core .. 'n'
+    local m = batch_load(core)
+    if not m then
+      m = { core = core, key = root .. 'b:' .. core, a = b.a, s = 'notes', s_was = 'notes', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
+        t = now, q = 0, k = 0, opened = true }
+      batches[core] = m
+      batches_loaded[#batches_loaded + 1] = m
     end
+    local v = m.opened and {} or call('HMGET', m.key, 'L', 'P', 'D', 'T')
+    b.notes = { b = b, m = m, first = m.n, records = {}, newest = tonumber(v[1]), newest_ms = tonumber(v[2]),
+      died = tonumber(v[3] or '0'), page = tonumber(v[4] or '0') }
+    noting[#noting + 1] = b.notes
+    return b.notes
   end
-  b.n_was, b.c_was, b.f_was, b.x_was = b.n, b.c, b.f, b.x
-end
-local function note_unstarted(b)
-  local to = b.n - 1
-  if b.o_from then
-    local states = call('GETRANGE', b.key .. ':s', b.o_from, math.min(b.o_to, b.o_from + 65535))
-    local at = string.find(states, '[fe]')
-    if at then return b.o_from + at - 1 end
+  local function note_add(b, letter, at, counts)
+    local want = note_wanted(b, letter)
+    if not want then return nil end
+    local notes = notes_of(b, at)
+    counts = counts or b
+    local record = { letter = letter, origin = want.origin, status = b.s, z = b.z, n = counts.n, c = counts.c, f = counts.f,
+      x = counts.x, at = at, due_ms = at, round = b.k + 1, index = notes.m.n }
+    notes.m.n = notes.m.n + 1
+    notes.m.dirty = true
+    notes.records[#notes.records + 1] = record
+    return record
   end
-  while to >= 0 do
-    local from = math.max(0, to - 65535)
-    local states = call('GETRANGE', b.key .. ':s', from, to)
-    local at = string.find(states, 'q', 1, true) or string.find(states, 'r', 1, true)
-    if at then return from + at - 1 end
-    to = from - 1
-  end
-  return b.n - 1
-end
-local function note_expired(at)
-  return string.format('[%.0f,0,0,null,null,"batch_expired","The batch expired before this task could run."]', at)
-end
-local function note_settled(b)
-  local told = false
-  local function settle_one(record)
-    if record.n ~= b.n or record.c ~= b.c or record.f ~= b.f or record.x ~= b.x then return end
-    record.status, record.z, told = b.s, b.z, true
-  end
-  if not b.notes then return false end
-  for _, record in ipairs(b.notes.records) do settle_one(record) end
-  if b.notes.rewritten then settle_one(b.notes.rewritten) end
-  return told
-end
-local function note_rest(b, now)
-  local counted = b.n ~= b.n_was or b.c ~= b.c_was or b.f ~= b.f_was or b.x ~= b.x_was
-  local stopped = b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')
-  if not note_settled(b) and (counted or stopped) then note_progress(b, now, b) end
-  if b.s == 'expired' and b.f > b.f_was then
-    note_death(b, now, b, note_unstarted(b), function() return note_expired(now) end)
-  end
-  if b.ended then
-    note_add(b, 'f', now)
-    if b.s == 'completed' and b.c == b.n then note_add(b, 's', now) end
-    note_add(b, 'c', now)
-  end
-end
-local function note_text(record)
-  local text = string.format('%s,%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s,%.0f', record.letter, record.status, record.n, record.c, record.f,
-    record.x, record.at, record.z and string.format('%.0f', record.z) or '', record.round) .. (record.tail or '')
-  return struct.pack('>I4I2', #text + 2, 0) .. text
-end
-local function notes_page(notes, page)
-  return call('HGET', notes.m.key .. ':0', string.format('%.0f', page)) or ''
-end
-local function note_replaced(text, place, record)
-  local at = 1
-  for _ = 1, place do at = at + 4 + struct.unpack('>I4', text, at) end
-  return string.sub(text, 1, at - 1) .. record .. string.sub(text, at + 4 + struct.unpack('>I4', text, at))
-end
-local function notes_append(notes, now)
-  local m, pages = notes.m, {}
-  local function page_of(index)
-    local page = math.floor(index / NOTES_PAGE)
-    pages[page] = pages[page] or { (index < notes.first or notes.first > page * NOTES_PAGE) and notes_page(notes, page) or '' }
-    return pages[page]
-  end
-  local old = notes.rewritten
-  if old and old.n then
-    local page = page_of(old.index)
-    page[1] = note_replaced(page[1], old.index % NOTES_PAGE, note_text(old))
-  end
-  local run = nil
-  local function run_push()
-    enqueue(now, run.due_ms, 'n:' .. m.a .. ':' .. run.origin,
-      entry_of(m.core, run.from, run.to, 0, 0, NOTE_TIMEOUT_S, run.due_ms))
-  end
-  for _, record in ipairs(notes.records) do
-    local page = page_of(record.index)
-    page[#page + 1] = note_text(record)
-    if run and run.origin == record.origin and run.due_ms == record.due_ms then
-      run.to = record.index
-    else
-      if run then run_push() end
-      run = { from = record.index, to = record.index, origin = record.origin, due_ms = record.due_ms }
+  local function note_open(notes)
+    if notes.last or not notes.newest then return notes.last end
+    if call('GETRANGE', notes.m.key .. ':s', notes.newest, notes.newest) ~= 'q' then
+      notes.newest_began = true
+      return nil
     end
+    notes.last = { letter = 'p', stored = true, index = notes.newest }
+    notes.rewritten = notes.last
+    return notes.last
   end
-  if run then run_push() end
-  notes.pages = pages
-end
-local function notes_leave(notes)
-  local m = notes.m
-  notes.gone = {}
-  for _ = 0, #notes.records / NOTES_PAGE + 1 do
-    local from = notes.page * NOTES_PAGE
-    if m.n - from - NOTES_PAGE < NOTES_KEPT then return end
-    if call('GETRANGE', m.key .. ':s', from, from + NOTES_PAGE - 1) == string.rep('c', NOTES_PAGE) then
-      local text = notes_page(notes, notes.page)
-      local at, all = 1, true
-      while at <= #text do
-        all = all and string.sub(text, at + 6, at + 6) == 'p'
-        at = at + 4 + struct.unpack('>I4', text, at)
-      end
-      if all then
-        notes.gone[#notes.gone + 1] = notes.page
-        m.c = m.c - NOTES_PAGE
-        m.x = m.x + NOTES_PAGE
+  local function note_progress(b, at, counts)
+    local want = note_wanted(b, 'p')
+    if not want then return end
+    local notes = notes_of(b, at)
+    local m = notes.m
+    local interval_ms = want.interval_ms
+    if m.n - m.c - m.f - m.x >= NOTES_WAITING_MAX then interval_ms = math.max(interval_ms, NOTES_MERGE_MS) end
+    local record = interval_ms > 0 and note_open(notes)
+    if record then
+      record.status, record.z, record.at, record.round = b.s, b.z, at, b.k + 1
+      record.n, record.c, record.f, record.x = counts.n, counts.c, counts.f, counts.x
+      m.dirty = true
+      return
+    end
+    record = note_add(b, 'p', at, counts)
+    if interval_ms > 0 and notes.newest_ms then record.due_ms = math.max(at, notes.newest_ms + interval_ms) end
+    notes.last, notes.newest, notes.newest_ms = record, record.index, record.due_ms
+  end
+  local function note_death(b, at, counts, index, json)
+    if not note_wanted(b, 'd') then return end
+    local notes = notes_of(b, at)
+    if notes.died > b.k then return end
+    notes.died = b.k + 1
+    note_add(b, 'd', at, counts).tail = string.format(',%.0f,', index) .. json()
+  end
+  function notify.finishes(b, c, f, x, now, index, json)
+    while c < b.c or f < b.f or x < b.x do
+      if c < b.c then c = c + 1 elseif f < b.f then f = f + 1 else x = x + 1 end
+      local counts = { n = b.n, c = c, f = f, x = x }
+      note_progress(b, now, counts)
+      if index and f > b.f_was then
+        note_death(b, now, counts, index, json)
+        index = nil
       end
     end
-    notes.page = notes.page + 1
+    b.n_was, b.c_was, b.f_was, b.x_was = b.n, b.c, b.f, b.x
   end
+  local function note_unstarted(b)
+    local to = b.n - 1
+    if b.o_from then
+      local states = call('GETRANGE', b.key .. ':s', b.o_from, math.min(b.o_to, b.o_from + 65535))
+      local at = string.find(states, '[fe]')
+      if at then return b.o_from + at - 1 end
+    end
+    while to >= 0 do
+      local from = math.max(0, to - 65535)
+      local states = call('GETRANGE', b.key .. ':s', from, to)
+      local at = string.find(states, 'q', 1, true) or string.find(states, 'r', 1, true)
+      if at then return from + at - 1 end
+      to = from - 1
+    end
+    return b.n - 1
+  end
+  function notify.result_in(results, base, i)
+    local field, place = string.format('r%.0f', math.floor((i - base) / 16)), (i - base) % 16
+    for _, result in ipairs(results) do
+      local text, at = result[2], 1
+      while result[1] == field and at <= #text do
+        local of, length = struct.unpack('>BI2', text, at)
+        if of == place then return string.sub(text, at + 3, at + 2 + length) end
+        at = at + 3 + length
+      end
+    end
+    return ''
+  end
+  local function note_expired(at)
+    return string.format('[%.0f,0,0,null,null,"batch_expired","The batch expired before this task could run."]', at)
+  end
+  local function note_settled(b)
+    local told = false
+    local function settle_one(record)
+      if record.n ~= b.n or record.c ~= b.c or record.f ~= b.f or record.x ~= b.x then return end
+      record.status, record.z, told = b.s, b.z, true
+    end
+    if not b.notes then return false end
+    for _, record in ipairs(b.notes.records) do settle_one(record) end
+    if b.notes.rewritten then settle_one(b.notes.rewritten) end
+    return told
+  end
+  local function note_rest(b, now)
+    local counted = b.n ~= b.n_was or b.c ~= b.c_was or b.f ~= b.f_was or b.x ~= b.x_was
+    local stopped = b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')
+    if not note_settled(b) and (counted or stopped) then note_progress(b, now, b) end
+    if b.s == 'expired' and b.f > b.f_was then
+      note_death(b, now, b, note_unstarted(b), function() return note_expired(now) end)
+    end
+    if b.ended then
+      note_add(b, 'f', now)
+      if b.s == 'completed' and b.c == b.n then note_add(b, 's', now) end
+      note_add(b, 'c', now)
+    end
+  end
+  local function note_text(record)
+    local text = string.format('%s,%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s,%.0f', record.letter, record.status, record.n, record.c, record.f,
+      record.x, record.at, record.z and string.format('%.0f', record.z) or '', record.round) .. (record.tail or '')
+    return struct.pack('>I4I2', #text + 2, 0) .. text
+  end
+  local function notes_page(notes, page)
+    return call('HGET', notes.m.key .. ':0', string.format('%.0f', page)) or ''
+  end
+  local function note_replaced(text, place, record)
+    local at = 1
+    for _ = 1, place do at = at + 4 + struct.unpack('>I4', text, at) end
+    return string.sub(text, 1, at - 1) .. record .. string.sub(text, at + 4 + struct.unpack('>I4', text, at))
+  end
+  local function notes_append(notes, now)
+    local m, pages = notes.m, {}
+    local function page_of(index)
+      local page = math.floor(index / NOTES_PAGE)
+      pages[page] = pages[page] or { (index < notes.first or notes.first > page * NOTES_PAGE) and notes_page(notes, page) or '' }
+      return pages[page]
+    end
+    local old = notes.rewritten
+    if old and old.n then
+      local page = page_of(old.index)
+      page[1] = note_replaced(page[1], old.index % NOTES_PAGE, note_text(old))
+    end
+    local run = nil
+    local function run_push()
+      enqueue(now, run.due_ms, 'n:' .. m.a .. ':' .. run.origin,
+        entry_of(m.core, run.from, run.to, 0, 0, NOTE_TIMEOUT_S, run.due_ms))
+    end
+    for _, record in ipairs(notes.records) do
+      local page = page_of(record.index)
+      page[#page + 1] = note_text(record)
+      if run and run.origin == record.origin and run.due_ms == record.due_ms then
+        run.to = record.index
+      else
+        if run then run_push() end
+        run = { from = record.index, to = record.index, origin = record.origin, due_ms = record.due_ms }
+      end
+    end
+    if run then run_push() end
+    notes.pages = pages
+  end
+  local function notes_leave(notes)
+    local m = notes.m
+    notes.gone = {}
+    for _ = 0, #notes.records / NOTES_PAGE + 1 do
+      local from = notes.page * NOTES_PAGE
+      if m.n - from - NOTES_PAGE < NOTES_KEPT then return end
+      if call('GETRANGE', m.key .. ':s', from, from + NOTES_PAGE - 1) == string.rep('c', NOTES_PAGE) then
+        local text = notes_page(notes, notes.page)
+        local at, all = 1, true
+        while at <= #text do
+          all = all and string.sub(text, at + 6, at + 6) == 'p'
+          at = at + 4 + struct.unpack('>I4', text, at)
+        end
+        if all then
+          notes.gone[#notes.gone + 1] = notes.page
+          m.c = m.c - NOTES_PAGE
+          m.x = m.x + NOTES_PAGE
+        end
+      end
+      notes.page = notes.page + 1
+    end
+  end
+  notify.rest = note_rest
+  function notify.plan(now)
+    for _, notes in ipairs(noting) do
+      notes_append(notes, now)
+      notes_leave(notes)
+      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
+    end
+  end
+  function notify.write()
+    for _, notes in ipairs(noting) do
+      local m = notes.m
+      local segment, states = m.key .. ':0', m.key .. ':s'
+      if m.opened then call('HSET', m.key, 'a', m.a, 't', m.t) end
+      call('HSET', m.key, 'D', notes.died, 'T', notes.page)
+      if notes.newest then call('HSET', m.key, 'L', notes.newest, 'P', notes.newest_ms) end
+      for page, text in pairs(notes.pages) do call('HSET', segment, string.format('%.0f', page), table.concat(text)) end
+      if #notes.records > 0 then call('APPEND', states, string.rep('q', #notes.records)) end
+      for _, page in ipairs(notes.gone) do
+        call('HDEL', segment, string.format('%.0f', page), string.format('r%.0f', page))
+        call('SETRANGE', states, page * NOTES_PAGE, string.rep('x', NOTES_PAGE))
+      end
+    end
+  end
+  return notify
 end
 local function notify_plan(now)
   for _, b in ipairs(batches_loaded) do
-    if b.N then note_rest(b, now) end
+    if b.N then notify_use().rest(b, now) end
   end
-  for _, notes in ipairs(noting) do
-    notes_append(notes, now)
-    notes_leave(notes)
-    touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
-  end
+  if notify then notify.plan(now) end
 end
 local function notify_write()
-  for _, notes in ipairs(noting) do
-    local m = notes.m
-    local segment, states = m.key .. ':0', m.key .. ':s'
-    if m.opened then call('HSET', m.key, 'a', m.a, 't', m.t) end
-    call('HSET', m.key, 'D', notes.died, 'T', notes.page)
-    if notes.newest then call('HSET', m.key, 'L', notes.newest, 'P', notes.newest_ms) end
-    for page, text in pairs(notes.pages) do call('HSET', segment, string.format('%.0f', page), table.concat(text)) end
-    if #notes.records > 0 then call('APPEND', states, string.rep('q', #notes.records)) end
-    for _, page in ipairs(notes.gone) do
-      call('HDEL', segment, string.format('%.0f', page), string.format('r%.0f', page))
-      call('SETRANGE', states, page * NOTES_PAGE, string.rep('x', NOTES_PAGE))
-    end
-  end
+  if notify then notify.write() end
 end
 local function results_without(text, place)
   local at, kept = 1, {}
@@ -5076,14 +5768,6 @@ local function results_without(text, place)
     at = at + 3 + length
   end
   return table.concat(kept)
-end
-local function result_find(text, place)
-  local at = 1
-  while at <= #text do
-    local of, length = struct.unpack('>BI2', text, at)
-    if of == place then return string.sub(text, at + 3, at + 2 + length) end
-    at = at + 3 + length
-  end
 end
 local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
 local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
@@ -5156,7 +5840,7 @@ local function recover(name, member)
       b.f = b.f + to - from + 1
       lose(b, ref, from, to, recoveries)
       if b.N then
-        note_finishes(b, b.c, b.f - (to - from + 1), b.x, now_ms, from, function() return lost_json(ref, recoveries) end)
+        notify_use().finishes(b, b.c, b.f - (to - from + 1), b.x, now_ms, from, function() return lost_json(ref, recoveries) end)
       end
     else
       ready_push(flow_as('r', ref.flow), entry_of(ref.core, from, to, ref.attempt, recoveries, ref.timeout_s, now_ms))
@@ -5308,7 +5992,7 @@ if early_rank then call('HSET', meta, 'early', early_rank) end
 notify_write()
 queue_write()
 return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready, early }`,
-  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",11],[18,"lua/lib/batch.lua",13],[39,"lua/lib/batch.lua",36],[44,"lua/lib/batch.lua",42],[45,"lua/lib/batch.lua",44],[46,"lua/lib/batch.lua",48],[47,"lua/lib/batch.lua",50],[48,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",59],[64,"lua/lib/batch.lua",72],[65,"lua/lib/batch.lua",74],[69,"lua/lib/batch.lua",80],[85,"lua/lib/batch.lua",98],[92,"lua/lib/batch.lua",106],[95,"lua/lib/batch.lua",111],[100,"lua/lib/batch.lua",118],[110,"lua/lib/batch.lua",129],[127,"lua/lib/ring.lua",4],[128,"lua/lib/ring.lua",6],[136,"lua/lib/ring.lua",16],[142,"lua/lib/ring.lua",23],[143,"lua/lib/ring.lua",25],[144,"lua/lib/ring.lua",28],[148,"lua/lib/ring.lua",34],[155,"lua/lib/ring.lua",42],[161,"lua/lib/ready.lua",8],[162,"lua/lib/ready.lua",10],[163,"lua/lib/ready.lua",13],[177,"lua/lib/ready.lua",28],[182,"lua/lib/ready.lua",34],[185,"lua/lib/ready.lua",38],[197,"lua/lib/ready.lua",51],[200,"lua/lib/ready.lua",55],[206,"lua/lib/ready.lua",66],[209,"lua/lib/ready.lua",70],[216,"lua/lib/ready.lua",79],[217,"lua/lib/ready.lua",82],[218,"lua/lib/delayed.lua",3],[219,"lua/lib/delayed.lua",5],[223,"lua/lib/delayed.lua",11],[226,"lua/lib/delayed.lua",15],[230,"lua/lib/delayed.lua",20],[234,"lua/lib/delayed.lua",26],[241,"lua/lib/delayed.lua",35],[248,"lua/lib/notify.lua",19],[250,"lua/lib/notify.lua",22],[259,"lua/lib/notify.lua",33],[275,"lua/lib/notify.lua",50],[287,"lua/lib/notify.lua",64],[297,"lua/lib/notify.lua",75],[315,"lua/lib/notify.lua",95],[322,"lua/lib/notify.lua",105],[334,"lua/lib/notify.lua",120],[350,"lua/lib/notify.lua",137],[353,"lua/lib/notify.lua",142],[364,"lua/lib/notify.lua",155],[377,"lua/lib/notify.lua",169],[382,"lua/lib/notify.lua",175],[385,"lua/lib/notify.lua",180],[390,"lua/lib/notify.lua",187],[420,"lua/lib/notify.lua",219],[442,"lua/lib/notify.lua",243],[452,"lua/lib/notify.lua",254],[467,"lua/lib/results.lua",3],[476,"lua/lib/results.lua",13],[484,"lua/lib/results.lua",22],[485,"lua/lib/results.lua",24],[486,"lua/partition/tick.lua",24],[487,"lua/partition/tick.lua",26],[490,"lua/partition/tick.lua",31],[496,"lua/partition/tick.lua",39],[501,"lua/partition/tick.lua",45],[518,"lua/partition/tick.lua",64],[520,"lua/partition/tick.lua",67],[524,"lua/partition/tick.lua",72],[537,"lua/partition/tick.lua",87],[564,"lua/partition/tick.lua",115],[582,"lua/partition/tick.lua",135],[588,"lua/partition/tick.lua",143],[589,"lua/partition/tick.lua",145],[614,"lua/partition/tick.lua",171],[633,"lua/partition/tick.lua",193],[655,"lua/partition/tick.lua",216],[656,"lua/partition/tick.lua",219],[666,"lua/partition/tick.lua",230],[668,"lua/partition/tick.lua",233],[671,"lua/partition/tick.lua",237]],
+  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",11],[18,"lua/lib/batch.lua",13],[39,"lua/lib/batch.lua",36],[44,"lua/lib/batch.lua",42],[45,"lua/lib/batch.lua",44],[46,"lua/lib/batch.lua",48],[47,"lua/lib/batch.lua",50],[48,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",59],[64,"lua/lib/batch.lua",72],[65,"lua/lib/batch.lua",74],[69,"lua/lib/batch.lua",80],[85,"lua/lib/batch.lua",98],[92,"lua/lib/batch.lua",106],[95,"lua/lib/batch.lua",111],[100,"lua/lib/batch.lua",118],[110,"lua/lib/batch.lua",129],[127,"lua/lib/ring.lua",4],[128,"lua/lib/ring.lua",6],[136,"lua/lib/ring.lua",16],[142,"lua/lib/ring.lua",23],[143,"lua/lib/ring.lua",25],[144,"lua/lib/ring.lua",28],[148,"lua/lib/ring.lua",34],[155,"lua/lib/ring.lua",42],[161,"lua/lib/ready.lua",8],[162,"lua/lib/ready.lua",10],[163,"lua/lib/ready.lua",13],[177,"lua/lib/ready.lua",28],[182,"lua/lib/ready.lua",34],[185,"lua/lib/ready.lua",38],[197,"lua/lib/ready.lua",51],[200,"lua/lib/ready.lua",55],[206,"lua/lib/ready.lua",66],[209,"lua/lib/ready.lua",70],[216,"lua/lib/ready.lua",79],[217,"lua/lib/ready.lua",82],[218,"lua/lib/delayed.lua",3],[219,"lua/lib/delayed.lua",5],[223,"lua/lib/delayed.lua",11],[226,"lua/lib/delayed.lua",15],[230,"lua/lib/delayed.lua",20],[234,"lua/lib/delayed.lua",26],[241,"lua/lib/delayed.lua",36],[248,"lua/lib/notify.lua",19],[249,"lua/lib/notify.lua",22],[258,"lua/lib/notify.lua",34],[259,"lua/lib/notify.lua",36],[264,"lua/lib/notify.lua",43],[280,"lua/lib/notify.lua",60],[292,"lua/lib/notify.lua",74],[302,"lua/lib/notify.lua",85],[320,"lua/lib/notify.lua",105],[327,"lua/lib/notify.lua",115],[339,"lua/lib/notify.lua",130],[355,"lua/lib/notify.lua",148],[367,"lua/lib/notify.lua",161],[370,"lua/lib/notify.lua",166],[381,"lua/lib/notify.lua",179],[394,"lua/lib/notify.lua",193],[399,"lua/lib/notify.lua",199],[402,"lua/lib/notify.lua",204],[407,"lua/lib/notify.lua",211],[437,"lua/lib/notify.lua",243],[459,"lua/lib/notify.lua",267],[460,"lua/lib/notify.lua",269],[467,"lua/lib/notify.lua",277],[482,"lua/lib/notify.lua",293],[484,"lua/lib/notify.lua",297],[490,"lua/lib/notify.lua",304],[493,"lua/lib/results.lua",3],[502,"lua/lib/results.lua",13],[503,"lua/lib/results.lua",15],[504,"lua/partition/tick.lua",24],[505,"lua/partition/tick.lua",26],[508,"lua/partition/tick.lua",31],[514,"lua/partition/tick.lua",39],[519,"lua/partition/tick.lua",45],[536,"lua/partition/tick.lua",64],[538,"lua/partition/tick.lua",67],[542,"lua/partition/tick.lua",72],[555,"lua/partition/tick.lua",87],[582,"lua/partition/tick.lua",115],[600,"lua/partition/tick.lua",135],[606,"lua/partition/tick.lua",143],[607,"lua/partition/tick.lua",145],[632,"lua/partition/tick.lua",171],[651,"lua/partition/tick.lua",193],[673,"lua/partition/tick.lua",216],[674,"lua/partition/tick.lua",219],[684,"lua/partition/tick.lua",230],[686,"lua/partition/tick.lua",233],[689,"lua/partition/tick.lua",237]],
 });
 
 /** Takes one request from an API limit: an exact sliding minute, shared by all processes. See lua/quota/take.lua. */
@@ -5668,15 +6352,14 @@ local function delays_first()
   end
   return first
 end
-local function ring_bell()
+local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
   elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
   end
 end
-local NOTE_TIMEOUT_S, NOTES_WAITING_MAX, NOTES_MERGE_MS, NOTES_KEPT, NOTES_PAGE = 15, 10000, 1000, 10000, 16
-local noting = {}
+local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
 local function note_wanted(b, letter)
   if not b.wants then
     b.wants = {}
@@ -5686,213 +6369,240 @@ local function note_wanted(b, letter)
   end
   return b.wants[letter]
 end
-local function notes_of(b, now)
-  if b.notes then return b.notes end
-  local core = b.core .. 'n'
-  local m = batch_load(core)
-  if not m then
-    m = { core = core, key = root .. 'b:' .. core, a = b.a, s = 'notes', s_was = 'notes', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
-      t = now, q = 0, k = 0, opened = true }
-    batches[core] = m
-    batches_loaded[#batches_loaded + 1] = m
-  end
-  local v = m.opened and {} or call('HMGET', m.key, 'L', 'P', 'D', 'T')
-  b.notes = { b = b, m = m, first = m.n, records = {}, newest = tonumber(v[1] or nil), newest_ms = tonumber(v[2] or nil),
-    died = tonumber(v[3] or '0'), page = tonumber(v[4] or '0') }
-  noting[#noting + 1] = b.notes
-  return b.notes
-end
-local function note_add(b, letter, at, counts)
-  local want = note_wanted(b, letter)
-  if not want then return nil end
-  local notes = notes_of(b, at)
-  counts = counts or b
-  local record = { letter = letter, origin = want.origin, status = b.s, z = b.z, n = counts.n, c = counts.c, f = counts.f,
-    x = counts.x, at = at, due_ms = at, round = b.k + 1, index = notes.m.n }
-  notes.m.n = notes.m.n + 1
-  notes.m.dirty = true
-  notes.records[#notes.records + 1] = record
-  return record
-end
-local function note_open(notes)
-  if notes.last or not notes.newest then return notes.last end
-  if call('GETRANGE', notes.m.key .. ':s', notes.newest, notes.newest) ~= 'q' then
-    notes.newest_began = true
-    return nil
-  end
-  notes.last = { letter = 'p', stored = true, index = notes.newest }
-  notes.rewritten = notes.last
-  return notes.last
-end
-local function note_progress(b, at, counts)
-  local want = note_wanted(b, 'p')
-  if not want then return end
-  local notes = notes_of(b, at)
-  local m = notes.m
-  local interval_ms = want.interval_ms
-  if m.n - m.c - m.f - m.x >= NOTES_WAITING_MAX then interval_ms = math.max(interval_ms, NOTES_MERGE_MS) end
-  local record = interval_ms > 0 and note_open(notes)
-  if record then
-    record.status, record.z, record.at, record.round = b.s, b.z, at, b.k + 1
-    record.n, record.c, record.f, record.x = counts.n, counts.c, counts.f, counts.x
-    m.dirty = true
-    return
-  end
-  record = note_add(b, 'p', at, counts)
-  if interval_ms > 0 and notes.newest_ms then record.due_ms = math.max(at, notes.newest_ms + interval_ms) end
-  notes.last, notes.newest, notes.newest_ms = record, record.index, record.due_ms
-end
-local function note_death(b, at, counts, index, json)
-  if not note_wanted(b, 'd') then return end
-  local notes = notes_of(b, at)
-  if notes.died > b.k then return end
-  notes.died = b.k + 1
-  note_add(b, 'd', at, counts).tail = string.format(',%.0f,', index) .. json()
-end
-local function note_finishes(b, c, f, x, now, index, json)
-  while c < b.c or f < b.f or x < b.x do
-    if c < b.c then c = c + 1 elseif f < b.f then f = f + 1 else x = x + 1 end
-    local counts = { n = b.n, c = c, f = f, x = x }
-    note_progress(b, now, counts)
-    if index and f > b.f_was then
-      note_death(b, now, counts, index, json)
-      index = nil
+local notify = nil
+local function notify_use()
+  if notify then return notify end
+  notify = {}
+  local NOTES_WAITING_MAX, NOTES_MERGE_MS, NOTES_KEPT = 10000, 1000, 10000
+  local noting = {}
+  local function notes_of(b, now)
+    if b.notes then return b.notes end
+    local core = b.core .. 'n'
+    local m = batch_load(core)
+    if not m then
+      m = { core = core, key = root .. 'b:' .. core, a = b.a, s = 'notes', s_was = 'notes', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
+        t = now, q = 0, k = 0, opened = true }
+      batches[core] = m
+      batches_loaded[#batches_loaded + 1] = m
     end
+    local v = m.opened and {} or call('HMGET', m.key, 'L', 'P', 'D', 'T')
+    b.notes = { b = b, m = m, first = m.n, records = {}, newest = tonumber(v[1]), newest_ms = tonumber(v[2]),
+      died = tonumber(v[3] or '0'), page = tonumber(v[4] or '0') }
+    noting[#noting + 1] = b.notes
+    return b.notes
   end
-  b.n_was, b.c_was, b.f_was, b.x_was = b.n, b.c, b.f, b.x
-end
-local function note_unstarted(b)
-  local to = b.n - 1
-  if b.o_from then
-    local states = call('GETRANGE', b.key .. ':s', b.o_from, math.min(b.o_to, b.o_from + 65535))
-    local at = string.find(states, '[fe]')
-    if at then return b.o_from + at - 1 end
+  local function note_add(b, letter, at, counts)
+    local want = note_wanted(b, letter)
+    if not want then return nil end
+    local notes = notes_of(b, at)
+    counts = counts or b
+    local record = { letter = letter, origin = want.origin, status = b.s, z = b.z, n = counts.n, c = counts.c, f = counts.f,
+      x = counts.x, at = at, due_ms = at, round = b.k + 1, index = notes.m.n }
+    notes.m.n = notes.m.n + 1
+    notes.m.dirty = true
+    notes.records[#notes.records + 1] = record
+    return record
   end
-  while to >= 0 do
-    local from = math.max(0, to - 65535)
-    local states = call('GETRANGE', b.key .. ':s', from, to)
-    local at = string.find(states, 'q', 1, true) or string.find(states, 'r', 1, true)
-    if at then return from + at - 1 end
-    to = from - 1
-  end
-  return b.n - 1
-end
-local function note_expired(at)
-  return string.format('[%.0f,0,0,null,null,"batch_expired","The batch expired before this task could run."]', at)
-end
-local function note_settled(b)
-  local told = false
-  local function settle_one(record)
-    if record.n ~= b.n or record.c ~= b.c or record.f ~= b.f or record.x ~= b.x then return end
-    record.status, record.z, told = b.s, b.z, true
-  end
-  if not b.notes then return false end
-  for _, record in ipairs(b.notes.records) do settle_one(record) end
-  if b.notes.rewritten then settle_one(b.notes.rewritten) end
-  return told
-end
-local function note_rest(b, now)
-  local counted = b.n ~= b.n_was or b.c ~= b.c_was or b.f ~= b.f_was or b.x ~= b.x_was
-  local stopped = b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')
-  if not note_settled(b) and (counted or stopped) then note_progress(b, now, b) end
-  if b.s == 'expired' and b.f > b.f_was then
-    note_death(b, now, b, note_unstarted(b), function() return note_expired(now) end)
-  end
-  if b.ended then
-    note_add(b, 'f', now)
-    if b.s == 'completed' and b.c == b.n then note_add(b, 's', now) end
-    note_add(b, 'c', now)
-  end
-end
-local function note_text(record)
-  local text = string.format('%s,%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s,%.0f', record.letter, record.status, record.n, record.c, record.f,
-    record.x, record.at, record.z and string.format('%.0f', record.z) or '', record.round) .. (record.tail or '')
-  return struct.pack('>I4I2', #text + 2, 0) .. text
-end
-local function notes_page(notes, page)
-  return call('HGET', notes.m.key .. ':0', string.format('%.0f', page)) or ''
-end
-local function note_replaced(text, place, record)
-  local at = 1
-  for _ = 1, place do at = at + 4 + struct.unpack('>I4', text, at) end
-  return string.sub(text, 1, at - 1) .. record .. string.sub(text, at + 4 + struct.unpack('>I4', text, at))
-end
-local function notes_append(notes, now)
-  local m, pages = notes.m, {}
-  local function page_of(index)
-    local page = math.floor(index / NOTES_PAGE)
-    pages[page] = pages[page] or { (index < notes.first or notes.first > page * NOTES_PAGE) and notes_page(notes, page) or '' }
-    return pages[page]
-  end
-  local old = notes.rewritten
-  if old and old.n then
-    local page = page_of(old.index)
-    page[1] = note_replaced(page[1], old.index % NOTES_PAGE, note_text(old))
-  end
-  local run = nil
-  local function run_push()
-    enqueue(now, run.due_ms, 'n:' .. m.a .. ':' .. run.origin,
-      entry_of(m.core, run.from, run.to, 0, 0, NOTE_TIMEOUT_S, run.due_ms))
-  end
-  for _, record in ipairs(notes.records) do
-    local page = page_of(record.index)
-    page[#page + 1] = note_text(record)
-    if run and run.origin == record.origin and run.due_ms == record.due_ms then
-      run.to = record.index
-    else
-      if run then run_push() end
-      run = { from = record.index, to = record.index, origin = record.origin, due_ms = record.due_ms }
+  local function note_open(notes)
+    if notes.last or not notes.newest then return notes.last end
+    if call('GETRANGE', notes.m.key .. ':s', notes.newest, notes.newest) ~= 'q' then
+      notes.newest_began = true
+      return nil
     end
+    notes.last = { letter = 'p', stored = true, index = notes.newest }
+    notes.rewritten = notes.last
+    return notes.last
   end
-  if run then run_push() end
-  notes.pages = pages
-end
-local function notes_leave(notes)
-  local m = notes.m
-  notes.gone = {}
-  for _ = 0, #notes.records / NOTES_PAGE + 1 do
-    local from = notes.page * NOTES_PAGE
-    if m.n - from - NOTES_PAGE < NOTES_KEPT then return end
-    if call('GETRANGE', m.key .. ':s', from, from + NOTES_PAGE - 1) == string.rep('c', NOTES_PAGE) then
-      local text = notes_page(notes, notes.page)
-      local at, all = 1, true
-      while at <= #text do
-        all = all and string.sub(text, at + 6, at + 6) == 'p'
-        at = at + 4 + struct.unpack('>I4', text, at)
-      end
-      if all then
-        notes.gone[#notes.gone + 1] = notes.page
-        m.c = m.c - NOTES_PAGE
-        m.x = m.x + NOTES_PAGE
+  local function note_progress(b, at, counts)
+    local want = note_wanted(b, 'p')
+    if not want then return end
+    local notes = notes_of(b, at)
+    local m = notes.m
+    local interval_ms = want.interval_ms
+    if m.n - m.c - m.f - m.x >= NOTES_WAITING_MAX then interval_ms = math.max(interval_ms, NOTES_MERGE_MS) end
+    local record = interval_ms > 0 and note_open(notes)
+    if record then
+      record.status, record.z, record.at, record.round = b.s, b.z, at, b.k + 1
+      record.n, record.c, record.f, record.x = counts.n, counts.c, counts.f, counts.x
+      m.dirty = true
+      return
+    end
+    record = note_add(b, 'p', at, counts)
+    if interval_ms > 0 and notes.newest_ms then record.due_ms = math.max(at, notes.newest_ms + interval_ms) end
+    notes.last, notes.newest, notes.newest_ms = record, record.index, record.due_ms
+  end
+  local function note_death(b, at, counts, index, json)
+    if not note_wanted(b, 'd') then return end
+    local notes = notes_of(b, at)
+    if notes.died > b.k then return end
+    notes.died = b.k + 1
+    note_add(b, 'd', at, counts).tail = string.format(',%.0f,', index) .. json()
+  end
+  function notify.finishes(b, c, f, x, now, index, json)
+    while c < b.c or f < b.f or x < b.x do
+      if c < b.c then c = c + 1 elseif f < b.f then f = f + 1 else x = x + 1 end
+      local counts = { n = b.n, c = c, f = f, x = x }
+      note_progress(b, now, counts)
+      if index and f > b.f_was then
+        note_death(b, now, counts, index, json)
+        index = nil
       end
     end
-    notes.page = notes.page + 1
+    b.n_was, b.c_was, b.f_was, b.x_was = b.n, b.c, b.f, b.x
   end
+  local function note_unstarted(b)
+    local to = b.n - 1
+    if b.o_from then
+      local states = call('GETRANGE', b.key .. ':s', b.o_from, math.min(b.o_to, b.o_from + 65535))
+      local at = string.find(states, '[fe]')
+      if at then return b.o_from + at - 1 end
+    end
+    while to >= 0 do
+      local from = math.max(0, to - 65535)
+      local states = call('GETRANGE', b.key .. ':s', from, to)
+      local at = string.find(states, 'q', 1, true) or string.find(states, 'r', 1, true)
+      if at then return from + at - 1 end
+      to = from - 1
+    end
+    return b.n - 1
+  end
+  function notify.result_in(results, base, i)
+    local field, place = string.format('r%.0f', math.floor((i - base) / 16)), (i - base) % 16
+    for _, result in ipairs(results) do
+      local text, at = result[2], 1
+      while result[1] == field and at <= #text do
+        local of, length = struct.unpack('>BI2', text, at)
+        if of == place then return string.sub(text, at + 3, at + 2 + length) end
+        at = at + 3 + length
+      end
+    end
+    return ''
+  end
+  local function note_expired(at)
+    return string.format('[%.0f,0,0,null,null,"batch_expired","The batch expired before this task could run."]', at)
+  end
+  local function note_settled(b)
+    local told = false
+    local function settle_one(record)
+      if record.n ~= b.n or record.c ~= b.c or record.f ~= b.f or record.x ~= b.x then return end
+      record.status, record.z, told = b.s, b.z, true
+    end
+    if not b.notes then return false end
+    for _, record in ipairs(b.notes.records) do settle_one(record) end
+    if b.notes.rewritten then settle_one(b.notes.rewritten) end
+    return told
+  end
+  local function note_rest(b, now)
+    local counted = b.n ~= b.n_was or b.c ~= b.c_was or b.f ~= b.f_was or b.x ~= b.x_was
+    local stopped = b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')
+    if not note_settled(b) and (counted or stopped) then note_progress(b, now, b) end
+    if b.s == 'expired' and b.f > b.f_was then
+      note_death(b, now, b, note_unstarted(b), function() return note_expired(now) end)
+    end
+    if b.ended then
+      note_add(b, 'f', now)
+      if b.s == 'completed' and b.c == b.n then note_add(b, 's', now) end
+      note_add(b, 'c', now)
+    end
+  end
+  local function note_text(record)
+    local text = string.format('%s,%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s,%.0f', record.letter, record.status, record.n, record.c, record.f,
+      record.x, record.at, record.z and string.format('%.0f', record.z) or '', record.round) .. (record.tail or '')
+    return struct.pack('>I4I2', #text + 2, 0) .. text
+  end
+  local function notes_page(notes, page)
+    return call('HGET', notes.m.key .. ':0', string.format('%.0f', page)) or ''
+  end
+  local function note_replaced(text, place, record)
+    local at = 1
+    for _ = 1, place do at = at + 4 + struct.unpack('>I4', text, at) end
+    return string.sub(text, 1, at - 1) .. record .. string.sub(text, at + 4 + struct.unpack('>I4', text, at))
+  end
+  local function notes_append(notes, now)
+    local m, pages = notes.m, {}
+    local function page_of(index)
+      local page = math.floor(index / NOTES_PAGE)
+      pages[page] = pages[page] or { (index < notes.first or notes.first > page * NOTES_PAGE) and notes_page(notes, page) or '' }
+      return pages[page]
+    end
+    local old = notes.rewritten
+    if old and old.n then
+      local page = page_of(old.index)
+      page[1] = note_replaced(page[1], old.index % NOTES_PAGE, note_text(old))
+    end
+    local run = nil
+    local function run_push()
+      enqueue(now, run.due_ms, 'n:' .. m.a .. ':' .. run.origin,
+        entry_of(m.core, run.from, run.to, 0, 0, NOTE_TIMEOUT_S, run.due_ms))
+    end
+    for _, record in ipairs(notes.records) do
+      local page = page_of(record.index)
+      page[#page + 1] = note_text(record)
+      if run and run.origin == record.origin and run.due_ms == record.due_ms then
+        run.to = record.index
+      else
+        if run then run_push() end
+        run = { from = record.index, to = record.index, origin = record.origin, due_ms = record.due_ms }
+      end
+    end
+    if run then run_push() end
+    notes.pages = pages
+  end
+  local function notes_leave(notes)
+    local m = notes.m
+    notes.gone = {}
+    for _ = 0, #notes.records / NOTES_PAGE + 1 do
+      local from = notes.page * NOTES_PAGE
+      if m.n - from - NOTES_PAGE < NOTES_KEPT then return end
+      if call('GETRANGE', m.key .. ':s', from, from + NOTES_PAGE - 1) == string.rep('c', NOTES_PAGE) then
+        local text = notes_page(notes, notes.page)
+        local at, all = 1, true
+        while at <= #text do
+          all = all and string.sub(text, at + 6, at + 6) == 'p'
+          at = at + 4 + struct.unpack('>I4', text, at)
+        end
+        if all then
+          notes.gone[#notes.gone + 1] = notes.page
+          m.c = m.c - NOTES_PAGE
+          m.x = m.x + NOTES_PAGE
+        end
+      end
+      notes.page = notes.page + 1
+    end
+  end
+  notify.rest = note_rest
+  function notify.plan(now)
+    for _, notes in ipairs(noting) do
+      notes_append(notes, now)
+      notes_leave(notes)
+      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
+    end
+  end
+  function notify.write()
+    for _, notes in ipairs(noting) do
+      local m = notes.m
+      local segment, states = m.key .. ':0', m.key .. ':s'
+      if m.opened then call('HSET', m.key, 'a', m.a, 't', m.t) end
+      call('HSET', m.key, 'D', notes.died, 'T', notes.page)
+      if notes.newest then call('HSET', m.key, 'L', notes.newest, 'P', notes.newest_ms) end
+      for page, text in pairs(notes.pages) do call('HSET', segment, string.format('%.0f', page), table.concat(text)) end
+      if #notes.records > 0 then call('APPEND', states, string.rep('q', #notes.records)) end
+      for _, page in ipairs(notes.gone) do
+        call('HDEL', segment, string.format('%.0f', page), string.format('r%.0f', page))
+        call('SETRANGE', states, page * NOTES_PAGE, string.rep('x', NOTES_PAGE))
+      end
+    end
+  end
+  return notify
 end
 local function notify_plan(now)
   for _, b in ipairs(batches_loaded) do
-    if b.N then note_rest(b, now) end
+    if b.N then notify_use().rest(b, now) end
   end
-  for _, notes in ipairs(noting) do
-    notes_append(notes, now)
-    notes_leave(notes)
-    touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
-  end
+  if notify then notify.plan(now) end
 end
 local function notify_write()
-  for _, notes in ipairs(noting) do
-    local m = notes.m
-    local segment, states = m.key .. ':0', m.key .. ':s'
-    if m.opened then call('HSET', m.key, 'a', m.a, 't', m.t) end
-    call('HSET', m.key, 'D', notes.died, 'T', notes.page)
-    if notes.newest then call('HSET', m.key, 'L', notes.newest, 'P', notes.newest_ms) end
-    for page, text in pairs(notes.pages) do call('HSET', segment, string.format('%.0f', page), table.concat(text)) end
-    if #notes.records > 0 then call('APPEND', states, string.rep('q', #notes.records)) end
-    for _, page in ipairs(notes.gone) do
-      call('HDEL', segment, string.format('%.0f', page), string.format('r%.0f', page))
-      call('SETRANGE', states, page * NOTES_PAGE, string.rep('x', NOTES_PAGE))
-    end
-  end
+  if notify then notify.write() end
 end
 local b = batch_load(core)
 if not b or b.a ~= account or b.s == 'deleted' or index >= b.n then return 'missing' end
@@ -5912,7 +6622,7 @@ notify_write()
 queue_write()
 ring_bell()
 return 'cancelled'`,
-  map: [[1,"lua/task/cancel.lua",1],[2,"lua/task/cancel.lua",4],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",11],[16,"lua/lib/batch.lua",13],[37,"lua/lib/batch.lua",36],[42,"lua/lib/batch.lua",42],[43,"lua/lib/batch.lua",44],[44,"lua/lib/batch.lua",48],[45,"lua/lib/batch.lua",50],[46,"lua/lib/batch.lua",53],[50,"lua/lib/batch.lua",59],[62,"lua/lib/batch.lua",72],[63,"lua/lib/batch.lua",74],[67,"lua/lib/batch.lua",80],[83,"lua/lib/batch.lua",98],[90,"lua/lib/batch.lua",106],[93,"lua/lib/batch.lua",111],[98,"lua/lib/batch.lua",118],[108,"lua/lib/batch.lua",129],[125,"lua/lib/ring.lua",4],[126,"lua/lib/ring.lua",6],[134,"lua/lib/ring.lua",16],[140,"lua/lib/ring.lua",23],[141,"lua/lib/ring.lua",25],[142,"lua/lib/ring.lua",28],[146,"lua/lib/ring.lua",34],[153,"lua/lib/ring.lua",42],[159,"lua/lib/ready.lua",8],[160,"lua/lib/ready.lua",10],[161,"lua/lib/ready.lua",13],[175,"lua/lib/ready.lua",28],[180,"lua/lib/ready.lua",34],[183,"lua/lib/ready.lua",38],[195,"lua/lib/ready.lua",51],[198,"lua/lib/ready.lua",55],[204,"lua/lib/ready.lua",66],[207,"lua/lib/ready.lua",70],[214,"lua/lib/ready.lua",79],[215,"lua/lib/ready.lua",82],[216,"lua/lib/delayed.lua",3],[217,"lua/lib/delayed.lua",5],[221,"lua/lib/delayed.lua",11],[224,"lua/lib/delayed.lua",15],[228,"lua/lib/delayed.lua",20],[232,"lua/lib/delayed.lua",26],[239,"lua/lib/delayed.lua",35],[246,"lua/lib/notify.lua",19],[248,"lua/lib/notify.lua",22],[257,"lua/lib/notify.lua",33],[273,"lua/lib/notify.lua",50],[285,"lua/lib/notify.lua",64],[295,"lua/lib/notify.lua",75],[313,"lua/lib/notify.lua",95],[320,"lua/lib/notify.lua",105],[332,"lua/lib/notify.lua",120],[348,"lua/lib/notify.lua",137],[351,"lua/lib/notify.lua",142],[362,"lua/lib/notify.lua",155],[375,"lua/lib/notify.lua",169],[380,"lua/lib/notify.lua",175],[383,"lua/lib/notify.lua",180],[388,"lua/lib/notify.lua",187],[418,"lua/lib/notify.lua",219],[440,"lua/lib/notify.lua",243],[450,"lua/lib/notify.lua",254],[465,"lua/task/cancel.lua",15],[471,"lua/task/cancel.lua",22]],
+  map: [[1,"lua/task/cancel.lua",1],[2,"lua/task/cancel.lua",4],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",11],[16,"lua/lib/batch.lua",13],[37,"lua/lib/batch.lua",36],[42,"lua/lib/batch.lua",42],[43,"lua/lib/batch.lua",44],[44,"lua/lib/batch.lua",48],[45,"lua/lib/batch.lua",50],[46,"lua/lib/batch.lua",53],[50,"lua/lib/batch.lua",59],[62,"lua/lib/batch.lua",72],[63,"lua/lib/batch.lua",74],[67,"lua/lib/batch.lua",80],[83,"lua/lib/batch.lua",98],[90,"lua/lib/batch.lua",106],[93,"lua/lib/batch.lua",111],[98,"lua/lib/batch.lua",118],[108,"lua/lib/batch.lua",129],[125,"lua/lib/ring.lua",4],[126,"lua/lib/ring.lua",6],[134,"lua/lib/ring.lua",16],[140,"lua/lib/ring.lua",23],[141,"lua/lib/ring.lua",25],[142,"lua/lib/ring.lua",28],[146,"lua/lib/ring.lua",34],[153,"lua/lib/ring.lua",42],[159,"lua/lib/ready.lua",8],[160,"lua/lib/ready.lua",10],[161,"lua/lib/ready.lua",13],[175,"lua/lib/ready.lua",28],[180,"lua/lib/ready.lua",34],[183,"lua/lib/ready.lua",38],[195,"lua/lib/ready.lua",51],[198,"lua/lib/ready.lua",55],[204,"lua/lib/ready.lua",66],[207,"lua/lib/ready.lua",70],[214,"lua/lib/ready.lua",79],[215,"lua/lib/ready.lua",82],[216,"lua/lib/delayed.lua",3],[217,"lua/lib/delayed.lua",5],[221,"lua/lib/delayed.lua",11],[224,"lua/lib/delayed.lua",15],[228,"lua/lib/delayed.lua",20],[232,"lua/lib/delayed.lua",26],[239,"lua/lib/delayed.lua",36],[246,"lua/lib/notify.lua",19],[247,"lua/lib/notify.lua",22],[256,"lua/lib/notify.lua",34],[257,"lua/lib/notify.lua",36],[262,"lua/lib/notify.lua",43],[278,"lua/lib/notify.lua",60],[290,"lua/lib/notify.lua",74],[300,"lua/lib/notify.lua",85],[318,"lua/lib/notify.lua",105],[325,"lua/lib/notify.lua",115],[337,"lua/lib/notify.lua",130],[353,"lua/lib/notify.lua",148],[365,"lua/lib/notify.lua",161],[368,"lua/lib/notify.lua",166],[379,"lua/lib/notify.lua",179],[392,"lua/lib/notify.lua",193],[397,"lua/lib/notify.lua",199],[400,"lua/lib/notify.lua",204],[405,"lua/lib/notify.lua",211],[435,"lua/lib/notify.lua",243],[457,"lua/lib/notify.lua",267],[458,"lua/lib/notify.lua",269],[465,"lua/lib/notify.lua",277],[480,"lua/lib/notify.lua",293],[482,"lua/lib/notify.lua",297],[488,"lua/lib/notify.lua",304],[491,"lua/task/cancel.lua",15],[497,"lua/task/cancel.lua",22]],
 });
 
 /** Accepts single tasks: puts them into the account's open tray, or opens a new one. See lua/task/create.lua. */
@@ -6162,11 +6872,11 @@ local function delays_first()
   end
   return first
 end
-local function ring_bell()
+local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
   elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
   end
 end
 local OPERATION_WINDOW_MS = 10000
@@ -6300,7 +7010,7 @@ queue_write()
 ring_bell()
 idem_write({ b.core, first, now_ms })
 return { b.core, first, now_ms }`,
-  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",15],[4,"lua/task/create.lua",14],[5,"lua/task/create.lua",13],[6,"lua/task/create.lua",12],[7,"lua/task/create.lua",11],[8,"lua/task/create.lua",10],[9,"lua/task/create.lua",9],[10,"lua/task/create.lua",8],[11,"lua/task/create.lua",16],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/root.lua",11],[18,"lua/lib/batch.lua",11],[19,"lua/lib/batch.lua",13],[40,"lua/lib/batch.lua",36],[45,"lua/lib/batch.lua",42],[46,"lua/lib/batch.lua",44],[47,"lua/lib/batch.lua",48],[48,"lua/lib/batch.lua",50],[49,"lua/lib/batch.lua",53],[53,"lua/lib/batch.lua",59],[65,"lua/lib/batch.lua",72],[66,"lua/lib/batch.lua",74],[70,"lua/lib/batch.lua",80],[86,"lua/lib/batch.lua",98],[93,"lua/lib/batch.lua",106],[96,"lua/lib/batch.lua",111],[101,"lua/lib/batch.lua",118],[111,"lua/lib/batch.lua",129],[128,"lua/lib/ring.lua",4],[129,"lua/lib/ring.lua",6],[137,"lua/lib/ring.lua",16],[143,"lua/lib/ring.lua",23],[144,"lua/lib/ring.lua",25],[145,"lua/lib/ring.lua",28],[149,"lua/lib/ring.lua",34],[156,"lua/lib/ring.lua",42],[162,"lua/lib/ready.lua",8],[163,"lua/lib/ready.lua",10],[164,"lua/lib/ready.lua",13],[178,"lua/lib/ready.lua",28],[183,"lua/lib/ready.lua",34],[186,"lua/lib/ready.lua",38],[198,"lua/lib/ready.lua",51],[201,"lua/lib/ready.lua",55],[207,"lua/lib/ready.lua",66],[210,"lua/lib/ready.lua",70],[217,"lua/lib/ready.lua",79],[218,"lua/lib/ready.lua",82],[219,"lua/lib/delayed.lua",3],[220,"lua/lib/delayed.lua",5],[224,"lua/lib/delayed.lua",11],[227,"lua/lib/delayed.lua",15],[231,"lua/lib/delayed.lua",20],[235,"lua/lib/delayed.lua",26],[242,"lua/lib/delayed.lua",35],[249,"lua/lib/operation.lua",4],[250,"lua/lib/operation.lua",6],[253,"lua/lib/operation.lua",11],[259,"lua/lib/operation.lua",18],[264,"lua/lib/append.lua",6],[266,"lua/lib/append.lua",9],[272,"lua/lib/append.lua",17],[301,"lua/lib/append.lua",48],[302,"lua/lib/append.lua",50],[312,"lua/lib/append.lua",62],[324,"lua/lib/append.lua",75],[329,"lua/lib/append.lua",81],[338,"lua/lib/idem.lua",6],[339,"lua/lib/idem.lua",8],[340,"lua/lib/idem.lua",10],[346,"lua/task/create.lua",22],[349,"lua/task/create.lua",26],[359,"lua/task/create.lua",37],[363,"lua/task/create.lua",42],[366,"lua/task/create.lua",46]],
+  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",15],[4,"lua/task/create.lua",14],[5,"lua/task/create.lua",13],[6,"lua/task/create.lua",12],[7,"lua/task/create.lua",11],[8,"lua/task/create.lua",10],[9,"lua/task/create.lua",9],[10,"lua/task/create.lua",8],[11,"lua/task/create.lua",16],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/root.lua",11],[18,"lua/lib/batch.lua",11],[19,"lua/lib/batch.lua",13],[40,"lua/lib/batch.lua",36],[45,"lua/lib/batch.lua",42],[46,"lua/lib/batch.lua",44],[47,"lua/lib/batch.lua",48],[48,"lua/lib/batch.lua",50],[49,"lua/lib/batch.lua",53],[53,"lua/lib/batch.lua",59],[65,"lua/lib/batch.lua",72],[66,"lua/lib/batch.lua",74],[70,"lua/lib/batch.lua",80],[86,"lua/lib/batch.lua",98],[93,"lua/lib/batch.lua",106],[96,"lua/lib/batch.lua",111],[101,"lua/lib/batch.lua",118],[111,"lua/lib/batch.lua",129],[128,"lua/lib/ring.lua",4],[129,"lua/lib/ring.lua",6],[137,"lua/lib/ring.lua",16],[143,"lua/lib/ring.lua",23],[144,"lua/lib/ring.lua",25],[145,"lua/lib/ring.lua",28],[149,"lua/lib/ring.lua",34],[156,"lua/lib/ring.lua",42],[162,"lua/lib/ready.lua",8],[163,"lua/lib/ready.lua",10],[164,"lua/lib/ready.lua",13],[178,"lua/lib/ready.lua",28],[183,"lua/lib/ready.lua",34],[186,"lua/lib/ready.lua",38],[198,"lua/lib/ready.lua",51],[201,"lua/lib/ready.lua",55],[207,"lua/lib/ready.lua",66],[210,"lua/lib/ready.lua",70],[217,"lua/lib/ready.lua",79],[218,"lua/lib/ready.lua",82],[219,"lua/lib/delayed.lua",3],[220,"lua/lib/delayed.lua",5],[224,"lua/lib/delayed.lua",11],[227,"lua/lib/delayed.lua",15],[231,"lua/lib/delayed.lua",20],[235,"lua/lib/delayed.lua",26],[242,"lua/lib/delayed.lua",36],[249,"lua/lib/operation.lua",4],[250,"lua/lib/operation.lua",6],[253,"lua/lib/operation.lua",11],[259,"lua/lib/operation.lua",18],[264,"lua/lib/append.lua",6],[266,"lua/lib/append.lua",9],[272,"lua/lib/append.lua",17],[301,"lua/lib/append.lua",48],[302,"lua/lib/append.lua",50],[312,"lua/lib/append.lua",62],[324,"lua/lib/append.lua",75],[329,"lua/lib/append.lua",81],[338,"lua/lib/idem.lua",6],[339,"lua/lib/idem.lua",8],[340,"lua/lib/idem.lua",10],[346,"lua/task/create.lua",22],[349,"lua/task/create.lua",26],[359,"lua/task/create.lua",37],[363,"lua/task/create.lua",42],[366,"lua/task/create.lua",46]],
 });
 
 /** Runs a failed task again, its attempts at zero. In a batch that has failed or expired that is a new round of this task See lua/task/retry.lua. */
@@ -6442,14 +7152,6 @@ local function results_without(text, place)
     at = at + 3 + length
   end
   return table.concat(kept)
-end
-local function result_find(text, place)
-  local at = 1
-  while at <= #text do
-    local of, length = struct.unpack('>BI2', text, at)
-    if of == place then return string.sub(text, at + 3, at + 2 + length) end
-    at = at + 3 + length
-  end
 end
 local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
 local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
@@ -6636,11 +7338,11 @@ local function delays_first()
   end
   return first
 end
-local function ring_bell()
+local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
   elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
   end
 end
 local b = batch_load(core)
@@ -6671,8 +7373,8 @@ batch_save(now_ms)
 queue_write()
 ring_bell()
 return 'queued'`,
-  map: [[1,"lua/task/retry.lua",1],[2,"lua/task/retry.lua",4],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/root.lua",11],[16,"lua/lib/batch.lua",11],[17,"lua/lib/batch.lua",13],[38,"lua/lib/batch.lua",36],[43,"lua/lib/batch.lua",42],[44,"lua/lib/batch.lua",44],[45,"lua/lib/batch.lua",48],[46,"lua/lib/batch.lua",50],[47,"lua/lib/batch.lua",53],[51,"lua/lib/batch.lua",59],[63,"lua/lib/batch.lua",72],[64,"lua/lib/batch.lua",74],[68,"lua/lib/batch.lua",80],[84,"lua/lib/batch.lua",98],[91,"lua/lib/batch.lua",106],[94,"lua/lib/batch.lua",111],[99,"lua/lib/batch.lua",118],[109,"lua/lib/batch.lua",129],[126,"lua/lib/results.lua",3],[135,"lua/lib/results.lua",13],[143,"lua/lib/results.lua",22],[144,"lua/lib/results.lua",24],[145,"lua/lib/round.lua",9],[149,"lua/lib/round.lua",14],[153,"lua/lib/round.lua",19],[157,"lua/lib/round.lua",24],[158,"lua/lib/round.lua",26],[159,"lua/lib/round.lua",29],[160,"lua/lib/round.lua",32],[178,"lua/lib/round.lua",52],[185,"lua/lib/round.lua",61],[189,"lua/lib/round.lua",67],[193,"lua/lib/round.lua",72],[199,"lua/lib/round.lua",79],[214,"lua/lib/ring.lua",4],[215,"lua/lib/ring.lua",6],[223,"lua/lib/ring.lua",16],[229,"lua/lib/ring.lua",23],[230,"lua/lib/ring.lua",25],[231,"lua/lib/ring.lua",28],[235,"lua/lib/ring.lua",34],[242,"lua/lib/ring.lua",42],[248,"lua/lib/ready.lua",8],[249,"lua/lib/ready.lua",10],[250,"lua/lib/ready.lua",13],[264,"lua/lib/ready.lua",28],[269,"lua/lib/ready.lua",34],[272,"lua/lib/ready.lua",38],[284,"lua/lib/ready.lua",51],[287,"lua/lib/ready.lua",55],[293,"lua/lib/ready.lua",66],[296,"lua/lib/ready.lua",70],[303,"lua/lib/ready.lua",79],[304,"lua/lib/ready.lua",82],[305,"lua/lib/delayed.lua",3],[306,"lua/lib/delayed.lua",5],[310,"lua/lib/delayed.lua",11],[313,"lua/lib/delayed.lua",15],[317,"lua/lib/delayed.lua",20],[321,"lua/lib/delayed.lua",26],[328,"lua/lib/delayed.lua",35],[335,"lua/task/retry.lua",17],[344,"lua/task/retry.lua",27],[353,"lua/task/retry.lua",37],[357,"lua/task/retry.lua",42]],
+  map: [[1,"lua/task/retry.lua",1],[2,"lua/task/retry.lua",4],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/root.lua",11],[16,"lua/lib/batch.lua",11],[17,"lua/lib/batch.lua",13],[38,"lua/lib/batch.lua",36],[43,"lua/lib/batch.lua",42],[44,"lua/lib/batch.lua",44],[45,"lua/lib/batch.lua",48],[46,"lua/lib/batch.lua",50],[47,"lua/lib/batch.lua",53],[51,"lua/lib/batch.lua",59],[63,"lua/lib/batch.lua",72],[64,"lua/lib/batch.lua",74],[68,"lua/lib/batch.lua",80],[84,"lua/lib/batch.lua",98],[91,"lua/lib/batch.lua",106],[94,"lua/lib/batch.lua",111],[99,"lua/lib/batch.lua",118],[109,"lua/lib/batch.lua",129],[126,"lua/lib/results.lua",3],[135,"lua/lib/results.lua",13],[136,"lua/lib/results.lua",15],[137,"lua/lib/round.lua",9],[141,"lua/lib/round.lua",14],[145,"lua/lib/round.lua",19],[149,"lua/lib/round.lua",24],[150,"lua/lib/round.lua",26],[151,"lua/lib/round.lua",29],[152,"lua/lib/round.lua",32],[170,"lua/lib/round.lua",52],[177,"lua/lib/round.lua",61],[181,"lua/lib/round.lua",67],[185,"lua/lib/round.lua",72],[191,"lua/lib/round.lua",79],[206,"lua/lib/ring.lua",4],[207,"lua/lib/ring.lua",6],[215,"lua/lib/ring.lua",16],[221,"lua/lib/ring.lua",23],[222,"lua/lib/ring.lua",25],[223,"lua/lib/ring.lua",28],[227,"lua/lib/ring.lua",34],[234,"lua/lib/ring.lua",42],[240,"lua/lib/ready.lua",8],[241,"lua/lib/ready.lua",10],[242,"lua/lib/ready.lua",13],[256,"lua/lib/ready.lua",28],[261,"lua/lib/ready.lua",34],[264,"lua/lib/ready.lua",38],[276,"lua/lib/ready.lua",51],[279,"lua/lib/ready.lua",55],[285,"lua/lib/ready.lua",66],[288,"lua/lib/ready.lua",70],[295,"lua/lib/ready.lua",79],[296,"lua/lib/ready.lua",82],[297,"lua/lib/delayed.lua",3],[298,"lua/lib/delayed.lua",5],[302,"lua/lib/delayed.lua",11],[305,"lua/lib/delayed.lua",15],[309,"lua/lib/delayed.lua",20],[313,"lua/lib/delayed.lua",26],[320,"lua/lib/delayed.lua",36],[327,"lua/task/retry.lua",17],[336,"lua/task/retry.lua",27],[345,"lua/task/retry.lua",37],[349,"lua/task/retry.lua",42]],
 });
 
 /** Every script, by its name. */
-export const scripts = { batchAdd, batchCancel, batchCreate, batchDelete, batchRead, batchRelease, batchRetry, batchSweep, idemBegin, idemFinish, installationGrow, memberBeat, outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice, partitionClaim, partitionLook, partitionSettle, partitionTick, quotaTake, secretEnsure, secretRotate, taskCancel, taskCreate, taskRetry };
+export const scripts = { batchAdd, batchCancel, batchCreate, batchDelete, batchRead, batchRelease, batchRetry, batchSweep, idemBegin, idemFinish, installationGrow, memberBeat, notificationRedeliver, outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice, partitionClaim, partitionLook, partitionSettle, partitionTick, quotaTake, secretEnsure, secretRotate, taskCancel, taskCreate, taskRetry };
