@@ -20,7 +20,8 @@ import {
 } from '../../src/store/partition.ts';
 import type { NewTask } from '../../src/store/records.ts';
 import * as rounds from '../../src/store/rounds.ts';
-import { type CheckedBatch, checkPartition, type Dump, dumpPartition } from './check-partition.ts';
+import { type CheckedBatch, checkPartition } from './check-partition.ts';
+import { type Dump, dumpPartition } from './dump-partition.ts';
 import { startRedis } from './redis.ts';
 
 /** A client whose scripts see the time that the test says: they take it as their last argument, empty in production. */

@@ -8,6 +8,7 @@ import { after, before, describe, test } from 'node:test';
 import type { Redis } from 'ioredis';
 import { isUnavailable } from '../../src/store/errors.ts';
 import { keys } from '../../src/store/keys.ts';
+import { encodeTargets } from '../../src/store/notes.ts';
 import { relay } from '../../src/store/outbox.ts';
 import type { Claimed } from '../../src/store/partition.ts';
 import { encodeRecord, encodeSegments, segmentFields } from '../../src/store/records.ts';
@@ -51,6 +52,9 @@ before(async () => {
   for (const client of clients.values()) await preload(client, Object.values(scripts));
 });
 
+/** Notifications of each kind; those of progress may be merged. */
+const ALL_EVENTS = 'pwebhookor110;fwebhookor1;swebhookor2;dwebhookor1;cwebhookor2;';
+
 /** Something of everything: work that waits, runs, is late, has expired, is to be deleted; trays, maps, segments. */
 async function build(rig: Rig): Promise<Scene> {
   rig.checks = false;
@@ -58,19 +62,19 @@ async function build(rig: Rig): Promise<Scene> {
   const failed = await ended(rig, 'f');
   const expired = await ended(rig, 'r');
   const again = await ended(rig, 'f');
-  await rig.create({ tasks: 3, expiration_ms: 20_000, labels: ['aaaaaaaaaa'] });
+  await rig.create({ tasks: 3, expiration_ms: 20_000, labels: ['aaaaaaaaaa'], notify: ALL_EVENTS });
   const silent = await rig.create({ tasks: 20 });
   await rig.claim('silent', 16);
   await rig.settle('silent', await rig.claim('silent', 1), 'r', { delay_ms: 15_000 });
-  await rig.cancel(await rig.create({ tasks: 1100 }));
+  await rig.cancel(await rig.create({ tasks: 1100, notify: ALL_EVENTS }));
   await rig.cancelTask(silent, 19);
   for (let k = 0; k < 5; k++) {
     rig.pass(2500);
     await rig.tick('h1');
   }
-  const running = await rig.create({ tasks: 1200, task_keys: ['k1'] });
+  const running = await rig.create({ tasks: 1200, task_keys: ['k1'], notify: ALL_EVENTS });
   await rig.create({ tasks: Array.from({ length: 200 }, (_, i) => ({ origin: `o${i % 90}` })), account: 'rival' });
-  const held = await rig.create({ hold: true });
+  const held = await rig.create({ hold: true, notify: ALL_EVENTS });
   const { core: tray } = await rig.single(3);
   await rig.single(1, { account: 'rival' });
   const flown: Claimed[] = [];
@@ -117,8 +121,10 @@ async function build(rig: Rig): Promise<Scene> {
 
 /** A batch that has ended: its tasks failed, or waited for a retry when it expired. */
 async function ended(rig: Rig, verdict: 'f' | 'r'): Promise<string> {
-  const core = await rig.create({ tasks: 30, expiration_ms: 1000, labels: ['aaaaaaaaaa'] });
+  const notify = encodeTargets([{ event: 'on_finish', origin: 'webhookorg', min_interval_ms: 0 }]);
+  const core = await rig.create({ tasks: 30, expiration_ms: 1000, labels: ['aaaaaaaaaa'], notify });
   await rig.settle('h3', await rig.claim('h3', 30), verdict, { delay_ms: 5000 });
+  await rig.settle('h3', await rig.claim('h3', 30), 'c');
   rig.pass(1000);
   await rig.tick('h1');
   return core;
@@ -193,6 +199,7 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
   'batch/release': [({ held: core }) => ({ core, account: ACCOUNT, keep_ms: 1 })],
   'idem/begin': [() => ({ idem_key: `${ACCOUNT}:key`, idem_print: 'print' })],
   'idem/finish': [() => ({ idem_key: `${ACCOUNT}:key`, idem_print: 'print', answer: Buffer.from('{}') })],
+  'notification/redeliver': [({ failed: core }) => ({ core, index: 0, account: ACCOUNT })],
   'outbox/ack': [({ messages }) => ({ destination: 0, mark: 1, messages: messages.slice(0, 2) })],
   'outbox/ask': [() => ({ fields: [`${laneOf(0)} ref0`, `${laneOf(0, 'other')} ref9`] })],
   'outbox/away': [

@@ -1,11 +1,11 @@
-// lua/batch/{retry,sweep,delete}.lua and rounds of single tasks: what failed in a finished batch runs again.
+// lua/batch/{retry,sweep}.lua and rounds of single tasks: what failed in a finished batch runs again.
 import assert from 'node:assert/strict';
 import { after, beforeEach, describe, test } from 'node:test';
 import { newOperation } from '../../../src/store/batches.ts';
 import { keys } from '../../../src/store/keys.ts';
 import type { Claimed, Verdict } from '../../../src/store/partition.ts';
 import { listTasks } from '../../helpers/listing.ts';
-import { ACCOUNT, type CreateOptions, places, SETTINGS, startRig, T0 } from '../../helpers/rig.ts';
+import { ACCOUNT, type CreateOptions, places, startRig, T0 } from '../../helpers/rig.ts';
 
 const rig = await startRig();
 after(() => rig.redis.disconnect());
@@ -350,52 +350,5 @@ describe('task/retry in a finished batch', () => {
     rig.pass(1);
     await rig.tick('h2');
     assert.equal(await rig.retryTask(running, 0), 'state');
-  });
-});
-
-describe('batch/delete', () => {
-  test('a finished batch is gone at once, also from its lists, and its memory with the next ticks', async () => {
-    const core = await finished('cf', { labels: ['aaaaaaaaaa'] });
-    assert.deepEqual(await rig.delete(core), { kind: 'deleted', dropped: 0 });
-    assert.equal(await rig.redis.exists(keys.accountBatches(0, ACCOUNT), keys.accountLabel(0, ACCOUNT, 'aaaaaaaaaa')), 0);
-    assert.equal(await listTasks(rig.redis, ACCOUNT, core, { status: null, limit: 1, offset: 0 }), null);
-    assert.equal((await rig.delete(core)).kind, 'missing');
-    assert.equal(await rig.retryTask(core, 1), 'missing');
-    assert.equal((await rig.retryBatch(core)).kind, 'missing');
-    assert.equal((await rig.tick('h1')).deleted, 1);
-    assert.deepEqual(
-      [...(await rig.dump()).keys()].filter((name) => name.includes(core)),
-      [],
-    );
-  });
-
-  test('a large one goes in slices', async () => {
-    rig.checks = false;
-    const core = await rig.create({ tasks: 3_000 });
-    await rig.cancel(core);
-    await rig.delete(core);
-    await rig.tick('h1');
-    assert.equal(await rig.redis.exists(keys.batch(0, core)), 0);
-  });
-
-  test('one that is not over stays, and so does that of another account', async () => {
-    const live = await rig.create({ tasks: 1 });
-    const running = await rig.create({ tasks: 1 });
-    await rig.claim('h1', 2);
-    await rig.cancel(running);
-    const before = await rig.dump();
-    assert.deepEqual(await rig.delete(live), { kind: 'state', status: 'processing' });
-    assert.deepEqual(await rig.delete(running), { kind: 'state', status: 'cancelled' });
-    assert.equal((await rig.delete(live, 'rival')).kind, 'missing');
-    assert.deepEqual(await rig.dump(), before);
-    assert.equal((await rig.delete((await rig.single()).core)).kind, 'missing');
-  });
-
-  test('what it left in the queues runs for nobody', async () => {
-    const core = await expired('-r');
-    await rig.delete(core);
-    rig.pass(SETTINGS.keep_ms);
-    await rig.tick('h1');
-    assert.deepEqual(await claimAll(), []);
   });
 });
