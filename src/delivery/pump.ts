@@ -34,6 +34,10 @@ export interface PumpHost {
   reserve(pump: Pump, wanted: number, floor: number): number;
   /** Gives back places that no task took. */
   release(places: number): void;
+  /** Takes up to so many of the places that notifications may have. */
+  reserveNotes(wanted: number): number;
+  releaseNotes(notes: number): void;
+  readonly has_notes: boolean;
   /** A claim was answered or failed; until then few others may begin. */
   claimEnded(pump: Pump): void;
   /** A turn ended and left work to claim. */
@@ -77,6 +81,8 @@ export class Pump {
   #first_outcome_ms = 0;
   #claiming = false;
   #ready = true;
+  /** Notifications wait for a place of theirs. */
+  #notes_ready = false;
   #call_no: number;
   #owned_ms = 0;
   #next_tick_ms = 0;
@@ -172,7 +178,12 @@ export class Pump {
   }
 
   #hasWork(): boolean {
-    return this.#ready || this.#unparking.length > 0 || this.#host.origins.hasUnparkable(this.partition);
+    return (
+      this.#ready ||
+      (this.#notes_ready && this.#host.has_notes) ||
+      this.#unparking.length > 0 ||
+      this.#host.origins.hasUnparkable(this.partition)
+    );
   }
 
   /** What became of a task that was started. It counts as in flight until Redis has answered. */
@@ -254,10 +265,11 @@ export class Pump {
     const places = this.#claiming && this.#hasWork() ? this.#host.reserve(this, CLAIM_MAX, PLACES_MIN - this.#in_flight) : 0;
     if (settlements.length === 0 && !tick && places === 0) return false;
     if (places > 0) this.#audit_due = true;
+    const notes = places > 0 ? this.#host.reserveNotes(places) : 0;
     const reply = await turn(this.#client, this.partition, this.#settings, {
       settlements,
       tick,
-      claim: places > 0 ? this.#claimRequest(places) : null,
+      claim: places > 0 ? this.#claimRequest(places, notes) : null,
     }).finally(() => {
       if (places > 0) this.#host.claimEnded(this);
     });
@@ -273,6 +285,7 @@ export class Pump {
     if (settled !== null) this.#settled(settlements, settled);
     else this.#outcomes.unshift(...settlements);
     if (ticked !== null) this.#ticked(ticked);
+    this.#host.releaseNotes(notes - (claimed?.tasks.filter(({ of }) => of !== null).length ?? 0));
     if (claimed !== null) this.#claimed(claimed, places);
     else this.#host.release(places);
     if (error !== null) {
@@ -285,7 +298,7 @@ export class Pump {
     return this.#outcomes.length >= SETTLE_FLUSH || ticked?.more === true;
   }
 
-  #claimRequest(places: number): ClaimRequest {
+  #claimRequest(places: number, notes: number): ClaimRequest {
     const { origins } = this.#host;
     if (this.#unpark_all) origins.unparkedAll(this.partition);
     this.#unparking = this.#unpark_all ? [ALL] : [...this.#unparking, ...origins.unparkable(this.partition)];
@@ -295,6 +308,7 @@ export class Pump {
       room: origins.room(),
       unpark: this.#unparking,
       rooms: origins.rooms(),
+      notes,
     };
   }
 
@@ -308,7 +322,7 @@ export class Pump {
       again ||= (settlement.verdict === 'b' || settlement.verdict === 'r') && settlement.delay_ms === 0;
     }
     if (left.size > 0) this.#outcomes.unshift(...left);
-    if (again) this.#ready = true;
+    if (again || reply.ready) this.#ready = true;
     this.#dueAt(reply.first_due_ms);
   }
 
@@ -350,6 +364,7 @@ export class Pump {
     this.#dueAt(reply.first_due_ms);
     const { tasks } = reply;
     this.#ready = reply.more || tasks.length >= places || this.#unpark_all;
+    this.#notes_ready = reply.more_notes;
     this.#lost = false;
     for (const { flight } of tasks) this.#flights.set(flight.name, (this.#flights.get(flight.name) ?? 0) + 1);
     this.#in_flight += tasks.length;

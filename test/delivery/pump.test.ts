@@ -24,6 +24,11 @@ class Host implements PumpHost {
     return Math.min(wanted, this.places);
   }
   release(): void {}
+  readonly has_notes = true;
+  reserveNotes(wanted: number): number {
+    return wanted;
+  }
+  releaseNotes(): void {}
   claimEnded(): void {}
   stillHungry(pump: Pump): void {
     if (this.places > 0) pump.wake();
@@ -66,7 +71,7 @@ test('work that somebody else parked after the owner had let go of everything is
 
   host.places = 0;
   await create(3);
-  const claim = { call_no: 1, budget: 10, room: 10, unpark: [], rooms: [[ORIGIN, 0]] as const };
+  const claim = { call_no: 1, budget: 10, room: 10, notes: 10, unpark: [], rooms: [[ORIGIN, 0]] as const };
   const left = await turn(redis, 0, { ...SETTINGS, holder: 'another' }, { settlements: [], tick: false, claim });
   assert.ok(left.claimed !== null && !(left.claimed instanceof Error));
   assert.deepEqual([left.claimed.parked, left.claimed.tasks], [[ORIGIN], []]);
