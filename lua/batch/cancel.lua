@@ -12,6 +12,7 @@
 -- @reply [string, string, number, number, number, number, number]   outcome (cancelled, missing, state), status, n, c, f, x, updated ms
 -- @cost  O(limiters of the batch), at most 1,000
 -- @include lib/limited
+-- @include lib/notify
 
 local b = batch_visible(core, account)
 if not b then return { 'missing', '', 0, 0, 0, 0, 0 } end
@@ -20,10 +21,15 @@ local outcome = 'cancelled'
 if batch_live(b) then
   batch_stop(b, 'cancelled', now_ms, keep_ms)
   limited_drop(b, now_ms)
+  notify_plan(now_ms)
   batch_touch()
+  queue_touch()
   outbox_touch()
   batch_save(now_ms)
+  notify_write()
+  queue_write()
   outbox_write()
+  ring_bell()
   outbox_bell()
 else
   if b.s ~= 'cancelled' then outcome = 'state' end

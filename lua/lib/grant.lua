@@ -49,10 +49,10 @@ local function grant_range(lane, range, tasks_max)
   local granted_ms = math.floor(lane.now / 1000)
   if lane.machine then lane.machine.take(lane, tasks * cost, range, from, to, granted_ms) end
   local wait_ms = math.floor((lane.active - range.arrived) / 1000)
-  local last = lane_take(lane, range, tasks)
+  lane_take(lane, range, tasks)
   local marks = lane_text(range.place) .. ' ' .. lane_text(granted_ms)
   local entry = lane_entry_text(lane, range, from, to, range.kind .. (lane.cooldown == '1' and '!' or ''), cost)
-  grant_send(lane, range, 'grant', marks .. (last and ' 1 ' or ' 0 ') .. entry)
+  grant_send(lane, range, 'grant', marks .. ' ' .. lane_text(range.to) .. ' ' .. entry)
   lane.granted = lane.granted + tasks
   lane.waits[#lane.waits + 1] = wait_ms
   lane.waits[#lane.waits + 1] = tasks

@@ -12,7 +12,7 @@
 --   points <lane> <difference>                               actual less estimate
 --   cool   <lane> <ms>                                       closed for so long
 --   drop   <lane> <core>                                     all of that batch leaves
--- What a lane sends: grant `<lane> <place> <granted_ms> <last 0|1> <E>`, E of the tasks that may start, with the cost that was taken;
+-- What a lane sends: grant `<lane> <place> <granted_ms> <to> <E>`, E of the tasks that may start, with the cost that was taken, to where the range ends;
 -- fail `<lane> <code> <E>`. The kind in a granted E is followed by `!` where the limiter's cooldown is "limiter".
 --
 -- Keys, after `lane:<core>`:

@@ -18,6 +18,12 @@ local function limit_read(limit)
     waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
 end
 
+-- State bytes of a range of waiting work, of which none waits where its batch, or its round, is over.
+local function limited_states(b, entry, to)
+  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
+  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
+end
+
 -- Hands a range that is due to its lane, in pieces that lie in one segment each.
 local function limited_hand(b, now, flow, entry)
   local from = entry.from
@@ -40,9 +46,10 @@ end
 -- New tasks from..to, ready since `ready_ms` at the earliest; `limit` is `<lane>,<kind>,<cost>,<valid_ms>` as their run has it, '' for none.
 local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
   local at_ms = math.max(ready_ms or now, due_ms)
-  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, 0, 0, timeout_s, at_ms)) end
+  local attempts = attempts_first(b)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
   local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
-  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = 0, recoveries = 0, timeout_s = timeout_s,
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
     due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
 end
 
@@ -69,8 +76,7 @@ end
 -- A granted range whose time is over: what waits of it goes back to its place, what does not gives its units back.
 local function limited_return(now, flow, entry)
   local limit = limit_read(entry.limit)
-  local b = batch_load(entry.core)
-  local states = b and batch_live(b) and call('GETRANGE', b.key .. ':s', entry.from, entry.to) or ''
+  local states = limited_states(batch_load(entry.core), entry)
   local at = entry.from
   for first, after in string.gmatch(states, '()[qr]+()') do
     local from, to = entry.from + first - 1, entry.from + after - 2

@@ -10,7 +10,7 @@
 -- `queue` or `back` to the `grant` or `fail` of the last of it. Meanwhile this partition remembers it:
 --   away         hash: `<lane> <core>,<to>,<attempts>` -> `<sequence of the last message about it> <flow>|<entry>`
 --   away:since   zset: the same by the time (ms) since which the lane has not been asked
--- The name stays the same while the lane grants the range from its front. A lane is named by a core, whose first two
+-- The name stays the same while the lane grants the range from its front, and the entry loses what was granted. A lane is named by a core, whose first two
 -- digits are its partition.
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 local outbox_last = nil
@@ -72,6 +72,13 @@ end
 local function outbox_back(now, lane, place, granted_ms, text)
   local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
   away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+
+-- What it is remembered by, as this script leaves it; nil where it is not.
+local function away_get(field)
+  local plan = away_plans[field]
+  if plan then return plan.value or nil end
+  return call('HGET', root .. 'away', field) or nil
 end
 
 -- The lane holds it no longer.

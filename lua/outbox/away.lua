@@ -23,8 +23,7 @@ local function hand_again(text)
   local flow, entry = string.match(text, '^([^|]+)|(.*)$')
   entry = entry_read(entry)
   local b = batch_load(entry.core)
-  local states = b and batch_live(b) and call('GETRANGE', b.key .. ':s', entry.from, entry.to) or ''
-  local first = string.find(states, '[qr]')
+  local first = string.find(limited_states(b, entry), '[qr]')
   if not first then return false end
   entry.from = entry.from + first - 1
   limited_hand(b, now_ms, flow, entry)

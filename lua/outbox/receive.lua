@@ -18,6 +18,7 @@
 -- @include lib/limited
 -- @include lib/granted
 -- @include lib/lost
+-- @include lib/notify
 
 local FAILED_MAX = 1000
 local kinds = {}
@@ -41,10 +42,12 @@ for _, message in ipairs(messages) do
   done = done + 1
 end
 
+notify_plan(now_ms)
 lane_touch(now_ms)
 outbox_touch()
 granted_touch()
 batch_touch()
+queue_touch()
 lost_touch()
 failed_touch()
 touch({ root .. 'hw' })
@@ -54,7 +57,9 @@ granted_write()
 lost_write()
 failed_write()
 batch_save(now_ms)
+notify_write()
+queue_write()
 local wrote = outbox_write()
-if #granted_new > 0 then call('SPUBLISH', root .. 'bell', '0') end
+if #granted_new > 0 then call('SPUBLISH', root .. 'bell', '0') else ring_bell() end
 if applied > 0 then call('HSET', root .. 'hw', field, string.format('%.0f', mark)) end
 return { mark, done, applied, wrote }

@@ -14,11 +14,12 @@
 -- @arg   recoveries_max int a task whose holders died this often fails
 -- @arg   pressure   int     1 where memory is short: the oldest finished batches go before their time
 -- @arg   now_ms     now     this shard's clock
--- @reply [number, number, number, number, number, number, number, number, number, number]   this shard's time; next time something is due here, 0 unknown; 1 where more is due now; promoted; expired batches; recovered; deleted batches; 1 where work is ready; those of the deleted whose time had not come; bits: 1 messages wait, 2 lanes should be asked, 4 a limiter has something to grant
+-- @reply [number, number, number, number, number, number, number, number, number, number, number]   this shard's time; next time something is due here, 0 unknown; 1 where more is due now; promoted; expired batches; recovered; deleted batches; 1 where work is ready; those of the deleted whose time had not come; origins with parked work; bits: 1 messages wait, 2 lanes should be asked, 4 a limiter has something to grant
 -- @cost  O(200) due references, 50 batches, under pressure 100 more, 200 recovered ranges, 500 segments deleted
 -- @include lib/limited
 -- @include lib/granted
 -- @include lib/lost
+-- @include lib/notify
 
 local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX, AWAY_MS = 200, 50, 200, 500, 30000
 -- Before their time so many batches, of so many segments, go in a call; the pause to the next leaves time to see that it helped.
@@ -31,10 +32,10 @@ local function first_of(key) return tonumber(call('ZRANGE', key, 0, 0, 'WITHSCOR
 local away_ms = (first_of(root .. 'away:since') or math.huge) + AWAY_MS
 local lanes_ms = first_of(root .. 'lanes') or math.huge
 if pressure == 0 and call('EXISTS', root .. 'holders', root .. 'active:' .. holder, root .. 'ready:f', root .. 'ready:r', root .. 'ready:n',
-  root .. 'granted', root .. 'outbox') == 0 then
+  root .. 'parked', root .. 'granted', root .. 'outbox') == 0 then
   local delayed_ms, deadline_ms = first_of(written[4]), first_of(written[5])
   local first_ms = math.min(delayed_ms or math.huge, deadline_ms or math.huge, away_ms)
-  if first_ms > now_ms and lanes_ms > now_ms then return { now_ms, first_ms < math.huge and first_ms or 0, 0, 0, 0, 0, 0, 0, 0, 0 } end
+  if first_ms > now_ms and lanes_ms > now_ms then return { now_ms, first_ms < math.huge and first_ms or 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 } end
 end
 
 -- Holders.
@@ -66,6 +67,11 @@ end
 local reaped, gone, recovered = {}, {}, 0
 local marks_state = {}
 
+local function lost_json(ref, recoveries)
+  return string.format('[%.0f,%.0f,%.0f,null,null,"worker_lost","The process that ran this task was lost %.0f times."]',
+    now_ms, ref.attempt % ROUND_ATTEMPTS, recoveries, recoveries)
+end
+
 -- Gives back what is still in flight under a name: to the queue, or to the end where this happened too often.
 local function recover(name, member)
   local ref = member_read(member)
@@ -84,8 +90,10 @@ local function recover(name, member)
     marks_state[#marks_state + 1] = { b.key .. ':s', from, string.rep(over and 'f' or 'r', to - from + 1) }
     if over then
       b.f = b.f + to - from + 1
-      lose(b, from, to, string.format('[%.0f,%.0f,%.0f,null,null,"worker_lost","The process that ran this task was lost %.0f times."]',
-        now_ms, ref.attempt, recoveries, recoveries))
+      lose(b, from, to, lost_json(ref, recoveries))
+      if b.N then
+        notify_use().finishes(b, b.c, b.f - (to - from + 1), b.x, now_ms, from, function() return lost_json(ref, recoveries) end)
+      end
     else
       limited_enqueue(b, now_ms, now_ms, flow_as('r', ref.flow), { core = ref.core, from = from, to = to, attempts = ref.attempt,
         recoveries = recoveries, timeout_s = ref.timeout_s, due_ms = now_ms, limit = limit and limit.waiting or '' })
@@ -122,7 +130,7 @@ for _, text in ipairs(due) do
   if string.find(entry, ';', 1, true) then
     entry = entry_read(entry)
     local b = batch_load(entry.core)
-    if b and batch_live(b) then limited_hand(b, now_ms, flow, entry) end
+    if b and batch_live(b) and not round_entry_stale(b, entry) then limited_hand(b, now_ms, flow, entry) end
   else
     ready_push(flow, entry)
   end
@@ -139,7 +147,13 @@ end
 if #returned == DUE_MAX then more = 1 end
 
 -- Batches whose expiry or retention has come.
-local expired, purged, segments_left = 0, {}, SEGMENTS_MAX
+local expired, purged, put_off, segments_left = 0, {}, {}, SEGMENTS_MAX
+-- Notifications that are not delivered yet keep their batch, for as long as the longest schedule of tries and a good deal more.
+local NOTES_KEEP_MS, NOTES_LOOK_MS = 86400000, 60000
+local function notes_wait(b)
+  local m = b.N and b.s ~= 'deleted' and batch_load(b.core .. 'n')
+  return m and m.n > m.c + m.f + m.x
+end
 local function purge(b)
   local list = {}
   local bases = b.g and #b.g / 4 or 1
@@ -148,6 +162,9 @@ local function purge(b)
     list[#list + 1] = segment_key(b, b.g and struct.unpack('>I4', b.g, k * 4 + 1) or 0)
   end
   segments_left = segments_left - #list
+  if b.N then
+    for _, of in ipairs({ 'n', 'n:s', 'n:0' }) do list[#list + 1] = b.key .. of end
+  end
   local lists = {}
   if b.s ~= 'tray' then
     lists = label_keys(b.a, call('HGET', b.key, 'l') or '')
@@ -169,7 +186,12 @@ for _, core in ipairs(ended) do
     limited_drop(b, now_ms)
     expired = expired + 1
   elseif segments_left > 0 and b.r == 0 and not b.deadline then -- one that ended just now stays its time
-    purge(b)
+    if notes_wait(b) and now_ms < b.z + keep_ms + NOTES_KEEP_MS then
+      put_off[#put_off + 1] = now_ms + NOTES_LOOK_MS
+      put_off[#put_off + 1] = core
+    else
+      purge(b)
+    end
   end
 end
 if #ended == BATCHES_MAX or segments_left <= 0 then more = 1 end
@@ -187,7 +209,8 @@ if pressure == 1 and segments_left > 0 then
     if early == EARLY_MAX or segments_left <= 0 then break end
     looked = looked + 1
     local b = batch_load(core)
-    if b and (b.s == 'tray' or not batch_live(b)) and b.n == b.c + b.f + b.x and b.r == 0 and not b.deadline then
+    if b and (b.s == 'tray' or not batch_live(b)) and b.n == b.c + b.f + b.x and b.r == 0 and not b.deadline
+      and not notes_wait(b) then
       purge(b)
       purged[#purged].early = true
       early = early + 1
@@ -197,6 +220,8 @@ if pressure == 1 and segments_left > 0 then
   end
   early_rank = looked == #listed and #listed < EARLY_LOOK and 0 or rank + stays
 end
+
+notify_plan(now_ms)
 
 -- When to come again, read before the first write as everything is.
 local next_ms = 0
@@ -215,6 +240,8 @@ end
 -- A partition where somebody has work is looked at often enough to notice his death.
 if (others > 0 or mine > 0) and (next_ms == 0 or now_ms + 2000 < next_ms) then next_ms = now_ms + 2000 end
 local ready = (#plans_made > 0 or call('EXISTS', root .. 'ready:f', root .. 'ready:r', root .. 'ready:n') > 0) and 1 or 0
+
+local parked = call('SCARD', root .. 'parked')
 
 batch_touch()
 queue_touch()
@@ -241,6 +268,7 @@ for _, m in ipairs(marks_state) do call('SETRANGE', m[1], m[2], m[3]) end
 lost_write()
 granted_write()
 if #due > 0 then call('ZREM', written[4], unpack(due, 1, #due)) end
+if #put_off > 0 then call('ZADD', written[5], unpack(put_off, 1, #put_off)) end
 if #orphans > 0 then call('ZREM', written[5], unpack(orphans, 1, #orphans)) end
 batch_save(now_ms)
 for _, p in ipairs(purged) do
@@ -255,6 +283,7 @@ for _, p in ipairs(purged) do
   end
 end
 if early_rank then call('HSET', meta, 'early', early_rank) end
+notify_write()
 queue_write()
 if outbox_write() == 1 or waiting == 1 then flags = flags + 1 end
-return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready, early, flags }
+return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready, early, parked, flags }

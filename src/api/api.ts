@@ -6,7 +6,9 @@ import * as batches from './batches.ts';
 import type { Api, Call, QuotaVerdict } from './call.ts';
 import type { ApiContext, ApiLimits } from './context.ts';
 import * as limiters from './limiters.ts';
+import * as notifications from './notifications.ts';
 import { takeQuota } from './quota.ts';
+import * as rounds from './rounds.ts';
 import * as secrets from './secrets.ts';
 import * as tasks from './tasks.ts';
 
@@ -30,6 +32,10 @@ export function makeApi(context: ApiContext): Api {
     addTasks: bind(batches.addTasks),
     cancelBatch: bind(batches.cancelBatch),
     releaseBatch: bind(batches.releaseBatch),
+    retryBatch: bind(rounds.retryBatch),
+    deleteBatch: bind(batches.deleteBatch),
+    listNotifications: bind(notifications.listNotifications),
+    redeliverNotification: bind(notifications.redeliverNotification),
     listBatchTasks: bind(batches.listBatchTasks),
     createTask: bind(tasks.createTask),
     getTask: bind(tasks.getTask),
@@ -52,6 +58,10 @@ export function makeApi(context: ApiContext): Api {
       listBatchTasks: bind(batches.batchReadable),
       cancelBatch: bind(batches.batchExists),
       releaseBatch: bind(batches.batchExists),
+      retryBatch: bind(batches.batchExists),
+      deleteBatch: bind(batches.batchExists),
+      listNotifications: bind(batches.batchExists),
+      redeliverNotification: bind(notifications.notificationExists),
       getTask: bind(tasks.taskExists),
       cancelTask: bind(tasks.taskExists),
       retryTask: bind(tasks.taskExists),

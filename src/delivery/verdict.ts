@@ -29,30 +29,18 @@ export type StoredResult = [
   error_code?: string | null,
   error_message?: string | null,
   excerpt?: string | null,
+  /** Of a notification that is to be sent again: when. */
+  next_ms?: number | null,
 ];
 
 const EXPIRED = { code: 'expired', message: 'valid_until passed before the task could start.' };
 
 /** The settlement of an attempt that was made. */
 export function settlementOf(task: Claimed, spec: CallSpec, outcome: Outcome, now: Now): Settlement {
-  const { flight, index } = task;
-  if (outcome.error?.code === 'shutdown') return { flight, index, verdict: 's', delay_ms: 0, result: '' };
-  const settle = (verdict: Settlement['verdict'], delay_ms: number, error: { code: string; message: string } | null): Settlement => ({
-    flight,
-    index,
-    verdict,
-    delay_ms: Math.round(delay_ms),
-    result: encodeResult([
-      Math.round(now.now_ms),
-      task.attempt,
-      task.recoveries,
-      outcome.status_code,
-      outcome.duration_ms,
-      error?.code ?? null,
-      error?.message ?? null,
-      outcome.excerpt,
-    ]),
-  });
+  if (outcome.error?.code === 'shutdown') return handedBack(task, 0, 's');
+  const { now_ms } = now;
+  const settle = (verdict: Settlement['verdict'], delay_ms: number, error: { code: string; message: string } | null): Settlement =>
+    settled(task, verdict, delay_ms, resultOf(task, now_ms, { ...outcome, error }));
   return { ...judged(task, spec, outcome, now, settle), ...pointsOf(task, outcome) };
 }
 
@@ -79,6 +67,54 @@ function coolOf({ flight }: Claimed, { verdict, status_code, retry_after_ms }: O
 function pointsOf({ flight }: Claimed, { points_used }: Outcome): { points?: number } {
   if (flight.limit?.kind !== 'p' || points_used === null) return {};
   return { points: points_used - flight.limit.cost };
+}
+
+/**
+ * The settlement of a notification that was sent. `delays_ms` lie between its tries; nothing that the batch's creator says
+ * changes them, but the receiver may ask for more time, or for no further try.
+ */
+export function settlementOfNotification(task: Claimed, delays_ms: readonly number[], outcome: Outcome, { now_ms, dice }: Now): Settlement {
+  if (outcome.error?.code === 'shutdown') return handedBack(task, 0);
+  if (outcome.verdict === 'success') return settled(task, 'c', 0, resultOf(task, now_ms, outcome));
+  const planned_ms = delays_ms[task.attempt - task.recoveries - 1];
+  if (outcome.verdict === 'final' || planned_ms === undefined) return settled(task, 'f', 0, resultOf(task, now_ms, outcome));
+  const delay_ms = Math.round(Math.max(planned_ms * (1 - JITTER + 2 * JITTER * dice), outcome.retry_after_ms ?? 0));
+  return settled(task, 'r', delay_ms, resultOf(task, now_ms, outcome, Math.round(now_ms + delay_ms)));
+}
+
+/** Of the delays between the tries of a notification. */
+const JITTER = 0.1;
+
+/** Its process ended before it could be sent, or (`s`) while it was: it starts again elsewhere, uncounted. */
+export function handedBack({ flight, index }: Claimed, delay_ms: number, verdict: 'b' | 's' = 'b'): Settlement {
+  return { flight, index, verdict, delay_ms, result: '' };
+}
+
+function settled({ flight, index }: Claimed, verdict: Settlement['verdict'], delay_ms: number, result: StoredResult): Settlement {
+  return { flight, index, verdict, delay_ms: Math.round(delay_ms), result: encodeResult(result) };
+}
+
+interface Told {
+  status_code: number | null;
+  duration_ms: number | null;
+  excerpt: string | null;
+  error: { code: string; message: string } | null;
+}
+
+function resultOf(
+  task: Claimed,
+  now_ms: number,
+  { status_code, duration_ms, error, excerpt }: Told,
+  next_ms: number | null = null,
+): StoredResult {
+  const { attempt, recoveries } = task;
+  return [Math.round(now_ms), attempt, recoveries, status_code, duration_ms, error?.code ?? null, error?.message ?? null, excerpt, next_ms];
+}
+
+/** The settlement of a notification whose batch is gone. */
+export function settlementOfLost(task: Claimed, now_ms: number): Settlement {
+  const error = { code: 'batch_gone', message: 'The batch was deleted.' };
+  return settled(task, 'f', 0, resultOf(task, now_ms, { status_code: null, duration_ms: null, excerpt: null, error }));
 }
 
 /** The settlement of a task that came too late to start. */

@@ -1,6 +1,7 @@
 // One partition as its callback thread sees it: a turn settles outcomes, lets time pass and claims work, in one round trip.
 import { monotonicMs } from '../base/clock.ts';
 import { keys } from './keys.ts';
+import { coreOfNotes } from './notes.ts';
 import type { Slice } from './outbox.ts';
 import { decodePage, encodeResult, PAGE_MASK, PAGE_SHIFT, type StoredTask } from './records.ts';
 import { execPipeline, type RedisClient } from './script.ts';
@@ -51,6 +52,16 @@ export interface Claimed extends StoredTask {
   due_ms: number;
   /** How long ago its rate limiter let it start; 0 where it has none. */
   granted_age_ms: number;
+  /** Of a notification: the batch that it tells of; the task is one of its companion. */
+  of: NotesParent | null;
+}
+
+/** What notifications are made from, beside their records. */
+export interface NotesParent {
+  core: string;
+  /** What the caller gave besides tasks, JSON; null where the batch is gone. */
+  doc: string | null;
+  created_ms: number;
 }
 
 export type Verdict = 'c' | 'f' | 'r' | 'b' | 's' | 'k';
@@ -93,6 +104,8 @@ export interface ClaimRequest {
   unpark: readonly string[];
   /** Origins with less room than others; none = parked where met. */
   rooms: readonly (readonly [origin: string, tasks: number])[];
+  /** Notifications at most, but for what a page rounds up to. */
+  notes: number;
 }
 
 /** Units of one grant that were used a while after it. */
@@ -125,6 +138,8 @@ export interface TickReply {
   ready: boolean;
   /** Of the deleted batches those whose time had not come. */
   early: number;
+  /** Origins for which work waits here until they are named in `unpark`. */
+  parked: number;
   /** Messages wait to be carried over. */
   messages: boolean;
   /** Lanes should be asked about what has been away for long. */
@@ -138,12 +153,16 @@ export interface SettleReply {
   now_ms: number;
   first_due_ms: number;
   left: Settlement[];
+  /** Work became ready, notifications among it. */
+  ready: boolean;
   messages: boolean;
 }
 
 export interface ClaimReply {
   now_ms: number;
   more: boolean;
+  /** Notifications wait for want of places; more of them than were asked for are ready. */
+  more_notes: boolean;
   /** Earliest time among what turned out to be due later; 0 = none. */
   first_due_ms: number;
   /** Origins for which work waits until they are named in `unpark`. */
@@ -218,9 +237,9 @@ async function tryTurn(client: RedisClient, partition: number, settings: TurnSet
     partitionTick.queue(pipeline, { meta }, { holder, silence_ms, gap_ms, keep_ms, tray_keep_ms, recoveries_max, pressure });
   }
   if (request.claim !== null) {
-    const { call_no, budget, room, unpark, rooms } = request.claim;
+    const { call_no, budget, room, unpark, rooms, notes } = request.claim;
     const limits = [unpark.length, ...unpark, rooms.length, ...rooms.flat()];
-    partitionClaim.queueBuffer(pipeline, { meta }, { holder, call_no, budget, room, grace_ms: settings.grace_ms, limits });
+    partitionClaim.queueBuffer(pipeline, { meta }, { holder, call_no, budget, room, grace_ms: settings.grace_ms, notes, limits });
   }
   if (request.grant === true) partitionGrant.queue(pipeline, { meta }, { lanes_max: LANES_MAX, tasks_max: GRANTS_MAX });
   const lates = lateParts(request.lates ?? []);
@@ -315,7 +334,7 @@ function limiterParts(group: readonly Settlement[]): (string | number)[] {
 const GONE = '-';
 
 function readSettled(reply: unknown, groups: readonly (readonly Settlement[])[]): SettleReply {
-  const [now_ms, first_due_ms, flags, messages] = reply as [number, number, string[], number];
+  const [now_ms, first_due_ms, flags, ready, messages] = reply as [number, number, string[], number, number];
   const left: Settlement[] = [];
   for (const [i, group] of groups.entries()) {
     const states = flags[i] ?? GONE;
@@ -325,11 +344,11 @@ function readSettled(reply: unknown, groups: readonly (readonly Settlement[])[])
     const in_flight = states.length === 1 ? /[pP]/ : /p/;
     left.push(...group.filter(({ index }) => in_flight.test(states[index - from] ?? '')));
   }
-  return { now_ms, first_due_ms, left, messages: messages === 1 };
+  return { now_ms, first_due_ms, left, ready: ready === 1, messages: messages === 1 };
 }
 
 function readTick(reply: unknown): TickReply {
-  const [now_ms, next_ms, more, promoted, expired, recovered, deleted, ready, early, flags = 0] = reply as number[];
+  const [now_ms, next_ms, more, promoted, expired, recovered, deleted, ready, early, parked, flags = 0] = reply as number[];
   return {
     now_ms: now_ms ?? 0,
     next_ms: next_ms ?? 0,
@@ -340,6 +359,7 @@ function readTick(reply: unknown): TickReply {
     deleted: deleted ?? 0,
     ready: ready === 1,
     early: early ?? 0,
+    parked: parked ?? 0,
     messages: (flags & 1) !== 0,
     away: (flags & 2) !== 0,
     lanes: (flags & 4) !== 0,
@@ -357,17 +377,23 @@ type RunReply = [
   due_ms: number,
   base: number,
   first_page: number,
-  single: number,
+  kind: number,
   pages: (Buffer | null)[],
   age_ms: number,
+  parent?: [doc: Buffer | null, created_ms: Buffer | null],
 ];
+
+/** Kinds of what a run belongs to; as lua/partition/claim.lua has them. */
+const TRAY = 1;
+const NOTES = 2;
 
 function readClaimed(reply: unknown): ClaimReply {
   const [now_ms, more, first_due_ms, parked, runs, messages] = reply as [number, number, number, Buffer[], RunReply[], number];
   const tasks: Claimed[] = [];
-  for (const run of runs) readRun(run, tasks);
-  const origins = parked.map((origin) => origin.toString('latin1'));
-  return { now_ms, more: more === 1, first_due_ms, parked: origins, tasks, messages: messages === 1 };
+  const parents = new Map<string, NotesParent>();
+  for (const run of runs) readRun(run, tasks, parents);
+  const names = parked.map((origin) => origin.toString('latin1'));
+  return { now_ms, more: more === 1, more_notes: more === 2, first_due_ms, parked: names, tasks, messages: messages === 1 };
 }
 
 function readGranted(reply: unknown, read_ms: number): GrantReply {
@@ -395,11 +421,12 @@ function flightOf(name: string, base: number): Flight {
   return { name, core, origin: name.slice(origin_at, limit_at), base, limit };
 }
 
-function readRun(run: RunReply, tasks: Claimed[]): void {
-  const [name, , account, from, to, attempt, recoveries, due_ms, base, first_page, in_tray, pages, granted_age_ms] = run;
+function readRun(run: RunReply, tasks: Claimed[], parents: Map<string, NotesParent>): void {
+  const [name, , account, from, to, attempt, recoveries, due_ms, base, first_page, kind, pages, granted_age_ms] = run;
   const flight = flightOf(name.toString('latin1'), base);
   const account_id = account.toString('latin1');
-  const single = in_tray === 1;
+  const single = kind === TRAY;
+  const of = kind === NOTES ? parentOf(run, flight.core, parents) : null;
   let page_at = -1;
   let page: StoredTask[] = [];
   for (let index = from; index <= to; index++) {
@@ -413,8 +440,19 @@ function readRun(run: RunReply, tasks: Claimed[]): void {
     const stored = page[local & PAGE_MASK];
     if (stored === undefined) continue; // not in its segment: the lease ends some day, and the task is `worker_lost`
     const { head, payload } = stored;
-    tasks.push({ head, payload, flight, index, single, account_id, attempt, recoveries, due_ms, granted_age_ms });
+    tasks.push({ head, payload, flight, index, single, account_id, attempt, recoveries, due_ms, granted_age_ms, of });
   }
+}
+
+/** The batch comes with the first run of its companion. */
+function parentOf(run: RunReply, notes_core: string, parents: Map<string, NotesParent>): NotesParent {
+  let parent = parents.get(notes_core);
+  if (parent === undefined) {
+    const [doc, created_ms] = run[13] ?? [null, null];
+    parent = { core: coreOfNotes(notes_core), doc: doc?.toString() ?? null, created_ms: Number(created_ms ?? 0) };
+    parents.set(notes_core, parent);
+  }
+  return parent;
 }
 
 /** What Redis has in flight for this holder, at most `max` names, each with the tasks it stands for. */

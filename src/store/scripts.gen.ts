@@ -31,25 +31,37 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
 end
 local function batch_visible(core, account)
   local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'deleted' then return nil end
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
   return b
 end
-local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
 local function segment_bounds(b, i)
   local g = b.g
   if not g then return 0, b.n - 1 end
@@ -69,7 +81,7 @@ local function segment_last(b)
 end
 local function batch_end(b, now, keep_ms)
   b.dirty = true
-  if b.n > b.c + b.f + b.x then return false end
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
   if b.s == 'tray' then
     b.deadline = math.max(now, b.t + 1000) + keep_ms
     return true
@@ -79,6 +91,7 @@ local function batch_end(b, now, keep_ms)
     b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
   end
   b.z = now
+  b.ended = true
   b.deadline = now + keep_ms
   return true
 end
@@ -214,7 +227,7 @@ local function member_read(member)
     timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
-local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
 local delays = {}
 local function delayed_push(due_ms, flow, entry)
   delays[#delays + 1] = due_ms
@@ -238,11 +251,11 @@ local function delays_first()
   end
   return first
 end
-local function ring_bell()
+local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
   elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
   end
 end
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -290,6 +303,11 @@ end
 local function outbox_back(now, lane, place, granted_ms, text)
   local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
   away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_get(field)
+  local plan = away_plans[field]
+  if plan then return plan.value or nil end
+  return call('HGET', root .. 'away', field) or nil
 end
 local function away_forget(field) away_set(field, false, nil) end
 local function outbox_touch()
@@ -346,6 +364,10 @@ local function limit_read(limit)
   return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
     waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
 end
+local function limited_states(b, entry, to)
+  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
+  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
+end
 local function limited_hand(b, now, flow, entry)
   local from = entry.from
   local limit = limit_read(entry.limit)
@@ -363,9 +385,10 @@ local function limited_enqueue(b, now, due_ms, flow, entry)
 end
 local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
   local at_ms = math.max(ready_ms or now, due_ms)
-  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, 0, 0, timeout_s, at_ms)) end
+  local attempts = attempts_first(b)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
   local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
-  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = 0, recoveries = 0, timeout_s = timeout_s,
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
     due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
 end
 local function limited_unused(now, limit, core, from, to)
@@ -384,8 +407,7 @@ local function limited_back(now, flow, entry, from, to, limit)
 end
 local function limited_return(now, flow, entry)
   local limit = limit_read(entry.limit)
-  local b = batch_load(entry.core)
-  local states = b and batch_live(b) and call('GETRANGE', b.key .. ':s', entry.from, entry.to) or ''
+  local states = limited_states(batch_load(entry.core), entry)
   local at = entry.from
   for first, after in string.gmatch(states, '()[qr]+()') do
     local from, to = entry.from + first - 1, entry.from + after - 2
@@ -482,11 +504,25 @@ local function append_records(b, parts, at, count)
   end
   if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
 end
+local maps = {}
+local function map_run(b, from, to, rest)
+  while from <= to do
+    local base, segment_end = segment_bounds(b, from)
+    local last = segment_end >= from and math.min(to, segment_end) or to
+    local key = segment_key(b, base)
+    maps[key] = maps[key] or { call('HGET', key, 'm') or '' }
+    table.insert(maps[key], string.format('%.0f,%.0f,%s;', from - base, last - base, rest))
+    from = last + 1
+  end
+end
 local function append_runs(b, parts, at, runs, first, now)
   for k = 0, runs - 1 do
     local p = at + k * 6
-    run_enqueue(b, now, 'f:' .. b.a .. ':' .. parts[p + 2], first + tonumber(parts[p]), first + tonumber(parts[p + 1]),
-      tonumber(parts[p + 3]), tonumber(parts[p + 4]), parts[p + 5])
+    local from, to = first + tonumber(parts[p]), first + tonumber(parts[p + 1])
+    run_enqueue(b, now, 'f:' .. b.a .. ':' .. parts[p + 2], from, to, tonumber(parts[p + 3]), tonumber(parts[p + 4]), parts[p + 5])
+    if #page_writes > 0 and b.s ~= 'tray' then
+      map_run(b, from, to, table.concat(parts, ',', p + 2, parts[p + 5] == '' and p + 4 or p + 5))
+    end
   end
 end
 local function append_touch(b)
@@ -498,9 +534,255 @@ local function append_write(b, count)
   for _, writes in ipairs(page_writes) do
     for i = 2, #writes, 1000 do call('HSET', writes[1], unpack(writes, i, math.min(i + 999, #writes))) end
   end
+  for key, texts in pairs(maps) do call('HSET', key, 'm', table.concat(texts)) end
   call('APPEND', b.key .. ':s', string.rep('q', count))
   call('HSET', b.key, 'q', b.q)
   if b.g_new then call('HSET', b.key, 'g', b.g) end
+end
+local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
+local function note_wanted(b, letter)
+  if not b.wants then
+    b.wants = {}
+    for each, origin, ms in string.gmatch(b.N, '(%a)(%w%w%w%w%w%w%w%w%w%w)(%d*);') do
+      b.wants[each] = { origin = origin, interval_ms = tonumber(ms) or 0 }
+    end
+  end
+  return b.wants[letter]
+end
+local notify = nil
+local function notify_use()
+  if notify then return notify end
+  notify = {}
+  local NOTES_WAITING_MAX, NOTES_MERGE_MS, NOTES_KEPT = 10000, 1000, 10000
+  local noting = {}
+  local function notes_of(b, now)
+    if b.notes then return b.notes end
+    local core = b.core .. 'n'
+    local m = batch_load(core)
+    if not m then
+      m = { core = core, key = root .. 'b:' .. core, a = b.a, s = 'notes', s_was = 'notes', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
+        t = now, q = 0, k = 0, opened = true }
+      batches[core] = m
+      batches_loaded[#batches_loaded + 1] = m
+    end
+    local v = m.opened and {} or call('HMGET', m.key, 'L', 'P', 'D', 'T')
+    b.notes = { b = b, m = m, first = m.n, records = {}, newest = tonumber(v[1]), newest_ms = tonumber(v[2]),
+      died = tonumber(v[3] or '0'), page = tonumber(v[4] or '0') }
+    noting[#noting + 1] = b.notes
+    return b.notes
+  end
+  local function note_add(b, letter, at, counts)
+    local want = note_wanted(b, letter)
+    if not want then return nil end
+    local notes = notes_of(b, at)
+    counts = counts or b
+    local record = { letter = letter, origin = want.origin, status = b.s, z = b.z, n = counts.n, c = counts.c, f = counts.f,
+      x = counts.x, at = at, due_ms = at, round = b.k + 1, index = notes.m.n }
+    notes.m.n = notes.m.n + 1
+    notes.m.dirty = true
+    notes.records[#notes.records + 1] = record
+    return record
+  end
+  local function note_open(notes)
+    if notes.last or not notes.newest then return notes.last end
+    if call('GETRANGE', notes.m.key .. ':s', notes.newest, notes.newest) ~= 'q' then
+      notes.newest_began = true
+      return nil
+    end
+    notes.last = { letter = 'p', stored = true, index = notes.newest }
+    notes.rewritten = notes.last
+    return notes.last
+  end
+  local function note_progress(b, at, counts)
+    local want = note_wanted(b, 'p')
+    if not want then return end
+    local notes = notes_of(b, at)
+    local m = notes.m
+    local interval_ms = want.interval_ms
+    if m.n - m.c - m.f - m.x >= NOTES_WAITING_MAX then interval_ms = math.max(interval_ms, NOTES_MERGE_MS) end
+    local record = interval_ms > 0 and note_open(notes)
+    if record then
+      record.status, record.z, record.at, record.round = b.s, b.z, at, b.k + 1
+      record.n, record.c, record.f, record.x = counts.n, counts.c, counts.f, counts.x
+      m.dirty = true
+      return
+    end
+    record = note_add(b, 'p', at, counts)
+    if interval_ms > 0 and notes.newest_ms then record.due_ms = math.max(at, notes.newest_ms + interval_ms) end
+    notes.last, notes.newest, notes.newest_ms = record, record.index, record.due_ms
+  end
+  local function note_death(b, at, counts, index, json)
+    if not note_wanted(b, 'd') then return end
+    local notes = notes_of(b, at)
+    if notes.died > b.k then return end
+    notes.died = b.k + 1
+    note_add(b, 'd', at, counts).tail = string.format(',%.0f,', index) .. json()
+  end
+  function notify.finishes(b, c, f, x, now, index, json)
+    while c < b.c or f < b.f or x < b.x do
+      if c < b.c then c = c + 1 elseif f < b.f then f = f + 1 else x = x + 1 end
+      local counts = { n = b.n, c = c, f = f, x = x }
+      note_progress(b, now, counts)
+      if index and f > b.f_was then
+        note_death(b, now, counts, index, json)
+        index = nil
+      end
+    end
+    b.n_was, b.c_was, b.f_was, b.x_was = b.n, b.c, b.f, b.x
+  end
+  local function note_unstarted(b)
+    local to = b.n - 1
+    if b.o_from then
+      local states = call('GETRANGE', b.key .. ':s', b.o_from, math.min(b.o_to, b.o_from + 65535))
+      local at = string.find(states, '[fe]')
+      if at then return b.o_from + at - 1 end
+    end
+    while to >= 0 do
+      local from = math.max(0, to - 65535)
+      local states = call('GETRANGE', b.key .. ':s', from, to)
+      local at = string.find(states, 'q', 1, true) or string.find(states, 'r', 1, true)
+      if at then return from + at - 1 end
+      to = from - 1
+    end
+    return b.n - 1
+  end
+  function notify.result_in(results, base, i)
+    local field, place = string.format('r%.0f', math.floor((i - base) / 16)), (i - base) % 16
+    for _, result in ipairs(results) do
+      local text, at = result[2], 1
+      while result[1] == field and at <= #text do
+        local of, length = struct.unpack('>BI2', text, at)
+        if of == place then return string.sub(text, at + 3, at + 2 + length) end
+        at = at + 3 + length
+      end
+    end
+    return ''
+  end
+  local function note_expired(at)
+    return string.format('[%.0f,0,0,null,null,"batch_expired","The batch expired before this task could run."]', at)
+  end
+  local function note_settled(b)
+    local told = false
+    local function settle_one(record)
+      if record.n ~= b.n or record.c ~= b.c or record.f ~= b.f or record.x ~= b.x then return end
+      record.status, record.z, told = b.s, b.z, true
+    end
+    if not b.notes then return false end
+    for _, record in ipairs(b.notes.records) do settle_one(record) end
+    if b.notes.rewritten then settle_one(b.notes.rewritten) end
+    return told
+  end
+  local function note_rest(b, now)
+    local counted = b.n ~= b.n_was or b.c ~= b.c_was or b.f ~= b.f_was or b.x ~= b.x_was
+    local stopped = b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')
+    if not note_settled(b) and (counted or stopped) then note_progress(b, now, b) end
+    if b.s == 'expired' and b.f > b.f_was then
+      note_death(b, now, b, note_unstarted(b), function() return note_expired(now) end)
+    end
+    if b.ended then
+      note_add(b, 'f', now)
+      if b.s == 'completed' and b.c == b.n then note_add(b, 's', now) end
+      note_add(b, 'c', now)
+    end
+  end
+  local function note_text(record)
+    local text = string.format('%s,%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s,%.0f', record.letter, record.status, record.n, record.c, record.f,
+      record.x, record.at, record.z and string.format('%.0f', record.z) or '', record.round) .. (record.tail or '')
+    return struct.pack('>I4I2', #text + 2, 0) .. text
+  end
+  local function notes_page(notes, page)
+    return call('HGET', notes.m.key .. ':0', string.format('%.0f', page)) or ''
+  end
+  local function note_replaced(text, place, record)
+    local at = 1
+    for _ = 1, place do at = at + 4 + struct.unpack('>I4', text, at) end
+    return string.sub(text, 1, at - 1) .. record .. string.sub(text, at + 4 + struct.unpack('>I4', text, at))
+  end
+  local function notes_append(notes, now)
+    local m, pages = notes.m, {}
+    local function page_of(index)
+      local page = math.floor(index / NOTES_PAGE)
+      pages[page] = pages[page] or { (index < notes.first or notes.first > page * NOTES_PAGE) and notes_page(notes, page) or '' }
+      return pages[page]
+    end
+    local old = notes.rewritten
+    if old and old.n then
+      local page = page_of(old.index)
+      page[1] = note_replaced(page[1], old.index % NOTES_PAGE, note_text(old))
+    end
+    local run = nil
+    local function run_push()
+      enqueue(now, run.due_ms, 'n:' .. m.a .. ':' .. run.origin,
+        entry_of(m.core, run.from, run.to, 0, 0, NOTE_TIMEOUT_S, run.due_ms))
+    end
+    for _, record in ipairs(notes.records) do
+      local page = page_of(record.index)
+      page[#page + 1] = note_text(record)
+      if run and run.origin == record.origin and run.due_ms == record.due_ms then
+        run.to = record.index
+      else
+        if run then run_push() end
+        run = { from = record.index, to = record.index, origin = record.origin, due_ms = record.due_ms }
+      end
+    end
+    if run then run_push() end
+    notes.pages = pages
+  end
+  local function notes_leave(notes)
+    local m = notes.m
+    notes.gone = {}
+    for _ = 0, #notes.records / NOTES_PAGE + 1 do
+      local from = notes.page * NOTES_PAGE
+      if m.n - from - NOTES_PAGE < NOTES_KEPT then return end
+      if call('GETRANGE', m.key .. ':s', from, from + NOTES_PAGE - 1) == string.rep('c', NOTES_PAGE) then
+        local text = notes_page(notes, notes.page)
+        local at, all = 1, true
+        while at <= #text do
+          all = all and string.sub(text, at + 6, at + 6) == 'p'
+          at = at + 4 + struct.unpack('>I4', text, at)
+        end
+        if all then
+          notes.gone[#notes.gone + 1] = notes.page
+          m.c = m.c - NOTES_PAGE
+          m.x = m.x + NOTES_PAGE
+        end
+      end
+      notes.page = notes.page + 1
+    end
+  end
+  notify.rest = note_rest
+  function notify.plan(now)
+    for _, notes in ipairs(noting) do
+      notes_append(notes, now)
+      notes_leave(notes)
+      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
+    end
+  end
+  function notify.write()
+    for _, notes in ipairs(noting) do
+      local m = notes.m
+      local segment, states = m.key .. ':0', m.key .. ':s'
+      if m.opened then call('HSET', m.key, 'a', m.a, 't', m.t) end
+      call('HSET', m.key, 'D', notes.died, 'T', notes.page)
+      if notes.newest then call('HSET', m.key, 'L', notes.newest, 'P', notes.newest_ms) end
+      for page, text in pairs(notes.pages) do call('HSET', segment, string.format('%.0f', page), table.concat(text)) end
+      if #notes.records > 0 then call('APPEND', states, string.rep('q', #notes.records)) end
+      for _, page in ipairs(notes.gone) do
+        call('HDEL', segment, string.format('%.0f', page), string.format('r%.0f', page))
+        call('SETRANGE', states, page * NOTES_PAGE, string.rep('x', NOTES_PAGE))
+      end
+    end
+  end
+  return notify
+end
+local function notify_plan(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.N then notify_use().rest(b, now) end
+  end
+  if notify then notify.plan(now) end
+end
+local function notify_write()
+  if notify then notify.write() end
 end
 local IDEM_KEEP_MS = 86400000
 local function idem_taken() return idem_key ~= '' and call('HEXISTS', root .. 'idem:' .. idem_key, 'r') == 1 end
@@ -554,13 +836,15 @@ end
 b.n = first + total
 append_runs(b, parts, runs_at + 1, runs, first, now_ms)
 local lanes = lanes_read(b, parts, keys_at + keyed + 1, first)
+b.n = first + total
+b.dirty = true
+notify_plan(now_ms)
 append_touch(b)
 if keyed > 0 then touch({ b.key .. ':k' }) end
 touch(targets)
 batch_touch()
 queue_touch()
 outbox_touch()
-b.dirty = true
 if b.w and expires_from_ms > 0 and expires_from_ms + expiration_ms > (b.e or 0) then
   b.deadline = expires_from_ms + expiration_ms
   call('HSET', b.key, 'e', b.deadline)
@@ -573,13 +857,14 @@ append_write(b, total)
 for i = 1, keyed, 1000 do call('SADD', b.key .. ':k', unpack(parts, keys_at + i, keys_at + math.min(i + 999, keyed))) end
 operation_write(op, core, first, now_ms)
 batch_save(now_ms)
+notify_write()
 queue_write()
 lanes_write(b, lanes)
 outbox_write()
 ring_bell()
 idem_write(answer('added', first, now_ms))
 return answer('added', first, now_ms)`,
-  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",17],[4,"lua/batch/add.lua",16],[5,"lua/batch/add.lua",15],[6,"lua/batch/add.lua",14],[7,"lua/batch/add.lua",13],[8,"lua/batch/add.lua",12],[9,"lua/batch/add.lua",11],[10,"lua/batch/add.lua",10],[11,"lua/batch/add.lua",9],[12,"lua/batch/add.lua",8],[13,"lua/batch/add.lua",18],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",9],[21,"lua/lib/batch.lua",11],[37,"lua/lib/batch.lua",29],[42,"lua/lib/batch.lua",35],[43,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",40],[56,"lua/lib/batch.lua",53],[57,"lua/lib/batch.lua",55],[61,"lua/lib/batch.lua",61],[76,"lua/lib/batch.lua",78],[83,"lua/lib/batch.lua",86],[86,"lua/lib/batch.lua",91],[91,"lua/lib/batch.lua",98],[101,"lua/lib/batch.lua",109],[118,"lua/lib/ring.lua",4],[119,"lua/lib/ring.lua",6],[127,"lua/lib/ring.lua",16],[133,"lua/lib/ring.lua",23],[134,"lua/lib/ring.lua",25],[135,"lua/lib/ring.lua",28],[139,"lua/lib/ring.lua",34],[146,"lua/lib/ring.lua",42],[152,"lua/lib/ready.lua",9],[153,"lua/lib/ready.lua",11],[154,"lua/lib/ready.lua",14],[168,"lua/lib/ready.lua",29],[173,"lua/lib/ready.lua",35],[176,"lua/lib/ready.lua",39],[188,"lua/lib/ready.lua",52],[191,"lua/lib/ready.lua",56],[197,"lua/lib/ready.lua",67],[200,"lua/lib/ready.lua",71],[207,"lua/lib/ready.lua",80],[208,"lua/lib/ready.lua",83],[209,"lua/lib/delayed.lua",3],[210,"lua/lib/delayed.lua",5],[214,"lua/lib/delayed.lua",11],[217,"lua/lib/delayed.lua",15],[221,"lua/lib/delayed.lua",20],[225,"lua/lib/delayed.lua",26],[232,"lua/lib/delayed.lua",35],[239,"lua/lib/outbox.lua",15],[243,"lua/lib/outbox.lua",20],[244,"lua/lib/outbox.lua",22],[245,"lua/lib/outbox.lua",24],[246,"lua/lib/outbox.lua",27],[247,"lua/lib/outbox.lua",29],[251,"lua/lib/outbox.lua",35],[263,"lua/lib/outbox.lua",49],[267,"lua/lib/outbox.lua",54],[277,"lua/lib/outbox.lua",66],[281,"lua/lib/outbox.lua",72],[285,"lua/lib/outbox.lua",78],[286,"lua/lib/outbox.lua",80],[292,"lua/lib/outbox.lua",88],[321,"lua/lib/outbox.lua",120],[330,"lua/lib/outbox.lua",131],[333,"lua/lib/limited.lua",12],[334,"lua/lib/limited.lua",14],[340,"lua/lib/limited.lua",22],[351,"lua/lib/limited.lua",35],[355,"lua/lib/limited.lua",41],[362,"lua/lib/limited.lua",50],[367,"lua/lib/limited.lua",57],[372,"lua/lib/limited.lua",64],[376,"lua/lib/limited.lua",70],[389,"lua/lib/limited.lua",85],[401,"lua/lib/limited.lua",100],[414,"lua/lib/limited.lua",114],[417,"lua/lib/limited.lua",119],[424,"lua/lib/operation.lua",4],[425,"lua/lib/operation.lua",6],[428,"lua/lib/operation.lua",11],[434,"lua/lib/operation.lua",18],[439,"lua/lib/append.lua",6],[441,"lua/lib/append.lua",9],[447,"lua/lib/append.lua",17],[476,"lua/lib/append.lua",49],[483,"lua/lib/append.lua",57],[488,"lua/lib/append.lua",63],[496,"lua/lib/idem.lua",6],[497,"lua/lib/idem.lua",8],[498,"lua/lib/idem.lua",10],[504,"lua/batch/add.lua",24],[506,"lua/batch/add.lua",27],[509,"lua/batch/add.lua",31],[513,"lua/batch/add.lua",36],[536,"lua/batch/add.lua",60],[548,"lua/batch/add.lua",73],[554,"lua/batch/add.lua",80]],
+  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",17],[4,"lua/batch/add.lua",16],[5,"lua/batch/add.lua",15],[6,"lua/batch/add.lua",14],[7,"lua/batch/add.lua",13],[8,"lua/batch/add.lua",12],[9,"lua/batch/add.lua",11],[10,"lua/batch/add.lua",10],[11,"lua/batch/add.lua",9],[12,"lua/batch/add.lua",8],[13,"lua/batch/add.lua",18],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",11],[21,"lua/lib/batch.lua",13],[42,"lua/lib/batch.lua",36],[47,"lua/lib/batch.lua",42],[48,"lua/lib/batch.lua",44],[49,"lua/lib/batch.lua",48],[50,"lua/lib/batch.lua",50],[51,"lua/lib/batch.lua",52],[52,"lua/lib/batch.lua",55],[56,"lua/lib/batch.lua",61],[68,"lua/lib/batch.lua",74],[69,"lua/lib/batch.lua",76],[73,"lua/lib/batch.lua",82],[89,"lua/lib/batch.lua",100],[96,"lua/lib/batch.lua",108],[99,"lua/lib/batch.lua",113],[104,"lua/lib/batch.lua",120],[114,"lua/lib/batch.lua",131],[131,"lua/lib/ring.lua",4],[132,"lua/lib/ring.lua",6],[140,"lua/lib/ring.lua",16],[146,"lua/lib/ring.lua",23],[147,"lua/lib/ring.lua",25],[148,"lua/lib/ring.lua",28],[152,"lua/lib/ring.lua",34],[159,"lua/lib/ring.lua",42],[165,"lua/lib/ready.lua",9],[166,"lua/lib/ready.lua",11],[167,"lua/lib/ready.lua",14],[181,"lua/lib/ready.lua",29],[186,"lua/lib/ready.lua",35],[189,"lua/lib/ready.lua",39],[201,"lua/lib/ready.lua",52],[204,"lua/lib/ready.lua",56],[210,"lua/lib/ready.lua",67],[213,"lua/lib/ready.lua",71],[220,"lua/lib/ready.lua",80],[221,"lua/lib/ready.lua",83],[222,"lua/lib/delayed.lua",3],[223,"lua/lib/delayed.lua",5],[227,"lua/lib/delayed.lua",11],[230,"lua/lib/delayed.lua",15],[234,"lua/lib/delayed.lua",20],[238,"lua/lib/delayed.lua",26],[245,"lua/lib/delayed.lua",36],[252,"lua/lib/outbox.lua",15],[256,"lua/lib/outbox.lua",20],[257,"lua/lib/outbox.lua",22],[258,"lua/lib/outbox.lua",24],[259,"lua/lib/outbox.lua",27],[260,"lua/lib/outbox.lua",29],[264,"lua/lib/outbox.lua",35],[276,"lua/lib/outbox.lua",49],[280,"lua/lib/outbox.lua",54],[290,"lua/lib/outbox.lua",66],[294,"lua/lib/outbox.lua",72],[298,"lua/lib/outbox.lua",78],[303,"lua/lib/outbox.lua",85],[304,"lua/lib/outbox.lua",87],[310,"lua/lib/outbox.lua",95],[339,"lua/lib/outbox.lua",127],[348,"lua/lib/outbox.lua",138],[351,"lua/lib/limited.lua",12],[352,"lua/lib/limited.lua",14],[358,"lua/lib/limited.lua",22],[362,"lua/lib/limited.lua",28],[373,"lua/lib/limited.lua",41],[377,"lua/lib/limited.lua",47],[385,"lua/lib/limited.lua",57],[390,"lua/lib/limited.lua",64],[395,"lua/lib/limited.lua",71],[399,"lua/lib/limited.lua",77],[411,"lua/lib/limited.lua",91],[423,"lua/lib/limited.lua",106],[436,"lua/lib/limited.lua",120],[439,"lua/lib/limited.lua",125],[446,"lua/lib/operation.lua",4],[447,"lua/lib/operation.lua",6],[450,"lua/lib/operation.lua",11],[456,"lua/lib/operation.lua",18],[461,"lua/lib/append.lua",6],[463,"lua/lib/append.lua",9],[469,"lua/lib/append.lua",17],[498,"lua/lib/append.lua",48],[499,"lua/lib/append.lua",50],[509,"lua/lib/append.lua",63],[519,"lua/lib/append.lua",74],[524,"lua/lib/append.lua",80],[533,"lua/lib/notify.lua",19],[534,"lua/lib/notify.lua",22],[543,"lua/lib/notify.lua",34],[544,"lua/lib/notify.lua",36],[549,"lua/lib/notify.lua",43],[565,"lua/lib/notify.lua",60],[577,"lua/lib/notify.lua",74],[587,"lua/lib/notify.lua",85],[605,"lua/lib/notify.lua",105],[612,"lua/lib/notify.lua",115],[624,"lua/lib/notify.lua",130],[640,"lua/lib/notify.lua",148],[652,"lua/lib/notify.lua",161],[655,"lua/lib/notify.lua",166],[666,"lua/lib/notify.lua",179],[679,"lua/lib/notify.lua",193],[684,"lua/lib/notify.lua",199],[687,"lua/lib/notify.lua",204],[692,"lua/lib/notify.lua",211],[722,"lua/lib/notify.lua",243],[744,"lua/lib/notify.lua",267],[745,"lua/lib/notify.lua",269],[752,"lua/lib/notify.lua",277],[767,"lua/lib/notify.lua",293],[769,"lua/lib/notify.lua",297],[775,"lua/lib/notify.lua",304],[778,"lua/lib/idem.lua",6],[779,"lua/lib/idem.lua",8],[780,"lua/lib/idem.lua",10],[786,"lua/batch/add.lua",25],[788,"lua/batch/add.lua",28],[791,"lua/batch/add.lua",32],[795,"lua/batch/add.lua",37],[818,"lua/batch/add.lua",61],[830,"lua/batch/add.lua",74],[839,"lua/batch/add.lua",84]],
 });
 
 /** Cancels a batch: every task not running becomes cancelled at once, whatever their number; running ones finish and count. See lua/batch/cancel.lua. */
@@ -605,25 +890,37 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
 end
 local function batch_visible(core, account)
   local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'deleted' then return nil end
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
   return b
 end
-local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
 local function segment_bounds(b, i)
   local g = b.g
   if not g then return 0, b.n - 1 end
@@ -643,7 +940,7 @@ local function segment_last(b)
 end
 local function batch_end(b, now, keep_ms)
   b.dirty = true
-  if b.n > b.c + b.f + b.x then return false end
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
   if b.s == 'tray' then
     b.deadline = math.max(now, b.t + 1000) + keep_ms
     return true
@@ -653,6 +950,7 @@ local function batch_end(b, now, keep_ms)
     b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
   end
   b.z = now
+  b.ended = true
   b.deadline = now + keep_ms
   return true
 end
@@ -788,7 +1086,7 @@ local function member_read(member)
     timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
-local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
 local delays = {}
 local function delayed_push(due_ms, flow, entry)
   delays[#delays + 1] = due_ms
@@ -812,11 +1110,11 @@ local function delays_first()
   end
   return first
 end
-local function ring_bell()
+local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
   elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
   end
 end
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -864,6 +1162,11 @@ end
 local function outbox_back(now, lane, place, granted_ms, text)
   local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
   away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_get(field)
+  local plan = away_plans[field]
+  if plan then return plan.value or nil end
+  return call('HGET', root .. 'away', field) or nil
 end
 local function away_forget(field) away_set(field, false, nil) end
 local function outbox_touch()
@@ -920,6 +1223,10 @@ local function limit_read(limit)
   return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
     waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
 end
+local function limited_states(b, entry, to)
+  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
+  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
+end
 local function limited_hand(b, now, flow, entry)
   local from = entry.from
   local limit = limit_read(entry.limit)
@@ -937,9 +1244,10 @@ local function limited_enqueue(b, now, due_ms, flow, entry)
 end
 local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
   local at_ms = math.max(ready_ms or now, due_ms)
-  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, 0, 0, timeout_s, at_ms)) end
+  local attempts = attempts_first(b)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
   local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
-  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = 0, recoveries = 0, timeout_s = timeout_s,
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
     due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
 end
 local function limited_unused(now, limit, core, from, to)
@@ -958,8 +1266,7 @@ local function limited_back(now, flow, entry, from, to, limit)
 end
 local function limited_return(now, flow, entry)
   local limit = limit_read(entry.limit)
-  local b = batch_load(entry.core)
-  local states = b and batch_live(b) and call('GETRANGE', b.key .. ':s', entry.from, entry.to) or ''
+  local states = limited_states(batch_load(entry.core), entry)
   local at = entry.from
   for first, after in string.gmatch(states, '()[qr]+()') do
     local from, to = entry.from + first - 1, entry.from + after - 2
@@ -1004,6 +1311,251 @@ local function lane_of_name(b, name, index)
   end
   return lane, kind
 end
+local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
+local function note_wanted(b, letter)
+  if not b.wants then
+    b.wants = {}
+    for each, origin, ms in string.gmatch(b.N, '(%a)(%w%w%w%w%w%w%w%w%w%w)(%d*);') do
+      b.wants[each] = { origin = origin, interval_ms = tonumber(ms) or 0 }
+    end
+  end
+  return b.wants[letter]
+end
+local notify = nil
+local function notify_use()
+  if notify then return notify end
+  notify = {}
+  local NOTES_WAITING_MAX, NOTES_MERGE_MS, NOTES_KEPT = 10000, 1000, 10000
+  local noting = {}
+  local function notes_of(b, now)
+    if b.notes then return b.notes end
+    local core = b.core .. 'n'
+    local m = batch_load(core)
+    if not m then
+      m = { core = core, key = root .. 'b:' .. core, a = b.a, s = 'notes', s_was = 'notes', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
+        t = now, q = 0, k = 0, opened = true }
+      batches[core] = m
+      batches_loaded[#batches_loaded + 1] = m
+    end
+    local v = m.opened and {} or call('HMGET', m.key, 'L', 'P', 'D', 'T')
+    b.notes = { b = b, m = m, first = m.n, records = {}, newest = tonumber(v[1]), newest_ms = tonumber(v[2]),
+      died = tonumber(v[3] or '0'), page = tonumber(v[4] or '0') }
+    noting[#noting + 1] = b.notes
+    return b.notes
+  end
+  local function note_add(b, letter, at, counts)
+    local want = note_wanted(b, letter)
+    if not want then return nil end
+    local notes = notes_of(b, at)
+    counts = counts or b
+    local record = { letter = letter, origin = want.origin, status = b.s, z = b.z, n = counts.n, c = counts.c, f = counts.f,
+      x = counts.x, at = at, due_ms = at, round = b.k + 1, index = notes.m.n }
+    notes.m.n = notes.m.n + 1
+    notes.m.dirty = true
+    notes.records[#notes.records + 1] = record
+    return record
+  end
+  local function note_open(notes)
+    if notes.last or not notes.newest then return notes.last end
+    if call('GETRANGE', notes.m.key .. ':s', notes.newest, notes.newest) ~= 'q' then
+      notes.newest_began = true
+      return nil
+    end
+    notes.last = { letter = 'p', stored = true, index = notes.newest }
+    notes.rewritten = notes.last
+    return notes.last
+  end
+  local function note_progress(b, at, counts)
+    local want = note_wanted(b, 'p')
+    if not want then return end
+    local notes = notes_of(b, at)
+    local m = notes.m
+    local interval_ms = want.interval_ms
+    if m.n - m.c - m.f - m.x >= NOTES_WAITING_MAX then interval_ms = math.max(interval_ms, NOTES_MERGE_MS) end
+    local record = interval_ms > 0 and note_open(notes)
+    if record then
+      record.status, record.z, record.at, record.round = b.s, b.z, at, b.k + 1
+      record.n, record.c, record.f, record.x = counts.n, counts.c, counts.f, counts.x
+      m.dirty = true
+      return
+    end
+    record = note_add(b, 'p', at, counts)
+    if interval_ms > 0 and notes.newest_ms then record.due_ms = math.max(at, notes.newest_ms + interval_ms) end
+    notes.last, notes.newest, notes.newest_ms = record, record.index, record.due_ms
+  end
+  local function note_death(b, at, counts, index, json)
+    if not note_wanted(b, 'd') then return end
+    local notes = notes_of(b, at)
+    if notes.died > b.k then return end
+    notes.died = b.k + 1
+    note_add(b, 'd', at, counts).tail = string.format(',%.0f,', index) .. json()
+  end
+  function notify.finishes(b, c, f, x, now, index, json)
+    while c < b.c or f < b.f or x < b.x do
+      if c < b.c then c = c + 1 elseif f < b.f then f = f + 1 else x = x + 1 end
+      local counts = { n = b.n, c = c, f = f, x = x }
+      note_progress(b, now, counts)
+      if index and f > b.f_was then
+        note_death(b, now, counts, index, json)
+        index = nil
+      end
+    end
+    b.n_was, b.c_was, b.f_was, b.x_was = b.n, b.c, b.f, b.x
+  end
+  local function note_unstarted(b)
+    local to = b.n - 1
+    if b.o_from then
+      local states = call('GETRANGE', b.key .. ':s', b.o_from, math.min(b.o_to, b.o_from + 65535))
+      local at = string.find(states, '[fe]')
+      if at then return b.o_from + at - 1 end
+    end
+    while to >= 0 do
+      local from = math.max(0, to - 65535)
+      local states = call('GETRANGE', b.key .. ':s', from, to)
+      local at = string.find(states, 'q', 1, true) or string.find(states, 'r', 1, true)
+      if at then return from + at - 1 end
+      to = from - 1
+    end
+    return b.n - 1
+  end
+  function notify.result_in(results, base, i)
+    local field, place = string.format('r%.0f', math.floor((i - base) / 16)), (i - base) % 16
+    for _, result in ipairs(results) do
+      local text, at = result[2], 1
+      while result[1] == field and at <= #text do
+        local of, length = struct.unpack('>BI2', text, at)
+        if of == place then return string.sub(text, at + 3, at + 2 + length) end
+        at = at + 3 + length
+      end
+    end
+    return ''
+  end
+  local function note_expired(at)
+    return string.format('[%.0f,0,0,null,null,"batch_expired","The batch expired before this task could run."]', at)
+  end
+  local function note_settled(b)
+    local told = false
+    local function settle_one(record)
+      if record.n ~= b.n or record.c ~= b.c or record.f ~= b.f or record.x ~= b.x then return end
+      record.status, record.z, told = b.s, b.z, true
+    end
+    if not b.notes then return false end
+    for _, record in ipairs(b.notes.records) do settle_one(record) end
+    if b.notes.rewritten then settle_one(b.notes.rewritten) end
+    return told
+  end
+  local function note_rest(b, now)
+    local counted = b.n ~= b.n_was or b.c ~= b.c_was or b.f ~= b.f_was or b.x ~= b.x_was
+    local stopped = b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')
+    if not note_settled(b) and (counted or stopped) then note_progress(b, now, b) end
+    if b.s == 'expired' and b.f > b.f_was then
+      note_death(b, now, b, note_unstarted(b), function() return note_expired(now) end)
+    end
+    if b.ended then
+      note_add(b, 'f', now)
+      if b.s == 'completed' and b.c == b.n then note_add(b, 's', now) end
+      note_add(b, 'c', now)
+    end
+  end
+  local function note_text(record)
+    local text = string.format('%s,%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s,%.0f', record.letter, record.status, record.n, record.c, record.f,
+      record.x, record.at, record.z and string.format('%.0f', record.z) or '', record.round) .. (record.tail or '')
+    return struct.pack('>I4I2', #text + 2, 0) .. text
+  end
+  local function notes_page(notes, page)
+    return call('HGET', notes.m.key .. ':0', string.format('%.0f', page)) or ''
+  end
+  local function note_replaced(text, place, record)
+    local at = 1
+    for _ = 1, place do at = at + 4 + struct.unpack('>I4', text, at) end
+    return string.sub(text, 1, at - 1) .. record .. string.sub(text, at + 4 + struct.unpack('>I4', text, at))
+  end
+  local function notes_append(notes, now)
+    local m, pages = notes.m, {}
+    local function page_of(index)
+      local page = math.floor(index / NOTES_PAGE)
+      pages[page] = pages[page] or { (index < notes.first or notes.first > page * NOTES_PAGE) and notes_page(notes, page) or '' }
+      return pages[page]
+    end
+    local old = notes.rewritten
+    if old and old.n then
+      local page = page_of(old.index)
+      page[1] = note_replaced(page[1], old.index % NOTES_PAGE, note_text(old))
+    end
+    local run = nil
+    local function run_push()
+      enqueue(now, run.due_ms, 'n:' .. m.a .. ':' .. run.origin,
+        entry_of(m.core, run.from, run.to, 0, 0, NOTE_TIMEOUT_S, run.due_ms))
+    end
+    for _, record in ipairs(notes.records) do
+      local page = page_of(record.index)
+      page[#page + 1] = note_text(record)
+      if run and run.origin == record.origin and run.due_ms == record.due_ms then
+        run.to = record.index
+      else
+        if run then run_push() end
+        run = { from = record.index, to = record.index, origin = record.origin, due_ms = record.due_ms }
+      end
+    end
+    if run then run_push() end
+    notes.pages = pages
+  end
+  local function notes_leave(notes)
+    local m = notes.m
+    notes.gone = {}
+    for _ = 0, #notes.records / NOTES_PAGE + 1 do
+      local from = notes.page * NOTES_PAGE
+      if m.n - from - NOTES_PAGE < NOTES_KEPT then return end
+      if call('GETRANGE', m.key .. ':s', from, from + NOTES_PAGE - 1) == string.rep('c', NOTES_PAGE) then
+        local text = notes_page(notes, notes.page)
+        local at, all = 1, true
+        while at <= #text do
+          all = all and string.sub(text, at + 6, at + 6) == 'p'
+          at = at + 4 + struct.unpack('>I4', text, at)
+        end
+        if all then
+          notes.gone[#notes.gone + 1] = notes.page
+          m.c = m.c - NOTES_PAGE
+          m.x = m.x + NOTES_PAGE
+        end
+      end
+      notes.page = notes.page + 1
+    end
+  end
+  notify.rest = note_rest
+  function notify.plan(now)
+    for _, notes in ipairs(noting) do
+      notes_append(notes, now)
+      notes_leave(notes)
+      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
+    end
+  end
+  function notify.write()
+    for _, notes in ipairs(noting) do
+      local m = notes.m
+      local segment, states = m.key .. ':0', m.key .. ':s'
+      if m.opened then call('HSET', m.key, 'a', m.a, 't', m.t) end
+      call('HSET', m.key, 'D', notes.died, 'T', notes.page)
+      if notes.newest then call('HSET', m.key, 'L', notes.newest, 'P', notes.newest_ms) end
+      for page, text in pairs(notes.pages) do call('HSET', segment, string.format('%.0f', page), table.concat(text)) end
+      if #notes.records > 0 then call('APPEND', states, string.rep('q', #notes.records)) end
+      for _, page in ipairs(notes.gone) do
+        call('HDEL', segment, string.format('%.0f', page), string.format('r%.0f', page))
+        call('SETRANGE', states, page * NOTES_PAGE, string.rep('x', NOTES_PAGE))
+      end
+    end
+  end
+  return notify
+end
+local function notify_plan(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.N then notify_use().rest(b, now) end
+  end
+  if notify then notify.plan(now) end
+end
+local function notify_write()
+  if notify then notify.write() end
+end
 local b = batch_visible(core, account)
 if not b then return { 'missing', '', 0, 0, 0, 0, 0 } end
 local updated_ms = now_ms
@@ -1011,24 +1563,29 @@ local outcome = 'cancelled'
 if batch_live(b) then
   batch_stop(b, 'cancelled', now_ms, keep_ms)
   limited_drop(b, now_ms)
+  notify_plan(now_ms)
   batch_touch()
+  queue_touch()
   outbox_touch()
   batch_save(now_ms)
+  notify_write()
+  queue_write()
   outbox_write()
+  ring_bell()
   outbox_bell()
 else
   if b.s ~= 'cancelled' then outcome = 'state' end
   updated_ms = tonumber(call('HGET', b.key, 'u'))
 end
 return { outcome, b.s, b.n, b.c, b.f, b.x, updated_ms }`,
-  map: [[1,"lua/batch/cancel.lua",1],[2,"lua/batch/cancel.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",9],[14,"lua/lib/batch.lua",11],[30,"lua/lib/batch.lua",29],[35,"lua/lib/batch.lua",35],[36,"lua/lib/batch.lua",37],[37,"lua/lib/batch.lua",40],[49,"lua/lib/batch.lua",53],[50,"lua/lib/batch.lua",55],[54,"lua/lib/batch.lua",61],[69,"lua/lib/batch.lua",78],[76,"lua/lib/batch.lua",86],[79,"lua/lib/batch.lua",91],[84,"lua/lib/batch.lua",98],[94,"lua/lib/batch.lua",109],[111,"lua/lib/ring.lua",4],[112,"lua/lib/ring.lua",6],[120,"lua/lib/ring.lua",16],[126,"lua/lib/ring.lua",23],[127,"lua/lib/ring.lua",25],[128,"lua/lib/ring.lua",28],[132,"lua/lib/ring.lua",34],[139,"lua/lib/ring.lua",42],[145,"lua/lib/ready.lua",9],[146,"lua/lib/ready.lua",11],[147,"lua/lib/ready.lua",14],[161,"lua/lib/ready.lua",29],[166,"lua/lib/ready.lua",35],[169,"lua/lib/ready.lua",39],[181,"lua/lib/ready.lua",52],[184,"lua/lib/ready.lua",56],[190,"lua/lib/ready.lua",67],[193,"lua/lib/ready.lua",71],[200,"lua/lib/ready.lua",80],[201,"lua/lib/ready.lua",83],[202,"lua/lib/delayed.lua",3],[203,"lua/lib/delayed.lua",5],[207,"lua/lib/delayed.lua",11],[210,"lua/lib/delayed.lua",15],[214,"lua/lib/delayed.lua",20],[218,"lua/lib/delayed.lua",26],[225,"lua/lib/delayed.lua",35],[232,"lua/lib/outbox.lua",15],[236,"lua/lib/outbox.lua",20],[237,"lua/lib/outbox.lua",22],[238,"lua/lib/outbox.lua",24],[239,"lua/lib/outbox.lua",27],[240,"lua/lib/outbox.lua",29],[244,"lua/lib/outbox.lua",35],[256,"lua/lib/outbox.lua",49],[260,"lua/lib/outbox.lua",54],[270,"lua/lib/outbox.lua",66],[274,"lua/lib/outbox.lua",72],[278,"lua/lib/outbox.lua",78],[279,"lua/lib/outbox.lua",80],[285,"lua/lib/outbox.lua",88],[314,"lua/lib/outbox.lua",120],[323,"lua/lib/outbox.lua",131],[326,"lua/lib/limited.lua",12],[327,"lua/lib/limited.lua",14],[333,"lua/lib/limited.lua",22],[344,"lua/lib/limited.lua",35],[348,"lua/lib/limited.lua",41],[355,"lua/lib/limited.lua",50],[360,"lua/lib/limited.lua",57],[365,"lua/lib/limited.lua",64],[369,"lua/lib/limited.lua",70],[382,"lua/lib/limited.lua",85],[394,"lua/lib/limited.lua",100],[407,"lua/lib/limited.lua",114],[410,"lua/lib/limited.lua",119],[417,"lua/batch/cancel.lua",16]],
+  map: [[1,"lua/batch/cancel.lua",1],[2,"lua/batch/cancel.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",11],[14,"lua/lib/batch.lua",13],[35,"lua/lib/batch.lua",36],[40,"lua/lib/batch.lua",42],[41,"lua/lib/batch.lua",44],[42,"lua/lib/batch.lua",48],[43,"lua/lib/batch.lua",50],[44,"lua/lib/batch.lua",52],[45,"lua/lib/batch.lua",55],[49,"lua/lib/batch.lua",61],[61,"lua/lib/batch.lua",74],[62,"lua/lib/batch.lua",76],[66,"lua/lib/batch.lua",82],[82,"lua/lib/batch.lua",100],[89,"lua/lib/batch.lua",108],[92,"lua/lib/batch.lua",113],[97,"lua/lib/batch.lua",120],[107,"lua/lib/batch.lua",131],[124,"lua/lib/ring.lua",4],[125,"lua/lib/ring.lua",6],[133,"lua/lib/ring.lua",16],[139,"lua/lib/ring.lua",23],[140,"lua/lib/ring.lua",25],[141,"lua/lib/ring.lua",28],[145,"lua/lib/ring.lua",34],[152,"lua/lib/ring.lua",42],[158,"lua/lib/ready.lua",9],[159,"lua/lib/ready.lua",11],[160,"lua/lib/ready.lua",14],[174,"lua/lib/ready.lua",29],[179,"lua/lib/ready.lua",35],[182,"lua/lib/ready.lua",39],[194,"lua/lib/ready.lua",52],[197,"lua/lib/ready.lua",56],[203,"lua/lib/ready.lua",67],[206,"lua/lib/ready.lua",71],[213,"lua/lib/ready.lua",80],[214,"lua/lib/ready.lua",83],[215,"lua/lib/delayed.lua",3],[216,"lua/lib/delayed.lua",5],[220,"lua/lib/delayed.lua",11],[223,"lua/lib/delayed.lua",15],[227,"lua/lib/delayed.lua",20],[231,"lua/lib/delayed.lua",26],[238,"lua/lib/delayed.lua",36],[245,"lua/lib/outbox.lua",15],[249,"lua/lib/outbox.lua",20],[250,"lua/lib/outbox.lua",22],[251,"lua/lib/outbox.lua",24],[252,"lua/lib/outbox.lua",27],[253,"lua/lib/outbox.lua",29],[257,"lua/lib/outbox.lua",35],[269,"lua/lib/outbox.lua",49],[273,"lua/lib/outbox.lua",54],[283,"lua/lib/outbox.lua",66],[287,"lua/lib/outbox.lua",72],[291,"lua/lib/outbox.lua",78],[296,"lua/lib/outbox.lua",85],[297,"lua/lib/outbox.lua",87],[303,"lua/lib/outbox.lua",95],[332,"lua/lib/outbox.lua",127],[341,"lua/lib/outbox.lua",138],[344,"lua/lib/limited.lua",12],[345,"lua/lib/limited.lua",14],[351,"lua/lib/limited.lua",22],[355,"lua/lib/limited.lua",28],[366,"lua/lib/limited.lua",41],[370,"lua/lib/limited.lua",47],[378,"lua/lib/limited.lua",57],[383,"lua/lib/limited.lua",64],[388,"lua/lib/limited.lua",71],[392,"lua/lib/limited.lua",77],[404,"lua/lib/limited.lua",91],[416,"lua/lib/limited.lua",106],[429,"lua/lib/limited.lua",120],[432,"lua/lib/limited.lua",125],[439,"lua/lib/notify.lua",19],[440,"lua/lib/notify.lua",22],[449,"lua/lib/notify.lua",34],[450,"lua/lib/notify.lua",36],[455,"lua/lib/notify.lua",43],[471,"lua/lib/notify.lua",60],[483,"lua/lib/notify.lua",74],[493,"lua/lib/notify.lua",85],[511,"lua/lib/notify.lua",105],[518,"lua/lib/notify.lua",115],[530,"lua/lib/notify.lua",130],[546,"lua/lib/notify.lua",148],[558,"lua/lib/notify.lua",161],[561,"lua/lib/notify.lua",166],[572,"lua/lib/notify.lua",179],[585,"lua/lib/notify.lua",193],[590,"lua/lib/notify.lua",199],[593,"lua/lib/notify.lua",204],[598,"lua/lib/notify.lua",211],[628,"lua/lib/notify.lua",243],[650,"lua/lib/notify.lua",267],[651,"lua/lib/notify.lua",269],[658,"lua/lib/notify.lua",277],[673,"lua/lib/notify.lua",293],[675,"lua/lib/notify.lua",297],[681,"lua/lib/notify.lua",304],[684,"lua/batch/cancel.lua",17]],
 });
 
 /** Makes a batch real: its segments were written before, under names that expire; here they get their own, and its work See lua/batch/create.lua. */
-export const batchCreate = script<{ meta: string }, { core: string; account: string; doc: Buffer; total: number; last_bytes: number; expiration_ms: number; expires_from_ms: number; movable: number; hold: number; labels: string; idem_key: string; idem_print: string; idem_extra: Buffer; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [number, number]>({
+export const batchCreate = script<{ meta: string }, { core: string; account: string; doc: Buffer; total: number; last_bytes: number; expiration_ms: number; expires_from_ms: number; movable: number; hold: number; labels: string; notify: string; idem_key: string; idem_print: string; idem_extra: Buffer; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [number, number]>({
   name: 'batch/create',
   keys: ["meta"],
-  args: [["core","string"],["account","string"],["doc","bytes"],["total","int"],["last_bytes","int"],["expiration_ms","int"],["expires_from_ms","int"],["movable","int"],["hold","int"],["labels","string"],["idem_key","string"],["idem_print","string"],["idem_extra","bytes"],["now_ms","now"]],
+  args: [["core","string"],["account","string"],["doc","bytes"],["total","int"],["last_bytes","int"],["expiration_ms","int"],["expires_from_ms","int"],["movable","int"],["hold","int"],["labels","string"],["notify","string"],["idem_key","string"],["idem_print","string"],["idem_extra","bytes"],["now_ms","now"]],
   rest: "parts",
   lua: `#!lua
 local meta = KEYS[1]
@@ -1036,6 +1593,7 @@ local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 local idem_extra = table.remove(ARGV)
 local idem_print = table.remove(ARGV)
 local idem_key = table.remove(ARGV)
+local notify = table.remove(ARGV)
 local labels = table.remove(ARGV)
 local hold = tonumber(table.remove(ARGV))
 local movable = tonumber(table.remove(ARGV))
@@ -1058,25 +1616,37 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
 end
 local function batch_visible(core, account)
   local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'deleted' then return nil end
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
   return b
 end
-local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
 local function segment_bounds(b, i)
   local g = b.g
   if not g then return 0, b.n - 1 end
@@ -1096,7 +1666,7 @@ local function segment_last(b)
 end
 local function batch_end(b, now, keep_ms)
   b.dirty = true
-  if b.n > b.c + b.f + b.x then return false end
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
   if b.s == 'tray' then
     b.deadline = math.max(now, b.t + 1000) + keep_ms
     return true
@@ -1106,6 +1676,7 @@ local function batch_end(b, now, keep_ms)
     b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
   end
   b.z = now
+  b.ended = true
   b.deadline = now + keep_ms
   return true
 end
@@ -1241,7 +1812,7 @@ local function member_read(member)
     timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
-local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
 local delays = {}
 local function delayed_push(due_ms, flow, entry)
   delays[#delays + 1] = due_ms
@@ -1265,11 +1836,11 @@ local function delays_first()
   end
   return first
 end
-local function ring_bell()
+local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
   elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
   end
 end
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -1317,6 +1888,11 @@ end
 local function outbox_back(now, lane, place, granted_ms, text)
   local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
   away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_get(field)
+  local plan = away_plans[field]
+  if plan then return plan.value or nil end
+  return call('HGET', root .. 'away', field) or nil
 end
 local function away_forget(field) away_set(field, false, nil) end
 local function outbox_touch()
@@ -1373,6 +1949,10 @@ local function limit_read(limit)
   return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
     waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
 end
+local function limited_states(b, entry, to)
+  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
+  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
+end
 local function limited_hand(b, now, flow, entry)
   local from = entry.from
   local limit = limit_read(entry.limit)
@@ -1390,9 +1970,10 @@ local function limited_enqueue(b, now, due_ms, flow, entry)
 end
 local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
   local at_ms = math.max(ready_ms or now, due_ms)
-  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, 0, 0, timeout_s, at_ms)) end
+  local attempts = attempts_first(b)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
   local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
-  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = 0, recoveries = 0, timeout_s = timeout_s,
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
     due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
 end
 local function limited_unused(now, limit, core, from, to)
@@ -1411,8 +1992,7 @@ local function limited_back(now, flow, entry, from, to, limit)
 end
 local function limited_return(now, flow, entry)
   local limit = limit_read(entry.limit)
-  local b = batch_load(entry.core)
-  local states = b and batch_live(b) and call('GETRANGE', b.key .. ':s', entry.from, entry.to) or ''
+  local states = limited_states(batch_load(entry.core), entry)
   local at = entry.from
   for first, after in string.gmatch(states, '()[qr]+()') do
     local from, to = entry.from + first - 1, entry.from + after - 2
@@ -1482,7 +2062,7 @@ for i = 1, #staged, 1000 do found = found + call('EXISTS', unpack(staged, i, mat
 if found < #staged then return { 0, now_ms } end
 at = at + 1
 local runs = tonumber(parts[at])
-local b = { core = core, key = key, n = total, g = #bases > 1 and table.concat(bases) or nil }
+local b = { core = core, key = key, n = total, k = 0, g = #bases > 1 and table.concat(bases) or nil }
 for i = 0, runs - 1 do
   local p = at + i * 6
   run_enqueue(b, now_ms, 'f:' .. account .. ':' .. parts[p + 3], tonumber(parts[p + 1]), tonumber(parts[p + 2]), tonumber(parts[p + 4]),
@@ -1512,81 +2092,29 @@ end
 call('ZADD', list, now_ms, core)
 call('ZADD', list .. ':pending', now_ms, core)
 if labels ~= '' then call('HSET', key, 'l', labels) end
+if notify ~= '' then call('HSET', key, 'N', notify) end
 for _, label_list in ipairs(label_lists) do call('ZADD', label_list, now_ms, core) end
 call('ZADD', root .. 'deadlines', expires_ms, core)
 queue_write()
 lanes_write(b, lanes)
 outbox_write()
-ring_bell()
+ring_bell(expires_ms)
 idem_write({ 1, now_ms })
 return { 1, now_ms }`,
-  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",7],[3,"lua/batch/create.lua",21],[4,"lua/batch/create.lua",20],[5,"lua/batch/create.lua",19],[6,"lua/batch/create.lua",18],[7,"lua/batch/create.lua",17],[8,"lua/batch/create.lua",16],[9,"lua/batch/create.lua",15],[10,"lua/batch/create.lua",14],[11,"lua/batch/create.lua",13],[12,"lua/batch/create.lua",12],[13,"lua/batch/create.lua",11],[14,"lua/batch/create.lua",10],[15,"lua/batch/create.lua",9],[16,"lua/batch/create.lua",8],[17,"lua/batch/create.lua",22],[18,"lua/lib/root.lua",2],[20,"lua/lib/root.lua",8],[21,"lua/lib/root.lua",11],[24,"lua/lib/batch.lua",9],[25,"lua/lib/batch.lua",11],[41,"lua/lib/batch.lua",29],[46,"lua/lib/batch.lua",35],[47,"lua/lib/batch.lua",37],[48,"lua/lib/batch.lua",40],[60,"lua/lib/batch.lua",53],[61,"lua/lib/batch.lua",55],[65,"lua/lib/batch.lua",61],[80,"lua/lib/batch.lua",78],[87,"lua/lib/batch.lua",86],[90,"lua/lib/batch.lua",91],[95,"lua/lib/batch.lua",98],[105,"lua/lib/batch.lua",109],[122,"lua/lib/ring.lua",4],[123,"lua/lib/ring.lua",6],[131,"lua/lib/ring.lua",16],[137,"lua/lib/ring.lua",23],[138,"lua/lib/ring.lua",25],[139,"lua/lib/ring.lua",28],[143,"lua/lib/ring.lua",34],[150,"lua/lib/ring.lua",42],[156,"lua/lib/ready.lua",9],[157,"lua/lib/ready.lua",11],[158,"lua/lib/ready.lua",14],[172,"lua/lib/ready.lua",29],[177,"lua/lib/ready.lua",35],[180,"lua/lib/ready.lua",39],[192,"lua/lib/ready.lua",52],[195,"lua/lib/ready.lua",56],[201,"lua/lib/ready.lua",67],[204,"lua/lib/ready.lua",71],[211,"lua/lib/ready.lua",80],[212,"lua/lib/ready.lua",83],[213,"lua/lib/delayed.lua",3],[214,"lua/lib/delayed.lua",5],[218,"lua/lib/delayed.lua",11],[221,"lua/lib/delayed.lua",15],[225,"lua/lib/delayed.lua",20],[229,"lua/lib/delayed.lua",26],[236,"lua/lib/delayed.lua",35],[243,"lua/lib/outbox.lua",15],[247,"lua/lib/outbox.lua",20],[248,"lua/lib/outbox.lua",22],[249,"lua/lib/outbox.lua",24],[250,"lua/lib/outbox.lua",27],[251,"lua/lib/outbox.lua",29],[255,"lua/lib/outbox.lua",35],[267,"lua/lib/outbox.lua",49],[271,"lua/lib/outbox.lua",54],[281,"lua/lib/outbox.lua",66],[285,"lua/lib/outbox.lua",72],[289,"lua/lib/outbox.lua",78],[290,"lua/lib/outbox.lua",80],[296,"lua/lib/outbox.lua",88],[325,"lua/lib/outbox.lua",120],[334,"lua/lib/outbox.lua",131],[337,"lua/lib/limited.lua",12],[338,"lua/lib/limited.lua",14],[344,"lua/lib/limited.lua",22],[355,"lua/lib/limited.lua",35],[359,"lua/lib/limited.lua",41],[366,"lua/lib/limited.lua",50],[371,"lua/lib/limited.lua",57],[376,"lua/lib/limited.lua",64],[380,"lua/lib/limited.lua",70],[393,"lua/lib/limited.lua",85],[405,"lua/lib/limited.lua",100],[418,"lua/lib/limited.lua",114],[421,"lua/lib/limited.lua",119],[428,"lua/lib/idem.lua",6],[429,"lua/lib/idem.lua",8],[430,"lua/lib/idem.lua",10],[436,"lua/batch/create.lua",29],[440,"lua/batch/create.lua",34],[451,"lua/batch/create.lua",46],[459,"lua/batch/create.lua",55],[462,"lua/batch/create.lua",59],[468,"lua/batch/create.lua",66]],
+  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",7],[3,"lua/batch/create.lua",22],[4,"lua/batch/create.lua",21],[5,"lua/batch/create.lua",20],[6,"lua/batch/create.lua",19],[7,"lua/batch/create.lua",18],[8,"lua/batch/create.lua",17],[9,"lua/batch/create.lua",16],[10,"lua/batch/create.lua",15],[11,"lua/batch/create.lua",14],[12,"lua/batch/create.lua",13],[13,"lua/batch/create.lua",12],[14,"lua/batch/create.lua",11],[15,"lua/batch/create.lua",10],[16,"lua/batch/create.lua",9],[17,"lua/batch/create.lua",8],[18,"lua/batch/create.lua",23],[19,"lua/lib/root.lua",2],[21,"lua/lib/root.lua",8],[22,"lua/lib/root.lua",11],[25,"lua/lib/batch.lua",11],[26,"lua/lib/batch.lua",13],[47,"lua/lib/batch.lua",36],[52,"lua/lib/batch.lua",42],[53,"lua/lib/batch.lua",44],[54,"lua/lib/batch.lua",48],[55,"lua/lib/batch.lua",50],[56,"lua/lib/batch.lua",52],[57,"lua/lib/batch.lua",55],[61,"lua/lib/batch.lua",61],[73,"lua/lib/batch.lua",74],[74,"lua/lib/batch.lua",76],[78,"lua/lib/batch.lua",82],[94,"lua/lib/batch.lua",100],[101,"lua/lib/batch.lua",108],[104,"lua/lib/batch.lua",113],[109,"lua/lib/batch.lua",120],[119,"lua/lib/batch.lua",131],[136,"lua/lib/ring.lua",4],[137,"lua/lib/ring.lua",6],[145,"lua/lib/ring.lua",16],[151,"lua/lib/ring.lua",23],[152,"lua/lib/ring.lua",25],[153,"lua/lib/ring.lua",28],[157,"lua/lib/ring.lua",34],[164,"lua/lib/ring.lua",42],[170,"lua/lib/ready.lua",9],[171,"lua/lib/ready.lua",11],[172,"lua/lib/ready.lua",14],[186,"lua/lib/ready.lua",29],[191,"lua/lib/ready.lua",35],[194,"lua/lib/ready.lua",39],[206,"lua/lib/ready.lua",52],[209,"lua/lib/ready.lua",56],[215,"lua/lib/ready.lua",67],[218,"lua/lib/ready.lua",71],[225,"lua/lib/ready.lua",80],[226,"lua/lib/ready.lua",83],[227,"lua/lib/delayed.lua",3],[228,"lua/lib/delayed.lua",5],[232,"lua/lib/delayed.lua",11],[235,"lua/lib/delayed.lua",15],[239,"lua/lib/delayed.lua",20],[243,"lua/lib/delayed.lua",26],[250,"lua/lib/delayed.lua",36],[257,"lua/lib/outbox.lua",15],[261,"lua/lib/outbox.lua",20],[262,"lua/lib/outbox.lua",22],[263,"lua/lib/outbox.lua",24],[264,"lua/lib/outbox.lua",27],[265,"lua/lib/outbox.lua",29],[269,"lua/lib/outbox.lua",35],[281,"lua/lib/outbox.lua",49],[285,"lua/lib/outbox.lua",54],[295,"lua/lib/outbox.lua",66],[299,"lua/lib/outbox.lua",72],[303,"lua/lib/outbox.lua",78],[308,"lua/lib/outbox.lua",85],[309,"lua/lib/outbox.lua",87],[315,"lua/lib/outbox.lua",95],[344,"lua/lib/outbox.lua",127],[353,"lua/lib/outbox.lua",138],[356,"lua/lib/limited.lua",12],[357,"lua/lib/limited.lua",14],[363,"lua/lib/limited.lua",22],[367,"lua/lib/limited.lua",28],[378,"lua/lib/limited.lua",41],[382,"lua/lib/limited.lua",47],[390,"lua/lib/limited.lua",57],[395,"lua/lib/limited.lua",64],[400,"lua/lib/limited.lua",71],[404,"lua/lib/limited.lua",77],[416,"lua/lib/limited.lua",91],[428,"lua/lib/limited.lua",106],[441,"lua/lib/limited.lua",120],[444,"lua/lib/limited.lua",125],[451,"lua/lib/idem.lua",6],[452,"lua/lib/idem.lua",8],[453,"lua/lib/idem.lua",10],[459,"lua/batch/create.lua",30],[463,"lua/batch/create.lua",35],[474,"lua/batch/create.lua",47],[482,"lua/batch/create.lua",56],[485,"lua/batch/create.lua",60],[491,"lua/batch/create.lua",67]],
 });
 
-/** Reads a batch for its owner, within his limit on such reads: who it belongs to, the limit and the state in one step. See lua/batch/read.lua. */
-export const batchRead = script<{ meta: string }, { core: string; account: string; limit: number; states: number; now_ms?: number | '' | undefined }, [number, number, number, (string | null)[], string]>({
-  name: 'batch/read',
+/** Deletes a batch that has finished: it is gone for callers at once, and `tick` frees its memory in slices. Its companion See lua/batch/delete.lua. */
+export const batchDelete = script<{ meta: string }, { core: string; account: string; now_ms?: number | '' | undefined }, [string, string, number]>({
+  name: 'batch/delete',
   keys: ["meta"],
-  args: [["core","string"],["account","string"],["limit","int"],["states","int"],["now_ms","now"]],
+  args: [["core","string"],["account","string"],["now_ms","now"]],
   rest: null,
   lua: `#!lua flags=allow-oom
 local meta = KEYS[1]
 local core = ARGV[1]
 local account = ARGV[2]
-local limit = tonumber(ARGV[3])
-local states = tonumber(ARGV[4])
-local now_ms = tonumber(ARGV[5]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
-local root = string.sub(meta, 1, -2)
-local call = redis.call
-call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
-local QUOTA_WINDOW_MS, QUOTA_READ_MAX = 60000, 4000
-local function quota_passed(key, length, now)
-  local first = tonumber(redis.call('LINDEX', key, 0) or now)
-  if first > now - QUOTA_WINDOW_MS and first <= now then return 0, first end
-  local passed = 0
-  for _, text in ipairs(redis.call('LRANGE', key, 0, math.min(length, QUOTA_READ_MAX) - 1)) do
-    first = tonumber(text)
-    if first > now - QUOTA_WINDOW_MS and first <= now then return passed, first end
-    passed = passed + 1
-  end
-  return passed, now
-end
-local function quota_take(key, limit, now)
-  if limit == 0 then return 1, 0, 0 end
-  local length = redis.call('LLEN', key)
-  local passed, first = quota_passed(key, length, now)
-  local left = limit - (length - passed)
-  if left <= 0 then return 0, 0, first + QUOTA_WINDOW_MS - now end
-  redis.call('RPUSH', key, now)
-  if passed > 0 then redis.call('LTRIM', key, passed, -1) end
-  redis.call('PEXPIRE', key, QUOTA_WINDOW_MS)
-  return 1, left - 1, first + QUOTA_WINDOW_MS - now
-end
-local key = root .. 'b:' .. core
-local fields = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 't', 'u', 'z', 'd', 'g')
-if fields[1] ~= account or fields[2] == 'tray' or fields[2] == 'deleted' then return { 0, 0, 0, {}, '' } end
-local text = states == 1 and call('GET', key .. ':s') or ''
-local granted, left, next_ms = quota_take(key .. ':quota:status', limit, now_ms)
-if granted == 0 then return { 1, left, next_ms, {}, '' } end
-return { 2, left, next_ms, fields, text }`,
-  map: [[1,"lua/batch/read.lua",1],[2,"lua/batch/read.lua",4],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/lib/quota.lua",3],[15,"lua/lib/quota.lua",6],[26,"lua/lib/quota.lua",19],[37,"lua/batch/read.lua",15]],
-});
-
-/** Lets a held batch end: at once where nothing is left to finish. On a batch that is not held it changes nothing. See lua/batch/release.lua. */
-export const batchRelease = script<{ meta: string }, { core: string; account: string; keep_ms: number; now_ms?: number | '' | undefined }, number>({
-  name: 'batch/release',
-  keys: ["meta"],
-  args: [["core","string"],["account","string"],["keep_ms","int"],["now_ms","now"]],
-  rest: null,
-  lua: `#!lua flags=allow-oom
-local meta = KEYS[1]
-local core = ARGV[1]
-local account = ARGV[2]
-local keep_ms = tonumber(ARGV[3])
-local now_ms = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local now_ms = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
@@ -1598,25 +2126,37 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
 end
 local function batch_visible(core, account)
   local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'deleted' then return nil end
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
   return b
 end
-local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
 local function segment_bounds(b, i)
   local g = b.g
   if not g then return 0, b.n - 1 end
@@ -1636,7 +2176,7 @@ local function segment_last(b)
 end
 local function batch_end(b, now, keep_ms)
   b.dirty = true
-  if b.n > b.c + b.f + b.x then return false end
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
   if b.s == 'tray' then
     b.deadline = math.max(now, b.t + 1000) + keep_ms
     return true
@@ -1646,6 +2186,7 @@ local function batch_end(b, now, keep_ms)
     b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
   end
   b.z = now
+  b.ended = true
   b.deadline = now + keep_ms
   return true
 end
@@ -1692,16 +2233,1197 @@ local function batch_save(now)
   end
 end
 local b = batch_visible(core, account)
+if not b then return { 'missing', '', 0 } end
+if batch_live(b) or not b.z then return { 'state', b.s, 0 } end
+local status = b.s
+local lists = label_keys(account, call('HGET', b.key, 'l') or '')
+lists[#lists + 1] = list_key(b)
+lists[#lists + 1] = list_key(b, status)
+touch(lists)
+touch({ root .. 'deadlines' })
+local notes = batch_load(core .. 'n')
+local dropped = notes and notes.n - notes.c - notes.f - notes.x or 0
+if notes then touch({ notes.key .. ':s', notes.key .. ':0' }) end
+call('HSET', b.key, 's', 'deleted')
+for _, key in ipairs(lists) do call('ZREM', key, core) end
+call('ZADD', root .. 'deadlines', now_ms, core)
+if notes then call('UNLINK', notes.key, notes.key .. ':s', notes.key .. ':0') end
+call('SPUBLISH', root .. 'bell', string.format('%.0f', now_ms))
+return { 'deleted', status, dropped }`,
+  map: [[1,"lua/batch/delete.lua",1],[2,"lua/batch/delete.lua",5],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/batch.lua",11],[13,"lua/lib/batch.lua",13],[34,"lua/lib/batch.lua",36],[39,"lua/lib/batch.lua",42],[40,"lua/lib/batch.lua",44],[41,"lua/lib/batch.lua",48],[42,"lua/lib/batch.lua",50],[43,"lua/lib/batch.lua",52],[44,"lua/lib/batch.lua",55],[48,"lua/lib/batch.lua",61],[60,"lua/lib/batch.lua",74],[61,"lua/lib/batch.lua",76],[65,"lua/lib/batch.lua",82],[81,"lua/lib/batch.lua",100],[88,"lua/lib/batch.lua",108],[91,"lua/lib/batch.lua",113],[96,"lua/lib/batch.lua",120],[106,"lua/lib/batch.lua",131],[123,"lua/batch/delete.lua",13],[126,"lua/batch/delete.lua",17],[135,"lua/batch/delete.lua",27]],
+});
+
+/** Reads a batch for its owner, within his limit on such reads: who it belongs to, the limit and the state in one step. See lua/batch/read.lua. */
+export const batchRead = script<{ meta: string }, { core: string; account: string; limit: number; states: number; now_ms?: number | '' | undefined }, [number, number, number, (string | null)[], string]>({
+  name: 'batch/read',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["limit","int"],["states","int"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local core = ARGV[1]
+local account = ARGV[2]
+local limit = tonumber(ARGV[3])
+local states = tonumber(ARGV[4])
+local now_ms = tonumber(ARGV[5]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local QUOTA_WINDOW_MS, QUOTA_READ_MAX = 60000, 4000
+local function quota_passed(key, length, now)
+  local first = tonumber(redis.call('LINDEX', key, 0) or now)
+  if first > now - QUOTA_WINDOW_MS and first <= now then return 0, first end
+  local passed = 0
+  for _, text in ipairs(redis.call('LRANGE', key, 0, math.min(length, QUOTA_READ_MAX) - 1)) do
+    first = tonumber(text)
+    if first > now - QUOTA_WINDOW_MS and first <= now then return passed, first end
+    passed = passed + 1
+  end
+  return passed, now
+end
+local function quota_take(key, limit, now)
+  if limit == 0 then return 1, 0, 0 end
+  local length = redis.call('LLEN', key)
+  local passed, first = quota_passed(key, length, now)
+  local left = limit - (length - passed)
+  if left <= 0 then return 0, 0, first + QUOTA_WINDOW_MS - now end
+  redis.call('RPUSH', key, now)
+  if passed > 0 then redis.call('LTRIM', key, passed, -1) end
+  redis.call('PEXPIRE', key, QUOTA_WINDOW_MS)
+  return 1, left - 1, first + QUOTA_WINDOW_MS - now
+end
+local key = root .. 'b:' .. core
+local fields = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 't', 'u', 'z', 'd', 'g', 'o')
+if fields[1] ~= account or fields[2] == 'tray' or fields[2] == 'deleted' then return { 0, 0, 0, {}, '' } end
+local text = states == 1 and call('GET', key .. ':s') or ''
+local granted, left, next_ms = quota_take(key .. ':quota:status', limit, now_ms)
+if granted == 0 then return { 1, left, next_ms, {}, '' } end
+return { 2, left, next_ms, fields, text }`,
+  map: [[1,"lua/batch/read.lua",1],[2,"lua/batch/read.lua",4],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/lib/quota.lua",3],[15,"lua/lib/quota.lua",6],[26,"lua/lib/quota.lua",19],[37,"lua/batch/read.lua",15]],
+});
+
+/** Lets a held batch end: at once where nothing is left to finish. On a batch that is not held it changes nothing. See lua/batch/release.lua. */
+export const batchRelease = script<{ meta: string }, { core: string; account: string; keep_ms: number; now_ms?: number | '' | undefined }, number>({
+  name: 'batch/release',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["keep_ms","int"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local core = ARGV[1]
+local account = ARGV[2]
+local keep_ms = tonumber(ARGV[3])
+local now_ms = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local batches, batches_loaded = {}, {}
+local function batch_load(core)
+  local b = batches[core]
+  if b ~= nil then return b end
+  local key = root .. 'b:' .. core
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  if not v[1] then
+    batches[core] = false
+    return false
+  end
+  b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
+    x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
+  batches[core] = b
+  batches_loaded[#batches_loaded + 1] = b
+  return b
+end
+local function batch_visible(core, account)
+  local b = batch_load(core)
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
+  return b
+end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
+local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
+local function segment_bounds(b, i)
+  local g = b.g
+  if not g then return 0, b.n - 1 end
+  local lo, last = 0, #g / 4 - 1
+  local hi = last
+  while lo < hi do
+    local mid = math.ceil((lo + hi) / 2)
+    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
+  end
+  local base = struct.unpack('>I4', g, lo * 4 + 1)
+  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
+end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_last(b)
+  if not b.g then return 0 end
+  return struct.unpack('>I4', b.g, #b.g - 3)
+end
+local function batch_end(b, now, keep_ms)
+  b.dirty = true
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
+  if b.s == 'tray' then
+    b.deadline = math.max(now, b.t + 1000) + keep_ms
+    return true
+  end
+  if b.z or (b.h and batch_live(b)) then return false end
+  if b.s == 'pending' or b.s == 'processing' then
+    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
+  end
+  b.z = now
+  b.ended = true
+  b.deadline = now + keep_ms
+  return true
+end
+local function batch_stop(b, status, now, keep_ms)
+  local waiting = batch_waiting(b)
+  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
+  b.s = status
+  b.deadline = '' -- leaves the deadlines until its last running task has finished
+  batch_end(b, now, keep_ms)
+end
+local function list_key(b, status)
+  return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
+end
+local function label_keys(account, labels)
+  local list = {}
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
+end
+local function batch_touch()
+  local list = { root .. 'deadlines' }
+  for _, b in ipairs(batches_loaded) do
+    if b.s ~= b.s_was then
+      list[#list + 1] = list_key(b, b.s_was)
+      list[#list + 1] = list_key(b, b.s)
+    end
+  end
+  touch(list)
+end
+local function batch_save(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.dirty then
+      call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
+      if b.z then call('HSET', b.key, 'z', b.z) end
+      if b.s ~= b.s_was then
+        call('ZREM', list_key(b, b.s_was), b.core)
+        call('ZADD', list_key(b, b.s), b.t, b.core)
+      end
+      if b.deadline == '' then
+        call('ZREM', root .. 'deadlines', b.core)
+      elseif b.deadline then
+        call('ZADD', root .. 'deadlines', b.deadline, b.core)
+      end
+    end
+  end
+end
+local rings, rings_by_key = {}, {}
+local function ring_read(key, window)
+  if rings_by_key[key] then return rings_by_key[key] end
+  local items = call('LRANGE', key, 0, window - 1)
+  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
+  rings[#rings + 1] = ring
+  rings_by_key[key] = ring
+  return ring
+end
+local function ring_take(ring)
+  local item = ring.items[ring.head]
+  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
+  ring.head = ring.head + 1
+  return item
+end
+local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
+local function ring_left(ring) return #ring.items - ring.head + 1 end
+local function ring_taken(key)
+  local ring = rings_by_key[key]
+  return ring and math.min(ring.head - 1, ring.read) or 0
+end
+local function rings_put()
+  for _, ring in ipairs(rings) do
+    for i = math.max(ring.head, ring.read + 1), #ring.items, 1000 do
+      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
+    end
+  end
+end
+local function rings_trim()
+  for _, ring in ipairs(rings) do
+    local taken = ring_taken(ring.key)
+    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
+  end
+end
+local plans, plans_made = {}, {}
+local depth = { f = 0, r = 0, n = 0 }
+local function ready_push(flow, entry)
+  local plan = plans[flow]
+  if not plan then
+    local cls, account, origin = string.match(flow, '^(%a):(%w+):([%w*]+)$')
+    plan = { key = root .. 'f:' .. flow, flows = root .. 'ready:' .. cls .. ':' .. account, accounts = root .. 'ready:' .. cls,
+      account = account, origin = origin, entries = {} }
+    plans[flow] = plan
+    plans_made[#plans_made + 1] = plan
+  end
+  plan.entries[#plan.entries + 1] = entry
+  local from, to = string.match(entry, '^%w+,(%d+),(%d+)')
+  local cls = string.sub(flow, 1, 1)
+  depth[cls] = depth[cls] + to - from + 1
+end
+local function depth_write()
+  for cls, change in pairs(depth) do
+    if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
+  end
+end
+local function ready_touch()
+  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
+end
+local function ready_write()
+  for _, plan in ipairs(plans_made) do
+    local length = 0
+    for i = 1, #plan.entries, 1000 do
+      length = call('RPUSH', plan.key, unpack(plan.entries, i, math.min(i + 999, #plan.entries)))
+    end
+    if length == #plan.entries + ring_taken(plan.key) and call('RPUSH', plan.flows, plan.origin) == 1 + ring_taken(plan.flows) then
+      call('RPUSH', plan.accounts, plan.account)
+    end
+  end
+  depth_write()
+end
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
+end
+local function entry_read(entry)
+  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
+  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
+end
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
+end
+local function member_read(member)
+  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
+  if not core then return nil end
+  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
+    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
+end
+local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
+local delays = {}
+local function delayed_push(due_ms, flow, entry)
+  delays[#delays + 1] = due_ms
+  delays[#delays + 1] = flow .. '|' .. entry
+end
+local function enqueue(now, due_ms, flow, entry)
+  if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
+end
+local function queue_touch()
+  ready_touch()
+  touch({ root .. 'delayed' })
+end
+local function queue_write()
+  ready_write()
+  for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
+end
+local function delays_first()
+  local first = nil
+  for i = 1, #delays, 2 do
+    if not first or delays[i] < first then first = delays[i] end
+  end
+  return first
+end
+local function ring_bell(sooner_ms)
+  if #plans_made > 0 then
+    call('SPUBLISH', root .. 'bell', '0')
+  elseif #delays > 0 then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  end
+end
+local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
+local function note_wanted(b, letter)
+  if not b.wants then
+    b.wants = {}
+    for each, origin, ms in string.gmatch(b.N, '(%a)(%w%w%w%w%w%w%w%w%w%w)(%d*);') do
+      b.wants[each] = { origin = origin, interval_ms = tonumber(ms) or 0 }
+    end
+  end
+  return b.wants[letter]
+end
+local notify = nil
+local function notify_use()
+  if notify then return notify end
+  notify = {}
+  local NOTES_WAITING_MAX, NOTES_MERGE_MS, NOTES_KEPT = 10000, 1000, 10000
+  local noting = {}
+  local function notes_of(b, now)
+    if b.notes then return b.notes end
+    local core = b.core .. 'n'
+    local m = batch_load(core)
+    if not m then
+      m = { core = core, key = root .. 'b:' .. core, a = b.a, s = 'notes', s_was = 'notes', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
+        t = now, q = 0, k = 0, opened = true }
+      batches[core] = m
+      batches_loaded[#batches_loaded + 1] = m
+    end
+    local v = m.opened and {} or call('HMGET', m.key, 'L', 'P', 'D', 'T')
+    b.notes = { b = b, m = m, first = m.n, records = {}, newest = tonumber(v[1]), newest_ms = tonumber(v[2]),
+      died = tonumber(v[3] or '0'), page = tonumber(v[4] or '0') }
+    noting[#noting + 1] = b.notes
+    return b.notes
+  end
+  local function note_add(b, letter, at, counts)
+    local want = note_wanted(b, letter)
+    if not want then return nil end
+    local notes = notes_of(b, at)
+    counts = counts or b
+    local record = { letter = letter, origin = want.origin, status = b.s, z = b.z, n = counts.n, c = counts.c, f = counts.f,
+      x = counts.x, at = at, due_ms = at, round = b.k + 1, index = notes.m.n }
+    notes.m.n = notes.m.n + 1
+    notes.m.dirty = true
+    notes.records[#notes.records + 1] = record
+    return record
+  end
+  local function note_open(notes)
+    if notes.last or not notes.newest then return notes.last end
+    if call('GETRANGE', notes.m.key .. ':s', notes.newest, notes.newest) ~= 'q' then
+      notes.newest_began = true
+      return nil
+    end
+    notes.last = { letter = 'p', stored = true, index = notes.newest }
+    notes.rewritten = notes.last
+    return notes.last
+  end
+  local function note_progress(b, at, counts)
+    local want = note_wanted(b, 'p')
+    if not want then return end
+    local notes = notes_of(b, at)
+    local m = notes.m
+    local interval_ms = want.interval_ms
+    if m.n - m.c - m.f - m.x >= NOTES_WAITING_MAX then interval_ms = math.max(interval_ms, NOTES_MERGE_MS) end
+    local record = interval_ms > 0 and note_open(notes)
+    if record then
+      record.status, record.z, record.at, record.round = b.s, b.z, at, b.k + 1
+      record.n, record.c, record.f, record.x = counts.n, counts.c, counts.f, counts.x
+      m.dirty = true
+      return
+    end
+    record = note_add(b, 'p', at, counts)
+    if interval_ms > 0 and notes.newest_ms then record.due_ms = math.max(at, notes.newest_ms + interval_ms) end
+    notes.last, notes.newest, notes.newest_ms = record, record.index, record.due_ms
+  end
+  local function note_death(b, at, counts, index, json)
+    if not note_wanted(b, 'd') then return end
+    local notes = notes_of(b, at)
+    if notes.died > b.k then return end
+    notes.died = b.k + 1
+    note_add(b, 'd', at, counts).tail = string.format(',%.0f,', index) .. json()
+  end
+  function notify.finishes(b, c, f, x, now, index, json)
+    while c < b.c or f < b.f or x < b.x do
+      if c < b.c then c = c + 1 elseif f < b.f then f = f + 1 else x = x + 1 end
+      local counts = { n = b.n, c = c, f = f, x = x }
+      note_progress(b, now, counts)
+      if index and f > b.f_was then
+        note_death(b, now, counts, index, json)
+        index = nil
+      end
+    end
+    b.n_was, b.c_was, b.f_was, b.x_was = b.n, b.c, b.f, b.x
+  end
+  local function note_unstarted(b)
+    local to = b.n - 1
+    if b.o_from then
+      local states = call('GETRANGE', b.key .. ':s', b.o_from, math.min(b.o_to, b.o_from + 65535))
+      local at = string.find(states, '[fe]')
+      if at then return b.o_from + at - 1 end
+    end
+    while to >= 0 do
+      local from = math.max(0, to - 65535)
+      local states = call('GETRANGE', b.key .. ':s', from, to)
+      local at = string.find(states, 'q', 1, true) or string.find(states, 'r', 1, true)
+      if at then return from + at - 1 end
+      to = from - 1
+    end
+    return b.n - 1
+  end
+  function notify.result_in(results, base, i)
+    local field, place = string.format('r%.0f', math.floor((i - base) / 16)), (i - base) % 16
+    for _, result in ipairs(results) do
+      local text, at = result[2], 1
+      while result[1] == field and at <= #text do
+        local of, length = struct.unpack('>BI2', text, at)
+        if of == place then return string.sub(text, at + 3, at + 2 + length) end
+        at = at + 3 + length
+      end
+    end
+    return ''
+  end
+  local function note_expired(at)
+    return string.format('[%.0f,0,0,null,null,"batch_expired","The batch expired before this task could run."]', at)
+  end
+  local function note_settled(b)
+    local told = false
+    local function settle_one(record)
+      if record.n ~= b.n or record.c ~= b.c or record.f ~= b.f or record.x ~= b.x then return end
+      record.status, record.z, told = b.s, b.z, true
+    end
+    if not b.notes then return false end
+    for _, record in ipairs(b.notes.records) do settle_one(record) end
+    if b.notes.rewritten then settle_one(b.notes.rewritten) end
+    return told
+  end
+  local function note_rest(b, now)
+    local counted = b.n ~= b.n_was or b.c ~= b.c_was or b.f ~= b.f_was or b.x ~= b.x_was
+    local stopped = b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')
+    if not note_settled(b) and (counted or stopped) then note_progress(b, now, b) end
+    if b.s == 'expired' and b.f > b.f_was then
+      note_death(b, now, b, note_unstarted(b), function() return note_expired(now) end)
+    end
+    if b.ended then
+      note_add(b, 'f', now)
+      if b.s == 'completed' and b.c == b.n then note_add(b, 's', now) end
+      note_add(b, 'c', now)
+    end
+  end
+  local function note_text(record)
+    local text = string.format('%s,%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s,%.0f', record.letter, record.status, record.n, record.c, record.f,
+      record.x, record.at, record.z and string.format('%.0f', record.z) or '', record.round) .. (record.tail or '')
+    return struct.pack('>I4I2', #text + 2, 0) .. text
+  end
+  local function notes_page(notes, page)
+    return call('HGET', notes.m.key .. ':0', string.format('%.0f', page)) or ''
+  end
+  local function note_replaced(text, place, record)
+    local at = 1
+    for _ = 1, place do at = at + 4 + struct.unpack('>I4', text, at) end
+    return string.sub(text, 1, at - 1) .. record .. string.sub(text, at + 4 + struct.unpack('>I4', text, at))
+  end
+  local function notes_append(notes, now)
+    local m, pages = notes.m, {}
+    local function page_of(index)
+      local page = math.floor(index / NOTES_PAGE)
+      pages[page] = pages[page] or { (index < notes.first or notes.first > page * NOTES_PAGE) and notes_page(notes, page) or '' }
+      return pages[page]
+    end
+    local old = notes.rewritten
+    if old and old.n then
+      local page = page_of(old.index)
+      page[1] = note_replaced(page[1], old.index % NOTES_PAGE, note_text(old))
+    end
+    local run = nil
+    local function run_push()
+      enqueue(now, run.due_ms, 'n:' .. m.a .. ':' .. run.origin,
+        entry_of(m.core, run.from, run.to, 0, 0, NOTE_TIMEOUT_S, run.due_ms))
+    end
+    for _, record in ipairs(notes.records) do
+      local page = page_of(record.index)
+      page[#page + 1] = note_text(record)
+      if run and run.origin == record.origin and run.due_ms == record.due_ms then
+        run.to = record.index
+      else
+        if run then run_push() end
+        run = { from = record.index, to = record.index, origin = record.origin, due_ms = record.due_ms }
+      end
+    end
+    if run then run_push() end
+    notes.pages = pages
+  end
+  local function notes_leave(notes)
+    local m = notes.m
+    notes.gone = {}
+    for _ = 0, #notes.records / NOTES_PAGE + 1 do
+      local from = notes.page * NOTES_PAGE
+      if m.n - from - NOTES_PAGE < NOTES_KEPT then return end
+      if call('GETRANGE', m.key .. ':s', from, from + NOTES_PAGE - 1) == string.rep('c', NOTES_PAGE) then
+        local text = notes_page(notes, notes.page)
+        local at, all = 1, true
+        while at <= #text do
+          all = all and string.sub(text, at + 6, at + 6) == 'p'
+          at = at + 4 + struct.unpack('>I4', text, at)
+        end
+        if all then
+          notes.gone[#notes.gone + 1] = notes.page
+          m.c = m.c - NOTES_PAGE
+          m.x = m.x + NOTES_PAGE
+        end
+      end
+      notes.page = notes.page + 1
+    end
+  end
+  notify.rest = note_rest
+  function notify.plan(now)
+    for _, notes in ipairs(noting) do
+      notes_append(notes, now)
+      notes_leave(notes)
+      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
+    end
+  end
+  function notify.write()
+    for _, notes in ipairs(noting) do
+      local m = notes.m
+      local segment, states = m.key .. ':0', m.key .. ':s'
+      if m.opened then call('HSET', m.key, 'a', m.a, 't', m.t) end
+      call('HSET', m.key, 'D', notes.died, 'T', notes.page)
+      if notes.newest then call('HSET', m.key, 'L', notes.newest, 'P', notes.newest_ms) end
+      for page, text in pairs(notes.pages) do call('HSET', segment, string.format('%.0f', page), table.concat(text)) end
+      if #notes.records > 0 then call('APPEND', states, string.rep('q', #notes.records)) end
+      for _, page in ipairs(notes.gone) do
+        call('HDEL', segment, string.format('%.0f', page), string.format('r%.0f', page))
+        call('SETRANGE', states, page * NOTES_PAGE, string.rep('x', NOTES_PAGE))
+      end
+    end
+  end
+  return notify
+end
+local function notify_plan(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.N then notify_use().rest(b, now) end
+  end
+  if notify then notify.plan(now) end
+end
+local function notify_write()
+  if notify then notify.write() end
+end
+local b = batch_visible(core, account)
 if not b then return 0 end
 if b.h then
   b.h = nil
   batch_end(b, now_ms, keep_ms)
+  notify_plan(now_ms)
   batch_touch()
+  queue_touch()
   call('HDEL', b.key, 'h')
   batch_save(now_ms)
+  notify_write()
+  queue_write()
+  ring_bell()
 end
 return 1`,
-  map: [[1,"lua/batch/release.lua",1],[2,"lua/batch/release.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",9],[14,"lua/lib/batch.lua",11],[30,"lua/lib/batch.lua",29],[35,"lua/lib/batch.lua",35],[36,"lua/lib/batch.lua",37],[37,"lua/lib/batch.lua",40],[49,"lua/lib/batch.lua",53],[50,"lua/lib/batch.lua",55],[54,"lua/lib/batch.lua",61],[69,"lua/lib/batch.lua",78],[76,"lua/lib/batch.lua",86],[79,"lua/lib/batch.lua",91],[84,"lua/lib/batch.lua",98],[94,"lua/lib/batch.lua",109],[111,"lua/batch/release.lua",13]],
+  map: [[1,"lua/batch/release.lua",1],[2,"lua/batch/release.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",11],[14,"lua/lib/batch.lua",13],[35,"lua/lib/batch.lua",36],[40,"lua/lib/batch.lua",42],[41,"lua/lib/batch.lua",44],[42,"lua/lib/batch.lua",48],[43,"lua/lib/batch.lua",50],[44,"lua/lib/batch.lua",52],[45,"lua/lib/batch.lua",55],[49,"lua/lib/batch.lua",61],[61,"lua/lib/batch.lua",74],[62,"lua/lib/batch.lua",76],[66,"lua/lib/batch.lua",82],[82,"lua/lib/batch.lua",100],[89,"lua/lib/batch.lua",108],[92,"lua/lib/batch.lua",113],[97,"lua/lib/batch.lua",120],[107,"lua/lib/batch.lua",131],[124,"lua/lib/ring.lua",4],[125,"lua/lib/ring.lua",6],[133,"lua/lib/ring.lua",16],[139,"lua/lib/ring.lua",23],[140,"lua/lib/ring.lua",25],[141,"lua/lib/ring.lua",28],[145,"lua/lib/ring.lua",34],[152,"lua/lib/ring.lua",42],[158,"lua/lib/ready.lua",9],[159,"lua/lib/ready.lua",11],[160,"lua/lib/ready.lua",14],[174,"lua/lib/ready.lua",29],[179,"lua/lib/ready.lua",35],[182,"lua/lib/ready.lua",39],[194,"lua/lib/ready.lua",52],[197,"lua/lib/ready.lua",56],[203,"lua/lib/ready.lua",67],[206,"lua/lib/ready.lua",71],[213,"lua/lib/ready.lua",80],[214,"lua/lib/ready.lua",83],[215,"lua/lib/delayed.lua",3],[216,"lua/lib/delayed.lua",5],[220,"lua/lib/delayed.lua",11],[223,"lua/lib/delayed.lua",15],[227,"lua/lib/delayed.lua",20],[231,"lua/lib/delayed.lua",26],[238,"lua/lib/delayed.lua",36],[245,"lua/lib/notify.lua",19],[246,"lua/lib/notify.lua",22],[255,"lua/lib/notify.lua",34],[256,"lua/lib/notify.lua",36],[261,"lua/lib/notify.lua",43],[277,"lua/lib/notify.lua",60],[289,"lua/lib/notify.lua",74],[299,"lua/lib/notify.lua",85],[317,"lua/lib/notify.lua",105],[324,"lua/lib/notify.lua",115],[336,"lua/lib/notify.lua",130],[352,"lua/lib/notify.lua",148],[364,"lua/lib/notify.lua",161],[367,"lua/lib/notify.lua",166],[378,"lua/lib/notify.lua",179],[391,"lua/lib/notify.lua",193],[396,"lua/lib/notify.lua",199],[399,"lua/lib/notify.lua",204],[404,"lua/lib/notify.lua",211],[434,"lua/lib/notify.lua",243],[456,"lua/lib/notify.lua",267],[457,"lua/lib/notify.lua",269],[464,"lua/lib/notify.lua",277],[479,"lua/lib/notify.lua",293],[481,"lua/lib/notify.lua",297],[487,"lua/lib/notify.lua",304],[490,"lua/batch/release.lua",13]],
+});
+
+/** Runs the failed tasks of a failed or expired batch again, whatever their number: a new round, with an expiry of its own. See lua/batch/retry.lua. */
+export const batchRetry = script<{ meta: string }, { core: string; account: string; op: string; expiration_ms: number; idem_key: string; idem_print: string; idem_extra: Buffer; now_ms?: number | '' | undefined }, [string, string, number, number, number, number, number]>({
+  name: 'batch/retry',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["op","string"],["expiration_ms","int"],["idem_key","string"],["idem_print","string"],["idem_extra","bytes"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua
+local meta = KEYS[1]
+local core = ARGV[1]
+local account = ARGV[2]
+local op = ARGV[3]
+local expiration_ms = tonumber(ARGV[4])
+local idem_key = ARGV[5]
+local idem_print = ARGV[6]
+local idem_extra = ARGV[7]
+local now_ms = tonumber(ARGV[8]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local batches, batches_loaded = {}, {}
+local function batch_load(core)
+  local b = batches[core]
+  if b ~= nil then return b end
+  local key = root .. 'b:' .. core
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  if not v[1] then
+    batches[core] = false
+    return false
+  end
+  b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
+    x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
+  batches[core] = b
+  batches_loaded[#batches_loaded + 1] = b
+  return b
+end
+local function batch_visible(core, account)
+  local b = batch_load(core)
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
+  return b
+end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
+local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
+local function segment_bounds(b, i)
+  local g = b.g
+  if not g then return 0, b.n - 1 end
+  local lo, last = 0, #g / 4 - 1
+  local hi = last
+  while lo < hi do
+    local mid = math.ceil((lo + hi) / 2)
+    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
+  end
+  local base = struct.unpack('>I4', g, lo * 4 + 1)
+  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
+end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_last(b)
+  if not b.g then return 0 end
+  return struct.unpack('>I4', b.g, #b.g - 3)
+end
+local function batch_end(b, now, keep_ms)
+  b.dirty = true
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
+  if b.s == 'tray' then
+    b.deadline = math.max(now, b.t + 1000) + keep_ms
+    return true
+  end
+  if b.z or (b.h and batch_live(b)) then return false end
+  if b.s == 'pending' or b.s == 'processing' then
+    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
+  end
+  b.z = now
+  b.ended = true
+  b.deadline = now + keep_ms
+  return true
+end
+local function batch_stop(b, status, now, keep_ms)
+  local waiting = batch_waiting(b)
+  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
+  b.s = status
+  b.deadline = '' -- leaves the deadlines until its last running task has finished
+  batch_end(b, now, keep_ms)
+end
+local function list_key(b, status)
+  return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
+end
+local function label_keys(account, labels)
+  local list = {}
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
+end
+local function batch_touch()
+  local list = { root .. 'deadlines' }
+  for _, b in ipairs(batches_loaded) do
+    if b.s ~= b.s_was then
+      list[#list + 1] = list_key(b, b.s_was)
+      list[#list + 1] = list_key(b, b.s)
+    end
+  end
+  touch(list)
+end
+local function batch_save(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.dirty then
+      call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
+      if b.z then call('HSET', b.key, 'z', b.z) end
+      if b.s ~= b.s_was then
+        call('ZREM', list_key(b, b.s_was), b.core)
+        call('ZADD', list_key(b, b.s), b.t, b.core)
+      end
+      if b.deadline == '' then
+        call('ZREM', root .. 'deadlines', b.core)
+      elseif b.deadline then
+        call('ZADD', root .. 'deadlines', b.deadline, b.core)
+      end
+    end
+  end
+end
+local function results_without(text, place)
+  local at, kept = 1, {}
+  while at <= #text do
+    local of, length = struct.unpack('>BI2', text, at)
+    if of ~= place then kept[#kept + 1] = string.sub(text, at, at + 2 + length) end
+    at = at + 3 + length
+  end
+  return table.concat(kept)
+end
+local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
+local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
+local function round_begin(b, expiration_ms, now)
+  b.k = b.k + 1
+  b.s = b.c > 0 and 'processing' or 'pending'
+  b.z = nil
+  b.e = math.max(now, b.e - expiration_ms) + expiration_ms
+  b.deadline = b.e
+  b.dirty = true
+end
+local function round_write(b)
+  call('HSET', b.key, 'k', b.k, 'e', b.e)
+  call('HDEL', b.key, 'z', 'y')
+end
+local function round_undealt(b, entry) return b.o_from ~= nil and entry.from >= b.o_from and entry.from <= b.o_to end
+local dealt_batches, dealt_states, dealt_results = {}, {}, {}
+local function results_forget(b, base, first, last)
+  local key = segment_key(b, base)
+  local fields = dealt_results[key] or {}
+  dealt_results[key] = fields
+  for page = math.floor((first - base) / 16), math.floor((last - base) / 16) do
+    local from, to = math.max(0, first - base - page * 16), math.min(15, last - base - page * 16)
+    local field = result_field(page * 16)
+    if from == 0 and to == 15 then
+      fields[field] = ''
+    else
+      local text = fields[field] or call('HGET', key, field) or ''
+      for place = from, to do
+        if #text > 0 then text = results_without(text, place) end
+      end
+      fields[field] = text
+    end
+  end
+end
+local function round_stretches(states, states_from, from, to)
+  local stretches = {}
+  for first, after in string.gmatch(string.sub(states, from - states_from + 1, to - states_from + 1), '()[fqre]+()') do
+    stretches[#stretches + 1] = { from + first - 1, from + after - 2 }
+  end
+  return stretches
+end
+local function round_deal(b, base, first, last)
+  dealt_states[#dealt_states + 1] = { b.key .. ':s', first, string.rep('r', last - first + 1) }
+  results_forget(b, base, first, last)
+end
+local function round_reached(b, from)
+  dealt_batches[b] = true
+  if not from or from > b.o_to then b.o_from, b.o_to = nil, nil else b.o_from = from end
+end
+local function round_touch()
+  local list = {}
+  for _, mark in ipairs(dealt_states) do list[#list + 1] = mark[1] end
+  for key in pairs(dealt_results) do list[#list + 1] = key end
+  touch(list)
+end
+local function round_deals_write()
+  for _, mark in ipairs(dealt_states) do call('SETRANGE', mark[1], mark[2], mark[3]) end
+  for key, fields in pairs(dealt_results) do
+    for field, text in pairs(fields) do
+      if text == '' then call('HDEL', key, field) else call('HSET', key, field, text) end
+    end
+  end
+  for b in pairs(dealt_batches) do
+    if b.o_from then
+      call('HSET', b.key, 'o', string.format('%.0f,%.0f', b.o_from, b.o_to))
+    else
+      call('HDEL', b.key, 'o')
+    end
+  end
+end
+local rings, rings_by_key = {}, {}
+local function ring_read(key, window)
+  if rings_by_key[key] then return rings_by_key[key] end
+  local items = call('LRANGE', key, 0, window - 1)
+  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
+  rings[#rings + 1] = ring
+  rings_by_key[key] = ring
+  return ring
+end
+local function ring_take(ring)
+  local item = ring.items[ring.head]
+  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
+  ring.head = ring.head + 1
+  return item
+end
+local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
+local function ring_left(ring) return #ring.items - ring.head + 1 end
+local function ring_taken(key)
+  local ring = rings_by_key[key]
+  return ring and math.min(ring.head - 1, ring.read) or 0
+end
+local function rings_put()
+  for _, ring in ipairs(rings) do
+    for i = math.max(ring.head, ring.read + 1), #ring.items, 1000 do
+      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
+    end
+  end
+end
+local function rings_trim()
+  for _, ring in ipairs(rings) do
+    local taken = ring_taken(ring.key)
+    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
+  end
+end
+local plans, plans_made = {}, {}
+local depth = { f = 0, r = 0, n = 0 }
+local function ready_push(flow, entry)
+  local plan = plans[flow]
+  if not plan then
+    local cls, account, origin = string.match(flow, '^(%a):(%w+):([%w*]+)$')
+    plan = { key = root .. 'f:' .. flow, flows = root .. 'ready:' .. cls .. ':' .. account, accounts = root .. 'ready:' .. cls,
+      account = account, origin = origin, entries = {} }
+    plans[flow] = plan
+    plans_made[#plans_made + 1] = plan
+  end
+  plan.entries[#plan.entries + 1] = entry
+  local from, to = string.match(entry, '^%w+,(%d+),(%d+)')
+  local cls = string.sub(flow, 1, 1)
+  depth[cls] = depth[cls] + to - from + 1
+end
+local function depth_write()
+  for cls, change in pairs(depth) do
+    if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
+  end
+end
+local function ready_touch()
+  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
+end
+local function ready_write()
+  for _, plan in ipairs(plans_made) do
+    local length = 0
+    for i = 1, #plan.entries, 1000 do
+      length = call('RPUSH', plan.key, unpack(plan.entries, i, math.min(i + 999, #plan.entries)))
+    end
+    if length == #plan.entries + ring_taken(plan.key) and call('RPUSH', plan.flows, plan.origin) == 1 + ring_taken(plan.flows) then
+      call('RPUSH', plan.accounts, plan.account)
+    end
+  end
+  depth_write()
+end
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
+end
+local function entry_read(entry)
+  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
+  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
+end
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
+end
+local function member_read(member)
+  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
+  if not core then return nil end
+  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
+    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
+end
+local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
+local delays = {}
+local function delayed_push(due_ms, flow, entry)
+  delays[#delays + 1] = due_ms
+  delays[#delays + 1] = flow .. '|' .. entry
+end
+local function enqueue(now, due_ms, flow, entry)
+  if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
+end
+local function queue_touch()
+  ready_touch()
+  touch({ root .. 'delayed' })
+end
+local function queue_write()
+  ready_write()
+  for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
+end
+local function delays_first()
+  local first = nil
+  for i = 1, #delays, 2 do
+    if not first or delays[i] < first then first = delays[i] end
+  end
+  return first
+end
+local function ring_bell(sooner_ms)
+  if #plans_made > 0 then
+    call('SPUBLISH', root .. 'bell', '0')
+  elseif #delays > 0 then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  end
+end
+local IDEM_KEEP_MS = 86400000
+local function idem_taken() return idem_key ~= '' and call('HEXISTS', root .. 'idem:' .. idem_key, 'r') == 1 end
+local function idem_write(reply)
+  if idem_key == '' then return end
+  local key = root .. 'idem:' .. idem_key
+  call('HSET', key, 'f', idem_print, 'x', idem_extra, 'r', table.concat(reply, ','))
+  call('PEXPIRE', key, IDEM_KEEP_MS)
+end
+local OPERATION_WINDOW_MS = 10000
+local function operation_key(now, back)
+  return root .. 'ops:' .. string.format('%.0f', math.floor(now / OPERATION_WINDOW_MS) - back)
+end
+local function operation_before(op, now)
+  local text = call('HGET', operation_key(now, 0), op) or call('HGET', operation_key(now, 1), op)
+  if not text then return nil end
+  local core, first, at_ms = string.match(text, '^(%w+) (%d+) (%d+)$')
+  return { core = core, first = tonumber(first), at_ms = tonumber(at_ms) }
+end
+local function operation_write(op, core, first, now)
+  local key = operation_key(now, 0)
+  call('HSET', key, op, string.format('%s %.0f %.0f', core, first, now))
+  call('PEXPIRE', key, 2 * OPERATION_WINDOW_MS, 'NX')
+end
+local b = batch_visible(core, account)
+if not b then return { 'missing', '', 0, 0, 0, 0, 0 } end
+local function answer(outcome, updated_ms) return { outcome, b.s, b.n, b.c, b.f, b.x, updated_ms } end
+if idem_taken() then return answer('taken', now_ms) end
+local before = operation_before(op, now_ms)
+if before then return answer('retried', before.at_ms) end
+if b.s ~= 'failed' and b.s ~= 'expired' then return answer('state', now_ms) end
+if not b.z then return answer('running', now_ms) end
+if b.f == 0 then return answer('nothing', now_ms) end
+b.f = 0
+round_begin(b, expiration_ms, now_ms)
+ready_push('f:' .. account .. ':*', entry_of(core, 0, b.n - 1, attempts_first(b), 0, 0, now_ms))
+batch_touch()
+queue_touch()
+round_write(b)
+call('HSET', b.key, 'o', string.format('0,%.0f', b.n - 1))
+operation_write(op, core, 0, now_ms)
+batch_save(now_ms)
+queue_write()
+ring_bell()
+idem_write(answer('retried', now_ms))
+return answer('retried', now_ms)`,
+  map: [[1,"lua/batch/retry.lua",1],[2,"lua/batch/retry.lua",7],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",11],[18,"lua/lib/batch.lua",13],[39,"lua/lib/batch.lua",36],[44,"lua/lib/batch.lua",42],[45,"lua/lib/batch.lua",44],[46,"lua/lib/batch.lua",48],[47,"lua/lib/batch.lua",50],[48,"lua/lib/batch.lua",52],[49,"lua/lib/batch.lua",55],[53,"lua/lib/batch.lua",61],[65,"lua/lib/batch.lua",74],[66,"lua/lib/batch.lua",76],[70,"lua/lib/batch.lua",82],[86,"lua/lib/batch.lua",100],[93,"lua/lib/batch.lua",108],[96,"lua/lib/batch.lua",113],[101,"lua/lib/batch.lua",120],[111,"lua/lib/batch.lua",131],[128,"lua/lib/results.lua",3],[137,"lua/lib/results.lua",13],[138,"lua/lib/results.lua",15],[139,"lua/lib/round.lua",9],[143,"lua/lib/round.lua",14],[147,"lua/lib/round.lua",19],[151,"lua/lib/round.lua",24],[152,"lua/lib/round.lua",27],[153,"lua/lib/round.lua",30],[171,"lua/lib/round.lua",50],[178,"lua/lib/round.lua",59],[182,"lua/lib/round.lua",65],[186,"lua/lib/round.lua",70],[192,"lua/lib/round.lua",77],[207,"lua/lib/ring.lua",4],[208,"lua/lib/ring.lua",6],[216,"lua/lib/ring.lua",16],[222,"lua/lib/ring.lua",23],[223,"lua/lib/ring.lua",25],[224,"lua/lib/ring.lua",28],[228,"lua/lib/ring.lua",34],[235,"lua/lib/ring.lua",42],[241,"lua/lib/ready.lua",9],[242,"lua/lib/ready.lua",11],[243,"lua/lib/ready.lua",14],[257,"lua/lib/ready.lua",29],[262,"lua/lib/ready.lua",35],[265,"lua/lib/ready.lua",39],[277,"lua/lib/ready.lua",52],[280,"lua/lib/ready.lua",56],[286,"lua/lib/ready.lua",67],[289,"lua/lib/ready.lua",71],[296,"lua/lib/ready.lua",80],[297,"lua/lib/ready.lua",83],[298,"lua/lib/delayed.lua",3],[299,"lua/lib/delayed.lua",5],[303,"lua/lib/delayed.lua",11],[306,"lua/lib/delayed.lua",15],[310,"lua/lib/delayed.lua",20],[314,"lua/lib/delayed.lua",26],[321,"lua/lib/delayed.lua",36],[328,"lua/lib/idem.lua",6],[329,"lua/lib/idem.lua",8],[330,"lua/lib/idem.lua",10],[336,"lua/lib/operation.lua",4],[337,"lua/lib/operation.lua",6],[340,"lua/lib/operation.lua",11],[346,"lua/lib/operation.lua",18],[351,"lua/batch/retry.lua",23],[353,"lua/batch/retry.lua",26],[354,"lua/batch/retry.lua",28],[360,"lua/batch/retry.lua",35],[365,"lua/batch/retry.lua",41]],
+});
+
+/** Writes down which tasks of a batch failed because it expired, a slice at a call: `e` in place of the bytes that say so See lua/batch/sweep.lua. */
+export const batchSweep = script<{ meta: string }, { core: string; account: string; tasks_max: number }, number>({
+  name: 'batch/sweep',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["tasks_max","int"]],
+  rest: null,
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local core = ARGV[1]
+local account = ARGV[2]
+local tasks_max = tonumber(ARGV[3])
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local batches, batches_loaded = {}, {}
+local function batch_load(core)
+  local b = batches[core]
+  if b ~= nil then return b end
+  local key = root .. 'b:' .. core
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  if not v[1] then
+    batches[core] = false
+    return false
+  end
+  b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
+    x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
+  batches[core] = b
+  batches_loaded[#batches_loaded + 1] = b
+  return b
+end
+local function batch_visible(core, account)
+  local b = batch_load(core)
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
+  return b
+end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
+local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
+local function segment_bounds(b, i)
+  local g = b.g
+  if not g then return 0, b.n - 1 end
+  local lo, last = 0, #g / 4 - 1
+  local hi = last
+  while lo < hi do
+    local mid = math.ceil((lo + hi) / 2)
+    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
+  end
+  local base = struct.unpack('>I4', g, lo * 4 + 1)
+  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
+end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_last(b)
+  if not b.g then return 0 end
+  return struct.unpack('>I4', b.g, #b.g - 3)
+end
+local function batch_end(b, now, keep_ms)
+  b.dirty = true
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
+  if b.s == 'tray' then
+    b.deadline = math.max(now, b.t + 1000) + keep_ms
+    return true
+  end
+  if b.z or (b.h and batch_live(b)) then return false end
+  if b.s == 'pending' or b.s == 'processing' then
+    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
+  end
+  b.z = now
+  b.ended = true
+  b.deadline = now + keep_ms
+  return true
+end
+local function batch_stop(b, status, now, keep_ms)
+  local waiting = batch_waiting(b)
+  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
+  b.s = status
+  b.deadline = '' -- leaves the deadlines until its last running task has finished
+  batch_end(b, now, keep_ms)
+end
+local function list_key(b, status)
+  return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
+end
+local function label_keys(account, labels)
+  local list = {}
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
+end
+local function batch_touch()
+  local list = { root .. 'deadlines' }
+  for _, b in ipairs(batches_loaded) do
+    if b.s ~= b.s_was then
+      list[#list + 1] = list_key(b, b.s_was)
+      list[#list + 1] = list_key(b, b.s)
+    end
+  end
+  touch(list)
+end
+local function batch_save(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.dirty then
+      call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
+      if b.z then call('HSET', b.key, 'z', b.z) end
+      if b.s ~= b.s_was then
+        call('ZREM', list_key(b, b.s_was), b.core)
+        call('ZADD', list_key(b, b.s), b.t, b.core)
+      end
+      if b.deadline == '' then
+        call('ZREM', root .. 'deadlines', b.core)
+      elseif b.deadline then
+        call('ZADD', root .. 'deadlines', b.deadline, b.core)
+      end
+    end
+  end
+end
+local function results_without(text, place)
+  local at, kept = 1, {}
+  while at <= #text do
+    local of, length = struct.unpack('>BI2', text, at)
+    if of ~= place then kept[#kept + 1] = string.sub(text, at, at + 2 + length) end
+    at = at + 3 + length
+  end
+  return table.concat(kept)
+end
+local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
+local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
+local function round_begin(b, expiration_ms, now)
+  b.k = b.k + 1
+  b.s = b.c > 0 and 'processing' or 'pending'
+  b.z = nil
+  b.e = math.max(now, b.e - expiration_ms) + expiration_ms
+  b.deadline = b.e
+  b.dirty = true
+end
+local function round_write(b)
+  call('HSET', b.key, 'k', b.k, 'e', b.e)
+  call('HDEL', b.key, 'z', 'y')
+end
+local function round_undealt(b, entry) return b.o_from ~= nil and entry.from >= b.o_from and entry.from <= b.o_to end
+local dealt_batches, dealt_states, dealt_results = {}, {}, {}
+local function results_forget(b, base, first, last)
+  local key = segment_key(b, base)
+  local fields = dealt_results[key] or {}
+  dealt_results[key] = fields
+  for page = math.floor((first - base) / 16), math.floor((last - base) / 16) do
+    local from, to = math.max(0, first - base - page * 16), math.min(15, last - base - page * 16)
+    local field = result_field(page * 16)
+    if from == 0 and to == 15 then
+      fields[field] = ''
+    else
+      local text = fields[field] or call('HGET', key, field) or ''
+      for place = from, to do
+        if #text > 0 then text = results_without(text, place) end
+      end
+      fields[field] = text
+    end
+  end
+end
+local function round_stretches(states, states_from, from, to)
+  local stretches = {}
+  for first, after in string.gmatch(string.sub(states, from - states_from + 1, to - states_from + 1), '()[fqre]+()') do
+    stretches[#stretches + 1] = { from + first - 1, from + after - 2 }
+  end
+  return stretches
+end
+local function round_deal(b, base, first, last)
+  dealt_states[#dealt_states + 1] = { b.key .. ':s', first, string.rep('r', last - first + 1) }
+  results_forget(b, base, first, last)
+end
+local function round_reached(b, from)
+  dealt_batches[b] = true
+  if not from or from > b.o_to then b.o_from, b.o_to = nil, nil else b.o_from = from end
+end
+local function round_touch()
+  local list = {}
+  for _, mark in ipairs(dealt_states) do list[#list + 1] = mark[1] end
+  for key in pairs(dealt_results) do list[#list + 1] = key end
+  touch(list)
+end
+local function round_deals_write()
+  for _, mark in ipairs(dealt_states) do call('SETRANGE', mark[1], mark[2], mark[3]) end
+  for key, fields in pairs(dealt_results) do
+    for field, text in pairs(fields) do
+      if text == '' then call('HDEL', key, field) else call('HSET', key, field, text) end
+    end
+  end
+  for b in pairs(dealt_batches) do
+    if b.o_from then
+      call('HSET', b.key, 'o', string.format('%.0f,%.0f', b.o_from, b.o_to))
+    else
+      call('HDEL', b.key, 'o')
+    end
+  end
+end
+local b = batch_visible(core, account)
+if not b or b.s ~= 'expired' or not b.z then return 0 end
+local from = tonumber(call('HGET', b.key, 'y') or '0')
+if from >= b.n then return 0 end
+local states = call('GETRANGE', b.key .. ':s', from, from + tasks_max - 1)
+local to = from + #states - 1
+local swept = string.gsub(states, '[qr]', 'e')
+if b.o_from and b.o_from <= to and b.o_to >= from then
+  local first, after = math.max(0, b.o_from - from), math.min(#states, b.o_to - from + 1)
+  swept = string.sub(swept, 1, first) .. string.gsub(string.sub(swept, first + 1, after), 'f', 'e') .. string.sub(swept, after + 1)
+end
+touch({ b.key .. ':s' })
+call('SETRANGE', b.key .. ':s', from, swept)
+call('HSET', b.key, 'y', to + 1)
+if to + 1 < b.n then return 1 end
+if b.o_from then call('HDEL', b.key, 'o') end
+return 0`,
+  map: [[1,"lua/batch/sweep.lua",1],[2,"lua/batch/sweep.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/batch.lua",11],[13,"lua/lib/batch.lua",13],[34,"lua/lib/batch.lua",36],[39,"lua/lib/batch.lua",42],[40,"lua/lib/batch.lua",44],[41,"lua/lib/batch.lua",48],[42,"lua/lib/batch.lua",50],[43,"lua/lib/batch.lua",52],[44,"lua/lib/batch.lua",55],[48,"lua/lib/batch.lua",61],[60,"lua/lib/batch.lua",74],[61,"lua/lib/batch.lua",76],[65,"lua/lib/batch.lua",82],[81,"lua/lib/batch.lua",100],[88,"lua/lib/batch.lua",108],[91,"lua/lib/batch.lua",113],[96,"lua/lib/batch.lua",120],[106,"lua/lib/batch.lua",131],[123,"lua/lib/results.lua",3],[132,"lua/lib/results.lua",13],[133,"lua/lib/results.lua",15],[134,"lua/lib/round.lua",9],[138,"lua/lib/round.lua",14],[142,"lua/lib/round.lua",19],[146,"lua/lib/round.lua",24],[147,"lua/lib/round.lua",27],[148,"lua/lib/round.lua",30],[166,"lua/lib/round.lua",50],[173,"lua/lib/round.lua",59],[177,"lua/lib/round.lua",65],[181,"lua/lib/round.lua",70],[187,"lua/lib/round.lua",77],[202,"lua/batch/sweep.lua",16],[214,"lua/batch/sweep.lua",29]],
 });
 
 /** Claims an idempotency key for work on a resource that exists, or tells what it was claimed for. See lua/idem/begin.lua. */
@@ -6501,6 +8223,607 @@ return { '', 0 }`,
   map: [[1,"lua/names/reserve.lua",1],[2,"lua/names/reserve.lua",7],[7,"lua/names/reserve.lua",14]],
 });
 
+/** Sends a notification again that was delivered or given up: from its first try on, with the same id and body. See lua/notification/redeliver.lua. */
+export const notificationRedeliver = script<{ meta: string }, { core: string; index: number; account: string; now_ms?: number | '' | undefined }, string>({
+  name: 'notification/redeliver',
+  keys: ["meta"],
+  args: [["core","string"],["index","int"],["account","string"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua
+local meta = KEYS[1]
+local core = ARGV[1]
+local index = tonumber(ARGV[2])
+local account = ARGV[3]
+local now_ms = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local batches, batches_loaded = {}, {}
+local function batch_load(core)
+  local b = batches[core]
+  if b ~= nil then return b end
+  local key = root .. 'b:' .. core
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  if not v[1] then
+    batches[core] = false
+    return false
+  end
+  b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
+    x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
+  batches[core] = b
+  batches_loaded[#batches_loaded + 1] = b
+  return b
+end
+local function batch_visible(core, account)
+  local b = batch_load(core)
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
+  return b
+end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
+local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
+local function segment_bounds(b, i)
+  local g = b.g
+  if not g then return 0, b.n - 1 end
+  local lo, last = 0, #g / 4 - 1
+  local hi = last
+  while lo < hi do
+    local mid = math.ceil((lo + hi) / 2)
+    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
+  end
+  local base = struct.unpack('>I4', g, lo * 4 + 1)
+  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
+end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_last(b)
+  if not b.g then return 0 end
+  return struct.unpack('>I4', b.g, #b.g - 3)
+end
+local function batch_end(b, now, keep_ms)
+  b.dirty = true
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
+  if b.s == 'tray' then
+    b.deadline = math.max(now, b.t + 1000) + keep_ms
+    return true
+  end
+  if b.z or (b.h and batch_live(b)) then return false end
+  if b.s == 'pending' or b.s == 'processing' then
+    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
+  end
+  b.z = now
+  b.ended = true
+  b.deadline = now + keep_ms
+  return true
+end
+local function batch_stop(b, status, now, keep_ms)
+  local waiting = batch_waiting(b)
+  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
+  b.s = status
+  b.deadline = '' -- leaves the deadlines until its last running task has finished
+  batch_end(b, now, keep_ms)
+end
+local function list_key(b, status)
+  return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
+end
+local function label_keys(account, labels)
+  local list = {}
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
+end
+local function batch_touch()
+  local list = { root .. 'deadlines' }
+  for _, b in ipairs(batches_loaded) do
+    if b.s ~= b.s_was then
+      list[#list + 1] = list_key(b, b.s_was)
+      list[#list + 1] = list_key(b, b.s)
+    end
+  end
+  touch(list)
+end
+local function batch_save(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.dirty then
+      call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
+      if b.z then call('HSET', b.key, 'z', b.z) end
+      if b.s ~= b.s_was then
+        call('ZREM', list_key(b, b.s_was), b.core)
+        call('ZADD', list_key(b, b.s), b.t, b.core)
+      end
+      if b.deadline == '' then
+        call('ZREM', root .. 'deadlines', b.core)
+      elseif b.deadline then
+        call('ZADD', root .. 'deadlines', b.deadline, b.core)
+      end
+    end
+  end
+end
+local rings, rings_by_key = {}, {}
+local function ring_read(key, window)
+  if rings_by_key[key] then return rings_by_key[key] end
+  local items = call('LRANGE', key, 0, window - 1)
+  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
+  rings[#rings + 1] = ring
+  rings_by_key[key] = ring
+  return ring
+end
+local function ring_take(ring)
+  local item = ring.items[ring.head]
+  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
+  ring.head = ring.head + 1
+  return item
+end
+local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
+local function ring_left(ring) return #ring.items - ring.head + 1 end
+local function ring_taken(key)
+  local ring = rings_by_key[key]
+  return ring and math.min(ring.head - 1, ring.read) or 0
+end
+local function rings_put()
+  for _, ring in ipairs(rings) do
+    for i = math.max(ring.head, ring.read + 1), #ring.items, 1000 do
+      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
+    end
+  end
+end
+local function rings_trim()
+  for _, ring in ipairs(rings) do
+    local taken = ring_taken(ring.key)
+    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
+  end
+end
+local plans, plans_made = {}, {}
+local depth = { f = 0, r = 0, n = 0 }
+local function ready_push(flow, entry)
+  local plan = plans[flow]
+  if not plan then
+    local cls, account, origin = string.match(flow, '^(%a):(%w+):([%w*]+)$')
+    plan = { key = root .. 'f:' .. flow, flows = root .. 'ready:' .. cls .. ':' .. account, accounts = root .. 'ready:' .. cls,
+      account = account, origin = origin, entries = {} }
+    plans[flow] = plan
+    plans_made[#plans_made + 1] = plan
+  end
+  plan.entries[#plan.entries + 1] = entry
+  local from, to = string.match(entry, '^%w+,(%d+),(%d+)')
+  local cls = string.sub(flow, 1, 1)
+  depth[cls] = depth[cls] + to - from + 1
+end
+local function depth_write()
+  for cls, change in pairs(depth) do
+    if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
+  end
+end
+local function ready_touch()
+  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
+end
+local function ready_write()
+  for _, plan in ipairs(plans_made) do
+    local length = 0
+    for i = 1, #plan.entries, 1000 do
+      length = call('RPUSH', plan.key, unpack(plan.entries, i, math.min(i + 999, #plan.entries)))
+    end
+    if length == #plan.entries + ring_taken(plan.key) and call('RPUSH', plan.flows, plan.origin) == 1 + ring_taken(plan.flows) then
+      call('RPUSH', plan.accounts, plan.account)
+    end
+  end
+  depth_write()
+end
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
+end
+local function entry_read(entry)
+  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
+  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
+end
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
+end
+local function member_read(member)
+  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
+  if not core then return nil end
+  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
+    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
+end
+local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
+local delays = {}
+local function delayed_push(due_ms, flow, entry)
+  delays[#delays + 1] = due_ms
+  delays[#delays + 1] = flow .. '|' .. entry
+end
+local function enqueue(now, due_ms, flow, entry)
+  if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
+end
+local function queue_touch()
+  ready_touch()
+  touch({ root .. 'delayed' })
+end
+local function queue_write()
+  ready_write()
+  for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
+end
+local function delays_first()
+  local first = nil
+  for i = 1, #delays, 2 do
+    if not first or delays[i] < first then first = delays[i] end
+  end
+  return first
+end
+local function ring_bell(sooner_ms)
+  if #plans_made > 0 then
+    call('SPUBLISH', root .. 'bell', '0')
+  elseif #delays > 0 then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  end
+end
+local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
+local function note_wanted(b, letter)
+  if not b.wants then
+    b.wants = {}
+    for each, origin, ms in string.gmatch(b.N, '(%a)(%w%w%w%w%w%w%w%w%w%w)(%d*);') do
+      b.wants[each] = { origin = origin, interval_ms = tonumber(ms) or 0 }
+    end
+  end
+  return b.wants[letter]
+end
+local notify = nil
+local function notify_use()
+  if notify then return notify end
+  notify = {}
+  local NOTES_WAITING_MAX, NOTES_MERGE_MS, NOTES_KEPT = 10000, 1000, 10000
+  local noting = {}
+  local function notes_of(b, now)
+    if b.notes then return b.notes end
+    local core = b.core .. 'n'
+    local m = batch_load(core)
+    if not m then
+      m = { core = core, key = root .. 'b:' .. core, a = b.a, s = 'notes', s_was = 'notes', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
+        t = now, q = 0, k = 0, opened = true }
+      batches[core] = m
+      batches_loaded[#batches_loaded + 1] = m
+    end
+    local v = m.opened and {} or call('HMGET', m.key, 'L', 'P', 'D', 'T')
+    b.notes = { b = b, m = m, first = m.n, records = {}, newest = tonumber(v[1]), newest_ms = tonumber(v[2]),
+      died = tonumber(v[3] or '0'), page = tonumber(v[4] or '0') }
+    noting[#noting + 1] = b.notes
+    return b.notes
+  end
+  local function note_add(b, letter, at, counts)
+    local want = note_wanted(b, letter)
+    if not want then return nil end
+    local notes = notes_of(b, at)
+    counts = counts or b
+    local record = { letter = letter, origin = want.origin, status = b.s, z = b.z, n = counts.n, c = counts.c, f = counts.f,
+      x = counts.x, at = at, due_ms = at, round = b.k + 1, index = notes.m.n }
+    notes.m.n = notes.m.n + 1
+    notes.m.dirty = true
+    notes.records[#notes.records + 1] = record
+    return record
+  end
+  local function note_open(notes)
+    if notes.last or not notes.newest then return notes.last end
+    if call('GETRANGE', notes.m.key .. ':s', notes.newest, notes.newest) ~= 'q' then
+      notes.newest_began = true
+      return nil
+    end
+    notes.last = { letter = 'p', stored = true, index = notes.newest }
+    notes.rewritten = notes.last
+    return notes.last
+  end
+  local function note_progress(b, at, counts)
+    local want = note_wanted(b, 'p')
+    if not want then return end
+    local notes = notes_of(b, at)
+    local m = notes.m
+    local interval_ms = want.interval_ms
+    if m.n - m.c - m.f - m.x >= NOTES_WAITING_MAX then interval_ms = math.max(interval_ms, NOTES_MERGE_MS) end
+    local record = interval_ms > 0 and note_open(notes)
+    if record then
+      record.status, record.z, record.at, record.round = b.s, b.z, at, b.k + 1
+      record.n, record.c, record.f, record.x = counts.n, counts.c, counts.f, counts.x
+      m.dirty = true
+      return
+    end
+    record = note_add(b, 'p', at, counts)
+    if interval_ms > 0 and notes.newest_ms then record.due_ms = math.max(at, notes.newest_ms + interval_ms) end
+    notes.last, notes.newest, notes.newest_ms = record, record.index, record.due_ms
+  end
+  local function note_death(b, at, counts, index, json)
+    if not note_wanted(b, 'd') then return end
+    local notes = notes_of(b, at)
+    if notes.died > b.k then return end
+    notes.died = b.k + 1
+    note_add(b, 'd', at, counts).tail = string.format(',%.0f,', index) .. json()
+  end
+  function notify.finishes(b, c, f, x, now, index, json)
+    while c < b.c or f < b.f or x < b.x do
+      if c < b.c then c = c + 1 elseif f < b.f then f = f + 1 else x = x + 1 end
+      local counts = { n = b.n, c = c, f = f, x = x }
+      note_progress(b, now, counts)
+      if index and f > b.f_was then
+        note_death(b, now, counts, index, json)
+        index = nil
+      end
+    end
+    b.n_was, b.c_was, b.f_was, b.x_was = b.n, b.c, b.f, b.x
+  end
+  local function note_unstarted(b)
+    local to = b.n - 1
+    if b.o_from then
+      local states = call('GETRANGE', b.key .. ':s', b.o_from, math.min(b.o_to, b.o_from + 65535))
+      local at = string.find(states, '[fe]')
+      if at then return b.o_from + at - 1 end
+    end
+    while to >= 0 do
+      local from = math.max(0, to - 65535)
+      local states = call('GETRANGE', b.key .. ':s', from, to)
+      local at = string.find(states, 'q', 1, true) or string.find(states, 'r', 1, true)
+      if at then return from + at - 1 end
+      to = from - 1
+    end
+    return b.n - 1
+  end
+  function notify.result_in(results, base, i)
+    local field, place = string.format('r%.0f', math.floor((i - base) / 16)), (i - base) % 16
+    for _, result in ipairs(results) do
+      local text, at = result[2], 1
+      while result[1] == field and at <= #text do
+        local of, length = struct.unpack('>BI2', text, at)
+        if of == place then return string.sub(text, at + 3, at + 2 + length) end
+        at = at + 3 + length
+      end
+    end
+    return ''
+  end
+  local function note_expired(at)
+    return string.format('[%.0f,0,0,null,null,"batch_expired","The batch expired before this task could run."]', at)
+  end
+  local function note_settled(b)
+    local told = false
+    local function settle_one(record)
+      if record.n ~= b.n or record.c ~= b.c or record.f ~= b.f or record.x ~= b.x then return end
+      record.status, record.z, told = b.s, b.z, true
+    end
+    if not b.notes then return false end
+    for _, record in ipairs(b.notes.records) do settle_one(record) end
+    if b.notes.rewritten then settle_one(b.notes.rewritten) end
+    return told
+  end
+  local function note_rest(b, now)
+    local counted = b.n ~= b.n_was or b.c ~= b.c_was or b.f ~= b.f_was or b.x ~= b.x_was
+    local stopped = b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')
+    if not note_settled(b) and (counted or stopped) then note_progress(b, now, b) end
+    if b.s == 'expired' and b.f > b.f_was then
+      note_death(b, now, b, note_unstarted(b), function() return note_expired(now) end)
+    end
+    if b.ended then
+      note_add(b, 'f', now)
+      if b.s == 'completed' and b.c == b.n then note_add(b, 's', now) end
+      note_add(b, 'c', now)
+    end
+  end
+  local function note_text(record)
+    local text = string.format('%s,%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s,%.0f', record.letter, record.status, record.n, record.c, record.f,
+      record.x, record.at, record.z and string.format('%.0f', record.z) or '', record.round) .. (record.tail or '')
+    return struct.pack('>I4I2', #text + 2, 0) .. text
+  end
+  local function notes_page(notes, page)
+    return call('HGET', notes.m.key .. ':0', string.format('%.0f', page)) or ''
+  end
+  local function note_replaced(text, place, record)
+    local at = 1
+    for _ = 1, place do at = at + 4 + struct.unpack('>I4', text, at) end
+    return string.sub(text, 1, at - 1) .. record .. string.sub(text, at + 4 + struct.unpack('>I4', text, at))
+  end
+  local function notes_append(notes, now)
+    local m, pages = notes.m, {}
+    local function page_of(index)
+      local page = math.floor(index / NOTES_PAGE)
+      pages[page] = pages[page] or { (index < notes.first or notes.first > page * NOTES_PAGE) and notes_page(notes, page) or '' }
+      return pages[page]
+    end
+    local old = notes.rewritten
+    if old and old.n then
+      local page = page_of(old.index)
+      page[1] = note_replaced(page[1], old.index % NOTES_PAGE, note_text(old))
+    end
+    local run = nil
+    local function run_push()
+      enqueue(now, run.due_ms, 'n:' .. m.a .. ':' .. run.origin,
+        entry_of(m.core, run.from, run.to, 0, 0, NOTE_TIMEOUT_S, run.due_ms))
+    end
+    for _, record in ipairs(notes.records) do
+      local page = page_of(record.index)
+      page[#page + 1] = note_text(record)
+      if run and run.origin == record.origin and run.due_ms == record.due_ms then
+        run.to = record.index
+      else
+        if run then run_push() end
+        run = { from = record.index, to = record.index, origin = record.origin, due_ms = record.due_ms }
+      end
+    end
+    if run then run_push() end
+    notes.pages = pages
+  end
+  local function notes_leave(notes)
+    local m = notes.m
+    notes.gone = {}
+    for _ = 0, #notes.records / NOTES_PAGE + 1 do
+      local from = notes.page * NOTES_PAGE
+      if m.n - from - NOTES_PAGE < NOTES_KEPT then return end
+      if call('GETRANGE', m.key .. ':s', from, from + NOTES_PAGE - 1) == string.rep('c', NOTES_PAGE) then
+        local text = notes_page(notes, notes.page)
+        local at, all = 1, true
+        while at <= #text do
+          all = all and string.sub(text, at + 6, at + 6) == 'p'
+          at = at + 4 + struct.unpack('>I4', text, at)
+        end
+        if all then
+          notes.gone[#notes.gone + 1] = notes.page
+          m.c = m.c - NOTES_PAGE
+          m.x = m.x + NOTES_PAGE
+        end
+      end
+      notes.page = notes.page + 1
+    end
+  end
+  notify.rest = note_rest
+  function notify.plan(now)
+    for _, notes in ipairs(noting) do
+      notes_append(notes, now)
+      notes_leave(notes)
+      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
+    end
+  end
+  function notify.write()
+    for _, notes in ipairs(noting) do
+      local m = notes.m
+      local segment, states = m.key .. ':0', m.key .. ':s'
+      if m.opened then call('HSET', m.key, 'a', m.a, 't', m.t) end
+      call('HSET', m.key, 'D', notes.died, 'T', notes.page)
+      if notes.newest then call('HSET', m.key, 'L', notes.newest, 'P', notes.newest_ms) end
+      for page, text in pairs(notes.pages) do call('HSET', segment, string.format('%.0f', page), table.concat(text)) end
+      if #notes.records > 0 then call('APPEND', states, string.rep('q', #notes.records)) end
+      for _, page in ipairs(notes.gone) do
+        call('HDEL', segment, string.format('%.0f', page), string.format('r%.0f', page))
+        call('SETRANGE', states, page * NOTES_PAGE, string.rep('x', NOTES_PAGE))
+      end
+    end
+  end
+  return notify
+end
+local function notify_plan(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.N then notify_use().rest(b, now) end
+  end
+  if notify then notify.plan(now) end
+end
+local function notify_write()
+  if notify then notify.write() end
+end
+local function results_without(text, place)
+  local at, kept = 1, {}
+  while at <= #text do
+    local of, length = struct.unpack('>BI2', text, at)
+    if of ~= place then kept[#kept + 1] = string.sub(text, at, at + 2 + length) end
+    at = at + 3 + length
+  end
+  return table.concat(kept)
+end
+local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
+local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
+local function round_begin(b, expiration_ms, now)
+  b.k = b.k + 1
+  b.s = b.c > 0 and 'processing' or 'pending'
+  b.z = nil
+  b.e = math.max(now, b.e - expiration_ms) + expiration_ms
+  b.deadline = b.e
+  b.dirty = true
+end
+local function round_write(b)
+  call('HSET', b.key, 'k', b.k, 'e', b.e)
+  call('HDEL', b.key, 'z', 'y')
+end
+local function round_undealt(b, entry) return b.o_from ~= nil and entry.from >= b.o_from and entry.from <= b.o_to end
+local dealt_batches, dealt_states, dealt_results = {}, {}, {}
+local function results_forget(b, base, first, last)
+  local key = segment_key(b, base)
+  local fields = dealt_results[key] or {}
+  dealt_results[key] = fields
+  for page = math.floor((first - base) / 16), math.floor((last - base) / 16) do
+    local from, to = math.max(0, first - base - page * 16), math.min(15, last - base - page * 16)
+    local field = result_field(page * 16)
+    if from == 0 and to == 15 then
+      fields[field] = ''
+    else
+      local text = fields[field] or call('HGET', key, field) or ''
+      for place = from, to do
+        if #text > 0 then text = results_without(text, place) end
+      end
+      fields[field] = text
+    end
+  end
+end
+local function round_stretches(states, states_from, from, to)
+  local stretches = {}
+  for first, after in string.gmatch(string.sub(states, from - states_from + 1, to - states_from + 1), '()[fqre]+()') do
+    stretches[#stretches + 1] = { from + first - 1, from + after - 2 }
+  end
+  return stretches
+end
+local function round_deal(b, base, first, last)
+  dealt_states[#dealt_states + 1] = { b.key .. ':s', first, string.rep('r', last - first + 1) }
+  results_forget(b, base, first, last)
+end
+local function round_reached(b, from)
+  dealt_batches[b] = true
+  if not from or from > b.o_to then b.o_from, b.o_to = nil, nil else b.o_from = from end
+end
+local function round_touch()
+  local list = {}
+  for _, mark in ipairs(dealt_states) do list[#list + 1] = mark[1] end
+  for key in pairs(dealt_results) do list[#list + 1] = key end
+  touch(list)
+end
+local function round_deals_write()
+  for _, mark in ipairs(dealt_states) do call('SETRANGE', mark[1], mark[2], mark[3]) end
+  for key, fields in pairs(dealt_results) do
+    for field, text in pairs(fields) do
+      if text == '' then call('HDEL', key, field) else call('HSET', key, field, text) end
+    end
+  end
+  for b in pairs(dealt_batches) do
+    if b.o_from then
+      call('HSET', b.key, 'o', string.format('%.0f,%.0f', b.o_from, b.o_to))
+    else
+      call('HDEL', b.key, 'o')
+    end
+  end
+end
+local b = batch_visible(core, account)
+if not b then return 'batch' end
+local notes = b.N and batch_load(core .. 'n')
+if not notes or index >= notes.n then return 'missing' end
+local byte = call('GETRANGE', notes.key .. ':s', index, index)
+if byte == 'x' then return 'missing' end
+if byte ~= 'c' and byte ~= 'f' then return 'waiting' end
+local page = call('HGET', notes.key .. ':0', string.format('%.0f', math.floor(index / NOTES_PAGE)))
+local at = 1
+for _ = 1, index % NOTES_PAGE do at = at + 4 + struct.unpack('>I4', page, at) end
+local letter = string.sub(page, at + 6, at + 6)
+notes[byte] = notes[byte] - 1
+notes.dirty = true
+ready_push('n:' .. account .. ':' .. note_wanted(b, letter).origin,
+  entry_of(notes.core, index, index, attempts_first(notes), 0, NOTE_TIMEOUT_S, now_ms))
+round_deal(notes, 0, index, index)
+round_touch()
+batch_touch()
+queue_touch()
+round_deals_write()
+batch_save(now_ms)
+queue_write()
+ring_bell()
+return 'queued'`,
+  map: [[1,"lua/notification/redeliver.lua",1],[2,"lua/notification/redeliver.lua",3],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",11],[14,"lua/lib/batch.lua",13],[35,"lua/lib/batch.lua",36],[40,"lua/lib/batch.lua",42],[41,"lua/lib/batch.lua",44],[42,"lua/lib/batch.lua",48],[43,"lua/lib/batch.lua",50],[44,"lua/lib/batch.lua",52],[45,"lua/lib/batch.lua",55],[49,"lua/lib/batch.lua",61],[61,"lua/lib/batch.lua",74],[62,"lua/lib/batch.lua",76],[66,"lua/lib/batch.lua",82],[82,"lua/lib/batch.lua",100],[89,"lua/lib/batch.lua",108],[92,"lua/lib/batch.lua",113],[97,"lua/lib/batch.lua",120],[107,"lua/lib/batch.lua",131],[124,"lua/lib/ring.lua",4],[125,"lua/lib/ring.lua",6],[133,"lua/lib/ring.lua",16],[139,"lua/lib/ring.lua",23],[140,"lua/lib/ring.lua",25],[141,"lua/lib/ring.lua",28],[145,"lua/lib/ring.lua",34],[152,"lua/lib/ring.lua",42],[158,"lua/lib/ready.lua",9],[159,"lua/lib/ready.lua",11],[160,"lua/lib/ready.lua",14],[174,"lua/lib/ready.lua",29],[179,"lua/lib/ready.lua",35],[182,"lua/lib/ready.lua",39],[194,"lua/lib/ready.lua",52],[197,"lua/lib/ready.lua",56],[203,"lua/lib/ready.lua",67],[206,"lua/lib/ready.lua",71],[213,"lua/lib/ready.lua",80],[214,"lua/lib/ready.lua",83],[215,"lua/lib/delayed.lua",3],[216,"lua/lib/delayed.lua",5],[220,"lua/lib/delayed.lua",11],[223,"lua/lib/delayed.lua",15],[227,"lua/lib/delayed.lua",20],[231,"lua/lib/delayed.lua",26],[238,"lua/lib/delayed.lua",36],[245,"lua/lib/notify.lua",19],[246,"lua/lib/notify.lua",22],[255,"lua/lib/notify.lua",34],[256,"lua/lib/notify.lua",36],[261,"lua/lib/notify.lua",43],[277,"lua/lib/notify.lua",60],[289,"lua/lib/notify.lua",74],[299,"lua/lib/notify.lua",85],[317,"lua/lib/notify.lua",105],[324,"lua/lib/notify.lua",115],[336,"lua/lib/notify.lua",130],[352,"lua/lib/notify.lua",148],[364,"lua/lib/notify.lua",161],[367,"lua/lib/notify.lua",166],[378,"lua/lib/notify.lua",179],[391,"lua/lib/notify.lua",193],[396,"lua/lib/notify.lua",199],[399,"lua/lib/notify.lua",204],[404,"lua/lib/notify.lua",211],[434,"lua/lib/notify.lua",243],[456,"lua/lib/notify.lua",267],[457,"lua/lib/notify.lua",269],[464,"lua/lib/notify.lua",277],[479,"lua/lib/notify.lua",293],[481,"lua/lib/notify.lua",297],[487,"lua/lib/notify.lua",304],[490,"lua/lib/results.lua",3],[499,"lua/lib/results.lua",13],[500,"lua/lib/results.lua",15],[501,"lua/lib/round.lua",9],[505,"lua/lib/round.lua",14],[509,"lua/lib/round.lua",19],[513,"lua/lib/round.lua",24],[514,"lua/lib/round.lua",27],[515,"lua/lib/round.lua",30],[533,"lua/lib/round.lua",50],[540,"lua/lib/round.lua",59],[544,"lua/lib/round.lua",65],[548,"lua/lib/round.lua",70],[554,"lua/lib/round.lua",77],[569,"lua/notification/redeliver.lua",13],[576,"lua/notification/redeliver.lua",21],[580,"lua/notification/redeliver.lua",26],[584,"lua/notification/redeliver.lua",31],[588,"lua/notification/redeliver.lua",36]],
+});
+
 /** Removes messages that their destination has applied. See lua/outbox/ack.lua. */
 export const outboxAck = script<{ meta: string }, { destination: number; mark: number; now_ms?: number | '' | undefined; messages: readonly RestValue[] }, number>({
   name: 'outbox/ack',
@@ -6564,6 +8887,11 @@ end
 local function outbox_back(now, lane, place, granted_ms, text)
   local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
   away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_get(field)
+  local plan = away_plans[field]
+  if plan then return plan.value or nil end
+  return call('HGET', root .. 'away', field) or nil
 end
 local function away_forget(field) away_set(field, false, nil) end
 local function outbox_touch()
@@ -6638,7 +8966,7 @@ if #first == 0 then
 end
 call('ZADD', root .. 'outbox', first[2], name)
 return 1`,
-  map: [[1,"lua/outbox/ack.lua",1],[2,"lua/outbox/ack.lua",7],[3,"lua/outbox/ack.lua",10],[4,"lua/outbox/ack.lua",9],[5,"lua/outbox/ack.lua",8],[6,"lua/outbox/ack.lua",11],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/outbox.lua",15],[17,"lua/lib/outbox.lua",20],[18,"lua/lib/outbox.lua",22],[19,"lua/lib/outbox.lua",24],[20,"lua/lib/outbox.lua",27],[21,"lua/lib/outbox.lua",29],[25,"lua/lib/outbox.lua",35],[37,"lua/lib/outbox.lua",49],[41,"lua/lib/outbox.lua",54],[51,"lua/lib/outbox.lua",66],[55,"lua/lib/outbox.lua",72],[59,"lua/lib/outbox.lua",78],[60,"lua/lib/outbox.lua",80],[66,"lua/lib/outbox.lua",88],[95,"lua/lib/outbox.lua",120],[104,"lua/lib/outbox.lua",131],[107,"lua/outbox/ack.lua",16],[113,"lua/outbox/ack.lua",23],[121,"lua/outbox/ack.lua",32],[122,"lua/outbox/ack.lua",34]],
+  map: [[1,"lua/outbox/ack.lua",1],[2,"lua/outbox/ack.lua",7],[3,"lua/outbox/ack.lua",10],[4,"lua/outbox/ack.lua",9],[5,"lua/outbox/ack.lua",8],[6,"lua/outbox/ack.lua",11],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/outbox.lua",15],[17,"lua/lib/outbox.lua",20],[18,"lua/lib/outbox.lua",22],[19,"lua/lib/outbox.lua",24],[20,"lua/lib/outbox.lua",27],[21,"lua/lib/outbox.lua",29],[25,"lua/lib/outbox.lua",35],[37,"lua/lib/outbox.lua",49],[41,"lua/lib/outbox.lua",54],[51,"lua/lib/outbox.lua",66],[55,"lua/lib/outbox.lua",72],[59,"lua/lib/outbox.lua",78],[64,"lua/lib/outbox.lua",85],[65,"lua/lib/outbox.lua",87],[71,"lua/lib/outbox.lua",95],[100,"lua/lib/outbox.lua",127],[109,"lua/lib/outbox.lua",138],[112,"lua/outbox/ack.lua",16],[118,"lua/outbox/ack.lua",23],[126,"lua/outbox/ack.lua",32],[127,"lua/outbox/ack.lua",34]],
 });
 
 /** Tells which of these references their lanes hold. See lua/outbox/ask.lua. */
@@ -6687,25 +9015,37 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
 end
 local function batch_visible(core, account)
   local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'deleted' then return nil end
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
   return b
 end
-local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
 local function segment_bounds(b, i)
   local g = b.g
   if not g then return 0, b.n - 1 end
@@ -6725,7 +9065,7 @@ local function segment_last(b)
 end
 local function batch_end(b, now, keep_ms)
   b.dirty = true
-  if b.n > b.c + b.f + b.x then return false end
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
   if b.s == 'tray' then
     b.deadline = math.max(now, b.t + 1000) + keep_ms
     return true
@@ -6735,6 +9075,7 @@ local function batch_end(b, now, keep_ms)
     b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
   end
   b.z = now
+  b.ended = true
   b.deadline = now + keep_ms
   return true
 end
@@ -6870,7 +9211,7 @@ local function member_read(member)
     timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
-local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
 local delays = {}
 local function delayed_push(due_ms, flow, entry)
   delays[#delays + 1] = due_ms
@@ -6894,11 +9235,11 @@ local function delays_first()
   end
   return first
 end
-local function ring_bell()
+local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
   elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
   end
 end
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -6946,6 +9287,11 @@ end
 local function outbox_back(now, lane, place, granted_ms, text)
   local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
   away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_get(field)
+  local plan = away_plans[field]
+  if plan then return plan.value or nil end
+  return call('HGET', root .. 'away', field) or nil
 end
 local function away_forget(field) away_set(field, false, nil) end
 local function outbox_touch()
@@ -7002,6 +9348,10 @@ local function limit_read(limit)
   return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
     waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
 end
+local function limited_states(b, entry, to)
+  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
+  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
+end
 local function limited_hand(b, now, flow, entry)
   local from = entry.from
   local limit = limit_read(entry.limit)
@@ -7019,9 +9369,10 @@ local function limited_enqueue(b, now, due_ms, flow, entry)
 end
 local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
   local at_ms = math.max(ready_ms or now, due_ms)
-  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, 0, 0, timeout_s, at_ms)) end
+  local attempts = attempts_first(b)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
   local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
-  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = 0, recoveries = 0, timeout_s = timeout_s,
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
     due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
 end
 local function limited_unused(now, limit, core, from, to)
@@ -7040,8 +9391,7 @@ local function limited_back(now, flow, entry, from, to, limit)
 end
 local function limited_return(now, flow, entry)
   local limit = limit_read(entry.limit)
-  local b = batch_load(entry.core)
-  local states = b and batch_live(b) and call('GETRANGE', b.key .. ':s', entry.from, entry.to) or ''
+  local states = limited_states(batch_load(entry.core), entry)
   local at = entry.from
   for first, after in string.gmatch(states, '()[qr]+()') do
     local from, to = entry.from + first - 1, entry.from + after - 2
@@ -7093,8 +9443,7 @@ local function hand_again(text)
   local flow, entry = string.match(text, '^([^|]+)|(.*)$')
   entry = entry_read(entry)
   local b = batch_load(entry.core)
-  local states = b and batch_live(b) and call('GETRANGE', b.key .. ':s', entry.from, entry.to) or ''
-  local first = string.find(states, '[qr]')
+  local first = string.find(limited_states(b, entry), '[qr]')
   if not first then return false end
   entry.from = entry.from + first - 1
   limited_hand(b, now_ms, flow, entry)
@@ -7120,7 +9469,7 @@ touch({ root .. 'away:since' })
 for i = 1, #confirmed, 1000 do call('ZADD', root .. 'away:since', unpack(confirmed, i, math.min(i + 999, #confirmed))) end
 outbox_write()
 return { #confirmed / 2, again, forgotten }`,
-  map: [[1,"lua/outbox/away.lua",1],[2,"lua/outbox/away.lua",8],[3,"lua/outbox/away.lua",10],[4,"lua/outbox/away.lua",9],[5,"lua/outbox/away.lua",11],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/batch.lua",9],[13,"lua/lib/batch.lua",11],[29,"lua/lib/batch.lua",29],[34,"lua/lib/batch.lua",35],[35,"lua/lib/batch.lua",37],[36,"lua/lib/batch.lua",40],[48,"lua/lib/batch.lua",53],[49,"lua/lib/batch.lua",55],[53,"lua/lib/batch.lua",61],[68,"lua/lib/batch.lua",78],[75,"lua/lib/batch.lua",86],[78,"lua/lib/batch.lua",91],[83,"lua/lib/batch.lua",98],[93,"lua/lib/batch.lua",109],[110,"lua/lib/ring.lua",4],[111,"lua/lib/ring.lua",6],[119,"lua/lib/ring.lua",16],[125,"lua/lib/ring.lua",23],[126,"lua/lib/ring.lua",25],[127,"lua/lib/ring.lua",28],[131,"lua/lib/ring.lua",34],[138,"lua/lib/ring.lua",42],[144,"lua/lib/ready.lua",9],[145,"lua/lib/ready.lua",11],[146,"lua/lib/ready.lua",14],[160,"lua/lib/ready.lua",29],[165,"lua/lib/ready.lua",35],[168,"lua/lib/ready.lua",39],[180,"lua/lib/ready.lua",52],[183,"lua/lib/ready.lua",56],[189,"lua/lib/ready.lua",67],[192,"lua/lib/ready.lua",71],[199,"lua/lib/ready.lua",80],[200,"lua/lib/ready.lua",83],[201,"lua/lib/delayed.lua",3],[202,"lua/lib/delayed.lua",5],[206,"lua/lib/delayed.lua",11],[209,"lua/lib/delayed.lua",15],[213,"lua/lib/delayed.lua",20],[217,"lua/lib/delayed.lua",26],[224,"lua/lib/delayed.lua",35],[231,"lua/lib/outbox.lua",15],[235,"lua/lib/outbox.lua",20],[236,"lua/lib/outbox.lua",22],[237,"lua/lib/outbox.lua",24],[238,"lua/lib/outbox.lua",27],[239,"lua/lib/outbox.lua",29],[243,"lua/lib/outbox.lua",35],[255,"lua/lib/outbox.lua",49],[259,"lua/lib/outbox.lua",54],[269,"lua/lib/outbox.lua",66],[273,"lua/lib/outbox.lua",72],[277,"lua/lib/outbox.lua",78],[278,"lua/lib/outbox.lua",80],[284,"lua/lib/outbox.lua",88],[313,"lua/lib/outbox.lua",120],[322,"lua/lib/outbox.lua",131],[325,"lua/lib/limited.lua",12],[326,"lua/lib/limited.lua",14],[332,"lua/lib/limited.lua",22],[343,"lua/lib/limited.lua",35],[347,"lua/lib/limited.lua",41],[354,"lua/lib/limited.lua",50],[359,"lua/lib/limited.lua",57],[364,"lua/lib/limited.lua",64],[368,"lua/lib/limited.lua",70],[381,"lua/lib/limited.lua",85],[393,"lua/lib/limited.lua",100],[406,"lua/lib/limited.lua",114],[409,"lua/lib/limited.lua",119],[416,"lua/outbox/away.lua",16],[418,"lua/outbox/away.lua",19],[419,"lua/outbox/away.lua",22],[430,"lua/outbox/away.lua",34],[445,"lua/outbox/away.lua",50]],
+  map: [[1,"lua/outbox/away.lua",1],[2,"lua/outbox/away.lua",8],[3,"lua/outbox/away.lua",10],[4,"lua/outbox/away.lua",9],[5,"lua/outbox/away.lua",11],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/batch.lua",11],[13,"lua/lib/batch.lua",13],[34,"lua/lib/batch.lua",36],[39,"lua/lib/batch.lua",42],[40,"lua/lib/batch.lua",44],[41,"lua/lib/batch.lua",48],[42,"lua/lib/batch.lua",50],[43,"lua/lib/batch.lua",52],[44,"lua/lib/batch.lua",55],[48,"lua/lib/batch.lua",61],[60,"lua/lib/batch.lua",74],[61,"lua/lib/batch.lua",76],[65,"lua/lib/batch.lua",82],[81,"lua/lib/batch.lua",100],[88,"lua/lib/batch.lua",108],[91,"lua/lib/batch.lua",113],[96,"lua/lib/batch.lua",120],[106,"lua/lib/batch.lua",131],[123,"lua/lib/ring.lua",4],[124,"lua/lib/ring.lua",6],[132,"lua/lib/ring.lua",16],[138,"lua/lib/ring.lua",23],[139,"lua/lib/ring.lua",25],[140,"lua/lib/ring.lua",28],[144,"lua/lib/ring.lua",34],[151,"lua/lib/ring.lua",42],[157,"lua/lib/ready.lua",9],[158,"lua/lib/ready.lua",11],[159,"lua/lib/ready.lua",14],[173,"lua/lib/ready.lua",29],[178,"lua/lib/ready.lua",35],[181,"lua/lib/ready.lua",39],[193,"lua/lib/ready.lua",52],[196,"lua/lib/ready.lua",56],[202,"lua/lib/ready.lua",67],[205,"lua/lib/ready.lua",71],[212,"lua/lib/ready.lua",80],[213,"lua/lib/ready.lua",83],[214,"lua/lib/delayed.lua",3],[215,"lua/lib/delayed.lua",5],[219,"lua/lib/delayed.lua",11],[222,"lua/lib/delayed.lua",15],[226,"lua/lib/delayed.lua",20],[230,"lua/lib/delayed.lua",26],[237,"lua/lib/delayed.lua",36],[244,"lua/lib/outbox.lua",15],[248,"lua/lib/outbox.lua",20],[249,"lua/lib/outbox.lua",22],[250,"lua/lib/outbox.lua",24],[251,"lua/lib/outbox.lua",27],[252,"lua/lib/outbox.lua",29],[256,"lua/lib/outbox.lua",35],[268,"lua/lib/outbox.lua",49],[272,"lua/lib/outbox.lua",54],[282,"lua/lib/outbox.lua",66],[286,"lua/lib/outbox.lua",72],[290,"lua/lib/outbox.lua",78],[295,"lua/lib/outbox.lua",85],[296,"lua/lib/outbox.lua",87],[302,"lua/lib/outbox.lua",95],[331,"lua/lib/outbox.lua",127],[340,"lua/lib/outbox.lua",138],[343,"lua/lib/limited.lua",12],[344,"lua/lib/limited.lua",14],[350,"lua/lib/limited.lua",22],[354,"lua/lib/limited.lua",28],[365,"lua/lib/limited.lua",41],[369,"lua/lib/limited.lua",47],[377,"lua/lib/limited.lua",57],[382,"lua/lib/limited.lua",64],[387,"lua/lib/limited.lua",71],[391,"lua/lib/limited.lua",77],[403,"lua/lib/limited.lua",91],[415,"lua/lib/limited.lua",106],[428,"lua/lib/limited.lua",120],[431,"lua/lib/limited.lua",125],[438,"lua/outbox/away.lua",16],[440,"lua/outbox/away.lua",19],[441,"lua/outbox/away.lua",22],[451,"lua/outbox/away.lua",33],[466,"lua/outbox/away.lua",49]],
 });
 
 /** Names references about which their lane should be asked: nobody has for `after_ms`, and no message about them waits. See lua/outbox/overdue.lua. */
@@ -7186,6 +9535,11 @@ local function outbox_back(now, lane, place, granted_ms, text)
   local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
   away_set(away_field(lane, text), seq .. ' ' .. text, now)
 end
+local function away_get(field)
+  local plan = away_plans[field]
+  if plan then return plan.value or nil end
+  return call('HGET', root .. 'away', field) or nil
+end
 local function away_forget(field) away_set(field, false, nil) end
 local function outbox_touch()
   if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
@@ -7250,7 +9604,7 @@ end
 touch({ root .. 'away:since' })
 call('ZADD', root .. 'away:since', unpack(since, 1, #since))
 return { now_ms, #fields == count and 1 or 0, named }`,
-  map: [[1,"lua/outbox/overdue.lua",1],[2,"lua/outbox/overdue.lua",6],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/outbox.lua",15],[16,"lua/lib/outbox.lua",20],[17,"lua/lib/outbox.lua",22],[18,"lua/lib/outbox.lua",24],[19,"lua/lib/outbox.lua",27],[20,"lua/lib/outbox.lua",29],[24,"lua/lib/outbox.lua",35],[36,"lua/lib/outbox.lua",49],[40,"lua/lib/outbox.lua",54],[50,"lua/lib/outbox.lua",66],[54,"lua/lib/outbox.lua",72],[58,"lua/lib/outbox.lua",78],[59,"lua/lib/outbox.lua",80],[65,"lua/lib/outbox.lua",88],[94,"lua/lib/outbox.lua",120],[103,"lua/lib/outbox.lua",131],[106,"lua/outbox/overdue.lua",14],[110,"lua/outbox/overdue.lua",19],[119,"lua/outbox/overdue.lua",29]],
+  map: [[1,"lua/outbox/overdue.lua",1],[2,"lua/outbox/overdue.lua",6],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/outbox.lua",15],[16,"lua/lib/outbox.lua",20],[17,"lua/lib/outbox.lua",22],[18,"lua/lib/outbox.lua",24],[19,"lua/lib/outbox.lua",27],[20,"lua/lib/outbox.lua",29],[24,"lua/lib/outbox.lua",35],[36,"lua/lib/outbox.lua",49],[40,"lua/lib/outbox.lua",54],[50,"lua/lib/outbox.lua",66],[54,"lua/lib/outbox.lua",72],[58,"lua/lib/outbox.lua",78],[63,"lua/lib/outbox.lua",85],[64,"lua/lib/outbox.lua",87],[70,"lua/lib/outbox.lua",95],[99,"lua/lib/outbox.lua",127],[108,"lua/lib/outbox.lua",138],[111,"lua/outbox/overdue.lua",14],[115,"lua/outbox/overdue.lua",19],[124,"lua/outbox/overdue.lua",29]],
 });
 
 /** Applies the messages of another partition, each once and in their order, and advances the mark that says so. See lua/outbox/receive.lua. */
@@ -7278,25 +9632,37 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
 end
 local function batch_visible(core, account)
   local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'deleted' then return nil end
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
   return b
 end
-local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
 local function segment_bounds(b, i)
   local g = b.g
   if not g then return 0, b.n - 1 end
@@ -7316,7 +9682,7 @@ local function segment_last(b)
 end
 local function batch_end(b, now, keep_ms)
   b.dirty = true
-  if b.n > b.c + b.f + b.x then return false end
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
   if b.s == 'tray' then
     b.deadline = math.max(now, b.t + 1000) + keep_ms
     return true
@@ -7326,6 +9692,7 @@ local function batch_end(b, now, keep_ms)
     b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
   end
   b.z = now
+  b.ended = true
   b.deadline = now + keep_ms
   return true
 end
@@ -7461,7 +9828,7 @@ local function member_read(member)
     timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
-local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
 local delays = {}
 local function delayed_push(due_ms, flow, entry)
   delays[#delays + 1] = due_ms
@@ -7485,11 +9852,11 @@ local function delays_first()
   end
   return first
 end
-local function ring_bell()
+local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
   elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
   end
 end
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -7537,6 +9904,11 @@ end
 local function outbox_back(now, lane, place, granted_ms, text)
   local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
   away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_get(field)
+  local plan = away_plans[field]
+  if plan then return plan.value or nil end
+  return call('HGET', root .. 'away', field) or nil
 end
 local function away_forget(field) away_set(field, false, nil) end
 local function outbox_touch()
@@ -7593,6 +9965,10 @@ local function limit_read(limit)
   return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
     waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
 end
+local function limited_states(b, entry, to)
+  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
+  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
+end
 local function limited_hand(b, now, flow, entry)
   local from = entry.from
   local limit = limit_read(entry.limit)
@@ -7610,9 +9986,10 @@ local function limited_enqueue(b, now, due_ms, flow, entry)
 end
 local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
   local at_ms = math.max(ready_ms or now, due_ms)
-  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, 0, 0, timeout_s, at_ms)) end
+  local attempts = attempts_first(b)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
   local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
-  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = 0, recoveries = 0, timeout_s = timeout_s,
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
     due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
 end
 local function limited_unused(now, limit, core, from, to)
@@ -7631,8 +10008,7 @@ local function limited_back(now, flow, entry, from, to, limit)
 end
 local function limited_return(now, flow, entry)
   local limit = limit_read(entry.limit)
-  local b = batch_load(entry.core)
-  local states = b and batch_live(b) and call('GETRANGE', b.key .. ':s', entry.from, entry.to) or ''
+  local states = limited_states(batch_load(entry.core), entry)
   local at = entry.from
   for first, after in string.gmatch(states, '()[qr]+()') do
     local from, to = entry.from + first - 1, entry.from + after - 2
@@ -7719,6 +10095,251 @@ local function lost_write()
   for segment, fields in pairs(lost_results) do
     for field, text in pairs(fields) do call('HSET', segment, field, text) end
   end
+end
+local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
+local function note_wanted(b, letter)
+  if not b.wants then
+    b.wants = {}
+    for each, origin, ms in string.gmatch(b.N, '(%a)(%w%w%w%w%w%w%w%w%w%w)(%d*);') do
+      b.wants[each] = { origin = origin, interval_ms = tonumber(ms) or 0 }
+    end
+  end
+  return b.wants[letter]
+end
+local notify = nil
+local function notify_use()
+  if notify then return notify end
+  notify = {}
+  local NOTES_WAITING_MAX, NOTES_MERGE_MS, NOTES_KEPT = 10000, 1000, 10000
+  local noting = {}
+  local function notes_of(b, now)
+    if b.notes then return b.notes end
+    local core = b.core .. 'n'
+    local m = batch_load(core)
+    if not m then
+      m = { core = core, key = root .. 'b:' .. core, a = b.a, s = 'notes', s_was = 'notes', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
+        t = now, q = 0, k = 0, opened = true }
+      batches[core] = m
+      batches_loaded[#batches_loaded + 1] = m
+    end
+    local v = m.opened and {} or call('HMGET', m.key, 'L', 'P', 'D', 'T')
+    b.notes = { b = b, m = m, first = m.n, records = {}, newest = tonumber(v[1]), newest_ms = tonumber(v[2]),
+      died = tonumber(v[3] or '0'), page = tonumber(v[4] or '0') }
+    noting[#noting + 1] = b.notes
+    return b.notes
+  end
+  local function note_add(b, letter, at, counts)
+    local want = note_wanted(b, letter)
+    if not want then return nil end
+    local notes = notes_of(b, at)
+    counts = counts or b
+    local record = { letter = letter, origin = want.origin, status = b.s, z = b.z, n = counts.n, c = counts.c, f = counts.f,
+      x = counts.x, at = at, due_ms = at, round = b.k + 1, index = notes.m.n }
+    notes.m.n = notes.m.n + 1
+    notes.m.dirty = true
+    notes.records[#notes.records + 1] = record
+    return record
+  end
+  local function note_open(notes)
+    if notes.last or not notes.newest then return notes.last end
+    if call('GETRANGE', notes.m.key .. ':s', notes.newest, notes.newest) ~= 'q' then
+      notes.newest_began = true
+      return nil
+    end
+    notes.last = { letter = 'p', stored = true, index = notes.newest }
+    notes.rewritten = notes.last
+    return notes.last
+  end
+  local function note_progress(b, at, counts)
+    local want = note_wanted(b, 'p')
+    if not want then return end
+    local notes = notes_of(b, at)
+    local m = notes.m
+    local interval_ms = want.interval_ms
+    if m.n - m.c - m.f - m.x >= NOTES_WAITING_MAX then interval_ms = math.max(interval_ms, NOTES_MERGE_MS) end
+    local record = interval_ms > 0 and note_open(notes)
+    if record then
+      record.status, record.z, record.at, record.round = b.s, b.z, at, b.k + 1
+      record.n, record.c, record.f, record.x = counts.n, counts.c, counts.f, counts.x
+      m.dirty = true
+      return
+    end
+    record = note_add(b, 'p', at, counts)
+    if interval_ms > 0 and notes.newest_ms then record.due_ms = math.max(at, notes.newest_ms + interval_ms) end
+    notes.last, notes.newest, notes.newest_ms = record, record.index, record.due_ms
+  end
+  local function note_death(b, at, counts, index, json)
+    if not note_wanted(b, 'd') then return end
+    local notes = notes_of(b, at)
+    if notes.died > b.k then return end
+    notes.died = b.k + 1
+    note_add(b, 'd', at, counts).tail = string.format(',%.0f,', index) .. json()
+  end
+  function notify.finishes(b, c, f, x, now, index, json)
+    while c < b.c or f < b.f or x < b.x do
+      if c < b.c then c = c + 1 elseif f < b.f then f = f + 1 else x = x + 1 end
+      local counts = { n = b.n, c = c, f = f, x = x }
+      note_progress(b, now, counts)
+      if index and f > b.f_was then
+        note_death(b, now, counts, index, json)
+        index = nil
+      end
+    end
+    b.n_was, b.c_was, b.f_was, b.x_was = b.n, b.c, b.f, b.x
+  end
+  local function note_unstarted(b)
+    local to = b.n - 1
+    if b.o_from then
+      local states = call('GETRANGE', b.key .. ':s', b.o_from, math.min(b.o_to, b.o_from + 65535))
+      local at = string.find(states, '[fe]')
+      if at then return b.o_from + at - 1 end
+    end
+    while to >= 0 do
+      local from = math.max(0, to - 65535)
+      local states = call('GETRANGE', b.key .. ':s', from, to)
+      local at = string.find(states, 'q', 1, true) or string.find(states, 'r', 1, true)
+      if at then return from + at - 1 end
+      to = from - 1
+    end
+    return b.n - 1
+  end
+  function notify.result_in(results, base, i)
+    local field, place = string.format('r%.0f', math.floor((i - base) / 16)), (i - base) % 16
+    for _, result in ipairs(results) do
+      local text, at = result[2], 1
+      while result[1] == field and at <= #text do
+        local of, length = struct.unpack('>BI2', text, at)
+        if of == place then return string.sub(text, at + 3, at + 2 + length) end
+        at = at + 3 + length
+      end
+    end
+    return ''
+  end
+  local function note_expired(at)
+    return string.format('[%.0f,0,0,null,null,"batch_expired","The batch expired before this task could run."]', at)
+  end
+  local function note_settled(b)
+    local told = false
+    local function settle_one(record)
+      if record.n ~= b.n or record.c ~= b.c or record.f ~= b.f or record.x ~= b.x then return end
+      record.status, record.z, told = b.s, b.z, true
+    end
+    if not b.notes then return false end
+    for _, record in ipairs(b.notes.records) do settle_one(record) end
+    if b.notes.rewritten then settle_one(b.notes.rewritten) end
+    return told
+  end
+  local function note_rest(b, now)
+    local counted = b.n ~= b.n_was or b.c ~= b.c_was or b.f ~= b.f_was or b.x ~= b.x_was
+    local stopped = b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')
+    if not note_settled(b) and (counted or stopped) then note_progress(b, now, b) end
+    if b.s == 'expired' and b.f > b.f_was then
+      note_death(b, now, b, note_unstarted(b), function() return note_expired(now) end)
+    end
+    if b.ended then
+      note_add(b, 'f', now)
+      if b.s == 'completed' and b.c == b.n then note_add(b, 's', now) end
+      note_add(b, 'c', now)
+    end
+  end
+  local function note_text(record)
+    local text = string.format('%s,%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s,%.0f', record.letter, record.status, record.n, record.c, record.f,
+      record.x, record.at, record.z and string.format('%.0f', record.z) or '', record.round) .. (record.tail or '')
+    return struct.pack('>I4I2', #text + 2, 0) .. text
+  end
+  local function notes_page(notes, page)
+    return call('HGET', notes.m.key .. ':0', string.format('%.0f', page)) or ''
+  end
+  local function note_replaced(text, place, record)
+    local at = 1
+    for _ = 1, place do at = at + 4 + struct.unpack('>I4', text, at) end
+    return string.sub(text, 1, at - 1) .. record .. string.sub(text, at + 4 + struct.unpack('>I4', text, at))
+  end
+  local function notes_append(notes, now)
+    local m, pages = notes.m, {}
+    local function page_of(index)
+      local page = math.floor(index / NOTES_PAGE)
+      pages[page] = pages[page] or { (index < notes.first or notes.first > page * NOTES_PAGE) and notes_page(notes, page) or '' }
+      return pages[page]
+    end
+    local old = notes.rewritten
+    if old and old.n then
+      local page = page_of(old.index)
+      page[1] = note_replaced(page[1], old.index % NOTES_PAGE, note_text(old))
+    end
+    local run = nil
+    local function run_push()
+      enqueue(now, run.due_ms, 'n:' .. m.a .. ':' .. run.origin,
+        entry_of(m.core, run.from, run.to, 0, 0, NOTE_TIMEOUT_S, run.due_ms))
+    end
+    for _, record in ipairs(notes.records) do
+      local page = page_of(record.index)
+      page[#page + 1] = note_text(record)
+      if run and run.origin == record.origin and run.due_ms == record.due_ms then
+        run.to = record.index
+      else
+        if run then run_push() end
+        run = { from = record.index, to = record.index, origin = record.origin, due_ms = record.due_ms }
+      end
+    end
+    if run then run_push() end
+    notes.pages = pages
+  end
+  local function notes_leave(notes)
+    local m = notes.m
+    notes.gone = {}
+    for _ = 0, #notes.records / NOTES_PAGE + 1 do
+      local from = notes.page * NOTES_PAGE
+      if m.n - from - NOTES_PAGE < NOTES_KEPT then return end
+      if call('GETRANGE', m.key .. ':s', from, from + NOTES_PAGE - 1) == string.rep('c', NOTES_PAGE) then
+        local text = notes_page(notes, notes.page)
+        local at, all = 1, true
+        while at <= #text do
+          all = all and string.sub(text, at + 6, at + 6) == 'p'
+          at = at + 4 + struct.unpack('>I4', text, at)
+        end
+        if all then
+          notes.gone[#notes.gone + 1] = notes.page
+          m.c = m.c - NOTES_PAGE
+          m.x = m.x + NOTES_PAGE
+        end
+      end
+      notes.page = notes.page + 1
+    end
+  end
+  notify.rest = note_rest
+  function notify.plan(now)
+    for _, notes in ipairs(noting) do
+      notes_append(notes, now)
+      notes_leave(notes)
+      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
+    end
+  end
+  function notify.write()
+    for _, notes in ipairs(noting) do
+      local m = notes.m
+      local segment, states = m.key .. ':0', m.key .. ':s'
+      if m.opened then call('HSET', m.key, 'a', m.a, 't', m.t) end
+      call('HSET', m.key, 'D', notes.died, 'T', notes.page)
+      if notes.newest then call('HSET', m.key, 'L', notes.newest, 'P', notes.newest_ms) end
+      for page, text in pairs(notes.pages) do call('HSET', segment, string.format('%.0f', page), table.concat(text)) end
+      if #notes.records > 0 then call('APPEND', states, string.rep('q', #notes.records)) end
+      for _, page in ipairs(notes.gone) do
+        call('HDEL', segment, string.format('%.0f', page), string.format('r%.0f', page))
+        call('SETRANGE', states, page * NOTES_PAGE, string.rep('x', NOTES_PAGE))
+      end
+    end
+  end
+  return notify
+end
+local function notify_plan(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.N then notify_use().rest(b, now) end
+  end
+  if notify then notify.plan(now) end
+end
+local function notify_write()
+  if notify then notify.write() end
 end
 local FAILED_MAX = 1000
 local kinds = {}
@@ -8286,9 +10907,11 @@ kinds.fail = function(body, _, now)
   local entry = entry_read(text)
   away_forget(away_field(lane, body))
   local b = batch_load(entry.core)
-  if not b or not batch_live(b) then return end
-  local json = string.format('[%.0f,%.0f,%.0f,null,null,"%s","%s"]', now, entry.attempts, entry.recoveries, code, FAILURES[code] or code)
-  local states = call('GETRANGE', b.key .. ':s', entry.from, entry.to)
+  local json = string.format('[%.0f,%.0f,%.0f,null,null,"%s","%s"]', now, entry.attempts % ROUND_ATTEMPTS, entry.recoveries, code, FAILURES[code] or code)
+  local states = limited_states(b, entry)
+  if states == '' then return end
+  local first = nil
+  local f_was = b.f
   for at in string.gmatch(states, '()[qr]') do
     local i = entry.from + at - 1
     local name = entry.core .. ',' .. i
@@ -8296,10 +10919,12 @@ kinds.fail = function(body, _, now)
       failed_tasks[name] = true
       failed_count = failed_count + 1
       b.f = b.f + 1
+      first = first or i
       lose(b, i, i, json)
       failed_states[#failed_states + 1] = { b.key .. ':s', i, 'f' }
     end
   end
+  if b.N and first then notify_use().finishes(b, b.c, f_was, b.x, now, first, function() return json end) end
   batch_end(b, now, b.s == 'tray' and tray_keep_ms or keep_ms)
 end
 local function failed_touch()
@@ -8316,23 +10941,26 @@ kinds.free = function(body, _, now_ms)
     lane_eased(lane)
   end
 end
-local function grant_last(field, entry, now)
-  local seq, flow, text = string.match(call('HGET', root .. 'away', field) or '', '^(%d+) ([^|]+)|(.*)$')
-  away_forget(field)
-  local whole_range = text and entry_read(text)
-  if not whole_range or whole_range.from >= entry.from or whole_range.attempts > 0 then return end
-  local b = batch_load(entry.core)
-  local states = b and batch_live(b) and call('GETRANGE', b.key .. ':s', whole_range.from, entry.from - 1) or ''
-  local first = string.find(states, 'q', 1, true)
+local function grant_away(field, entry, to, now)
+  local seq, flow, text = string.match(away_get(field) or '', '^(%d+) ([^|]+)|(.*)$')
+  local held = text and entry_read(text)
+  if entry.to == to then
+    away_forget(field)
+  elseif held and held.from <= entry.to then
+    away_set(field, seq .. ' ' .. flow .. '|' .. entry_of(held.core, entry.to + 1, held.to, held.attempts, held.recoveries, held.timeout_s,
+      held.due_ms, held.limit), now)
+  end
+  if not held or held.from >= entry.from then return end
+  local first = string.find(limited_states(batch_load(entry.core), held, entry.from - 1), '[qr]')
   if not first then return end
-  text = flow .. '|' .. entry_of(entry.core, whole_range.from + first - 1, entry.from - 1, 0, whole_range.recoveries, whole_range.timeout_s,
-    whole_range.due_ms, whole_range.limit)
+  text = flow .. '|' .. entry_of(held.core, held.from + first - 1, entry.from - 1, held.attempts, held.recoveries, held.timeout_s,
+    held.due_ms, held.limit)
   away_set(away_field(string.match(field, '^%w+'), text), seq .. ' ' .. text, now)
 end
 kinds.grant = function(body, source_ms, now)
-  local lane, place, granted_ms, last, flow, text = string.match(body, '^(%w+) (%d+) (%d+) (%d) ([^|]+)|(.*)$')
+  local lane, place, granted_ms, to, flow, text = string.match(body, '^(%w+) (%d+) (%d+) (%d+) ([^|]+)|(.*)$')
   local entry = entry_read(text)
-  if last == '1' then grant_last(away_field(lane, body), entry, now) end
+  grant_away(lane .. ' ' .. entry.core .. ',' .. to .. ',' .. whole(entry.attempts), entry, tonumber(to), now)
   local left_ms = GRANT_MS - math.max(0, source_ms - tonumber(granted_ms))
   local marks = ',' .. place .. ',' .. granted_ms
   if left_ms <= 0 then
@@ -8382,10 +11010,12 @@ for _, message in ipairs(messages) do
   end
   done = done + 1
 end
+notify_plan(now_ms)
 lane_touch(now_ms)
 outbox_touch()
 granted_touch()
 batch_touch()
+queue_touch()
 lost_touch()
 failed_touch()
 touch({ root .. 'hw' })
@@ -8394,11 +11024,13 @@ granted_write()
 lost_write()
 failed_write()
 batch_save(now_ms)
+notify_write()
+queue_write()
 local wrote = outbox_write()
-if #granted_new > 0 then call('SPUBLISH', root .. 'bell', '0') end
+if #granted_new > 0 then call('SPUBLISH', root .. 'bell', '0') else ring_bell() end
 if applied > 0 then call('HSET', root .. 'hw', field, string.format('%.0f', mark)) end
 return { mark, done, applied, wrote }`,
-  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",14],[4,"lua/outbox/receive.lua",13],[5,"lua/outbox/receive.lua",12],[6,"lua/outbox/receive.lua",11],[7,"lua/outbox/receive.lua",10],[8,"lua/outbox/receive.lua",15],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",9],[16,"lua/lib/batch.lua",11],[32,"lua/lib/batch.lua",29],[37,"lua/lib/batch.lua",35],[38,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",40],[51,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",55],[56,"lua/lib/batch.lua",61],[71,"lua/lib/batch.lua",78],[78,"lua/lib/batch.lua",86],[81,"lua/lib/batch.lua",91],[86,"lua/lib/batch.lua",98],[96,"lua/lib/batch.lua",109],[113,"lua/lib/ring.lua",4],[114,"lua/lib/ring.lua",6],[122,"lua/lib/ring.lua",16],[128,"lua/lib/ring.lua",23],[129,"lua/lib/ring.lua",25],[130,"lua/lib/ring.lua",28],[134,"lua/lib/ring.lua",34],[141,"lua/lib/ring.lua",42],[147,"lua/lib/ready.lua",9],[148,"lua/lib/ready.lua",11],[149,"lua/lib/ready.lua",14],[163,"lua/lib/ready.lua",29],[168,"lua/lib/ready.lua",35],[171,"lua/lib/ready.lua",39],[183,"lua/lib/ready.lua",52],[186,"lua/lib/ready.lua",56],[192,"lua/lib/ready.lua",67],[195,"lua/lib/ready.lua",71],[202,"lua/lib/ready.lua",80],[203,"lua/lib/ready.lua",83],[204,"lua/lib/delayed.lua",3],[205,"lua/lib/delayed.lua",5],[209,"lua/lib/delayed.lua",11],[212,"lua/lib/delayed.lua",15],[216,"lua/lib/delayed.lua",20],[220,"lua/lib/delayed.lua",26],[227,"lua/lib/delayed.lua",35],[234,"lua/lib/outbox.lua",15],[238,"lua/lib/outbox.lua",20],[239,"lua/lib/outbox.lua",22],[240,"lua/lib/outbox.lua",24],[241,"lua/lib/outbox.lua",27],[242,"lua/lib/outbox.lua",29],[246,"lua/lib/outbox.lua",35],[258,"lua/lib/outbox.lua",49],[262,"lua/lib/outbox.lua",54],[272,"lua/lib/outbox.lua",66],[276,"lua/lib/outbox.lua",72],[280,"lua/lib/outbox.lua",78],[281,"lua/lib/outbox.lua",80],[287,"lua/lib/outbox.lua",88],[316,"lua/lib/outbox.lua",120],[325,"lua/lib/outbox.lua",131],[328,"lua/lib/limited.lua",12],[329,"lua/lib/limited.lua",14],[335,"lua/lib/limited.lua",22],[346,"lua/lib/limited.lua",35],[350,"lua/lib/limited.lua",41],[357,"lua/lib/limited.lua",50],[362,"lua/lib/limited.lua",57],[367,"lua/lib/limited.lua",64],[371,"lua/lib/limited.lua",70],[384,"lua/lib/limited.lua",85],[396,"lua/lib/limited.lua",100],[409,"lua/lib/limited.lua",114],[412,"lua/lib/limited.lua",119],[419,"lua/lib/granted.lua",4],[421,"lua/lib/granted.lua",7],[425,"lua/lib/granted.lua",12],[426,"lua/lib/granted.lua",14],[427,"lua/lib/granted.lua",16],[431,"lua/lib/results.lua",3],[440,"lua/lib/results.lua",13],[441,"lua/lib/results.lua",15],[442,"lua/lib/lost.lua",4],[443,"lua/lib/lost.lua",7],[454,"lua/lib/lost.lua",19],[457,"lua/lib/lost.lua",23],[462,"lua/outbox/receive.lua",22],[464,"lua/lib/lane.lua",32],[472,"lua/lib/lane.lua",51],[473,"lua/lib/limiter/aligned.lua",2],[474,"lua/lib/limiter/aligned.lua",4],[477,"lua/lib/limiter/aligned.lua",8],[486,"lua/lib/limiter/aligned.lua",18],[492,"lua/lib/limiter/aligned.lua",25],[497,"lua/lib/limiter/level.lua",6],[499,"lua/lib/limiter/level.lua",9],[500,"lua/lib/limiter/level.lua",12],[505,"lua/lib/limiter/level.lua",18],[511,"lua/lib/limiter/level.lua",25],[534,"lua/lib/limiter/level.lua",49],[558,"lua/lib/limiter/slots.lua",4],[559,"lua/lib/limiter/slots.lua",6],[560,"lua/lib/limiter/slots.lua",8],[561,"lua/lib/limiter/slots.lua",11],[576,"lua/lib/limiter/slots.lua",27],[586,"lua/lib/limiter/slots.lua",38],[591,"lua/lib/limiter/slots.lua",44],[612,"lua/lib/limiter/window.lua",4],[613,"lua/lib/limiter/window.lua",6],[614,"lua/lib/limiter/window.lua",8],[615,"lua/lib/limiter/window.lua",11],[619,"lua/lib/limiter/window.lua",16],[623,"lua/lib/limiter/window.lua",22],[632,"lua/lib/limiter/window.lua",33],[641,"lua/lib/limiter/window.lua",43],[689,"lua/lib/limiter/window.lua",93],[723,"lua/lib/tally.lua",6],[724,"lua/lib/tally.lua",8],[725,"lua/lib/tally.lua",11],[739,"lua/lib/tally.lua",27],[762,"lua/lib/tally.lua",51],[765,"lua/lib/lane.lua",55],[766,"lua/lib/lane.lua",57],[767,"lua/lib/lane.lua",60],[781,"lua/lib/lane.lua",75],[782,"lua/lib/lane.lua",77],[796,"lua/lib/lane.lua",93],[800,"lua/lib/lane.lua",98],[808,"lua/lib/lane.lua",107],[815,"lua/lib/lane.lua",116],[819,"lua/lib/lane.lua",122],[820,"lua/lib/lane.lua",125],[826,"lua/lib/lane.lua",133],[832,"lua/lib/lane.lua",140],[836,"lua/lib/lane.lua",146],[844,"lua/lib/lane.lua",155],[845,"lua/lib/lane.lua",158],[856,"lua/lib/lane.lua",171],[859,"lua/lib/lane.lua",176],[863,"lua/lib/lane.lua",181],[870,"lua/lib/lane.lua",190],[878,"lua/lib/lane.lua",201],[883,"lua/lib/lane.lua",207],[892,"lua/lib/lane.lua",217],[894,"lua/lib/lane.lua",221],[906,"lua/lib/lane.lua",235],[914,"lua/lib/lane.lua",245],[917,"lua/lib/lane.lua",251],[922,"lua/lib/lane.lua",257],[930,"lua/lib/lane.lua",266],[933,"lua/lib/lane.lua",270],[967,"lua/lib/lane.lua",305],[968,"lua/lib/lane.lua",308],[972,"lua/lib/lane.lua",313],[994,"lua/lib/lane.lua",336],[998,"lua/lib/receive/back.lua",3],[1004,"lua/lib/receive/cool.lua",3],[1005,"lua/lib/receive/cool.lua",5],[1010,"lua/lib/receive/cool.lua",11],[1012,"lua/lib/receive/drop.lua",3],[1016,"lua/lib/receive/fail.lua",4],[1022,"lua/lib/receive/fail.lua",11],[1023,"lua/lib/receive/fail.lua",13],[1034,"lua/lib/receive/fail.lua",25],[1044,"lua/lib/receive/fail.lua",36],[1047,"lua/lib/receive/fail.lua",40],[1050,"lua/lib/receive/free.lua",3],[1058,"lua/lib/receive/grant.lua",7],[1071,"lua/lib/receive/grant.lua",21],[1083,"lua/lib/receive/late.lua",3],[1091,"lua/lib/receive/points.lua",3],[1099,"lua/lib/receive/queue.lua",3],[1103,"lua/lib/receive/unused.lua",3],[1108,"lua/outbox/receive.lua",26],[1114,"lua/outbox/receive.lua",33],[1124,"lua/outbox/receive.lua",44],[1131,"lua/outbox/receive.lua",52]],
+  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",14],[4,"lua/outbox/receive.lua",13],[5,"lua/outbox/receive.lua",12],[6,"lua/outbox/receive.lua",11],[7,"lua/outbox/receive.lua",10],[8,"lua/outbox/receive.lua",15],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",11],[16,"lua/lib/batch.lua",13],[37,"lua/lib/batch.lua",36],[42,"lua/lib/batch.lua",42],[43,"lua/lib/batch.lua",44],[44,"lua/lib/batch.lua",48],[45,"lua/lib/batch.lua",50],[46,"lua/lib/batch.lua",52],[47,"lua/lib/batch.lua",55],[51,"lua/lib/batch.lua",61],[63,"lua/lib/batch.lua",74],[64,"lua/lib/batch.lua",76],[68,"lua/lib/batch.lua",82],[84,"lua/lib/batch.lua",100],[91,"lua/lib/batch.lua",108],[94,"lua/lib/batch.lua",113],[99,"lua/lib/batch.lua",120],[109,"lua/lib/batch.lua",131],[126,"lua/lib/ring.lua",4],[127,"lua/lib/ring.lua",6],[135,"lua/lib/ring.lua",16],[141,"lua/lib/ring.lua",23],[142,"lua/lib/ring.lua",25],[143,"lua/lib/ring.lua",28],[147,"lua/lib/ring.lua",34],[154,"lua/lib/ring.lua",42],[160,"lua/lib/ready.lua",9],[161,"lua/lib/ready.lua",11],[162,"lua/lib/ready.lua",14],[176,"lua/lib/ready.lua",29],[181,"lua/lib/ready.lua",35],[184,"lua/lib/ready.lua",39],[196,"lua/lib/ready.lua",52],[199,"lua/lib/ready.lua",56],[205,"lua/lib/ready.lua",67],[208,"lua/lib/ready.lua",71],[215,"lua/lib/ready.lua",80],[216,"lua/lib/ready.lua",83],[217,"lua/lib/delayed.lua",3],[218,"lua/lib/delayed.lua",5],[222,"lua/lib/delayed.lua",11],[225,"lua/lib/delayed.lua",15],[229,"lua/lib/delayed.lua",20],[233,"lua/lib/delayed.lua",26],[240,"lua/lib/delayed.lua",36],[247,"lua/lib/outbox.lua",15],[251,"lua/lib/outbox.lua",20],[252,"lua/lib/outbox.lua",22],[253,"lua/lib/outbox.lua",24],[254,"lua/lib/outbox.lua",27],[255,"lua/lib/outbox.lua",29],[259,"lua/lib/outbox.lua",35],[271,"lua/lib/outbox.lua",49],[275,"lua/lib/outbox.lua",54],[285,"lua/lib/outbox.lua",66],[289,"lua/lib/outbox.lua",72],[293,"lua/lib/outbox.lua",78],[298,"lua/lib/outbox.lua",85],[299,"lua/lib/outbox.lua",87],[305,"lua/lib/outbox.lua",95],[334,"lua/lib/outbox.lua",127],[343,"lua/lib/outbox.lua",138],[346,"lua/lib/limited.lua",12],[347,"lua/lib/limited.lua",14],[353,"lua/lib/limited.lua",22],[357,"lua/lib/limited.lua",28],[368,"lua/lib/limited.lua",41],[372,"lua/lib/limited.lua",47],[380,"lua/lib/limited.lua",57],[385,"lua/lib/limited.lua",64],[390,"lua/lib/limited.lua",71],[394,"lua/lib/limited.lua",77],[406,"lua/lib/limited.lua",91],[418,"lua/lib/limited.lua",106],[431,"lua/lib/limited.lua",120],[434,"lua/lib/limited.lua",125],[441,"lua/lib/granted.lua",4],[443,"lua/lib/granted.lua",7],[447,"lua/lib/granted.lua",12],[448,"lua/lib/granted.lua",14],[449,"lua/lib/granted.lua",16],[453,"lua/lib/results.lua",3],[462,"lua/lib/results.lua",13],[463,"lua/lib/results.lua",15],[464,"lua/lib/lost.lua",4],[465,"lua/lib/lost.lua",7],[476,"lua/lib/lost.lua",19],[479,"lua/lib/lost.lua",23],[484,"lua/lib/notify.lua",19],[485,"lua/lib/notify.lua",22],[494,"lua/lib/notify.lua",34],[495,"lua/lib/notify.lua",36],[500,"lua/lib/notify.lua",43],[516,"lua/lib/notify.lua",60],[528,"lua/lib/notify.lua",74],[538,"lua/lib/notify.lua",85],[556,"lua/lib/notify.lua",105],[563,"lua/lib/notify.lua",115],[575,"lua/lib/notify.lua",130],[591,"lua/lib/notify.lua",148],[603,"lua/lib/notify.lua",161],[606,"lua/lib/notify.lua",166],[617,"lua/lib/notify.lua",179],[630,"lua/lib/notify.lua",193],[635,"lua/lib/notify.lua",199],[638,"lua/lib/notify.lua",204],[643,"lua/lib/notify.lua",211],[673,"lua/lib/notify.lua",243],[695,"lua/lib/notify.lua",267],[696,"lua/lib/notify.lua",269],[703,"lua/lib/notify.lua",277],[718,"lua/lib/notify.lua",293],[720,"lua/lib/notify.lua",297],[726,"lua/lib/notify.lua",304],[729,"lua/outbox/receive.lua",23],[731,"lua/lib/lane.lua",32],[739,"lua/lib/lane.lua",51],[740,"lua/lib/limiter/aligned.lua",2],[741,"lua/lib/limiter/aligned.lua",4],[744,"lua/lib/limiter/aligned.lua",8],[753,"lua/lib/limiter/aligned.lua",18],[759,"lua/lib/limiter/aligned.lua",25],[764,"lua/lib/limiter/level.lua",6],[766,"lua/lib/limiter/level.lua",9],[767,"lua/lib/limiter/level.lua",12],[772,"lua/lib/limiter/level.lua",18],[778,"lua/lib/limiter/level.lua",25],[801,"lua/lib/limiter/level.lua",49],[825,"lua/lib/limiter/slots.lua",4],[826,"lua/lib/limiter/slots.lua",6],[827,"lua/lib/limiter/slots.lua",8],[828,"lua/lib/limiter/slots.lua",11],[843,"lua/lib/limiter/slots.lua",27],[853,"lua/lib/limiter/slots.lua",38],[858,"lua/lib/limiter/slots.lua",44],[879,"lua/lib/limiter/window.lua",4],[880,"lua/lib/limiter/window.lua",6],[881,"lua/lib/limiter/window.lua",8],[882,"lua/lib/limiter/window.lua",11],[886,"lua/lib/limiter/window.lua",16],[890,"lua/lib/limiter/window.lua",22],[899,"lua/lib/limiter/window.lua",33],[908,"lua/lib/limiter/window.lua",43],[956,"lua/lib/limiter/window.lua",93],[990,"lua/lib/tally.lua",6],[991,"lua/lib/tally.lua",8],[992,"lua/lib/tally.lua",11],[1006,"lua/lib/tally.lua",27],[1029,"lua/lib/tally.lua",51],[1032,"lua/lib/lane.lua",55],[1033,"lua/lib/lane.lua",57],[1034,"lua/lib/lane.lua",60],[1048,"lua/lib/lane.lua",75],[1049,"lua/lib/lane.lua",77],[1063,"lua/lib/lane.lua",93],[1067,"lua/lib/lane.lua",98],[1075,"lua/lib/lane.lua",107],[1082,"lua/lib/lane.lua",116],[1086,"lua/lib/lane.lua",122],[1087,"lua/lib/lane.lua",125],[1093,"lua/lib/lane.lua",133],[1099,"lua/lib/lane.lua",140],[1103,"lua/lib/lane.lua",146],[1111,"lua/lib/lane.lua",155],[1112,"lua/lib/lane.lua",158],[1123,"lua/lib/lane.lua",171],[1126,"lua/lib/lane.lua",176],[1130,"lua/lib/lane.lua",181],[1137,"lua/lib/lane.lua",190],[1145,"lua/lib/lane.lua",201],[1150,"lua/lib/lane.lua",207],[1159,"lua/lib/lane.lua",217],[1161,"lua/lib/lane.lua",221],[1173,"lua/lib/lane.lua",235],[1181,"lua/lib/lane.lua",245],[1184,"lua/lib/lane.lua",251],[1189,"lua/lib/lane.lua",257],[1197,"lua/lib/lane.lua",266],[1200,"lua/lib/lane.lua",270],[1234,"lua/lib/lane.lua",305],[1235,"lua/lib/lane.lua",308],[1239,"lua/lib/lane.lua",313],[1261,"lua/lib/lane.lua",336],[1265,"lua/lib/receive/back.lua",3],[1271,"lua/lib/receive/cool.lua",3],[1272,"lua/lib/receive/cool.lua",5],[1277,"lua/lib/receive/cool.lua",11],[1279,"lua/lib/receive/drop.lua",3],[1283,"lua/lib/receive/fail.lua",5],[1289,"lua/lib/receive/fail.lua",12],[1290,"lua/lib/receive/fail.lua",14],[1303,"lua/lib/receive/fail.lua",28],[1315,"lua/lib/receive/fail.lua",41],[1318,"lua/lib/receive/fail.lua",45],[1321,"lua/lib/receive/free.lua",3],[1329,"lua/lib/receive/grant.lua",7],[1345,"lua/lib/receive/grant.lua",24],[1357,"lua/lib/receive/late.lua",3],[1365,"lua/lib/receive/points.lua",3],[1373,"lua/lib/receive/queue.lua",3],[1377,"lua/lib/receive/unused.lua",3],[1382,"lua/outbox/receive.lua",27],[1388,"lua/outbox/receive.lua",34],[1398,"lua/outbox/receive.lua",45],[1407,"lua/outbox/receive.lua",55]],
 });
 
 /** Reads the first messages that wait for other partitions, oldest destination first; takes nothing away. See lua/outbox/slice.lua. */
@@ -8442,14 +11074,15 @@ return { now_ms, more, slices }`,
 });
 
 /** Takes up to `budget` tasks that may run now and puts them in flight for `holder`. See lua/partition/claim.lua. */
-export const partitionClaim = script<{ meta: string }, { holder: string; call_no: number; budget: number; room: number; grace_ms: number; now_ms?: number | '' | undefined; limits: readonly RestValue[] }, [number, number, number, string[], unknown[], number]>({
+export const partitionClaim = script<{ meta: string }, { holder: string; call_no: number; budget: number; room: number; grace_ms: number; notes: number; now_ms?: number | '' | undefined; limits: readonly RestValue[] }, [number, number, number, string[], unknown[], number]>({
   name: 'partition/claim',
   keys: ["meta"],
-  args: [["holder","string"],["call_no","int"],["budget","int"],["room","int"],["grace_ms","int"],["now_ms","now"]],
+  args: [["holder","string"],["call_no","int"],["budget","int"],["room","int"],["grace_ms","int"],["notes","int"],["now_ms","now"]],
   rest: "limits",
   lua: `#!lua flags=allow-oom
 local meta = KEYS[1]
 local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local notes = tonumber(table.remove(ARGV))
 local grace_ms = tonumber(table.remove(ARGV))
 local room = tonumber(table.remove(ARGV))
 local budget = tonumber(table.remove(ARGV))
@@ -8467,25 +11100,37 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
 end
 local function batch_visible(core, account)
   local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'deleted' then return nil end
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
   return b
 end
-local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
 local function segment_bounds(b, i)
   local g = b.g
   if not g then return 0, b.n - 1 end
@@ -8505,7 +11150,7 @@ local function segment_last(b)
 end
 local function batch_end(b, now, keep_ms)
   b.dirty = true
-  if b.n > b.c + b.f + b.x then return false end
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
   if b.s == 'tray' then
     b.deadline = math.max(now, b.t + 1000) + keep_ms
     return true
@@ -8515,6 +11160,7 @@ local function batch_end(b, now, keep_ms)
     b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
   end
   b.z = now
+  b.ended = true
   b.deadline = now + keep_ms
   return true
 end
@@ -8650,7 +11296,7 @@ local function member_read(member)
     timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
-local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
 local delays = {}
 local function delayed_push(due_ms, flow, entry)
   delays[#delays + 1] = due_ms
@@ -8674,11 +11320,11 @@ local function delays_first()
   end
   return first
 end
-local function ring_bell()
+local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
   elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
   end
 end
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -8726,6 +11372,11 @@ end
 local function outbox_back(now, lane, place, granted_ms, text)
   local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
   away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_get(field)
+  local plan = away_plans[field]
+  if plan then return plan.value or nil end
+  return call('HGET', root .. 'away', field) or nil
 end
 local function away_forget(field) away_set(field, false, nil) end
 local function outbox_touch()
@@ -8782,6 +11433,10 @@ local function limit_read(limit)
   return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
     waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
 end
+local function limited_states(b, entry, to)
+  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
+  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
+end
 local function limited_hand(b, now, flow, entry)
   local from = entry.from
   local limit = limit_read(entry.limit)
@@ -8799,9 +11454,10 @@ local function limited_enqueue(b, now, due_ms, flow, entry)
 end
 local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
   local at_ms = math.max(ready_ms or now, due_ms)
-  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, 0, 0, timeout_s, at_ms)) end
+  local attempts = attempts_first(b)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
   local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
-  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = 0, recoveries = 0, timeout_s = timeout_s,
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
     due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
 end
 local function limited_unused(now, limit, core, from, to)
@@ -8820,8 +11476,7 @@ local function limited_back(now, flow, entry, from, to, limit)
 end
 local function limited_return(now, flow, entry)
   local limit = limit_read(entry.limit)
-  local b = batch_load(entry.core)
-  local states = b and batch_live(b) and call('GETRANGE', b.key .. ':s', entry.from, entry.to) or ''
+  local states = limited_states(batch_load(entry.core), entry)
   local at = entry.from
   for first, after in string.gmatch(states, '()[qr]+()') do
     local from, to = entry.from + first - 1, entry.from + after - 2
@@ -8929,6 +11584,85 @@ local function parked_write()
   for _, new in pairs(parked_new) do call('SADD', root .. 'parked', new.origin) end
   return origins
 end
+local function results_without(text, place)
+  local at, kept = 1, {}
+  while at <= #text do
+    local of, length = struct.unpack('>BI2', text, at)
+    if of ~= place then kept[#kept + 1] = string.sub(text, at, at + 2 + length) end
+    at = at + 3 + length
+  end
+  return table.concat(kept)
+end
+local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
+local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
+local function round_begin(b, expiration_ms, now)
+  b.k = b.k + 1
+  b.s = b.c > 0 and 'processing' or 'pending'
+  b.z = nil
+  b.e = math.max(now, b.e - expiration_ms) + expiration_ms
+  b.deadline = b.e
+  b.dirty = true
+end
+local function round_write(b)
+  call('HSET', b.key, 'k', b.k, 'e', b.e)
+  call('HDEL', b.key, 'z', 'y')
+end
+local function round_undealt(b, entry) return b.o_from ~= nil and entry.from >= b.o_from and entry.from <= b.o_to end
+local dealt_batches, dealt_states, dealt_results = {}, {}, {}
+local function results_forget(b, base, first, last)
+  local key = segment_key(b, base)
+  local fields = dealt_results[key] or {}
+  dealt_results[key] = fields
+  for page = math.floor((first - base) / 16), math.floor((last - base) / 16) do
+    local from, to = math.max(0, first - base - page * 16), math.min(15, last - base - page * 16)
+    local field = result_field(page * 16)
+    if from == 0 and to == 15 then
+      fields[field] = ''
+    else
+      local text = fields[field] or call('HGET', key, field) or ''
+      for place = from, to do
+        if #text > 0 then text = results_without(text, place) end
+      end
+      fields[field] = text
+    end
+  end
+end
+local function round_stretches(states, states_from, from, to)
+  local stretches = {}
+  for first, after in string.gmatch(string.sub(states, from - states_from + 1, to - states_from + 1), '()[fqre]+()') do
+    stretches[#stretches + 1] = { from + first - 1, from + after - 2 }
+  end
+  return stretches
+end
+local function round_deal(b, base, first, last)
+  dealt_states[#dealt_states + 1] = { b.key .. ':s', first, string.rep('r', last - first + 1) }
+  results_forget(b, base, first, last)
+end
+local function round_reached(b, from)
+  dealt_batches[b] = true
+  if not from or from > b.o_to then b.o_from, b.o_to = nil, nil else b.o_from = from end
+end
+local function round_touch()
+  local list = {}
+  for _, mark in ipairs(dealt_states) do list[#list + 1] = mark[1] end
+  for key in pairs(dealt_results) do list[#list + 1] = key end
+  touch(list)
+end
+local function round_deals_write()
+  for _, mark in ipairs(dealt_states) do call('SETRANGE', mark[1], mark[2], mark[3]) end
+  for key, fields in pairs(dealt_results) do
+    for field, text in pairs(fields) do
+      if text == '' then call('HDEL', key, field) else call('HSET', key, field, text) end
+    end
+  end
+  for b in pairs(dealt_batches) do
+    if b.o_from then
+      call('HSET', b.key, 'o', string.format('%.0f,%.0f', b.o_from, b.o_to))
+    else
+      call('HDEL', b.key, 'o')
+    end
+  end
+end
 local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND, GRANTED_MAX = 48, 96, 16, 250, 128
 local visits = 0
 local expanded = false
@@ -8942,9 +11676,15 @@ local function pages_of(b, base, from, to)
   end
   return call('HMGET', segment_key(b, base), unpack(fields, 1, #fields))
 end
+local parents = {}
+local function parent_of(b)
+  if b.s ~= 'notes' or parents[b.core] then return nil end
+  parents[b.core] = true
+  return call('HMGET', string.sub(b.key, 1, -2), 'd', 't')
+end
 local function add_run(b, ref, member, base, from, to, due_ms, age_ms)
-  runs[#runs + 1] = { member, b.core, b.a, from, to, ref.attempt, ref.recoveries, due_ms, base, math.floor((from - base) / PAGE_TASKS),
-    b.s == 'tray' and 1 or 0, pages_of(b, base, from, to), age_ms }
+  runs[#runs + 1] = { member, b.core, b.a, from, to, ref.attempt % ROUND_ATTEMPTS, ref.recoveries, due_ms, base, math.floor((from - base) / PAGE_TASKS),
+    b.s == 'tray' and 1 or b.s == 'notes' and 2 or 0, pages_of(b, base, from, to), age_ms, parent_of(b) }
 end
 local function replay()
   local saved = call('HGET', root .. 'claims', holder)
@@ -9009,17 +11749,27 @@ end
 local function expand(b, entry)
   expanded = true
   local base, segment_end = segment_bounds(b, entry.from)
+  local last = math.min(entry.to, segment_end)
+  local undealt = round_undealt(b, entry)
   local map = call('HGET', segment_key(b, base), 'm') or ''
+  local states = undealt and call('GETRANGE', b.key .. ':s', entry.from, last)
   local done, next_from = 0, nil
   for from, to, origin, timeout_s, due_ms, limit in string.gmatch(map, '(%d+),(%d+),(%w+),(%d+),(%d+),?([^;]*);') do
     from, to, due_ms = tonumber(from) + base, tonumber(to) + base, tonumber(due_ms)
-    if from >= entry.from then
-      if done == EXPAND then next_from = from break end
-      done = done + 1
-      run_enqueue(b, now_ms, 'f:' .. b.a .. ':' .. origin, from, to, tonumber(timeout_s), due_ms, limit, entry.due_ms)
+    if to >= entry.from and from <= last then
+      local stretches = { { from, to } }
+      if undealt then stretches = round_stretches(states, entry.from, math.max(from, entry.from), math.min(to, last)) end
+      for _, stretch in ipairs(stretches) do
+        if done == EXPAND then next_from = stretch[1] break end
+        done = done + 1
+        if undealt then round_deal(b, base, stretch[1], stretch[2]) end
+        run_enqueue(b, now_ms, 'f:' .. b.a .. ':' .. origin, stretch[1], stretch[2], tonumber(timeout_s), due_ms, limit, entry.due_ms)
+      end
+      if next_from then break end
     end
   end
   if not next_from and entry.to > segment_end then next_from = segment_end + 1 end
+  if undealt then round_reached(b, next_from) end
   return next_from
 end
 local function take_granted(b, entry, flow, origin, member, until_ms)
@@ -9057,7 +11807,7 @@ local function visit_flow(cls, account, origin, chunk)
     local entry = entry_read(text)
     depth[cls] = depth[cls] - (entry.to - entry.from + 1)
     local b = batch_load(entry.core)
-    if b and batch_live(b) then
+    if b and batch_live(b) and not round_entry_stale(b, entry) then
       local left_from
       if origin == '*' then
         left_from = expand(b, entry)
@@ -9102,6 +11852,7 @@ local function serve(cls, quota)
   end
   return quota - left
 end
+local notes_left = notes
 local turn = call_no % 8
 local order = turn == 6 and { 'r', 'f', 'n' } or turn == 7 and { 'n', 'f', 'r' } or { 'f', 'r', 'n' }
 local weight = { f = 6, r = 1, n = 1 }
@@ -9112,7 +11863,7 @@ for i = 1, #granted, 2 do
   local entry = entry_read(text)
   local origin = string.match(flow, '([%w*]+)$')
   local b = batch_load(entry.core)
-  if not b or not batch_live(b) then
+  if not b or not batch_live(b) or round_entry_stale(b, entry) then
     limited_unused(now_ms, limit_read(entry.limit), entry.core, entry.from, entry.to)
     granted_take(granted[i])
   elseif room_of(origin) <= 0 then
@@ -9125,16 +11876,24 @@ for round = 1, 2 do
   for _, cls in ipairs(order) do
     if left > 0 then
       local quota = round == 1 and math.min(left, math.max(1, math.floor(budget * weight[cls] / 8))) or left
-      local started = serve(cls, quota)
+      if cls == 'n' then quota = math.min(quota, notes_left) end
+      local started = quota > 0 and serve(cls, quota) or 0
+      if cls == 'n' then notes_left = notes_left - started end
       left = left - started
     end
   end
+end
+local notes_ready = 0
+if notes_left <= 0 then
+  local accounts = ring_read(root .. 'ready:n', WINDOW)
+  if ring_left(accounts) > 0 or not accounts.whole then notes_ready = 2 end
 end
 batch_touch()
 queue_touch()
 parked_touch()
 outbox_touch()
 granted_touch()
+round_touch()
 local written = { root .. 'active:' .. holder, root .. 'claims', root .. 'holders', meta }
 for _, s in ipairs(starts) do written[#written + 1] = s[1] end
 touch(written)
@@ -9147,6 +11906,7 @@ for origin in pairs(starved) do parked[#parked + 1] = origin end
 granted_write()
 for i = 1, #active, 1000 do call('ZADD', written[1], unpack(active, i, math.min(i + 999, #active))) end
 for _, s in ipairs(starts) do call('SETRANGE', s[1], s[2], s[3]) end
+round_deals_write()
 for _, b in ipairs(batches_loaded) do
   if b.dirty and b.s == b.s_was then
     call('HSET', b.key, 'r', b.r, 'v', b.v + 1)
@@ -9159,8 +11919,8 @@ if #runs > 0 then
   if alone then call('HSET', meta, 'last', now_ms) end
   call('HSETNX', written[3], holder, now_ms)
 end
-return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded or #granted == 2 * GRANTED_MAX) and 1 or 0, delays_first() or 0, parked, runs, outbox_write() }`,
-  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",15],[4,"lua/partition/claim.lua",14],[5,"lua/partition/claim.lua",13],[6,"lua/partition/claim.lua",12],[7,"lua/partition/claim.lua",11],[8,"lua/partition/claim.lua",10],[9,"lua/partition/claim.lua",16],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/root.lua",11],[16,"lua/lib/batch.lua",9],[17,"lua/lib/batch.lua",11],[33,"lua/lib/batch.lua",29],[38,"lua/lib/batch.lua",35],[39,"lua/lib/batch.lua",37],[40,"lua/lib/batch.lua",40],[52,"lua/lib/batch.lua",53],[53,"lua/lib/batch.lua",55],[57,"lua/lib/batch.lua",61],[72,"lua/lib/batch.lua",78],[79,"lua/lib/batch.lua",86],[82,"lua/lib/batch.lua",91],[87,"lua/lib/batch.lua",98],[97,"lua/lib/batch.lua",109],[114,"lua/lib/ring.lua",4],[115,"lua/lib/ring.lua",6],[123,"lua/lib/ring.lua",16],[129,"lua/lib/ring.lua",23],[130,"lua/lib/ring.lua",25],[131,"lua/lib/ring.lua",28],[135,"lua/lib/ring.lua",34],[142,"lua/lib/ring.lua",42],[148,"lua/lib/ready.lua",9],[149,"lua/lib/ready.lua",11],[150,"lua/lib/ready.lua",14],[164,"lua/lib/ready.lua",29],[169,"lua/lib/ready.lua",35],[172,"lua/lib/ready.lua",39],[184,"lua/lib/ready.lua",52],[187,"lua/lib/ready.lua",56],[193,"lua/lib/ready.lua",67],[196,"lua/lib/ready.lua",71],[203,"lua/lib/ready.lua",80],[204,"lua/lib/ready.lua",83],[205,"lua/lib/delayed.lua",3],[206,"lua/lib/delayed.lua",5],[210,"lua/lib/delayed.lua",11],[213,"lua/lib/delayed.lua",15],[217,"lua/lib/delayed.lua",20],[221,"lua/lib/delayed.lua",26],[228,"lua/lib/delayed.lua",35],[235,"lua/lib/outbox.lua",15],[239,"lua/lib/outbox.lua",20],[240,"lua/lib/outbox.lua",22],[241,"lua/lib/outbox.lua",24],[242,"lua/lib/outbox.lua",27],[243,"lua/lib/outbox.lua",29],[247,"lua/lib/outbox.lua",35],[259,"lua/lib/outbox.lua",49],[263,"lua/lib/outbox.lua",54],[273,"lua/lib/outbox.lua",66],[277,"lua/lib/outbox.lua",72],[281,"lua/lib/outbox.lua",78],[282,"lua/lib/outbox.lua",80],[288,"lua/lib/outbox.lua",88],[317,"lua/lib/outbox.lua",120],[326,"lua/lib/outbox.lua",131],[329,"lua/lib/limited.lua",12],[330,"lua/lib/limited.lua",14],[336,"lua/lib/limited.lua",22],[347,"lua/lib/limited.lua",35],[351,"lua/lib/limited.lua",41],[358,"lua/lib/limited.lua",50],[363,"lua/lib/limited.lua",57],[368,"lua/lib/limited.lua",64],[372,"lua/lib/limited.lua",70],[385,"lua/lib/limited.lua",85],[397,"lua/lib/limited.lua",100],[410,"lua/lib/limited.lua",114],[413,"lua/lib/limited.lua",119],[420,"lua/lib/granted.lua",4],[422,"lua/lib/granted.lua",7],[426,"lua/lib/granted.lua",12],[427,"lua/lib/granted.lua",14],[428,"lua/lib/granted.lua",16],[432,"lua/lib/parked.lua",5],[434,"lua/lib/parked.lua",8],[440,"lua/lib/parked.lua",16],[452,"lua/lib/parked.lua",30],[465,"lua/lib/parked.lua",44],[470,"lua/lib/parked.lua",51],[483,"lua/partition/claim.lua",23],[488,"lua/partition/claim.lua",29],[489,"lua/partition/claim.lua",32],[496,"lua/partition/claim.lua",40],[500,"lua/partition/claim.lua",45],[516,"lua/partition/claim.lua",62],[517,"lua/partition/claim.lua",64],[521,"lua/partition/claim.lua",70],[534,"lua/partition/claim.lua",86],[539,"lua/partition/claim.lua",93],[542,"lua/partition/claim.lua",97],[560,"lua/partition/claim.lua",117],[576,"lua/partition/claim.lua",135],[600,"lua/partition/claim.lua",160],[628,"lua/partition/claim.lua",189],[642,"lua/partition/claim.lua",204],[656,"lua/partition/claim.lua",221],[659,"lua/partition/claim.lua",225],[684,"lua/partition/claim.lua",251],[693,"lua/partition/claim.lua",261],[710,"lua/partition/claim.lua",279]],
+return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded or #granted == 2 * GRANTED_MAX) and 1 or notes_ready, delays_first() or 0, parked, runs, outbox_write() }`,
+  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",16],[4,"lua/partition/claim.lua",15],[5,"lua/partition/claim.lua",14],[6,"lua/partition/claim.lua",13],[7,"lua/partition/claim.lua",12],[8,"lua/partition/claim.lua",11],[9,"lua/partition/claim.lua",10],[10,"lua/partition/claim.lua",17],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",11],[18,"lua/lib/batch.lua",13],[39,"lua/lib/batch.lua",36],[44,"lua/lib/batch.lua",42],[45,"lua/lib/batch.lua",44],[46,"lua/lib/batch.lua",48],[47,"lua/lib/batch.lua",50],[48,"lua/lib/batch.lua",52],[49,"lua/lib/batch.lua",55],[53,"lua/lib/batch.lua",61],[65,"lua/lib/batch.lua",74],[66,"lua/lib/batch.lua",76],[70,"lua/lib/batch.lua",82],[86,"lua/lib/batch.lua",100],[93,"lua/lib/batch.lua",108],[96,"lua/lib/batch.lua",113],[101,"lua/lib/batch.lua",120],[111,"lua/lib/batch.lua",131],[128,"lua/lib/ring.lua",4],[129,"lua/lib/ring.lua",6],[137,"lua/lib/ring.lua",16],[143,"lua/lib/ring.lua",23],[144,"lua/lib/ring.lua",25],[145,"lua/lib/ring.lua",28],[149,"lua/lib/ring.lua",34],[156,"lua/lib/ring.lua",42],[162,"lua/lib/ready.lua",9],[163,"lua/lib/ready.lua",11],[164,"lua/lib/ready.lua",14],[178,"lua/lib/ready.lua",29],[183,"lua/lib/ready.lua",35],[186,"lua/lib/ready.lua",39],[198,"lua/lib/ready.lua",52],[201,"lua/lib/ready.lua",56],[207,"lua/lib/ready.lua",67],[210,"lua/lib/ready.lua",71],[217,"lua/lib/ready.lua",80],[218,"lua/lib/ready.lua",83],[219,"lua/lib/delayed.lua",3],[220,"lua/lib/delayed.lua",5],[224,"lua/lib/delayed.lua",11],[227,"lua/lib/delayed.lua",15],[231,"lua/lib/delayed.lua",20],[235,"lua/lib/delayed.lua",26],[242,"lua/lib/delayed.lua",36],[249,"lua/lib/outbox.lua",15],[253,"lua/lib/outbox.lua",20],[254,"lua/lib/outbox.lua",22],[255,"lua/lib/outbox.lua",24],[256,"lua/lib/outbox.lua",27],[257,"lua/lib/outbox.lua",29],[261,"lua/lib/outbox.lua",35],[273,"lua/lib/outbox.lua",49],[277,"lua/lib/outbox.lua",54],[287,"lua/lib/outbox.lua",66],[291,"lua/lib/outbox.lua",72],[295,"lua/lib/outbox.lua",78],[300,"lua/lib/outbox.lua",85],[301,"lua/lib/outbox.lua",87],[307,"lua/lib/outbox.lua",95],[336,"lua/lib/outbox.lua",127],[345,"lua/lib/outbox.lua",138],[348,"lua/lib/limited.lua",12],[349,"lua/lib/limited.lua",14],[355,"lua/lib/limited.lua",22],[359,"lua/lib/limited.lua",28],[370,"lua/lib/limited.lua",41],[374,"lua/lib/limited.lua",47],[382,"lua/lib/limited.lua",57],[387,"lua/lib/limited.lua",64],[392,"lua/lib/limited.lua",71],[396,"lua/lib/limited.lua",77],[408,"lua/lib/limited.lua",91],[420,"lua/lib/limited.lua",106],[433,"lua/lib/limited.lua",120],[436,"lua/lib/limited.lua",125],[443,"lua/lib/granted.lua",4],[445,"lua/lib/granted.lua",7],[449,"lua/lib/granted.lua",12],[450,"lua/lib/granted.lua",14],[451,"lua/lib/granted.lua",16],[455,"lua/lib/parked.lua",5],[457,"lua/lib/parked.lua",8],[463,"lua/lib/parked.lua",16],[475,"lua/lib/parked.lua",30],[488,"lua/lib/parked.lua",44],[493,"lua/lib/parked.lua",51],[506,"lua/lib/results.lua",3],[515,"lua/lib/results.lua",13],[516,"lua/lib/results.lua",15],[517,"lua/lib/round.lua",9],[521,"lua/lib/round.lua",14],[525,"lua/lib/round.lua",19],[529,"lua/lib/round.lua",24],[530,"lua/lib/round.lua",27],[531,"lua/lib/round.lua",30],[549,"lua/lib/round.lua",50],[556,"lua/lib/round.lua",59],[560,"lua/lib/round.lua",65],[564,"lua/lib/round.lua",70],[570,"lua/lib/round.lua",77],[585,"lua/partition/claim.lua",25],[590,"lua/partition/claim.lua",31],[591,"lua/partition/claim.lua",34],[598,"lua/partition/claim.lua",43],[604,"lua/partition/claim.lua",50],[608,"lua/partition/claim.lua",55],[624,"lua/partition/claim.lua",72],[625,"lua/partition/claim.lua",74],[629,"lua/partition/claim.lua",80],[642,"lua/partition/claim.lua",96],[647,"lua/partition/claim.lua",103],[650,"lua/partition/claim.lua",107],[668,"lua/partition/claim.lua",128],[694,"lua/partition/claim.lua",156],[718,"lua/partition/claim.lua",181],[746,"lua/partition/claim.lua",210],[760,"lua/partition/claim.lua",225],[774,"lua/partition/claim.lua",241],[775,"lua/partition/claim.lua",244],[778,"lua/partition/claim.lua",248],[805,"lua/partition/claim.lua",276],[810,"lua/partition/claim.lua",282],[820,"lua/partition/claim.lua",293],[838,"lua/partition/claim.lua",312]],
 });
 
 /** Lets tasks start that wait for rate limiters, as many as those allow now, and fails those that have waited too long. See lua/partition/grant.lua. */
@@ -9760,6 +12520,11 @@ local function outbox_back(now, lane, place, granted_ms, text)
   local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
   away_set(away_field(lane, text), seq .. ' ' .. text, now)
 end
+local function away_get(field)
+  local plan = away_plans[field]
+  if plan then return plan.value or nil end
+  return call('HGET', root .. 'away', field) or nil
+end
 local function away_forget(field) away_set(field, false, nil) end
 local function outbox_touch()
   if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
@@ -9846,10 +12611,10 @@ local function grant_range(lane, range, tasks_max)
   local granted_ms = math.floor(lane.now / 1000)
   if lane.machine then lane.machine.take(lane, tasks * cost, range, from, to, granted_ms) end
   local wait_ms = math.floor((lane.active - range.arrived) / 1000)
-  local last = lane_take(lane, range, tasks)
+  lane_take(lane, range, tasks)
   local marks = lane_text(range.place) .. ' ' .. lane_text(granted_ms)
   local entry = lane_entry_text(lane, range, from, to, range.kind .. (lane.cooldown == '1' and '!' or ''), cost)
-  grant_send(lane, range, 'grant', marks .. (last and ' 1 ' or ' 0 ') .. entry)
+  grant_send(lane, range, 'grant', marks .. ' ' .. lane_text(range.to) .. ' ' .. entry)
   lane.granted = lane.granted + tasks
   lane.waits[#lane.waits + 1] = wait_ms
   lane.waits[#lane.waits + 1] = tasks
@@ -9980,7 +12745,7 @@ for i, lane in ipairs(shown) do
 end
 if next_ms <= now_ms then more = 1 end
 return { math.floor(now_ms), next_ms < math.huge and string.format('%.3f', next_ms) or '', more, wrote, reply, outbox_slices() }`,
-  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[106,"lua/lib/limiter/slots.lua",4],[107,"lua/lib/limiter/slots.lua",6],[108,"lua/lib/limiter/slots.lua",8],[109,"lua/lib/limiter/slots.lua",11],[124,"lua/lib/limiter/slots.lua",27],[134,"lua/lib/limiter/slots.lua",38],[139,"lua/lib/limiter/slots.lua",44],[160,"lua/lib/limiter/window.lua",4],[161,"lua/lib/limiter/window.lua",6],[162,"lua/lib/limiter/window.lua",8],[163,"lua/lib/limiter/window.lua",11],[167,"lua/lib/limiter/window.lua",16],[171,"lua/lib/limiter/window.lua",22],[180,"lua/lib/limiter/window.lua",33],[189,"lua/lib/limiter/window.lua",43],[237,"lua/lib/limiter/window.lua",93],[271,"lua/lib/tally.lua",6],[272,"lua/lib/tally.lua",8],[273,"lua/lib/tally.lua",11],[287,"lua/lib/tally.lua",27],[310,"lua/lib/tally.lua",51],[313,"lua/lib/lane.lua",55],[314,"lua/lib/lane.lua",57],[315,"lua/lib/lane.lua",60],[329,"lua/lib/lane.lua",75],[330,"lua/lib/lane.lua",77],[344,"lua/lib/lane.lua",93],[348,"lua/lib/lane.lua",98],[356,"lua/lib/lane.lua",107],[363,"lua/lib/lane.lua",116],[367,"lua/lib/lane.lua",122],[368,"lua/lib/lane.lua",125],[374,"lua/lib/lane.lua",133],[380,"lua/lib/lane.lua",140],[384,"lua/lib/lane.lua",146],[392,"lua/lib/lane.lua",155],[393,"lua/lib/lane.lua",158],[404,"lua/lib/lane.lua",171],[407,"lua/lib/lane.lua",176],[411,"lua/lib/lane.lua",181],[418,"lua/lib/lane.lua",190],[426,"lua/lib/lane.lua",201],[431,"lua/lib/lane.lua",207],[440,"lua/lib/lane.lua",217],[442,"lua/lib/lane.lua",221],[454,"lua/lib/lane.lua",235],[462,"lua/lib/lane.lua",245],[465,"lua/lib/lane.lua",251],[470,"lua/lib/lane.lua",257],[478,"lua/lib/lane.lua",266],[481,"lua/lib/lane.lua",270],[515,"lua/lib/lane.lua",305],[516,"lua/lib/lane.lua",308],[520,"lua/lib/lane.lua",313],[542,"lua/lib/lane.lua",336],[546,"lua/lib/outbox.lua",15],[550,"lua/lib/outbox.lua",20],[551,"lua/lib/outbox.lua",22],[552,"lua/lib/outbox.lua",24],[553,"lua/lib/outbox.lua",27],[554,"lua/lib/outbox.lua",29],[558,"lua/lib/outbox.lua",35],[570,"lua/lib/outbox.lua",49],[574,"lua/lib/outbox.lua",54],[584,"lua/lib/outbox.lua",66],[588,"lua/lib/outbox.lua",72],[592,"lua/lib/outbox.lua",78],[593,"lua/lib/outbox.lua",80],[599,"lua/lib/outbox.lua",88],[628,"lua/lib/outbox.lua",120],[637,"lua/lib/outbox.lua",131],[640,"lua/lib/grant.lua",5],[641,"lua/lib/grant.lua",7],[644,"lua/lib/grant.lua",12],[650,"lua/lib/grant.lua",20],[665,"lua/lib/grant.lua",37],[670,"lua/lib/grant.lua",44],[687,"lua/lib/grant.lua",63],[725,"lua/lib/grant.lua",103],[736,"lua/lib/grant.lua",116],[755,"lua/lib/grant.lua",137],[768,"lua/lib/grant.lua",151],[776,"lua/partition/grant.lua",16],[779,"lua/partition/grant.lua",21],[782,"lua/partition/grant.lua",25],[791,"lua/partition/grant.lua",35],[792,"lua/partition/grant.lua",37],[795,"lua/partition/grant.lua",41],[802,"lua/partition/grant.lua",49]],
+  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[106,"lua/lib/limiter/slots.lua",4],[107,"lua/lib/limiter/slots.lua",6],[108,"lua/lib/limiter/slots.lua",8],[109,"lua/lib/limiter/slots.lua",11],[124,"lua/lib/limiter/slots.lua",27],[134,"lua/lib/limiter/slots.lua",38],[139,"lua/lib/limiter/slots.lua",44],[160,"lua/lib/limiter/window.lua",4],[161,"lua/lib/limiter/window.lua",6],[162,"lua/lib/limiter/window.lua",8],[163,"lua/lib/limiter/window.lua",11],[167,"lua/lib/limiter/window.lua",16],[171,"lua/lib/limiter/window.lua",22],[180,"lua/lib/limiter/window.lua",33],[189,"lua/lib/limiter/window.lua",43],[237,"lua/lib/limiter/window.lua",93],[271,"lua/lib/tally.lua",6],[272,"lua/lib/tally.lua",8],[273,"lua/lib/tally.lua",11],[287,"lua/lib/tally.lua",27],[310,"lua/lib/tally.lua",51],[313,"lua/lib/lane.lua",55],[314,"lua/lib/lane.lua",57],[315,"lua/lib/lane.lua",60],[329,"lua/lib/lane.lua",75],[330,"lua/lib/lane.lua",77],[344,"lua/lib/lane.lua",93],[348,"lua/lib/lane.lua",98],[356,"lua/lib/lane.lua",107],[363,"lua/lib/lane.lua",116],[367,"lua/lib/lane.lua",122],[368,"lua/lib/lane.lua",125],[374,"lua/lib/lane.lua",133],[380,"lua/lib/lane.lua",140],[384,"lua/lib/lane.lua",146],[392,"lua/lib/lane.lua",155],[393,"lua/lib/lane.lua",158],[404,"lua/lib/lane.lua",171],[407,"lua/lib/lane.lua",176],[411,"lua/lib/lane.lua",181],[418,"lua/lib/lane.lua",190],[426,"lua/lib/lane.lua",201],[431,"lua/lib/lane.lua",207],[440,"lua/lib/lane.lua",217],[442,"lua/lib/lane.lua",221],[454,"lua/lib/lane.lua",235],[462,"lua/lib/lane.lua",245],[465,"lua/lib/lane.lua",251],[470,"lua/lib/lane.lua",257],[478,"lua/lib/lane.lua",266],[481,"lua/lib/lane.lua",270],[515,"lua/lib/lane.lua",305],[516,"lua/lib/lane.lua",308],[520,"lua/lib/lane.lua",313],[542,"lua/lib/lane.lua",336],[546,"lua/lib/outbox.lua",15],[550,"lua/lib/outbox.lua",20],[551,"lua/lib/outbox.lua",22],[552,"lua/lib/outbox.lua",24],[553,"lua/lib/outbox.lua",27],[554,"lua/lib/outbox.lua",29],[558,"lua/lib/outbox.lua",35],[570,"lua/lib/outbox.lua",49],[574,"lua/lib/outbox.lua",54],[584,"lua/lib/outbox.lua",66],[588,"lua/lib/outbox.lua",72],[592,"lua/lib/outbox.lua",78],[597,"lua/lib/outbox.lua",85],[598,"lua/lib/outbox.lua",87],[604,"lua/lib/outbox.lua",95],[633,"lua/lib/outbox.lua",127],[642,"lua/lib/outbox.lua",138],[645,"lua/lib/grant.lua",5],[646,"lua/lib/grant.lua",7],[649,"lua/lib/grant.lua",12],[655,"lua/lib/grant.lua",20],[670,"lua/lib/grant.lua",37],[675,"lua/lib/grant.lua",44],[692,"lua/lib/grant.lua",63],[730,"lua/lib/grant.lua",103],[741,"lua/lib/grant.lua",116],[760,"lua/lib/grant.lua",137],[773,"lua/lib/grant.lua",151],[781,"lua/partition/grant.lua",16],[784,"lua/partition/grant.lua",21],[787,"lua/partition/grant.lua",25],[796,"lua/partition/grant.lua",35],[797,"lua/partition/grant.lua",37],[800,"lua/partition/grant.lua",41],[807,"lua/partition/grant.lua",49]],
 });
 
 /** Tells limiters of tasks whose requests were written later than they were granted, so that no span holds more than it may. See lua/partition/late.lua. */
@@ -10045,6 +12810,11 @@ local function outbox_back(now, lane, place, granted_ms, text)
   local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
   away_set(away_field(lane, text), seq .. ' ' .. text, now)
 end
+local function away_get(field)
+  local plan = away_plans[field]
+  if plan then return plan.value or nil end
+  return call('HGET', root .. 'away', field) or nil
+end
 local function away_forget(field) away_set(field, false, nil) end
 local function outbox_touch()
   if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
@@ -10098,7 +12868,7 @@ for i = 1, #lates, 3 do
 end
 outbox_touch()
 return outbox_write()`,
-  map: [[1,"lua/partition/late.lua",1],[2,"lua/partition/late.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/outbox.lua",15],[15,"lua/lib/outbox.lua",20],[16,"lua/lib/outbox.lua",22],[17,"lua/lib/outbox.lua",24],[18,"lua/lib/outbox.lua",27],[19,"lua/lib/outbox.lua",29],[23,"lua/lib/outbox.lua",35],[35,"lua/lib/outbox.lua",49],[39,"lua/lib/outbox.lua",54],[49,"lua/lib/outbox.lua",66],[53,"lua/lib/outbox.lua",72],[57,"lua/lib/outbox.lua",78],[58,"lua/lib/outbox.lua",80],[64,"lua/lib/outbox.lua",88],[93,"lua/lib/outbox.lua",120],[102,"lua/lib/outbox.lua",131],[105,"lua/partition/late.lua",11]],
+  map: [[1,"lua/partition/late.lua",1],[2,"lua/partition/late.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/outbox.lua",15],[15,"lua/lib/outbox.lua",20],[16,"lua/lib/outbox.lua",22],[17,"lua/lib/outbox.lua",24],[18,"lua/lib/outbox.lua",27],[19,"lua/lib/outbox.lua",29],[23,"lua/lib/outbox.lua",35],[35,"lua/lib/outbox.lua",49],[39,"lua/lib/outbox.lua",54],[49,"lua/lib/outbox.lua",66],[53,"lua/lib/outbox.lua",72],[57,"lua/lib/outbox.lua",78],[62,"lua/lib/outbox.lua",85],[63,"lua/lib/outbox.lua",87],[69,"lua/lib/outbox.lua",95],[98,"lua/lib/outbox.lua",127],[107,"lua/lib/outbox.lua",138],[110,"lua/partition/late.lua",11]],
 });
 
 /** What waits in a partition, for the operator's gauges. Counts are exact; the oldest is looked for at the heads of the See lua/partition/look.lua. */
@@ -10135,7 +12905,7 @@ return { counts[1], counts[2], counts[3], call('ZCARD', root .. 'delayed'), now_
 });
 
 /** Counts outcomes of attempts, each once: only of tasks that are still in flight under the name that this holder has. See lua/partition/settle.lua. */
-export const partitionSettle = script<{ meta: string }, { holder: string; keep_ms: number; tray_keep_ms: number; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [number, number, string[], number]>({
+export const partitionSettle = script<{ meta: string }, { holder: string; keep_ms: number; tray_keep_ms: number; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [number, number, string[], number, number]>({
   name: 'partition/settle',
   keys: ["meta"],
   args: [["holder","string"],["keep_ms","int"],["tray_keep_ms","int"],["now_ms","now"]],
@@ -10158,25 +12928,37 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
 end
 local function batch_visible(core, account)
   local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'deleted' then return nil end
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
   return b
 end
-local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
 local function segment_bounds(b, i)
   local g = b.g
   if not g then return 0, b.n - 1 end
@@ -10196,7 +12978,7 @@ local function segment_last(b)
 end
 local function batch_end(b, now, keep_ms)
   b.dirty = true
-  if b.n > b.c + b.f + b.x then return false end
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
   if b.s == 'tray' then
     b.deadline = math.max(now, b.t + 1000) + keep_ms
     return true
@@ -10206,6 +12988,7 @@ local function batch_end(b, now, keep_ms)
     b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
   end
   b.z = now
+  b.ended = true
   b.deadline = now + keep_ms
   return true
 end
@@ -10341,7 +13124,7 @@ local function member_read(member)
     timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
-local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
 local delays = {}
 local function delayed_push(due_ms, flow, entry)
   delays[#delays + 1] = due_ms
@@ -10365,11 +13148,11 @@ local function delays_first()
   end
   return first
 end
-local function ring_bell()
+local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
   elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
   end
 end
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -10417,6 +13200,11 @@ end
 local function outbox_back(now, lane, place, granted_ms, text)
   local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
   away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_get(field)
+  local plan = away_plans[field]
+  if plan then return plan.value or nil end
+  return call('HGET', root .. 'away', field) or nil
 end
 local function away_forget(field) away_set(field, false, nil) end
 local function outbox_touch()
@@ -10473,6 +13261,10 @@ local function limit_read(limit)
   return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
     waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
 end
+local function limited_states(b, entry, to)
+  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
+  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
+end
 local function limited_hand(b, now, flow, entry)
   local from = entry.from
   local limit = limit_read(entry.limit)
@@ -10490,9 +13282,10 @@ local function limited_enqueue(b, now, due_ms, flow, entry)
 end
 local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
   local at_ms = math.max(ready_ms or now, due_ms)
-  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, 0, 0, timeout_s, at_ms)) end
+  local attempts = attempts_first(b)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
   local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
-  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = 0, recoveries = 0, timeout_s = timeout_s,
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
     due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
 end
 local function limited_unused(now, limit, core, from, to)
@@ -10511,8 +13304,7 @@ local function limited_back(now, flow, entry, from, to, limit)
 end
 local function limited_return(now, flow, entry)
   local limit = limit_read(entry.limit)
-  local b = batch_load(entry.core)
-  local states = b and batch_live(b) and call('GETRANGE', b.key .. ':s', entry.from, entry.to) or ''
+  local states = limited_states(batch_load(entry.core), entry)
   local at = entry.from
   for first, after in string.gmatch(states, '()[qr]+()') do
     local from, to = entry.from + first - 1, entry.from + after - 2
@@ -10556,6 +13348,251 @@ local function lane_of_name(b, name, index)
     if tonumber(first) <= index then lane, kind = core, letter end
   end
   return lane, kind
+end
+local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
+local function note_wanted(b, letter)
+  if not b.wants then
+    b.wants = {}
+    for each, origin, ms in string.gmatch(b.N, '(%a)(%w%w%w%w%w%w%w%w%w%w)(%d*);') do
+      b.wants[each] = { origin = origin, interval_ms = tonumber(ms) or 0 }
+    end
+  end
+  return b.wants[letter]
+end
+local notify = nil
+local function notify_use()
+  if notify then return notify end
+  notify = {}
+  local NOTES_WAITING_MAX, NOTES_MERGE_MS, NOTES_KEPT = 10000, 1000, 10000
+  local noting = {}
+  local function notes_of(b, now)
+    if b.notes then return b.notes end
+    local core = b.core .. 'n'
+    local m = batch_load(core)
+    if not m then
+      m = { core = core, key = root .. 'b:' .. core, a = b.a, s = 'notes', s_was = 'notes', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
+        t = now, q = 0, k = 0, opened = true }
+      batches[core] = m
+      batches_loaded[#batches_loaded + 1] = m
+    end
+    local v = m.opened and {} or call('HMGET', m.key, 'L', 'P', 'D', 'T')
+    b.notes = { b = b, m = m, first = m.n, records = {}, newest = tonumber(v[1]), newest_ms = tonumber(v[2]),
+      died = tonumber(v[3] or '0'), page = tonumber(v[4] or '0') }
+    noting[#noting + 1] = b.notes
+    return b.notes
+  end
+  local function note_add(b, letter, at, counts)
+    local want = note_wanted(b, letter)
+    if not want then return nil end
+    local notes = notes_of(b, at)
+    counts = counts or b
+    local record = { letter = letter, origin = want.origin, status = b.s, z = b.z, n = counts.n, c = counts.c, f = counts.f,
+      x = counts.x, at = at, due_ms = at, round = b.k + 1, index = notes.m.n }
+    notes.m.n = notes.m.n + 1
+    notes.m.dirty = true
+    notes.records[#notes.records + 1] = record
+    return record
+  end
+  local function note_open(notes)
+    if notes.last or not notes.newest then return notes.last end
+    if call('GETRANGE', notes.m.key .. ':s', notes.newest, notes.newest) ~= 'q' then
+      notes.newest_began = true
+      return nil
+    end
+    notes.last = { letter = 'p', stored = true, index = notes.newest }
+    notes.rewritten = notes.last
+    return notes.last
+  end
+  local function note_progress(b, at, counts)
+    local want = note_wanted(b, 'p')
+    if not want then return end
+    local notes = notes_of(b, at)
+    local m = notes.m
+    local interval_ms = want.interval_ms
+    if m.n - m.c - m.f - m.x >= NOTES_WAITING_MAX then interval_ms = math.max(interval_ms, NOTES_MERGE_MS) end
+    local record = interval_ms > 0 and note_open(notes)
+    if record then
+      record.status, record.z, record.at, record.round = b.s, b.z, at, b.k + 1
+      record.n, record.c, record.f, record.x = counts.n, counts.c, counts.f, counts.x
+      m.dirty = true
+      return
+    end
+    record = note_add(b, 'p', at, counts)
+    if interval_ms > 0 and notes.newest_ms then record.due_ms = math.max(at, notes.newest_ms + interval_ms) end
+    notes.last, notes.newest, notes.newest_ms = record, record.index, record.due_ms
+  end
+  local function note_death(b, at, counts, index, json)
+    if not note_wanted(b, 'd') then return end
+    local notes = notes_of(b, at)
+    if notes.died > b.k then return end
+    notes.died = b.k + 1
+    note_add(b, 'd', at, counts).tail = string.format(',%.0f,', index) .. json()
+  end
+  function notify.finishes(b, c, f, x, now, index, json)
+    while c < b.c or f < b.f or x < b.x do
+      if c < b.c then c = c + 1 elseif f < b.f then f = f + 1 else x = x + 1 end
+      local counts = { n = b.n, c = c, f = f, x = x }
+      note_progress(b, now, counts)
+      if index and f > b.f_was then
+        note_death(b, now, counts, index, json)
+        index = nil
+      end
+    end
+    b.n_was, b.c_was, b.f_was, b.x_was = b.n, b.c, b.f, b.x
+  end
+  local function note_unstarted(b)
+    local to = b.n - 1
+    if b.o_from then
+      local states = call('GETRANGE', b.key .. ':s', b.o_from, math.min(b.o_to, b.o_from + 65535))
+      local at = string.find(states, '[fe]')
+      if at then return b.o_from + at - 1 end
+    end
+    while to >= 0 do
+      local from = math.max(0, to - 65535)
+      local states = call('GETRANGE', b.key .. ':s', from, to)
+      local at = string.find(states, 'q', 1, true) or string.find(states, 'r', 1, true)
+      if at then return from + at - 1 end
+      to = from - 1
+    end
+    return b.n - 1
+  end
+  function notify.result_in(results, base, i)
+    local field, place = string.format('r%.0f', math.floor((i - base) / 16)), (i - base) % 16
+    for _, result in ipairs(results) do
+      local text, at = result[2], 1
+      while result[1] == field and at <= #text do
+        local of, length = struct.unpack('>BI2', text, at)
+        if of == place then return string.sub(text, at + 3, at + 2 + length) end
+        at = at + 3 + length
+      end
+    end
+    return ''
+  end
+  local function note_expired(at)
+    return string.format('[%.0f,0,0,null,null,"batch_expired","The batch expired before this task could run."]', at)
+  end
+  local function note_settled(b)
+    local told = false
+    local function settle_one(record)
+      if record.n ~= b.n or record.c ~= b.c or record.f ~= b.f or record.x ~= b.x then return end
+      record.status, record.z, told = b.s, b.z, true
+    end
+    if not b.notes then return false end
+    for _, record in ipairs(b.notes.records) do settle_one(record) end
+    if b.notes.rewritten then settle_one(b.notes.rewritten) end
+    return told
+  end
+  local function note_rest(b, now)
+    local counted = b.n ~= b.n_was or b.c ~= b.c_was or b.f ~= b.f_was or b.x ~= b.x_was
+    local stopped = b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')
+    if not note_settled(b) and (counted or stopped) then note_progress(b, now, b) end
+    if b.s == 'expired' and b.f > b.f_was then
+      note_death(b, now, b, note_unstarted(b), function() return note_expired(now) end)
+    end
+    if b.ended then
+      note_add(b, 'f', now)
+      if b.s == 'completed' and b.c == b.n then note_add(b, 's', now) end
+      note_add(b, 'c', now)
+    end
+  end
+  local function note_text(record)
+    local text = string.format('%s,%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s,%.0f', record.letter, record.status, record.n, record.c, record.f,
+      record.x, record.at, record.z and string.format('%.0f', record.z) or '', record.round) .. (record.tail or '')
+    return struct.pack('>I4I2', #text + 2, 0) .. text
+  end
+  local function notes_page(notes, page)
+    return call('HGET', notes.m.key .. ':0', string.format('%.0f', page)) or ''
+  end
+  local function note_replaced(text, place, record)
+    local at = 1
+    for _ = 1, place do at = at + 4 + struct.unpack('>I4', text, at) end
+    return string.sub(text, 1, at - 1) .. record .. string.sub(text, at + 4 + struct.unpack('>I4', text, at))
+  end
+  local function notes_append(notes, now)
+    local m, pages = notes.m, {}
+    local function page_of(index)
+      local page = math.floor(index / NOTES_PAGE)
+      pages[page] = pages[page] or { (index < notes.first or notes.first > page * NOTES_PAGE) and notes_page(notes, page) or '' }
+      return pages[page]
+    end
+    local old = notes.rewritten
+    if old and old.n then
+      local page = page_of(old.index)
+      page[1] = note_replaced(page[1], old.index % NOTES_PAGE, note_text(old))
+    end
+    local run = nil
+    local function run_push()
+      enqueue(now, run.due_ms, 'n:' .. m.a .. ':' .. run.origin,
+        entry_of(m.core, run.from, run.to, 0, 0, NOTE_TIMEOUT_S, run.due_ms))
+    end
+    for _, record in ipairs(notes.records) do
+      local page = page_of(record.index)
+      page[#page + 1] = note_text(record)
+      if run and run.origin == record.origin and run.due_ms == record.due_ms then
+        run.to = record.index
+      else
+        if run then run_push() end
+        run = { from = record.index, to = record.index, origin = record.origin, due_ms = record.due_ms }
+      end
+    end
+    if run then run_push() end
+    notes.pages = pages
+  end
+  local function notes_leave(notes)
+    local m = notes.m
+    notes.gone = {}
+    for _ = 0, #notes.records / NOTES_PAGE + 1 do
+      local from = notes.page * NOTES_PAGE
+      if m.n - from - NOTES_PAGE < NOTES_KEPT then return end
+      if call('GETRANGE', m.key .. ':s', from, from + NOTES_PAGE - 1) == string.rep('c', NOTES_PAGE) then
+        local text = notes_page(notes, notes.page)
+        local at, all = 1, true
+        while at <= #text do
+          all = all and string.sub(text, at + 6, at + 6) == 'p'
+          at = at + 4 + struct.unpack('>I4', text, at)
+        end
+        if all then
+          notes.gone[#notes.gone + 1] = notes.page
+          m.c = m.c - NOTES_PAGE
+          m.x = m.x + NOTES_PAGE
+        end
+      end
+      notes.page = notes.page + 1
+    end
+  end
+  notify.rest = note_rest
+  function notify.plan(now)
+    for _, notes in ipairs(noting) do
+      notes_append(notes, now)
+      notes_leave(notes)
+      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
+    end
+  end
+  function notify.write()
+    for _, notes in ipairs(noting) do
+      local m = notes.m
+      local segment, states = m.key .. ':0', m.key .. ':s'
+      if m.opened then call('HSET', m.key, 'a', m.a, 't', m.t) end
+      call('HSET', m.key, 'D', notes.died, 'T', notes.page)
+      if notes.newest then call('HSET', m.key, 'L', notes.newest, 'P', notes.newest_ms) end
+      for page, text in pairs(notes.pages) do call('HSET', segment, string.format('%.0f', page), table.concat(text)) end
+      if #notes.records > 0 then call('APPEND', states, string.rep('q', #notes.records)) end
+      for _, page in ipairs(notes.gone) do
+        call('HDEL', segment, string.format('%.0f', page), string.format('r%.0f', page))
+        call('SETRANGE', states, page * NOTES_PAGE, string.rep('x', NOTES_PAGE))
+      end
+    end
+  end
+  return notify
+end
+local function notify_plan(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.N then notify_use().rest(b, now) end
+  end
+  if notify then notify.plan(now) end
+end
+local function notify_write()
+  if notify then notify.write() end
 end
 local function results_without(text, place)
   local at, kept = 1, {}
@@ -10665,7 +13702,12 @@ local function settle(group)
   for _, run in ipairs(group.runs) do
     local from, tasks = tonumber(run[1]), tonumber(run[2])
     for i = from, from + tasks - 1 do outcomes[i] = run[3] end
+    local c, f, x = b.c, b.f, b.x
     marks[#marks + 1] = { b.key .. ':s', from, string.rep(count_run(b, run[3], tasks), tasks) }
+    if b.N then
+      local use = notify_use()
+      use.finishes(b, c, f, x, now_ms, from, function() return use.result_in(group.results, (segment_bounds(b, ref.from)), from) end)
+    end
   end
   local limit = ref.limit ~= '' and limiter_told(group, ref)
   if batch_live(b) then
@@ -10688,6 +13730,7 @@ while at <= #parts do
   flags[#flags + 1] = settle(group)
 end
 for b in pairs(touched) do batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms) end
+notify_plan(now_ms)
 batch_touch()
 queue_touch()
 outbox_touch()
@@ -10701,13 +13744,14 @@ for segment, fields in pairs(results) do
   for field, text in pairs(fields) do call('HSET', segment, field, text) end
 end
 batch_save(now_ms)
+notify_write()
 queue_write()
-return { now_ms, delays_first() or 0, flags, outbox_write() }`,
-  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",12],[3,"lua/partition/settle.lua",16],[4,"lua/partition/settle.lua",15],[5,"lua/partition/settle.lua",14],[6,"lua/partition/settle.lua",13],[7,"lua/partition/settle.lua",17],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/lib/batch.lua",9],[15,"lua/lib/batch.lua",11],[31,"lua/lib/batch.lua",29],[36,"lua/lib/batch.lua",35],[37,"lua/lib/batch.lua",37],[38,"lua/lib/batch.lua",40],[50,"lua/lib/batch.lua",53],[51,"lua/lib/batch.lua",55],[55,"lua/lib/batch.lua",61],[70,"lua/lib/batch.lua",78],[77,"lua/lib/batch.lua",86],[80,"lua/lib/batch.lua",91],[85,"lua/lib/batch.lua",98],[95,"lua/lib/batch.lua",109],[112,"lua/lib/ring.lua",4],[113,"lua/lib/ring.lua",6],[121,"lua/lib/ring.lua",16],[127,"lua/lib/ring.lua",23],[128,"lua/lib/ring.lua",25],[129,"lua/lib/ring.lua",28],[133,"lua/lib/ring.lua",34],[140,"lua/lib/ring.lua",42],[146,"lua/lib/ready.lua",9],[147,"lua/lib/ready.lua",11],[148,"lua/lib/ready.lua",14],[162,"lua/lib/ready.lua",29],[167,"lua/lib/ready.lua",35],[170,"lua/lib/ready.lua",39],[182,"lua/lib/ready.lua",52],[185,"lua/lib/ready.lua",56],[191,"lua/lib/ready.lua",67],[194,"lua/lib/ready.lua",71],[201,"lua/lib/ready.lua",80],[202,"lua/lib/ready.lua",83],[203,"lua/lib/delayed.lua",3],[204,"lua/lib/delayed.lua",5],[208,"lua/lib/delayed.lua",11],[211,"lua/lib/delayed.lua",15],[215,"lua/lib/delayed.lua",20],[219,"lua/lib/delayed.lua",26],[226,"lua/lib/delayed.lua",35],[233,"lua/lib/outbox.lua",15],[237,"lua/lib/outbox.lua",20],[238,"lua/lib/outbox.lua",22],[239,"lua/lib/outbox.lua",24],[240,"lua/lib/outbox.lua",27],[241,"lua/lib/outbox.lua",29],[245,"lua/lib/outbox.lua",35],[257,"lua/lib/outbox.lua",49],[261,"lua/lib/outbox.lua",54],[271,"lua/lib/outbox.lua",66],[275,"lua/lib/outbox.lua",72],[279,"lua/lib/outbox.lua",78],[280,"lua/lib/outbox.lua",80],[286,"lua/lib/outbox.lua",88],[315,"lua/lib/outbox.lua",120],[324,"lua/lib/outbox.lua",131],[327,"lua/lib/limited.lua",12],[328,"lua/lib/limited.lua",14],[334,"lua/lib/limited.lua",22],[345,"lua/lib/limited.lua",35],[349,"lua/lib/limited.lua",41],[356,"lua/lib/limited.lua",50],[361,"lua/lib/limited.lua",57],[366,"lua/lib/limited.lua",64],[370,"lua/lib/limited.lua",70],[383,"lua/lib/limited.lua",85],[395,"lua/lib/limited.lua",100],[408,"lua/lib/limited.lua",114],[411,"lua/lib/limited.lua",119],[418,"lua/lib/results.lua",3],[427,"lua/lib/results.lua",13],[428,"lua/lib/results.lua",15],[429,"lua/partition/settle.lua",24],[431,"lua/partition/settle.lua",28],[449,"lua/partition/settle.lua",48],[462,"lua/partition/settle.lua",63],[471,"lua/partition/settle.lua",73],[477,"lua/partition/settle.lua",80],[488,"lua/partition/settle.lua",93],[495,"lua/partition/settle.lua",101],[506,"lua/partition/settle.lua",113],[514,"lua/partition/settle.lua",122],[542,"lua/partition/settle.lua",151],[549,"lua/partition/settle.lua",159],[556,"lua/partition/settle.lua",167]],
+return { now_ms, delays_first() or 0, flags, #plans_made > 0 and 1 or 0, outbox_write() }`,
+  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",12],[3,"lua/partition/settle.lua",16],[4,"lua/partition/settle.lua",15],[5,"lua/partition/settle.lua",14],[6,"lua/partition/settle.lua",13],[7,"lua/partition/settle.lua",17],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/lib/batch.lua",11],[15,"lua/lib/batch.lua",13],[36,"lua/lib/batch.lua",36],[41,"lua/lib/batch.lua",42],[42,"lua/lib/batch.lua",44],[43,"lua/lib/batch.lua",48],[44,"lua/lib/batch.lua",50],[45,"lua/lib/batch.lua",52],[46,"lua/lib/batch.lua",55],[50,"lua/lib/batch.lua",61],[62,"lua/lib/batch.lua",74],[63,"lua/lib/batch.lua",76],[67,"lua/lib/batch.lua",82],[83,"lua/lib/batch.lua",100],[90,"lua/lib/batch.lua",108],[93,"lua/lib/batch.lua",113],[98,"lua/lib/batch.lua",120],[108,"lua/lib/batch.lua",131],[125,"lua/lib/ring.lua",4],[126,"lua/lib/ring.lua",6],[134,"lua/lib/ring.lua",16],[140,"lua/lib/ring.lua",23],[141,"lua/lib/ring.lua",25],[142,"lua/lib/ring.lua",28],[146,"lua/lib/ring.lua",34],[153,"lua/lib/ring.lua",42],[159,"lua/lib/ready.lua",9],[160,"lua/lib/ready.lua",11],[161,"lua/lib/ready.lua",14],[175,"lua/lib/ready.lua",29],[180,"lua/lib/ready.lua",35],[183,"lua/lib/ready.lua",39],[195,"lua/lib/ready.lua",52],[198,"lua/lib/ready.lua",56],[204,"lua/lib/ready.lua",67],[207,"lua/lib/ready.lua",71],[214,"lua/lib/ready.lua",80],[215,"lua/lib/ready.lua",83],[216,"lua/lib/delayed.lua",3],[217,"lua/lib/delayed.lua",5],[221,"lua/lib/delayed.lua",11],[224,"lua/lib/delayed.lua",15],[228,"lua/lib/delayed.lua",20],[232,"lua/lib/delayed.lua",26],[239,"lua/lib/delayed.lua",36],[246,"lua/lib/outbox.lua",15],[250,"lua/lib/outbox.lua",20],[251,"lua/lib/outbox.lua",22],[252,"lua/lib/outbox.lua",24],[253,"lua/lib/outbox.lua",27],[254,"lua/lib/outbox.lua",29],[258,"lua/lib/outbox.lua",35],[270,"lua/lib/outbox.lua",49],[274,"lua/lib/outbox.lua",54],[284,"lua/lib/outbox.lua",66],[288,"lua/lib/outbox.lua",72],[292,"lua/lib/outbox.lua",78],[297,"lua/lib/outbox.lua",85],[298,"lua/lib/outbox.lua",87],[304,"lua/lib/outbox.lua",95],[333,"lua/lib/outbox.lua",127],[342,"lua/lib/outbox.lua",138],[345,"lua/lib/limited.lua",12],[346,"lua/lib/limited.lua",14],[352,"lua/lib/limited.lua",22],[356,"lua/lib/limited.lua",28],[367,"lua/lib/limited.lua",41],[371,"lua/lib/limited.lua",47],[379,"lua/lib/limited.lua",57],[384,"lua/lib/limited.lua",64],[389,"lua/lib/limited.lua",71],[393,"lua/lib/limited.lua",77],[405,"lua/lib/limited.lua",91],[417,"lua/lib/limited.lua",106],[430,"lua/lib/limited.lua",120],[433,"lua/lib/limited.lua",125],[440,"lua/lib/notify.lua",19],[441,"lua/lib/notify.lua",22],[450,"lua/lib/notify.lua",34],[451,"lua/lib/notify.lua",36],[456,"lua/lib/notify.lua",43],[472,"lua/lib/notify.lua",60],[484,"lua/lib/notify.lua",74],[494,"lua/lib/notify.lua",85],[512,"lua/lib/notify.lua",105],[519,"lua/lib/notify.lua",115],[531,"lua/lib/notify.lua",130],[547,"lua/lib/notify.lua",148],[559,"lua/lib/notify.lua",161],[562,"lua/lib/notify.lua",166],[573,"lua/lib/notify.lua",179],[586,"lua/lib/notify.lua",193],[591,"lua/lib/notify.lua",199],[594,"lua/lib/notify.lua",204],[599,"lua/lib/notify.lua",211],[629,"lua/lib/notify.lua",243],[651,"lua/lib/notify.lua",267],[652,"lua/lib/notify.lua",269],[659,"lua/lib/notify.lua",277],[674,"lua/lib/notify.lua",293],[676,"lua/lib/notify.lua",297],[682,"lua/lib/notify.lua",304],[685,"lua/lib/results.lua",3],[694,"lua/lib/results.lua",13],[695,"lua/lib/results.lua",15],[696,"lua/partition/settle.lua",25],[698,"lua/partition/settle.lua",29],[716,"lua/partition/settle.lua",49],[729,"lua/partition/settle.lua",64],[738,"lua/partition/settle.lua",74],[744,"lua/partition/settle.lua",81],[755,"lua/partition/settle.lua",94],[762,"lua/partition/settle.lua",102],[773,"lua/partition/settle.lua",114],[781,"lua/partition/settle.lua",123],[814,"lua/partition/settle.lua",157],[822,"lua/partition/settle.lua",166],[829,"lua/partition/settle.lua",174]],
 });
 
 /** What time brings to a partition: work becomes due, batches expire or are deleted, silent holders lose their work. See lua/partition/tick.lua. */
-export const partitionTick = script<{ meta: string }, { holder: string; silence_ms: number; gap_ms: number; keep_ms: number; tray_keep_ms: number; recoveries_max: number; pressure: number; now_ms?: number | '' | undefined }, [number, number, number, number, number, number, number, number, number, number]>({
+export const partitionTick = script<{ meta: string }, { holder: string; silence_ms: number; gap_ms: number; keep_ms: number; tray_keep_ms: number; recoveries_max: number; pressure: number; now_ms?: number | '' | undefined }, [number, number, number, number, number, number, number, number, number, number, number]>({
   name: 'partition/tick',
   keys: ["meta"],
   args: [["holder","string"],["silence_ms","int"],["gap_ms","int"],["keep_ms","int"],["tray_keep_ms","int"],["recoveries_max","int"],["pressure","int"],["now_ms","now"]],
@@ -10733,25 +13777,37 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
 end
 local function batch_visible(core, account)
   local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'deleted' then return nil end
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
   return b
 end
-local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
 local function segment_bounds(b, i)
   local g = b.g
   if not g then return 0, b.n - 1 end
@@ -10771,7 +13827,7 @@ local function segment_last(b)
 end
 local function batch_end(b, now, keep_ms)
   b.dirty = true
-  if b.n > b.c + b.f + b.x then return false end
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
   if b.s == 'tray' then
     b.deadline = math.max(now, b.t + 1000) + keep_ms
     return true
@@ -10781,6 +13837,7 @@ local function batch_end(b, now, keep_ms)
     b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
   end
   b.z = now
+  b.ended = true
   b.deadline = now + keep_ms
   return true
 end
@@ -10916,7 +13973,7 @@ local function member_read(member)
     timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
-local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
 local delays = {}
 local function delayed_push(due_ms, flow, entry)
   delays[#delays + 1] = due_ms
@@ -10940,11 +13997,11 @@ local function delays_first()
   end
   return first
 end
-local function ring_bell()
+local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
   elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
   end
 end
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -10992,6 +14049,11 @@ end
 local function outbox_back(now, lane, place, granted_ms, text)
   local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
   away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_get(field)
+  local plan = away_plans[field]
+  if plan then return plan.value or nil end
+  return call('HGET', root .. 'away', field) or nil
 end
 local function away_forget(field) away_set(field, false, nil) end
 local function outbox_touch()
@@ -11048,6 +14110,10 @@ local function limit_read(limit)
   return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
     waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
 end
+local function limited_states(b, entry, to)
+  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
+  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
+end
 local function limited_hand(b, now, flow, entry)
   local from = entry.from
   local limit = limit_read(entry.limit)
@@ -11065,9 +14131,10 @@ local function limited_enqueue(b, now, due_ms, flow, entry)
 end
 local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
   local at_ms = math.max(ready_ms or now, due_ms)
-  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, 0, 0, timeout_s, at_ms)) end
+  local attempts = attempts_first(b)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
   local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
-  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = 0, recoveries = 0, timeout_s = timeout_s,
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
     due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
 end
 local function limited_unused(now, limit, core, from, to)
@@ -11086,8 +14153,7 @@ local function limited_back(now, flow, entry, from, to, limit)
 end
 local function limited_return(now, flow, entry)
   local limit = limit_read(entry.limit)
-  local b = batch_load(entry.core)
-  local states = b and batch_live(b) and call('GETRANGE', b.key .. ':s', entry.from, entry.to) or ''
+  local states = limited_states(batch_load(entry.core), entry)
   local at = entry.from
   for first, after in string.gmatch(states, '()[qr]+()') do
     local from, to = entry.from + first - 1, entry.from + after - 2
@@ -11175,6 +14241,251 @@ local function lost_write()
     for field, text in pairs(fields) do call('HSET', segment, field, text) end
   end
 end
+local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
+local function note_wanted(b, letter)
+  if not b.wants then
+    b.wants = {}
+    for each, origin, ms in string.gmatch(b.N, '(%a)(%w%w%w%w%w%w%w%w%w%w)(%d*);') do
+      b.wants[each] = { origin = origin, interval_ms = tonumber(ms) or 0 }
+    end
+  end
+  return b.wants[letter]
+end
+local notify = nil
+local function notify_use()
+  if notify then return notify end
+  notify = {}
+  local NOTES_WAITING_MAX, NOTES_MERGE_MS, NOTES_KEPT = 10000, 1000, 10000
+  local noting = {}
+  local function notes_of(b, now)
+    if b.notes then return b.notes end
+    local core = b.core .. 'n'
+    local m = batch_load(core)
+    if not m then
+      m = { core = core, key = root .. 'b:' .. core, a = b.a, s = 'notes', s_was = 'notes', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
+        t = now, q = 0, k = 0, opened = true }
+      batches[core] = m
+      batches_loaded[#batches_loaded + 1] = m
+    end
+    local v = m.opened and {} or call('HMGET', m.key, 'L', 'P', 'D', 'T')
+    b.notes = { b = b, m = m, first = m.n, records = {}, newest = tonumber(v[1]), newest_ms = tonumber(v[2]),
+      died = tonumber(v[3] or '0'), page = tonumber(v[4] or '0') }
+    noting[#noting + 1] = b.notes
+    return b.notes
+  end
+  local function note_add(b, letter, at, counts)
+    local want = note_wanted(b, letter)
+    if not want then return nil end
+    local notes = notes_of(b, at)
+    counts = counts or b
+    local record = { letter = letter, origin = want.origin, status = b.s, z = b.z, n = counts.n, c = counts.c, f = counts.f,
+      x = counts.x, at = at, due_ms = at, round = b.k + 1, index = notes.m.n }
+    notes.m.n = notes.m.n + 1
+    notes.m.dirty = true
+    notes.records[#notes.records + 1] = record
+    return record
+  end
+  local function note_open(notes)
+    if notes.last or not notes.newest then return notes.last end
+    if call('GETRANGE', notes.m.key .. ':s', notes.newest, notes.newest) ~= 'q' then
+      notes.newest_began = true
+      return nil
+    end
+    notes.last = { letter = 'p', stored = true, index = notes.newest }
+    notes.rewritten = notes.last
+    return notes.last
+  end
+  local function note_progress(b, at, counts)
+    local want = note_wanted(b, 'p')
+    if not want then return end
+    local notes = notes_of(b, at)
+    local m = notes.m
+    local interval_ms = want.interval_ms
+    if m.n - m.c - m.f - m.x >= NOTES_WAITING_MAX then interval_ms = math.max(interval_ms, NOTES_MERGE_MS) end
+    local record = interval_ms > 0 and note_open(notes)
+    if record then
+      record.status, record.z, record.at, record.round = b.s, b.z, at, b.k + 1
+      record.n, record.c, record.f, record.x = counts.n, counts.c, counts.f, counts.x
+      m.dirty = true
+      return
+    end
+    record = note_add(b, 'p', at, counts)
+    if interval_ms > 0 and notes.newest_ms then record.due_ms = math.max(at, notes.newest_ms + interval_ms) end
+    notes.last, notes.newest, notes.newest_ms = record, record.index, record.due_ms
+  end
+  local function note_death(b, at, counts, index, json)
+    if not note_wanted(b, 'd') then return end
+    local notes = notes_of(b, at)
+    if notes.died > b.k then return end
+    notes.died = b.k + 1
+    note_add(b, 'd', at, counts).tail = string.format(',%.0f,', index) .. json()
+  end
+  function notify.finishes(b, c, f, x, now, index, json)
+    while c < b.c or f < b.f or x < b.x do
+      if c < b.c then c = c + 1 elseif f < b.f then f = f + 1 else x = x + 1 end
+      local counts = { n = b.n, c = c, f = f, x = x }
+      note_progress(b, now, counts)
+      if index and f > b.f_was then
+        note_death(b, now, counts, index, json)
+        index = nil
+      end
+    end
+    b.n_was, b.c_was, b.f_was, b.x_was = b.n, b.c, b.f, b.x
+  end
+  local function note_unstarted(b)
+    local to = b.n - 1
+    if b.o_from then
+      local states = call('GETRANGE', b.key .. ':s', b.o_from, math.min(b.o_to, b.o_from + 65535))
+      local at = string.find(states, '[fe]')
+      if at then return b.o_from + at - 1 end
+    end
+    while to >= 0 do
+      local from = math.max(0, to - 65535)
+      local states = call('GETRANGE', b.key .. ':s', from, to)
+      local at = string.find(states, 'q', 1, true) or string.find(states, 'r', 1, true)
+      if at then return from + at - 1 end
+      to = from - 1
+    end
+    return b.n - 1
+  end
+  function notify.result_in(results, base, i)
+    local field, place = string.format('r%.0f', math.floor((i - base) / 16)), (i - base) % 16
+    for _, result in ipairs(results) do
+      local text, at = result[2], 1
+      while result[1] == field and at <= #text do
+        local of, length = struct.unpack('>BI2', text, at)
+        if of == place then return string.sub(text, at + 3, at + 2 + length) end
+        at = at + 3 + length
+      end
+    end
+    return ''
+  end
+  local function note_expired(at)
+    return string.format('[%.0f,0,0,null,null,"batch_expired","The batch expired before this task could run."]', at)
+  end
+  local function note_settled(b)
+    local told = false
+    local function settle_one(record)
+      if record.n ~= b.n or record.c ~= b.c or record.f ~= b.f or record.x ~= b.x then return end
+      record.status, record.z, told = b.s, b.z, true
+    end
+    if not b.notes then return false end
+    for _, record in ipairs(b.notes.records) do settle_one(record) end
+    if b.notes.rewritten then settle_one(b.notes.rewritten) end
+    return told
+  end
+  local function note_rest(b, now)
+    local counted = b.n ~= b.n_was or b.c ~= b.c_was or b.f ~= b.f_was or b.x ~= b.x_was
+    local stopped = b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')
+    if not note_settled(b) and (counted or stopped) then note_progress(b, now, b) end
+    if b.s == 'expired' and b.f > b.f_was then
+      note_death(b, now, b, note_unstarted(b), function() return note_expired(now) end)
+    end
+    if b.ended then
+      note_add(b, 'f', now)
+      if b.s == 'completed' and b.c == b.n then note_add(b, 's', now) end
+      note_add(b, 'c', now)
+    end
+  end
+  local function note_text(record)
+    local text = string.format('%s,%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s,%.0f', record.letter, record.status, record.n, record.c, record.f,
+      record.x, record.at, record.z and string.format('%.0f', record.z) or '', record.round) .. (record.tail or '')
+    return struct.pack('>I4I2', #text + 2, 0) .. text
+  end
+  local function notes_page(notes, page)
+    return call('HGET', notes.m.key .. ':0', string.format('%.0f', page)) or ''
+  end
+  local function note_replaced(text, place, record)
+    local at = 1
+    for _ = 1, place do at = at + 4 + struct.unpack('>I4', text, at) end
+    return string.sub(text, 1, at - 1) .. record .. string.sub(text, at + 4 + struct.unpack('>I4', text, at))
+  end
+  local function notes_append(notes, now)
+    local m, pages = notes.m, {}
+    local function page_of(index)
+      local page = math.floor(index / NOTES_PAGE)
+      pages[page] = pages[page] or { (index < notes.first or notes.first > page * NOTES_PAGE) and notes_page(notes, page) or '' }
+      return pages[page]
+    end
+    local old = notes.rewritten
+    if old and old.n then
+      local page = page_of(old.index)
+      page[1] = note_replaced(page[1], old.index % NOTES_PAGE, note_text(old))
+    end
+    local run = nil
+    local function run_push()
+      enqueue(now, run.due_ms, 'n:' .. m.a .. ':' .. run.origin,
+        entry_of(m.core, run.from, run.to, 0, 0, NOTE_TIMEOUT_S, run.due_ms))
+    end
+    for _, record in ipairs(notes.records) do
+      local page = page_of(record.index)
+      page[#page + 1] = note_text(record)
+      if run and run.origin == record.origin and run.due_ms == record.due_ms then
+        run.to = record.index
+      else
+        if run then run_push() end
+        run = { from = record.index, to = record.index, origin = record.origin, due_ms = record.due_ms }
+      end
+    end
+    if run then run_push() end
+    notes.pages = pages
+  end
+  local function notes_leave(notes)
+    local m = notes.m
+    notes.gone = {}
+    for _ = 0, #notes.records / NOTES_PAGE + 1 do
+      local from = notes.page * NOTES_PAGE
+      if m.n - from - NOTES_PAGE < NOTES_KEPT then return end
+      if call('GETRANGE', m.key .. ':s', from, from + NOTES_PAGE - 1) == string.rep('c', NOTES_PAGE) then
+        local text = notes_page(notes, notes.page)
+        local at, all = 1, true
+        while at <= #text do
+          all = all and string.sub(text, at + 6, at + 6) == 'p'
+          at = at + 4 + struct.unpack('>I4', text, at)
+        end
+        if all then
+          notes.gone[#notes.gone + 1] = notes.page
+          m.c = m.c - NOTES_PAGE
+          m.x = m.x + NOTES_PAGE
+        end
+      end
+      notes.page = notes.page + 1
+    end
+  end
+  notify.rest = note_rest
+  function notify.plan(now)
+    for _, notes in ipairs(noting) do
+      notes_append(notes, now)
+      notes_leave(notes)
+      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
+    end
+  end
+  function notify.write()
+    for _, notes in ipairs(noting) do
+      local m = notes.m
+      local segment, states = m.key .. ':0', m.key .. ':s'
+      if m.opened then call('HSET', m.key, 'a', m.a, 't', m.t) end
+      call('HSET', m.key, 'D', notes.died, 'T', notes.page)
+      if notes.newest then call('HSET', m.key, 'L', notes.newest, 'P', notes.newest_ms) end
+      for page, text in pairs(notes.pages) do call('HSET', segment, string.format('%.0f', page), table.concat(text)) end
+      if #notes.records > 0 then call('APPEND', states, string.rep('q', #notes.records)) end
+      for _, page in ipairs(notes.gone) do
+        call('HDEL', segment, string.format('%.0f', page), string.format('r%.0f', page))
+        call('SETRANGE', states, page * NOTES_PAGE, string.rep('x', NOTES_PAGE))
+      end
+    end
+  end
+  return notify
+end
+local function notify_plan(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.N then notify_use().rest(b, now) end
+  end
+  if notify then notify.plan(now) end
+end
+local function notify_write()
+  if notify then notify.write() end
+end
 local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX, AWAY_MS = 200, 50, 200, 500, 30000
 local EARLY_LOOK, EARLY_MAX, EARLY_SEGMENTS, EARLY_PAUSE_MS = 100, 20, 20, 250
 local more = 0
@@ -11183,10 +14494,10 @@ local function first_of(key) return tonumber(call('ZRANGE', key, 0, 0, 'WITHSCOR
 local away_ms = (first_of(root .. 'away:since') or math.huge) + AWAY_MS
 local lanes_ms = first_of(root .. 'lanes') or math.huge
 if pressure == 0 and call('EXISTS', root .. 'holders', root .. 'active:' .. holder, root .. 'ready:f', root .. 'ready:r', root .. 'ready:n',
-  root .. 'granted', root .. 'outbox') == 0 then
+  root .. 'parked', root .. 'granted', root .. 'outbox') == 0 then
   local delayed_ms, deadline_ms = first_of(written[4]), first_of(written[5])
   local first_ms = math.min(delayed_ms or math.huge, deadline_ms or math.huge, away_ms)
-  if first_ms > now_ms and lanes_ms > now_ms then return { now_ms, first_ms < math.huge and first_ms or 0, 0, 0, 0, 0, 0, 0, 0, 0 } end
+  if first_ms > now_ms and lanes_ms > now_ms then return { now_ms, first_ms < math.huge and first_ms or 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 } end
 end
 local before = call('HMGET', meta, 'last', 'thaw')
 local last_ms = tonumber(before[1] or now_ms)
@@ -11212,6 +14523,10 @@ for i = 1, #marks, 2 do
 end
 local reaped, gone, recovered = {}, {}, 0
 local marks_state = {}
+local function lost_json(ref, recoveries)
+  return string.format('[%.0f,%.0f,%.0f,null,null,"worker_lost","The process that ran this task was lost %.0f times."]',
+    now_ms, ref.attempt % ROUND_ATTEMPTS, recoveries, recoveries)
+end
 local function recover(name, member)
   local ref = member_read(member)
   reaped[#reaped + 1] = { root .. 'active:' .. name, member }
@@ -11229,8 +14544,10 @@ local function recover(name, member)
     marks_state[#marks_state + 1] = { b.key .. ':s', from, string.rep(over and 'f' or 'r', to - from + 1) }
     if over then
       b.f = b.f + to - from + 1
-      lose(b, from, to, string.format('[%.0f,%.0f,%.0f,null,null,"worker_lost","The process that ran this task was lost %.0f times."]',
-        now_ms, ref.attempt, recoveries, recoveries))
+      lose(b, from, to, lost_json(ref, recoveries))
+      if b.N then
+        notify_use().finishes(b, b.c, b.f - (to - from + 1), b.x, now_ms, from, function() return lost_json(ref, recoveries) end)
+      end
     else
       limited_enqueue(b, now_ms, now_ms, flow_as('r', ref.flow), { core = ref.core, from = from, to = to, attempts = ref.attempt,
         recoveries = recoveries, timeout_s = ref.timeout_s, due_ms = now_ms, limit = limit and limit.waiting or '' })
@@ -11264,7 +14581,7 @@ for _, text in ipairs(due) do
   if string.find(entry, ';', 1, true) then
     entry = entry_read(entry)
     local b = batch_load(entry.core)
-    if b and batch_live(b) then limited_hand(b, now_ms, flow, entry) end
+    if b and batch_live(b) and not round_entry_stale(b, entry) then limited_hand(b, now_ms, flow, entry) end
   else
     ready_push(flow, entry)
   end
@@ -11277,7 +14594,12 @@ for _, text in ipairs(returned) do
   granted_take(text)
 end
 if #returned == DUE_MAX then more = 1 end
-local expired, purged, segments_left = 0, {}, SEGMENTS_MAX
+local expired, purged, put_off, segments_left = 0, {}, {}, SEGMENTS_MAX
+local NOTES_KEEP_MS, NOTES_LOOK_MS = 86400000, 60000
+local function notes_wait(b)
+  local m = b.N and b.s ~= 'deleted' and batch_load(b.core .. 'n')
+  return m and m.n > m.c + m.f + m.x
+end
 local function purge(b)
   local list = {}
   local bases = b.g and #b.g / 4 or 1
@@ -11286,6 +14608,9 @@ local function purge(b)
     list[#list + 1] = segment_key(b, b.g and struct.unpack('>I4', b.g, k * 4 + 1) or 0)
   end
   segments_left = segments_left - #list
+  if b.N then
+    for _, of in ipairs({ 'n', 'n:s', 'n:0' }) do list[#list + 1] = b.key .. of end
+  end
   local lists = {}
   if b.s ~= 'tray' then
     lists = label_keys(b.a, call('HGET', b.key, 'l') or '')
@@ -11306,7 +14631,12 @@ for _, core in ipairs(ended) do
     limited_drop(b, now_ms)
     expired = expired + 1
   elseif segments_left > 0 and b.r == 0 and not b.deadline then -- one that ended just now stays its time
-    purge(b)
+    if notes_wait(b) and now_ms < b.z + keep_ms + NOTES_KEEP_MS then
+      put_off[#put_off + 1] = now_ms + NOTES_LOOK_MS
+      put_off[#put_off + 1] = core
+    else
+      purge(b)
+    end
   end
 end
 if #ended == BATCHES_MAX or segments_left <= 0 then more = 1 end
@@ -11321,7 +14651,8 @@ if pressure == 1 and segments_left > 0 then
     if early == EARLY_MAX or segments_left <= 0 then break end
     looked = looked + 1
     local b = batch_load(core)
-    if b and (b.s == 'tray' or not batch_live(b)) and b.n == b.c + b.f + b.x and b.r == 0 and not b.deadline then
+    if b and (b.s == 'tray' or not batch_live(b)) and b.n == b.c + b.f + b.x and b.r == 0 and not b.deadline
+      and not notes_wait(b) then
       purge(b)
       purged[#purged].early = true
       early = early + 1
@@ -11331,6 +14662,7 @@ if pressure == 1 and segments_left > 0 then
   end
   early_rank = looked == #listed and #listed < EARLY_LOOK and 0 or rank + stays
 end
+notify_plan(now_ms)
 local next_ms = 0
 local function sooner(key, after)
   local at_ms = tonumber(call('ZRANGE', key, after, after, 'WITHSCORES')[2])
@@ -11346,6 +14678,7 @@ if early > 0 or (early_rank or 0) > 0 then
 end
 if (others > 0 or mine > 0) and (next_ms == 0 or now_ms + 2000 < next_ms) then next_ms = now_ms + 2000 end
 local ready = (#plans_made > 0 or call('EXISTS', root .. 'ready:f', root .. 'ready:r', root .. 'ready:n') > 0) and 1 or 0
+local parked = call('SCARD', root .. 'parked')
 batch_touch()
 queue_touch()
 outbox_touch()
@@ -11370,6 +14703,7 @@ for _, m in ipairs(marks_state) do call('SETRANGE', m[1], m[2], m[3]) end
 lost_write()
 granted_write()
 if #due > 0 then call('ZREM', written[4], unpack(due, 1, #due)) end
+if #put_off > 0 then call('ZADD', written[5], unpack(put_off, 1, #put_off)) end
 if #orphans > 0 then call('ZREM', written[5], unpack(orphans, 1, #orphans)) end
 batch_save(now_ms)
 for _, p in ipairs(purged) do
@@ -11384,10 +14718,11 @@ for _, p in ipairs(purged) do
   end
 end
 if early_rank then call('HSET', meta, 'early', early_rank) end
+notify_write()
 queue_write()
 if outbox_write() == 1 or waiting == 1 then flags = flags + 1 end
-return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready, early, flags }`,
-  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",9],[18,"lua/lib/batch.lua",11],[34,"lua/lib/batch.lua",29],[39,"lua/lib/batch.lua",35],[40,"lua/lib/batch.lua",37],[41,"lua/lib/batch.lua",40],[53,"lua/lib/batch.lua",53],[54,"lua/lib/batch.lua",55],[58,"lua/lib/batch.lua",61],[73,"lua/lib/batch.lua",78],[80,"lua/lib/batch.lua",86],[83,"lua/lib/batch.lua",91],[88,"lua/lib/batch.lua",98],[98,"lua/lib/batch.lua",109],[115,"lua/lib/ring.lua",4],[116,"lua/lib/ring.lua",6],[124,"lua/lib/ring.lua",16],[130,"lua/lib/ring.lua",23],[131,"lua/lib/ring.lua",25],[132,"lua/lib/ring.lua",28],[136,"lua/lib/ring.lua",34],[143,"lua/lib/ring.lua",42],[149,"lua/lib/ready.lua",9],[150,"lua/lib/ready.lua",11],[151,"lua/lib/ready.lua",14],[165,"lua/lib/ready.lua",29],[170,"lua/lib/ready.lua",35],[173,"lua/lib/ready.lua",39],[185,"lua/lib/ready.lua",52],[188,"lua/lib/ready.lua",56],[194,"lua/lib/ready.lua",67],[197,"lua/lib/ready.lua",71],[204,"lua/lib/ready.lua",80],[205,"lua/lib/ready.lua",83],[206,"lua/lib/delayed.lua",3],[207,"lua/lib/delayed.lua",5],[211,"lua/lib/delayed.lua",11],[214,"lua/lib/delayed.lua",15],[218,"lua/lib/delayed.lua",20],[222,"lua/lib/delayed.lua",26],[229,"lua/lib/delayed.lua",35],[236,"lua/lib/outbox.lua",15],[240,"lua/lib/outbox.lua",20],[241,"lua/lib/outbox.lua",22],[242,"lua/lib/outbox.lua",24],[243,"lua/lib/outbox.lua",27],[244,"lua/lib/outbox.lua",29],[248,"lua/lib/outbox.lua",35],[260,"lua/lib/outbox.lua",49],[264,"lua/lib/outbox.lua",54],[274,"lua/lib/outbox.lua",66],[278,"lua/lib/outbox.lua",72],[282,"lua/lib/outbox.lua",78],[283,"lua/lib/outbox.lua",80],[289,"lua/lib/outbox.lua",88],[318,"lua/lib/outbox.lua",120],[327,"lua/lib/outbox.lua",131],[330,"lua/lib/limited.lua",12],[331,"lua/lib/limited.lua",14],[337,"lua/lib/limited.lua",22],[348,"lua/lib/limited.lua",35],[352,"lua/lib/limited.lua",41],[359,"lua/lib/limited.lua",50],[364,"lua/lib/limited.lua",57],[369,"lua/lib/limited.lua",64],[373,"lua/lib/limited.lua",70],[386,"lua/lib/limited.lua",85],[398,"lua/lib/limited.lua",100],[411,"lua/lib/limited.lua",114],[414,"lua/lib/limited.lua",119],[421,"lua/lib/granted.lua",4],[423,"lua/lib/granted.lua",7],[427,"lua/lib/granted.lua",12],[428,"lua/lib/granted.lua",14],[429,"lua/lib/granted.lua",16],[433,"lua/lib/results.lua",3],[442,"lua/lib/results.lua",13],[443,"lua/lib/results.lua",15],[444,"lua/lib/lost.lua",4],[445,"lua/lib/lost.lua",7],[456,"lua/lib/lost.lua",19],[459,"lua/lib/lost.lua",23],[464,"lua/partition/tick.lua",23],[465,"lua/partition/tick.lua",25],[468,"lua/partition/tick.lua",30],[477,"lua/partition/tick.lua",41],[482,"lua/partition/tick.lua",47],[499,"lua/partition/tick.lua",66],[501,"lua/partition/tick.lua",70],[529,"lua/partition/tick.lua",99],[547,"lua/partition/tick.lua",119],[559,"lua/partition/tick.lua",133],[566,"lua/partition/tick.lua",142],[584,"lua/partition/tick.lua",161],[599,"lua/partition/tick.lua",179],[620,"lua/partition/tick.lua",202],[633,"lua/partition/tick.lua",216],[635,"lua/partition/tick.lua",219],[642,"lua/partition/tick.lua",227]],
+return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready, early, parked, flags }`,
+  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",11],[18,"lua/lib/batch.lua",13],[39,"lua/lib/batch.lua",36],[44,"lua/lib/batch.lua",42],[45,"lua/lib/batch.lua",44],[46,"lua/lib/batch.lua",48],[47,"lua/lib/batch.lua",50],[48,"lua/lib/batch.lua",52],[49,"lua/lib/batch.lua",55],[53,"lua/lib/batch.lua",61],[65,"lua/lib/batch.lua",74],[66,"lua/lib/batch.lua",76],[70,"lua/lib/batch.lua",82],[86,"lua/lib/batch.lua",100],[93,"lua/lib/batch.lua",108],[96,"lua/lib/batch.lua",113],[101,"lua/lib/batch.lua",120],[111,"lua/lib/batch.lua",131],[128,"lua/lib/ring.lua",4],[129,"lua/lib/ring.lua",6],[137,"lua/lib/ring.lua",16],[143,"lua/lib/ring.lua",23],[144,"lua/lib/ring.lua",25],[145,"lua/lib/ring.lua",28],[149,"lua/lib/ring.lua",34],[156,"lua/lib/ring.lua",42],[162,"lua/lib/ready.lua",9],[163,"lua/lib/ready.lua",11],[164,"lua/lib/ready.lua",14],[178,"lua/lib/ready.lua",29],[183,"lua/lib/ready.lua",35],[186,"lua/lib/ready.lua",39],[198,"lua/lib/ready.lua",52],[201,"lua/lib/ready.lua",56],[207,"lua/lib/ready.lua",67],[210,"lua/lib/ready.lua",71],[217,"lua/lib/ready.lua",80],[218,"lua/lib/ready.lua",83],[219,"lua/lib/delayed.lua",3],[220,"lua/lib/delayed.lua",5],[224,"lua/lib/delayed.lua",11],[227,"lua/lib/delayed.lua",15],[231,"lua/lib/delayed.lua",20],[235,"lua/lib/delayed.lua",26],[242,"lua/lib/delayed.lua",36],[249,"lua/lib/outbox.lua",15],[253,"lua/lib/outbox.lua",20],[254,"lua/lib/outbox.lua",22],[255,"lua/lib/outbox.lua",24],[256,"lua/lib/outbox.lua",27],[257,"lua/lib/outbox.lua",29],[261,"lua/lib/outbox.lua",35],[273,"lua/lib/outbox.lua",49],[277,"lua/lib/outbox.lua",54],[287,"lua/lib/outbox.lua",66],[291,"lua/lib/outbox.lua",72],[295,"lua/lib/outbox.lua",78],[300,"lua/lib/outbox.lua",85],[301,"lua/lib/outbox.lua",87],[307,"lua/lib/outbox.lua",95],[336,"lua/lib/outbox.lua",127],[345,"lua/lib/outbox.lua",138],[348,"lua/lib/limited.lua",12],[349,"lua/lib/limited.lua",14],[355,"lua/lib/limited.lua",22],[359,"lua/lib/limited.lua",28],[370,"lua/lib/limited.lua",41],[374,"lua/lib/limited.lua",47],[382,"lua/lib/limited.lua",57],[387,"lua/lib/limited.lua",64],[392,"lua/lib/limited.lua",71],[396,"lua/lib/limited.lua",77],[408,"lua/lib/limited.lua",91],[420,"lua/lib/limited.lua",106],[433,"lua/lib/limited.lua",120],[436,"lua/lib/limited.lua",125],[443,"lua/lib/granted.lua",4],[445,"lua/lib/granted.lua",7],[449,"lua/lib/granted.lua",12],[450,"lua/lib/granted.lua",14],[451,"lua/lib/granted.lua",16],[455,"lua/lib/results.lua",3],[464,"lua/lib/results.lua",13],[465,"lua/lib/results.lua",15],[466,"lua/lib/lost.lua",4],[467,"lua/lib/lost.lua",7],[478,"lua/lib/lost.lua",19],[481,"lua/lib/lost.lua",23],[486,"lua/lib/notify.lua",19],[487,"lua/lib/notify.lua",22],[496,"lua/lib/notify.lua",34],[497,"lua/lib/notify.lua",36],[502,"lua/lib/notify.lua",43],[518,"lua/lib/notify.lua",60],[530,"lua/lib/notify.lua",74],[540,"lua/lib/notify.lua",85],[558,"lua/lib/notify.lua",105],[565,"lua/lib/notify.lua",115],[577,"lua/lib/notify.lua",130],[593,"lua/lib/notify.lua",148],[605,"lua/lib/notify.lua",161],[608,"lua/lib/notify.lua",166],[619,"lua/lib/notify.lua",179],[632,"lua/lib/notify.lua",193],[637,"lua/lib/notify.lua",199],[640,"lua/lib/notify.lua",204],[645,"lua/lib/notify.lua",211],[675,"lua/lib/notify.lua",243],[697,"lua/lib/notify.lua",267],[698,"lua/lib/notify.lua",269],[705,"lua/lib/notify.lua",277],[720,"lua/lib/notify.lua",293],[722,"lua/lib/notify.lua",297],[728,"lua/lib/notify.lua",304],[731,"lua/partition/tick.lua",24],[732,"lua/partition/tick.lua",26],[735,"lua/partition/tick.lua",31],[744,"lua/partition/tick.lua",42],[749,"lua/partition/tick.lua",48],[766,"lua/partition/tick.lua",67],[768,"lua/partition/tick.lua",70],[772,"lua/partition/tick.lua",76],[802,"lua/partition/tick.lua",107],[820,"lua/partition/tick.lua",127],[832,"lua/partition/tick.lua",141],[839,"lua/partition/tick.lua",150],[840,"lua/partition/tick.lua",152],[865,"lua/partition/tick.lua",178],[885,"lua/partition/tick.lua",201],[907,"lua/partition/tick.lua",224],[908,"lua/partition/tick.lua",227],[921,"lua/partition/tick.lua",241],[923,"lua/partition/tick.lua",244],[924,"lua/partition/tick.lua",246],[931,"lua/partition/tick.lua",254]],
 });
 
 /** Takes one request from an API limit: an exact sliding minute, shared by all processes. See lua/quota/take.lua. */
@@ -11528,25 +14863,37 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
 end
 local function batch_visible(core, account)
   local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'deleted' then return nil end
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
   return b
 end
-local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
 local function segment_bounds(b, i)
   local g = b.g
   if not g then return 0, b.n - 1 end
@@ -11566,7 +14913,7 @@ local function segment_last(b)
 end
 local function batch_end(b, now, keep_ms)
   b.dirty = true
-  if b.n > b.c + b.f + b.x then return false end
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
   if b.s == 'tray' then
     b.deadline = math.max(now, b.t + 1000) + keep_ms
     return true
@@ -11576,143 +14923,7 @@ local function batch_end(b, now, keep_ms)
     b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
   end
   b.z = now
-  b.deadline = now + keep_ms
-  return true
-end
-local function batch_stop(b, status, now, keep_ms)
-  local waiting = batch_waiting(b)
-  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
-  b.s = status
-  b.deadline = '' -- leaves the deadlines until its last running task has finished
-  batch_end(b, now, keep_ms)
-end
-local function list_key(b, status)
-  return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
-end
-local function label_keys(account, labels)
-  local list = {}
-  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
-  return list
-end
-local function batch_touch()
-  local list = { root .. 'deadlines' }
-  for _, b in ipairs(batches_loaded) do
-    if b.s ~= b.s_was then
-      list[#list + 1] = list_key(b, b.s_was)
-      list[#list + 1] = list_key(b, b.s)
-    end
-  end
-  touch(list)
-end
-local function batch_save(now)
-  for _, b in ipairs(batches_loaded) do
-    if b.dirty then
-      call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
-      if b.z then call('HSET', b.key, 'z', b.z) end
-      if b.s ~= b.s_was then
-        call('ZREM', list_key(b, b.s_was), b.core)
-        call('ZADD', list_key(b, b.s), b.t, b.core)
-      end
-      if b.deadline == '' then
-        call('ZREM', root .. 'deadlines', b.core)
-      elseif b.deadline then
-        call('ZADD', root .. 'deadlines', b.deadline, b.core)
-      end
-    end
-  end
-end
-local b = batch_load(core)
-if not b or b.a ~= account or b.s == 'deleted' or index >= b.n then return 'missing' end
-local state = call('GETRANGE', b.key .. ':s', index, index)
-if state == 'x' then return 'cancelled' end
-if state ~= 'q' and state ~= 'r' then return 'state' end
-if not batch_live(b) then return b.s == 'cancelled' and 'cancelled' or 'state' end
-b.x = b.x + 1
-batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms)
-batch_touch()
-touch({ b.key .. ':s' })
-call('SETRANGE', b.key .. ':s', index, 'x')
-batch_save(now_ms)
-return 'cancelled'`,
-  map: [[1,"lua/task/cancel.lua",1],[2,"lua/task/cancel.lua",4],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",9],[16,"lua/lib/batch.lua",11],[32,"lua/lib/batch.lua",29],[37,"lua/lib/batch.lua",35],[38,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",40],[51,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",55],[56,"lua/lib/batch.lua",61],[71,"lua/lib/batch.lua",78],[78,"lua/lib/batch.lua",86],[81,"lua/lib/batch.lua",91],[86,"lua/lib/batch.lua",98],[96,"lua/lib/batch.lua",109],[113,"lua/task/cancel.lua",15],[119,"lua/task/cancel.lua",22]],
-});
-
-/** Accepts single tasks: puts them into the account's open tray, or opens a new one. See lua/task/create.lua. */
-export const taskCreate = script<{ meta: string }, { core: string; account: string; op: string; total: number; idem_key: string; idem_print: string; idem_extra: Buffer; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [string, number, number]>({
-  name: 'task/create',
-  keys: ["meta"],
-  args: [["core","string"],["account","string"],["op","string"],["total","int"],["idem_key","string"],["idem_print","string"],["idem_extra","bytes"],["now_ms","now"]],
-  rest: "parts",
-  lua: `#!lua
-local meta = KEYS[1]
-local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
-local idem_extra = table.remove(ARGV)
-local idem_print = table.remove(ARGV)
-local idem_key = table.remove(ARGV)
-local total = tonumber(table.remove(ARGV))
-local op = table.remove(ARGV)
-local account = table.remove(ARGV)
-local core = table.remove(ARGV)
-local parts = ARGV
-local root = string.sub(meta, 1, -2)
-local call = redis.call
-call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
-local batches, batches_loaded = {}, {}
-local function batch_load(core)
-  local b = batches[core]
-  if b ~= nil then return b end
-  local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
-  if not v[1] then
-    batches[core] = false
-    return false
-  end
-  b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
-    x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
-  batches[core] = b
-  batches_loaded[#batches_loaded + 1] = b
-  return b
-end
-local function batch_visible(core, account)
-  local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'deleted' then return nil end
-  return b
-end
-local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' end
-local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
-local function segment_bounds(b, i)
-  local g = b.g
-  if not g then return 0, b.n - 1 end
-  local lo, last = 0, #g / 4 - 1
-  local hi = last
-  while lo < hi do
-    local mid = math.ceil((lo + hi) / 2)
-    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
-  end
-  local base = struct.unpack('>I4', g, lo * 4 + 1)
-  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
-end
-local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
-local function segment_last(b)
-  if not b.g then return 0 end
-  return struct.unpack('>I4', b.g, #b.g - 3)
-end
-local function batch_end(b, now, keep_ms)
-  b.dirty = true
-  if b.n > b.c + b.f + b.x then return false end
-  if b.s == 'tray' then
-    b.deadline = math.max(now, b.t + 1000) + keep_ms
-    return true
-  end
-  if b.z or (b.h and batch_live(b)) then return false end
-  if b.s == 'pending' or b.s == 'processing' then
-    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
-  end
-  b.z = now
+  b.ended = true
   b.deadline = now + keep_ms
   return true
 end
@@ -11848,7 +15059,7 @@ local function member_read(member)
     timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
-local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
 local delays = {}
 local function delayed_push(due_ms, flow, entry)
   delays[#delays + 1] = due_ms
@@ -11872,11 +15083,532 @@ local function delays_first()
   end
   return first
 end
-local function ring_bell()
+local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
   elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  end
+end
+local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
+local function note_wanted(b, letter)
+  if not b.wants then
+    b.wants = {}
+    for each, origin, ms in string.gmatch(b.N, '(%a)(%w%w%w%w%w%w%w%w%w%w)(%d*);') do
+      b.wants[each] = { origin = origin, interval_ms = tonumber(ms) or 0 }
+    end
+  end
+  return b.wants[letter]
+end
+local notify = nil
+local function notify_use()
+  if notify then return notify end
+  notify = {}
+  local NOTES_WAITING_MAX, NOTES_MERGE_MS, NOTES_KEPT = 10000, 1000, 10000
+  local noting = {}
+  local function notes_of(b, now)
+    if b.notes then return b.notes end
+    local core = b.core .. 'n'
+    local m = batch_load(core)
+    if not m then
+      m = { core = core, key = root .. 'b:' .. core, a = b.a, s = 'notes', s_was = 'notes', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
+        t = now, q = 0, k = 0, opened = true }
+      batches[core] = m
+      batches_loaded[#batches_loaded + 1] = m
+    end
+    local v = m.opened and {} or call('HMGET', m.key, 'L', 'P', 'D', 'T')
+    b.notes = { b = b, m = m, first = m.n, records = {}, newest = tonumber(v[1]), newest_ms = tonumber(v[2]),
+      died = tonumber(v[3] or '0'), page = tonumber(v[4] or '0') }
+    noting[#noting + 1] = b.notes
+    return b.notes
+  end
+  local function note_add(b, letter, at, counts)
+    local want = note_wanted(b, letter)
+    if not want then return nil end
+    local notes = notes_of(b, at)
+    counts = counts or b
+    local record = { letter = letter, origin = want.origin, status = b.s, z = b.z, n = counts.n, c = counts.c, f = counts.f,
+      x = counts.x, at = at, due_ms = at, round = b.k + 1, index = notes.m.n }
+    notes.m.n = notes.m.n + 1
+    notes.m.dirty = true
+    notes.records[#notes.records + 1] = record
+    return record
+  end
+  local function note_open(notes)
+    if notes.last or not notes.newest then return notes.last end
+    if call('GETRANGE', notes.m.key .. ':s', notes.newest, notes.newest) ~= 'q' then
+      notes.newest_began = true
+      return nil
+    end
+    notes.last = { letter = 'p', stored = true, index = notes.newest }
+    notes.rewritten = notes.last
+    return notes.last
+  end
+  local function note_progress(b, at, counts)
+    local want = note_wanted(b, 'p')
+    if not want then return end
+    local notes = notes_of(b, at)
+    local m = notes.m
+    local interval_ms = want.interval_ms
+    if m.n - m.c - m.f - m.x >= NOTES_WAITING_MAX then interval_ms = math.max(interval_ms, NOTES_MERGE_MS) end
+    local record = interval_ms > 0 and note_open(notes)
+    if record then
+      record.status, record.z, record.at, record.round = b.s, b.z, at, b.k + 1
+      record.n, record.c, record.f, record.x = counts.n, counts.c, counts.f, counts.x
+      m.dirty = true
+      return
+    end
+    record = note_add(b, 'p', at, counts)
+    if interval_ms > 0 and notes.newest_ms then record.due_ms = math.max(at, notes.newest_ms + interval_ms) end
+    notes.last, notes.newest, notes.newest_ms = record, record.index, record.due_ms
+  end
+  local function note_death(b, at, counts, index, json)
+    if not note_wanted(b, 'd') then return end
+    local notes = notes_of(b, at)
+    if notes.died > b.k then return end
+    notes.died = b.k + 1
+    note_add(b, 'd', at, counts).tail = string.format(',%.0f,', index) .. json()
+  end
+  function notify.finishes(b, c, f, x, now, index, json)
+    while c < b.c or f < b.f or x < b.x do
+      if c < b.c then c = c + 1 elseif f < b.f then f = f + 1 else x = x + 1 end
+      local counts = { n = b.n, c = c, f = f, x = x }
+      note_progress(b, now, counts)
+      if index and f > b.f_was then
+        note_death(b, now, counts, index, json)
+        index = nil
+      end
+    end
+    b.n_was, b.c_was, b.f_was, b.x_was = b.n, b.c, b.f, b.x
+  end
+  local function note_unstarted(b)
+    local to = b.n - 1
+    if b.o_from then
+      local states = call('GETRANGE', b.key .. ':s', b.o_from, math.min(b.o_to, b.o_from + 65535))
+      local at = string.find(states, '[fe]')
+      if at then return b.o_from + at - 1 end
+    end
+    while to >= 0 do
+      local from = math.max(0, to - 65535)
+      local states = call('GETRANGE', b.key .. ':s', from, to)
+      local at = string.find(states, 'q', 1, true) or string.find(states, 'r', 1, true)
+      if at then return from + at - 1 end
+      to = from - 1
+    end
+    return b.n - 1
+  end
+  function notify.result_in(results, base, i)
+    local field, place = string.format('r%.0f', math.floor((i - base) / 16)), (i - base) % 16
+    for _, result in ipairs(results) do
+      local text, at = result[2], 1
+      while result[1] == field and at <= #text do
+        local of, length = struct.unpack('>BI2', text, at)
+        if of == place then return string.sub(text, at + 3, at + 2 + length) end
+        at = at + 3 + length
+      end
+    end
+    return ''
+  end
+  local function note_expired(at)
+    return string.format('[%.0f,0,0,null,null,"batch_expired","The batch expired before this task could run."]', at)
+  end
+  local function note_settled(b)
+    local told = false
+    local function settle_one(record)
+      if record.n ~= b.n or record.c ~= b.c or record.f ~= b.f or record.x ~= b.x then return end
+      record.status, record.z, told = b.s, b.z, true
+    end
+    if not b.notes then return false end
+    for _, record in ipairs(b.notes.records) do settle_one(record) end
+    if b.notes.rewritten then settle_one(b.notes.rewritten) end
+    return told
+  end
+  local function note_rest(b, now)
+    local counted = b.n ~= b.n_was or b.c ~= b.c_was or b.f ~= b.f_was or b.x ~= b.x_was
+    local stopped = b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')
+    if not note_settled(b) and (counted or stopped) then note_progress(b, now, b) end
+    if b.s == 'expired' and b.f > b.f_was then
+      note_death(b, now, b, note_unstarted(b), function() return note_expired(now) end)
+    end
+    if b.ended then
+      note_add(b, 'f', now)
+      if b.s == 'completed' and b.c == b.n then note_add(b, 's', now) end
+      note_add(b, 'c', now)
+    end
+  end
+  local function note_text(record)
+    local text = string.format('%s,%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s,%.0f', record.letter, record.status, record.n, record.c, record.f,
+      record.x, record.at, record.z and string.format('%.0f', record.z) or '', record.round) .. (record.tail or '')
+    return struct.pack('>I4I2', #text + 2, 0) .. text
+  end
+  local function notes_page(notes, page)
+    return call('HGET', notes.m.key .. ':0', string.format('%.0f', page)) or ''
+  end
+  local function note_replaced(text, place, record)
+    local at = 1
+    for _ = 1, place do at = at + 4 + struct.unpack('>I4', text, at) end
+    return string.sub(text, 1, at - 1) .. record .. string.sub(text, at + 4 + struct.unpack('>I4', text, at))
+  end
+  local function notes_append(notes, now)
+    local m, pages = notes.m, {}
+    local function page_of(index)
+      local page = math.floor(index / NOTES_PAGE)
+      pages[page] = pages[page] or { (index < notes.first or notes.first > page * NOTES_PAGE) and notes_page(notes, page) or '' }
+      return pages[page]
+    end
+    local old = notes.rewritten
+    if old and old.n then
+      local page = page_of(old.index)
+      page[1] = note_replaced(page[1], old.index % NOTES_PAGE, note_text(old))
+    end
+    local run = nil
+    local function run_push()
+      enqueue(now, run.due_ms, 'n:' .. m.a .. ':' .. run.origin,
+        entry_of(m.core, run.from, run.to, 0, 0, NOTE_TIMEOUT_S, run.due_ms))
+    end
+    for _, record in ipairs(notes.records) do
+      local page = page_of(record.index)
+      page[#page + 1] = note_text(record)
+      if run and run.origin == record.origin and run.due_ms == record.due_ms then
+        run.to = record.index
+      else
+        if run then run_push() end
+        run = { from = record.index, to = record.index, origin = record.origin, due_ms = record.due_ms }
+      end
+    end
+    if run then run_push() end
+    notes.pages = pages
+  end
+  local function notes_leave(notes)
+    local m = notes.m
+    notes.gone = {}
+    for _ = 0, #notes.records / NOTES_PAGE + 1 do
+      local from = notes.page * NOTES_PAGE
+      if m.n - from - NOTES_PAGE < NOTES_KEPT then return end
+      if call('GETRANGE', m.key .. ':s', from, from + NOTES_PAGE - 1) == string.rep('c', NOTES_PAGE) then
+        local text = notes_page(notes, notes.page)
+        local at, all = 1, true
+        while at <= #text do
+          all = all and string.sub(text, at + 6, at + 6) == 'p'
+          at = at + 4 + struct.unpack('>I4', text, at)
+        end
+        if all then
+          notes.gone[#notes.gone + 1] = notes.page
+          m.c = m.c - NOTES_PAGE
+          m.x = m.x + NOTES_PAGE
+        end
+      end
+      notes.page = notes.page + 1
+    end
+  end
+  notify.rest = note_rest
+  function notify.plan(now)
+    for _, notes in ipairs(noting) do
+      notes_append(notes, now)
+      notes_leave(notes)
+      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
+    end
+  end
+  function notify.write()
+    for _, notes in ipairs(noting) do
+      local m = notes.m
+      local segment, states = m.key .. ':0', m.key .. ':s'
+      if m.opened then call('HSET', m.key, 'a', m.a, 't', m.t) end
+      call('HSET', m.key, 'D', notes.died, 'T', notes.page)
+      if notes.newest then call('HSET', m.key, 'L', notes.newest, 'P', notes.newest_ms) end
+      for page, text in pairs(notes.pages) do call('HSET', segment, string.format('%.0f', page), table.concat(text)) end
+      if #notes.records > 0 then call('APPEND', states, string.rep('q', #notes.records)) end
+      for _, page in ipairs(notes.gone) do
+        call('HDEL', segment, string.format('%.0f', page), string.format('r%.0f', page))
+        call('SETRANGE', states, page * NOTES_PAGE, string.rep('x', NOTES_PAGE))
+      end
+    end
+  end
+  return notify
+end
+local function notify_plan(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.N then notify_use().rest(b, now) end
+  end
+  if notify then notify.plan(now) end
+end
+local function notify_write()
+  if notify then notify.write() end
+end
+local b = batch_load(core)
+if not b or b.a ~= account or b.s == 'deleted' or index >= b.n then return 'missing' end
+local state = call('GETRANGE', b.key .. ':s', index, index)
+if state == 'x' then return 'cancelled' end
+if not task_waits(b, index, state) then return 'state' end
+if not batch_live(b) then return b.s == 'cancelled' and 'cancelled' or 'state' end
+b.x = b.x + 1
+batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms)
+notify_plan(now_ms)
+batch_touch()
+queue_touch()
+touch({ b.key .. ':s' })
+call('SETRANGE', b.key .. ':s', index, 'x')
+batch_save(now_ms)
+notify_write()
+queue_write()
+ring_bell()
+return 'cancelled'`,
+  map: [[1,"lua/task/cancel.lua",1],[2,"lua/task/cancel.lua",4],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",11],[16,"lua/lib/batch.lua",13],[37,"lua/lib/batch.lua",36],[42,"lua/lib/batch.lua",42],[43,"lua/lib/batch.lua",44],[44,"lua/lib/batch.lua",48],[45,"lua/lib/batch.lua",50],[46,"lua/lib/batch.lua",52],[47,"lua/lib/batch.lua",55],[51,"lua/lib/batch.lua",61],[63,"lua/lib/batch.lua",74],[64,"lua/lib/batch.lua",76],[68,"lua/lib/batch.lua",82],[84,"lua/lib/batch.lua",100],[91,"lua/lib/batch.lua",108],[94,"lua/lib/batch.lua",113],[99,"lua/lib/batch.lua",120],[109,"lua/lib/batch.lua",131],[126,"lua/lib/ring.lua",4],[127,"lua/lib/ring.lua",6],[135,"lua/lib/ring.lua",16],[141,"lua/lib/ring.lua",23],[142,"lua/lib/ring.lua",25],[143,"lua/lib/ring.lua",28],[147,"lua/lib/ring.lua",34],[154,"lua/lib/ring.lua",42],[160,"lua/lib/ready.lua",9],[161,"lua/lib/ready.lua",11],[162,"lua/lib/ready.lua",14],[176,"lua/lib/ready.lua",29],[181,"lua/lib/ready.lua",35],[184,"lua/lib/ready.lua",39],[196,"lua/lib/ready.lua",52],[199,"lua/lib/ready.lua",56],[205,"lua/lib/ready.lua",67],[208,"lua/lib/ready.lua",71],[215,"lua/lib/ready.lua",80],[216,"lua/lib/ready.lua",83],[217,"lua/lib/delayed.lua",3],[218,"lua/lib/delayed.lua",5],[222,"lua/lib/delayed.lua",11],[225,"lua/lib/delayed.lua",15],[229,"lua/lib/delayed.lua",20],[233,"lua/lib/delayed.lua",26],[240,"lua/lib/delayed.lua",36],[247,"lua/lib/notify.lua",19],[248,"lua/lib/notify.lua",22],[257,"lua/lib/notify.lua",34],[258,"lua/lib/notify.lua",36],[263,"lua/lib/notify.lua",43],[279,"lua/lib/notify.lua",60],[291,"lua/lib/notify.lua",74],[301,"lua/lib/notify.lua",85],[319,"lua/lib/notify.lua",105],[326,"lua/lib/notify.lua",115],[338,"lua/lib/notify.lua",130],[354,"lua/lib/notify.lua",148],[366,"lua/lib/notify.lua",161],[369,"lua/lib/notify.lua",166],[380,"lua/lib/notify.lua",179],[393,"lua/lib/notify.lua",193],[398,"lua/lib/notify.lua",199],[401,"lua/lib/notify.lua",204],[406,"lua/lib/notify.lua",211],[436,"lua/lib/notify.lua",243],[458,"lua/lib/notify.lua",267],[459,"lua/lib/notify.lua",269],[466,"lua/lib/notify.lua",277],[481,"lua/lib/notify.lua",293],[483,"lua/lib/notify.lua",297],[489,"lua/lib/notify.lua",304],[492,"lua/task/cancel.lua",15],[498,"lua/task/cancel.lua",22]],
+});
+
+/** Accepts single tasks: puts them into the account's open tray, or opens a new one. See lua/task/create.lua. */
+export const taskCreate = script<{ meta: string }, { core: string; account: string; op: string; total: number; idem_key: string; idem_print: string; idem_extra: Buffer; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [string, number, number]>({
+  name: 'task/create',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["op","string"],["total","int"],["idem_key","string"],["idem_print","string"],["idem_extra","bytes"],["now_ms","now"]],
+  rest: "parts",
+  lua: `#!lua
+local meta = KEYS[1]
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local idem_extra = table.remove(ARGV)
+local idem_print = table.remove(ARGV)
+local idem_key = table.remove(ARGV)
+local total = tonumber(table.remove(ARGV))
+local op = table.remove(ARGV)
+local account = table.remove(ARGV)
+local core = table.remove(ARGV)
+local parts = ARGV
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local batches, batches_loaded = {}, {}
+local function batch_load(core)
+  local b = batches[core]
+  if b ~= nil then return b end
+  local key = root .. 'b:' .. core
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  if not v[1] then
+    batches[core] = false
+    return false
+  end
+  b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
+    x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
+  batches[core] = b
+  batches_loaded[#batches_loaded + 1] = b
+  return b
+end
+local function batch_visible(core, account)
+  local b = batch_load(core)
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
+  return b
+end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
+local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
+local function segment_bounds(b, i)
+  local g = b.g
+  if not g then return 0, b.n - 1 end
+  local lo, last = 0, #g / 4 - 1
+  local hi = last
+  while lo < hi do
+    local mid = math.ceil((lo + hi) / 2)
+    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
+  end
+  local base = struct.unpack('>I4', g, lo * 4 + 1)
+  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
+end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_last(b)
+  if not b.g then return 0 end
+  return struct.unpack('>I4', b.g, #b.g - 3)
+end
+local function batch_end(b, now, keep_ms)
+  b.dirty = true
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
+  if b.s == 'tray' then
+    b.deadline = math.max(now, b.t + 1000) + keep_ms
+    return true
+  end
+  if b.z or (b.h and batch_live(b)) then return false end
+  if b.s == 'pending' or b.s == 'processing' then
+    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
+  end
+  b.z = now
+  b.ended = true
+  b.deadline = now + keep_ms
+  return true
+end
+local function batch_stop(b, status, now, keep_ms)
+  local waiting = batch_waiting(b)
+  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
+  b.s = status
+  b.deadline = '' -- leaves the deadlines until its last running task has finished
+  batch_end(b, now, keep_ms)
+end
+local function list_key(b, status)
+  return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
+end
+local function label_keys(account, labels)
+  local list = {}
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
+end
+local function batch_touch()
+  local list = { root .. 'deadlines' }
+  for _, b in ipairs(batches_loaded) do
+    if b.s ~= b.s_was then
+      list[#list + 1] = list_key(b, b.s_was)
+      list[#list + 1] = list_key(b, b.s)
+    end
+  end
+  touch(list)
+end
+local function batch_save(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.dirty then
+      call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
+      if b.z then call('HSET', b.key, 'z', b.z) end
+      if b.s ~= b.s_was then
+        call('ZREM', list_key(b, b.s_was), b.core)
+        call('ZADD', list_key(b, b.s), b.t, b.core)
+      end
+      if b.deadline == '' then
+        call('ZREM', root .. 'deadlines', b.core)
+      elseif b.deadline then
+        call('ZADD', root .. 'deadlines', b.deadline, b.core)
+      end
+    end
+  end
+end
+local rings, rings_by_key = {}, {}
+local function ring_read(key, window)
+  if rings_by_key[key] then return rings_by_key[key] end
+  local items = call('LRANGE', key, 0, window - 1)
+  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
+  rings[#rings + 1] = ring
+  rings_by_key[key] = ring
+  return ring
+end
+local function ring_take(ring)
+  local item = ring.items[ring.head]
+  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
+  ring.head = ring.head + 1
+  return item
+end
+local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
+local function ring_left(ring) return #ring.items - ring.head + 1 end
+local function ring_taken(key)
+  local ring = rings_by_key[key]
+  return ring and math.min(ring.head - 1, ring.read) or 0
+end
+local function rings_put()
+  for _, ring in ipairs(rings) do
+    for i = math.max(ring.head, ring.read + 1), #ring.items, 1000 do
+      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
+    end
+  end
+end
+local function rings_trim()
+  for _, ring in ipairs(rings) do
+    local taken = ring_taken(ring.key)
+    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
+  end
+end
+local plans, plans_made = {}, {}
+local depth = { f = 0, r = 0, n = 0 }
+local function ready_push(flow, entry)
+  local plan = plans[flow]
+  if not plan then
+    local cls, account, origin = string.match(flow, '^(%a):(%w+):([%w*]+)$')
+    plan = { key = root .. 'f:' .. flow, flows = root .. 'ready:' .. cls .. ':' .. account, accounts = root .. 'ready:' .. cls,
+      account = account, origin = origin, entries = {} }
+    plans[flow] = plan
+    plans_made[#plans_made + 1] = plan
+  end
+  plan.entries[#plan.entries + 1] = entry
+  local from, to = string.match(entry, '^%w+,(%d+),(%d+)')
+  local cls = string.sub(flow, 1, 1)
+  depth[cls] = depth[cls] + to - from + 1
+end
+local function depth_write()
+  for cls, change in pairs(depth) do
+    if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
+  end
+end
+local function ready_touch()
+  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
+end
+local function ready_write()
+  for _, plan in ipairs(plans_made) do
+    local length = 0
+    for i = 1, #plan.entries, 1000 do
+      length = call('RPUSH', plan.key, unpack(plan.entries, i, math.min(i + 999, #plan.entries)))
+    end
+    if length == #plan.entries + ring_taken(plan.key) and call('RPUSH', plan.flows, plan.origin) == 1 + ring_taken(plan.flows) then
+      call('RPUSH', plan.accounts, plan.account)
+    end
+  end
+  depth_write()
+end
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
+end
+local function entry_read(entry)
+  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
+  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
+end
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
+end
+local function member_read(member)
+  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
+  if not core then return nil end
+  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
+    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
+end
+local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
+local delays = {}
+local function delayed_push(due_ms, flow, entry)
+  delays[#delays + 1] = due_ms
+  delays[#delays + 1] = flow .. '|' .. entry
+end
+local function enqueue(now, due_ms, flow, entry)
+  if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
+end
+local function queue_touch()
+  ready_touch()
+  touch({ root .. 'delayed' })
+end
+local function queue_write()
+  ready_write()
+  for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
+end
+local function delays_first()
+  local first = nil
+  for i = 1, #delays, 2 do
+    if not first or delays[i] < first then first = delays[i] end
+  end
+  return first
+end
+local function ring_bell(sooner_ms)
+  if #plans_made > 0 then
+    call('SPUBLISH', root .. 'bell', '0')
+  elseif #delays > 0 then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
   end
 end
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -11924,6 +15656,11 @@ end
 local function outbox_back(now, lane, place, granted_ms, text)
   local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
   away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_get(field)
+  local plan = away_plans[field]
+  if plan then return plan.value or nil end
+  return call('HGET', root .. 'away', field) or nil
 end
 local function away_forget(field) away_set(field, false, nil) end
 local function outbox_touch()
@@ -11980,6 +15717,10 @@ local function limit_read(limit)
   return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
     waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
 end
+local function limited_states(b, entry, to)
+  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
+  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
+end
 local function limited_hand(b, now, flow, entry)
   local from = entry.from
   local limit = limit_read(entry.limit)
@@ -11997,9 +15738,10 @@ local function limited_enqueue(b, now, due_ms, flow, entry)
 end
 local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
   local at_ms = math.max(ready_ms or now, due_ms)
-  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, 0, 0, timeout_s, at_ms)) end
+  local attempts = attempts_first(b)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
   local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
-  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = 0, recoveries = 0, timeout_s = timeout_s,
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
     due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
 end
 local function limited_unused(now, limit, core, from, to)
@@ -12018,8 +15760,7 @@ local function limited_back(now, flow, entry, from, to, limit)
 end
 local function limited_return(now, flow, entry)
   local limit = limit_read(entry.limit)
-  local b = batch_load(entry.core)
-  local states = b and batch_live(b) and call('GETRANGE', b.key .. ':s', entry.from, entry.to) or ''
+  local states = limited_states(batch_load(entry.core), entry)
   local at = entry.from
   for first, after in string.gmatch(states, '()[qr]+()') do
     local from, to = entry.from + first - 1, entry.from + after - 2
@@ -12116,11 +15857,25 @@ local function append_records(b, parts, at, count)
   end
   if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
 end
+local maps = {}
+local function map_run(b, from, to, rest)
+  while from <= to do
+    local base, segment_end = segment_bounds(b, from)
+    local last = segment_end >= from and math.min(to, segment_end) or to
+    local key = segment_key(b, base)
+    maps[key] = maps[key] or { call('HGET', key, 'm') or '' }
+    table.insert(maps[key], string.format('%.0f,%.0f,%s;', from - base, last - base, rest))
+    from = last + 1
+  end
+end
 local function append_runs(b, parts, at, runs, first, now)
   for k = 0, runs - 1 do
     local p = at + k * 6
-    run_enqueue(b, now, 'f:' .. b.a .. ':' .. parts[p + 2], first + tonumber(parts[p]), first + tonumber(parts[p + 1]),
-      tonumber(parts[p + 3]), tonumber(parts[p + 4]), parts[p + 5])
+    local from, to = first + tonumber(parts[p]), first + tonumber(parts[p + 1])
+    run_enqueue(b, now, 'f:' .. b.a .. ':' .. parts[p + 2], from, to, tonumber(parts[p + 3]), tonumber(parts[p + 4]), parts[p + 5])
+    if #page_writes > 0 and b.s ~= 'tray' then
+      map_run(b, from, to, table.concat(parts, ',', p + 2, parts[p + 5] == '' and p + 4 or p + 5))
+    end
   end
 end
 local function append_touch(b)
@@ -12132,6 +15887,7 @@ local function append_write(b, count)
   for _, writes in ipairs(page_writes) do
     for i = 2, #writes, 1000 do call('HSET', writes[1], unpack(writes, i, math.min(i + 999, #writes))) end
   end
+  for key, texts in pairs(maps) do call('HSET', key, 'm', table.concat(texts)) end
   call('APPEND', b.key .. ':s', string.rep('q', count))
   call('HSET', b.key, 'q', b.q)
   if b.g_new then call('HSET', b.key, 'g', b.g) end
@@ -12152,7 +15908,7 @@ local open = call('GET', tray)
 local b = open and batch_load(open)
 if not b or b.n + total > SEGMENT_TASKS or b.q >= SEGMENT_BYTES or now_ms >= b.t + 1000 or now_ms < b.t then
   b = { core = core, key = root .. 'b:' .. core, a = account, s = 'tray', s_was = 'tray', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
-    t = now_ms, q = 0, opened = true }
+    t = now_ms, q = 0, k = 0, opened = true }
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   touch({ b.key })
@@ -12183,14 +15939,14 @@ outbox_write()
 ring_bell()
 idem_write({ b.core, first, now_ms })
 return { b.core, first, now_ms }`,
-  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",15],[4,"lua/task/create.lua",14],[5,"lua/task/create.lua",13],[6,"lua/task/create.lua",12],[7,"lua/task/create.lua",11],[8,"lua/task/create.lua",10],[9,"lua/task/create.lua",9],[10,"lua/task/create.lua",8],[11,"lua/task/create.lua",16],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/root.lua",11],[18,"lua/lib/batch.lua",9],[19,"lua/lib/batch.lua",11],[35,"lua/lib/batch.lua",29],[40,"lua/lib/batch.lua",35],[41,"lua/lib/batch.lua",37],[42,"lua/lib/batch.lua",40],[54,"lua/lib/batch.lua",53],[55,"lua/lib/batch.lua",55],[59,"lua/lib/batch.lua",61],[74,"lua/lib/batch.lua",78],[81,"lua/lib/batch.lua",86],[84,"lua/lib/batch.lua",91],[89,"lua/lib/batch.lua",98],[99,"lua/lib/batch.lua",109],[116,"lua/lib/ring.lua",4],[117,"lua/lib/ring.lua",6],[125,"lua/lib/ring.lua",16],[131,"lua/lib/ring.lua",23],[132,"lua/lib/ring.lua",25],[133,"lua/lib/ring.lua",28],[137,"lua/lib/ring.lua",34],[144,"lua/lib/ring.lua",42],[150,"lua/lib/ready.lua",9],[151,"lua/lib/ready.lua",11],[152,"lua/lib/ready.lua",14],[166,"lua/lib/ready.lua",29],[171,"lua/lib/ready.lua",35],[174,"lua/lib/ready.lua",39],[186,"lua/lib/ready.lua",52],[189,"lua/lib/ready.lua",56],[195,"lua/lib/ready.lua",67],[198,"lua/lib/ready.lua",71],[205,"lua/lib/ready.lua",80],[206,"lua/lib/ready.lua",83],[207,"lua/lib/delayed.lua",3],[208,"lua/lib/delayed.lua",5],[212,"lua/lib/delayed.lua",11],[215,"lua/lib/delayed.lua",15],[219,"lua/lib/delayed.lua",20],[223,"lua/lib/delayed.lua",26],[230,"lua/lib/delayed.lua",35],[237,"lua/lib/outbox.lua",15],[241,"lua/lib/outbox.lua",20],[242,"lua/lib/outbox.lua",22],[243,"lua/lib/outbox.lua",24],[244,"lua/lib/outbox.lua",27],[245,"lua/lib/outbox.lua",29],[249,"lua/lib/outbox.lua",35],[261,"lua/lib/outbox.lua",49],[265,"lua/lib/outbox.lua",54],[275,"lua/lib/outbox.lua",66],[279,"lua/lib/outbox.lua",72],[283,"lua/lib/outbox.lua",78],[284,"lua/lib/outbox.lua",80],[290,"lua/lib/outbox.lua",88],[319,"lua/lib/outbox.lua",120],[328,"lua/lib/outbox.lua",131],[331,"lua/lib/limited.lua",12],[332,"lua/lib/limited.lua",14],[338,"lua/lib/limited.lua",22],[349,"lua/lib/limited.lua",35],[353,"lua/lib/limited.lua",41],[360,"lua/lib/limited.lua",50],[365,"lua/lib/limited.lua",57],[370,"lua/lib/limited.lua",64],[374,"lua/lib/limited.lua",70],[387,"lua/lib/limited.lua",85],[399,"lua/lib/limited.lua",100],[412,"lua/lib/limited.lua",114],[415,"lua/lib/limited.lua",119],[422,"lua/lib/operation.lua",4],[423,"lua/lib/operation.lua",6],[426,"lua/lib/operation.lua",11],[432,"lua/lib/operation.lua",18],[437,"lua/lib/append.lua",6],[439,"lua/lib/append.lua",9],[445,"lua/lib/append.lua",17],[474,"lua/lib/append.lua",49],[481,"lua/lib/append.lua",57],[486,"lua/lib/append.lua",63],[494,"lua/lib/idem.lua",6],[495,"lua/lib/idem.lua",8],[496,"lua/lib/idem.lua",10],[502,"lua/task/create.lua",22],[505,"lua/task/create.lua",26],[515,"lua/task/create.lua",37],[522,"lua/task/create.lua",45],[526,"lua/task/create.lua",50]],
+  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",15],[4,"lua/task/create.lua",14],[5,"lua/task/create.lua",13],[6,"lua/task/create.lua",12],[7,"lua/task/create.lua",11],[8,"lua/task/create.lua",10],[9,"lua/task/create.lua",9],[10,"lua/task/create.lua",8],[11,"lua/task/create.lua",16],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/root.lua",11],[18,"lua/lib/batch.lua",11],[19,"lua/lib/batch.lua",13],[40,"lua/lib/batch.lua",36],[45,"lua/lib/batch.lua",42],[46,"lua/lib/batch.lua",44],[47,"lua/lib/batch.lua",48],[48,"lua/lib/batch.lua",50],[49,"lua/lib/batch.lua",52],[50,"lua/lib/batch.lua",55],[54,"lua/lib/batch.lua",61],[66,"lua/lib/batch.lua",74],[67,"lua/lib/batch.lua",76],[71,"lua/lib/batch.lua",82],[87,"lua/lib/batch.lua",100],[94,"lua/lib/batch.lua",108],[97,"lua/lib/batch.lua",113],[102,"lua/lib/batch.lua",120],[112,"lua/lib/batch.lua",131],[129,"lua/lib/ring.lua",4],[130,"lua/lib/ring.lua",6],[138,"lua/lib/ring.lua",16],[144,"lua/lib/ring.lua",23],[145,"lua/lib/ring.lua",25],[146,"lua/lib/ring.lua",28],[150,"lua/lib/ring.lua",34],[157,"lua/lib/ring.lua",42],[163,"lua/lib/ready.lua",9],[164,"lua/lib/ready.lua",11],[165,"lua/lib/ready.lua",14],[179,"lua/lib/ready.lua",29],[184,"lua/lib/ready.lua",35],[187,"lua/lib/ready.lua",39],[199,"lua/lib/ready.lua",52],[202,"lua/lib/ready.lua",56],[208,"lua/lib/ready.lua",67],[211,"lua/lib/ready.lua",71],[218,"lua/lib/ready.lua",80],[219,"lua/lib/ready.lua",83],[220,"lua/lib/delayed.lua",3],[221,"lua/lib/delayed.lua",5],[225,"lua/lib/delayed.lua",11],[228,"lua/lib/delayed.lua",15],[232,"lua/lib/delayed.lua",20],[236,"lua/lib/delayed.lua",26],[243,"lua/lib/delayed.lua",36],[250,"lua/lib/outbox.lua",15],[254,"lua/lib/outbox.lua",20],[255,"lua/lib/outbox.lua",22],[256,"lua/lib/outbox.lua",24],[257,"lua/lib/outbox.lua",27],[258,"lua/lib/outbox.lua",29],[262,"lua/lib/outbox.lua",35],[274,"lua/lib/outbox.lua",49],[278,"lua/lib/outbox.lua",54],[288,"lua/lib/outbox.lua",66],[292,"lua/lib/outbox.lua",72],[296,"lua/lib/outbox.lua",78],[301,"lua/lib/outbox.lua",85],[302,"lua/lib/outbox.lua",87],[308,"lua/lib/outbox.lua",95],[337,"lua/lib/outbox.lua",127],[346,"lua/lib/outbox.lua",138],[349,"lua/lib/limited.lua",12],[350,"lua/lib/limited.lua",14],[356,"lua/lib/limited.lua",22],[360,"lua/lib/limited.lua",28],[371,"lua/lib/limited.lua",41],[375,"lua/lib/limited.lua",47],[383,"lua/lib/limited.lua",57],[388,"lua/lib/limited.lua",64],[393,"lua/lib/limited.lua",71],[397,"lua/lib/limited.lua",77],[409,"lua/lib/limited.lua",91],[421,"lua/lib/limited.lua",106],[434,"lua/lib/limited.lua",120],[437,"lua/lib/limited.lua",125],[444,"lua/lib/operation.lua",4],[445,"lua/lib/operation.lua",6],[448,"lua/lib/operation.lua",11],[454,"lua/lib/operation.lua",18],[459,"lua/lib/append.lua",6],[461,"lua/lib/append.lua",9],[467,"lua/lib/append.lua",17],[496,"lua/lib/append.lua",48],[497,"lua/lib/append.lua",50],[507,"lua/lib/append.lua",63],[517,"lua/lib/append.lua",74],[522,"lua/lib/append.lua",80],[531,"lua/lib/idem.lua",6],[532,"lua/lib/idem.lua",8],[533,"lua/lib/idem.lua",10],[539,"lua/task/create.lua",22],[542,"lua/task/create.lua",26],[552,"lua/task/create.lua",37],[559,"lua/task/create.lua",45],[563,"lua/task/create.lua",50]],
 });
 
-/** Runs a failed task of a tray or of an unfinished batch again, its attempts at zero. See lua/task/retry.lua. */
-export const taskRetry = script<{ meta: string }, { core: string; index: number; account: string; origin: string; timeout_s: number; limiter: string; cost: number; valid_ms: number; now_ms?: number | '' | undefined }, string>({
+/** Runs a failed task again, its attempts at zero. In a batch that has failed or expired that is a new round of this task See lua/task/retry.lua. */
+export const taskRetry = script<{ meta: string }, { core: string; index: number; account: string; origin: string; timeout_s: number; limiter: string; cost: number; valid_ms: number; expiration_ms: number; now_ms?: number | '' | undefined }, string>({
   name: 'task/retry',
   keys: ["meta"],
-  args: [["core","string"],["index","int"],["account","string"],["origin","string"],["timeout_s","int"],["limiter","string"],["cost","int"],["valid_ms","int"],["now_ms","now"]],
+  args: [["core","string"],["index","int"],["account","string"],["origin","string"],["timeout_s","int"],["limiter","string"],["cost","int"],["valid_ms","int"],["expiration_ms","int"],["now_ms","now"]],
   rest: null,
   lua: `#!lua
 local meta = KEYS[1]
@@ -12202,7 +15958,8 @@ local timeout_s = tonumber(ARGV[5])
 local limiter = ARGV[6]
 local cost = tonumber(ARGV[7])
 local valid_ms = tonumber(ARGV[8])
-local now_ms = tonumber(ARGV[9]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local expiration_ms = tonumber(ARGV[9])
+local now_ms = tonumber(ARGV[10]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
@@ -12214,25 +15971,37 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
 end
 local function batch_visible(core, account)
   local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'deleted' then return nil end
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
   return b
 end
-local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
 local function segment_bounds(b, i)
   local g = b.g
   if not g then return 0, b.n - 1 end
@@ -12252,7 +16021,7 @@ local function segment_last(b)
 end
 local function batch_end(b, now, keep_ms)
   b.dirty = true
-  if b.n > b.c + b.f + b.x then return false end
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
   if b.s == 'tray' then
     b.deadline = math.max(now, b.t + 1000) + keep_ms
     return true
@@ -12262,6 +16031,7 @@ local function batch_end(b, now, keep_ms)
     b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
   end
   b.z = now
+  b.ended = true
   b.deadline = now + keep_ms
   return true
 end
@@ -12397,7 +16167,7 @@ local function member_read(member)
     timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
-local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
 local delays = {}
 local function delayed_push(due_ms, flow, entry)
   delays[#delays + 1] = due_ms
@@ -12421,11 +16191,11 @@ local function delays_first()
   end
   return first
 end
-local function ring_bell()
+local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
   elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
   end
 end
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -12473,6 +16243,11 @@ end
 local function outbox_back(now, lane, place, granted_ms, text)
   local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
   away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_get(field)
+  local plan = away_plans[field]
+  if plan then return plan.value or nil end
+  return call('HGET', root .. 'away', field) or nil
 end
 local function away_forget(field) away_set(field, false, nil) end
 local function outbox_touch()
@@ -12529,6 +16304,10 @@ local function limit_read(limit)
   return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
     waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
 end
+local function limited_states(b, entry, to)
+  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
+  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
+end
 local function limited_hand(b, now, flow, entry)
   local from = entry.from
   local limit = limit_read(entry.limit)
@@ -12546,9 +16325,10 @@ local function limited_enqueue(b, now, due_ms, flow, entry)
 end
 local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
   local at_ms = math.max(ready_ms or now, due_ms)
-  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, 0, 0, timeout_s, at_ms)) end
+  local attempts = attempts_first(b)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
   local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
-  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = 0, recoveries = 0, timeout_s = timeout_s,
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
     due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
 end
 local function limited_unused(now, limit, core, from, to)
@@ -12567,8 +16347,7 @@ local function limited_back(now, flow, entry, from, to, limit)
 end
 local function limited_return(now, flow, entry)
   local limit = limit_read(entry.limit)
-  local b = batch_load(entry.core)
-  local states = b and batch_live(b) and call('GETRANGE', b.key .. ':s', entry.from, entry.to) or ''
+  local states = limited_states(batch_load(entry.core), entry)
   local at = entry.from
   for first, after in string.gmatch(states, '()[qr]+()') do
     local from, to = entry.from + first - 1, entry.from + after - 2
@@ -12624,34 +16403,110 @@ local function results_without(text, place)
 end
 local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
 local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
+local function round_begin(b, expiration_ms, now)
+  b.k = b.k + 1
+  b.s = b.c > 0 and 'processing' or 'pending'
+  b.z = nil
+  b.e = math.max(now, b.e - expiration_ms) + expiration_ms
+  b.deadline = b.e
+  b.dirty = true
+end
+local function round_write(b)
+  call('HSET', b.key, 'k', b.k, 'e', b.e)
+  call('HDEL', b.key, 'z', 'y')
+end
+local function round_undealt(b, entry) return b.o_from ~= nil and entry.from >= b.o_from and entry.from <= b.o_to end
+local dealt_batches, dealt_states, dealt_results = {}, {}, {}
+local function results_forget(b, base, first, last)
+  local key = segment_key(b, base)
+  local fields = dealt_results[key] or {}
+  dealt_results[key] = fields
+  for page = math.floor((first - base) / 16), math.floor((last - base) / 16) do
+    local from, to = math.max(0, first - base - page * 16), math.min(15, last - base - page * 16)
+    local field = result_field(page * 16)
+    if from == 0 and to == 15 then
+      fields[field] = ''
+    else
+      local text = fields[field] or call('HGET', key, field) or ''
+      for place = from, to do
+        if #text > 0 then text = results_without(text, place) end
+      end
+      fields[field] = text
+    end
+  end
+end
+local function round_stretches(states, states_from, from, to)
+  local stretches = {}
+  for first, after in string.gmatch(string.sub(states, from - states_from + 1, to - states_from + 1), '()[fqre]+()') do
+    stretches[#stretches + 1] = { from + first - 1, from + after - 2 }
+  end
+  return stretches
+end
+local function round_deal(b, base, first, last)
+  dealt_states[#dealt_states + 1] = { b.key .. ':s', first, string.rep('r', last - first + 1) }
+  results_forget(b, base, first, last)
+end
+local function round_reached(b, from)
+  dealt_batches[b] = true
+  if not from or from > b.o_to then b.o_from, b.o_to = nil, nil else b.o_from = from end
+end
+local function round_touch()
+  local list = {}
+  for _, mark in ipairs(dealt_states) do list[#list + 1] = mark[1] end
+  for key in pairs(dealt_results) do list[#list + 1] = key end
+  touch(list)
+end
+local function round_deals_write()
+  for _, mark in ipairs(dealt_states) do call('SETRANGE', mark[1], mark[2], mark[3]) end
+  for key, fields in pairs(dealt_results) do
+    for field, text in pairs(fields) do
+      if text == '' then call('HDEL', key, field) else call('HSET', key, field, text) end
+    end
+  end
+  for b in pairs(dealt_batches) do
+    if b.o_from then
+      call('HSET', b.key, 'o', string.format('%.0f,%.0f', b.o_from, b.o_to))
+    else
+      call('HDEL', b.key, 'o')
+    end
+  end
+end
 local b = batch_load(core)
 if not b or b.a ~= account or b.s == 'deleted' or index >= b.n then return 'missing' end
-if call('GETRANGE', b.key .. ':s', index, index) ~= 'f' or not batch_live(b) then return 'state' end
+local byte = call('GETRANGE', b.key .. ':s', index, index)
+local round = not batch_live(b)
+if round then
+  if not b.z or (b.s ~= 'failed' and b.s ~= 'expired') then return 'state' end
+  if b.s == 'expired' and b.f > 0 and tonumber(call('HGET', b.key, 'y') or '0') < b.n then return 'sweep' end
+end
+if (byte ~= 'f' and byte ~= 'e') or (not round and task_waits(b, index, byte)) then return 'state' end
 b.f = b.f - 1
-b.deadline = b.s == 'tray' and '' or nil
 b.dirty = true
+if round then
+  round_begin(b, expiration_ms, now_ms)
+elseif b.s == 'tray' then
+  b.deadline = ''
+end
 local lane, kind = nil, nil
 if limiter ~= '' then lane, kind = lane_of_name(b, limiter, index) end
 run_enqueue(b, now_ms, 'f:' .. account .. ':' .. origin, index, index, timeout_s, now_ms,
-  lane and string.format('%s,%s,%.0f,%.0f', lane, kind, cost, valid_ms) or '')
+  lane and string.format('%s,%s,%.0f,%.0f', lane, kind, kind == 'p' and cost or 1, valid_ms) or '')
 local base = segment_bounds(b, index)
-local segment = segment_key(b, base)
-local field = result_field(index - base)
-local before = call('HGET', segment, field) or ''
-touch({ segment, b.key .. ':s' })
+round_deal(b, base, index, index)
+round_touch()
 batch_touch()
 queue_touch()
 outbox_touch()
-call('SETRANGE', b.key .. ':s', index, 'r')
-call('HSET', segment, field, results_without(before, (index - base) % 16))
+if round then round_write(b) end
+round_deals_write()
 batch_save(now_ms)
 queue_write()
 outbox_write()
 ring_bell()
 outbox_bell()
 return 'queued'`,
-  map: [[1,"lua/task/retry.lua",1],[2,"lua/task/retry.lua",3],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/root.lua",11],[18,"lua/lib/batch.lua",9],[19,"lua/lib/batch.lua",11],[35,"lua/lib/batch.lua",29],[40,"lua/lib/batch.lua",35],[41,"lua/lib/batch.lua",37],[42,"lua/lib/batch.lua",40],[54,"lua/lib/batch.lua",53],[55,"lua/lib/batch.lua",55],[59,"lua/lib/batch.lua",61],[74,"lua/lib/batch.lua",78],[81,"lua/lib/batch.lua",86],[84,"lua/lib/batch.lua",91],[89,"lua/lib/batch.lua",98],[99,"lua/lib/batch.lua",109],[116,"lua/lib/ring.lua",4],[117,"lua/lib/ring.lua",6],[125,"lua/lib/ring.lua",16],[131,"lua/lib/ring.lua",23],[132,"lua/lib/ring.lua",25],[133,"lua/lib/ring.lua",28],[137,"lua/lib/ring.lua",34],[144,"lua/lib/ring.lua",42],[150,"lua/lib/ready.lua",9],[151,"lua/lib/ready.lua",11],[152,"lua/lib/ready.lua",14],[166,"lua/lib/ready.lua",29],[171,"lua/lib/ready.lua",35],[174,"lua/lib/ready.lua",39],[186,"lua/lib/ready.lua",52],[189,"lua/lib/ready.lua",56],[195,"lua/lib/ready.lua",67],[198,"lua/lib/ready.lua",71],[205,"lua/lib/ready.lua",80],[206,"lua/lib/ready.lua",83],[207,"lua/lib/delayed.lua",3],[208,"lua/lib/delayed.lua",5],[212,"lua/lib/delayed.lua",11],[215,"lua/lib/delayed.lua",15],[219,"lua/lib/delayed.lua",20],[223,"lua/lib/delayed.lua",26],[230,"lua/lib/delayed.lua",35],[237,"lua/lib/outbox.lua",15],[241,"lua/lib/outbox.lua",20],[242,"lua/lib/outbox.lua",22],[243,"lua/lib/outbox.lua",24],[244,"lua/lib/outbox.lua",27],[245,"lua/lib/outbox.lua",29],[249,"lua/lib/outbox.lua",35],[261,"lua/lib/outbox.lua",49],[265,"lua/lib/outbox.lua",54],[275,"lua/lib/outbox.lua",66],[279,"lua/lib/outbox.lua",72],[283,"lua/lib/outbox.lua",78],[284,"lua/lib/outbox.lua",80],[290,"lua/lib/outbox.lua",88],[319,"lua/lib/outbox.lua",120],[328,"lua/lib/outbox.lua",131],[331,"lua/lib/limited.lua",12],[332,"lua/lib/limited.lua",14],[338,"lua/lib/limited.lua",22],[349,"lua/lib/limited.lua",35],[353,"lua/lib/limited.lua",41],[360,"lua/lib/limited.lua",50],[365,"lua/lib/limited.lua",57],[370,"lua/lib/limited.lua",64],[374,"lua/lib/limited.lua",70],[387,"lua/lib/limited.lua",85],[399,"lua/lib/limited.lua",100],[412,"lua/lib/limited.lua",114],[415,"lua/lib/limited.lua",119],[422,"lua/lib/results.lua",3],[431,"lua/lib/results.lua",13],[432,"lua/lib/results.lua",15],[433,"lua/task/retry.lua",19],[436,"lua/task/retry.lua",23],[451,"lua/task/retry.lua",39]],
+  map: [[1,"lua/task/retry.lua",1],[2,"lua/task/retry.lua",4],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/root.lua",11],[19,"lua/lib/batch.lua",11],[20,"lua/lib/batch.lua",13],[41,"lua/lib/batch.lua",36],[46,"lua/lib/batch.lua",42],[47,"lua/lib/batch.lua",44],[48,"lua/lib/batch.lua",48],[49,"lua/lib/batch.lua",50],[50,"lua/lib/batch.lua",52],[51,"lua/lib/batch.lua",55],[55,"lua/lib/batch.lua",61],[67,"lua/lib/batch.lua",74],[68,"lua/lib/batch.lua",76],[72,"lua/lib/batch.lua",82],[88,"lua/lib/batch.lua",100],[95,"lua/lib/batch.lua",108],[98,"lua/lib/batch.lua",113],[103,"lua/lib/batch.lua",120],[113,"lua/lib/batch.lua",131],[130,"lua/lib/ring.lua",4],[131,"lua/lib/ring.lua",6],[139,"lua/lib/ring.lua",16],[145,"lua/lib/ring.lua",23],[146,"lua/lib/ring.lua",25],[147,"lua/lib/ring.lua",28],[151,"lua/lib/ring.lua",34],[158,"lua/lib/ring.lua",42],[164,"lua/lib/ready.lua",9],[165,"lua/lib/ready.lua",11],[166,"lua/lib/ready.lua",14],[180,"lua/lib/ready.lua",29],[185,"lua/lib/ready.lua",35],[188,"lua/lib/ready.lua",39],[200,"lua/lib/ready.lua",52],[203,"lua/lib/ready.lua",56],[209,"lua/lib/ready.lua",67],[212,"lua/lib/ready.lua",71],[219,"lua/lib/ready.lua",80],[220,"lua/lib/ready.lua",83],[221,"lua/lib/delayed.lua",3],[222,"lua/lib/delayed.lua",5],[226,"lua/lib/delayed.lua",11],[229,"lua/lib/delayed.lua",15],[233,"lua/lib/delayed.lua",20],[237,"lua/lib/delayed.lua",26],[244,"lua/lib/delayed.lua",36],[251,"lua/lib/outbox.lua",15],[255,"lua/lib/outbox.lua",20],[256,"lua/lib/outbox.lua",22],[257,"lua/lib/outbox.lua",24],[258,"lua/lib/outbox.lua",27],[259,"lua/lib/outbox.lua",29],[263,"lua/lib/outbox.lua",35],[275,"lua/lib/outbox.lua",49],[279,"lua/lib/outbox.lua",54],[289,"lua/lib/outbox.lua",66],[293,"lua/lib/outbox.lua",72],[297,"lua/lib/outbox.lua",78],[302,"lua/lib/outbox.lua",85],[303,"lua/lib/outbox.lua",87],[309,"lua/lib/outbox.lua",95],[338,"lua/lib/outbox.lua",127],[347,"lua/lib/outbox.lua",138],[350,"lua/lib/limited.lua",12],[351,"lua/lib/limited.lua",14],[357,"lua/lib/limited.lua",22],[361,"lua/lib/limited.lua",28],[372,"lua/lib/limited.lua",41],[376,"lua/lib/limited.lua",47],[384,"lua/lib/limited.lua",57],[389,"lua/lib/limited.lua",64],[394,"lua/lib/limited.lua",71],[398,"lua/lib/limited.lua",77],[410,"lua/lib/limited.lua",91],[422,"lua/lib/limited.lua",106],[435,"lua/lib/limited.lua",120],[438,"lua/lib/limited.lua",125],[445,"lua/lib/results.lua",3],[454,"lua/lib/results.lua",13],[455,"lua/lib/results.lua",15],[456,"lua/lib/round.lua",9],[460,"lua/lib/round.lua",14],[464,"lua/lib/round.lua",19],[468,"lua/lib/round.lua",24],[469,"lua/lib/round.lua",27],[470,"lua/lib/round.lua",30],[488,"lua/lib/round.lua",50],[495,"lua/lib/round.lua",59],[499,"lua/lib/round.lua",65],[503,"lua/lib/round.lua",70],[509,"lua/lib/round.lua",77],[524,"lua/task/retry.lua",20],[533,"lua/task/retry.lua",30],[545,"lua/task/retry.lua",43],[550,"lua/task/retry.lua",49]],
 });
 
 /** Every script, by its name. */
-export const scripts = { batchAdd, batchCancel, batchCreate, batchRead, batchRelease, idemBegin, idemFinish, installationGrow, limiterCreate, limiterDelete, limiterPatch, limiterPause, limiterRead, limiterReset, limiterResume, limiterUsage, memberBeat, namesConfirm, namesFree, namesList, namesReserve, outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice, partitionClaim, partitionGrant, partitionLate, partitionLook, partitionSettle, partitionTick, quotaTake, secretEnsure, secretRotate, taskCancel, taskCreate, taskRetry };
+export const scripts = { batchAdd, batchCancel, batchCreate, batchDelete, batchRead, batchRelease, batchRetry, batchSweep, idemBegin, idemFinish, installationGrow, limiterCreate, limiterDelete, limiterPatch, limiterPause, limiterRead, limiterReset, limiterResume, limiterUsage, memberBeat, namesConfirm, namesFree, namesList, namesReserve, notificationRedeliver, outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice, partitionClaim, partitionGrant, partitionLate, partitionLook, partitionSettle, partitionTick, quotaTake, secretEnsure, secretRotate, taskCancel, taskCreate, taskRetry };

@@ -22,6 +22,7 @@ function task(fields: Partial<Claimed> = {}): Claimed {
     recoveries: 0,
     due_ms: NOW,
     granted_age_ms: 0,
+    of: null,
     head: head({}),
     payload: null,
     ...fields,

@@ -6,9 +6,11 @@ import { conventions } from './contract/conventions.ts';
 import { delivery } from './contract/delivery.ts';
 import { labels } from './contract/labels.ts';
 import { limiters } from './contract/limiters.ts';
+import { notificationLog } from './contract/notification-log.ts';
 import { operations } from './contract/operations.ts';
 import { refusals } from './contract/refusals.ts';
 import { retries } from './contract/retries.ts';
+import { rounds } from './contract/rounds.ts';
 import { states } from './contract/states.ts';
 import { tasks } from './contract/tasks.ts';
 import type { Stage } from './stage.ts';
@@ -17,7 +19,21 @@ import type { Stage } from './stage.ts';
 const CONCURRENCY = 8;
 
 export function contract(stage: Stage): void {
-  for (const part of [conventions, refusals, batches, labels, limiters, states, tasks, delivery, retries, accounts, operations]) {
+  for (const part of [
+    conventions,
+    refusals,
+    batches,
+    labels,
+    limiters,
+    states,
+    rounds,
+    tasks,
+    delivery,
+    retries,
+    notificationLog,
+    accounts,
+    operations,
+  ]) {
     describe(part.name, { concurrency: CONCURRENCY }, () => part(stage));
   }
 }

@@ -4,6 +4,11 @@ import { HANDLERS } from '../../src/api/call.ts';
 import { newCore } from '../../src/base/id.ts';
 import { ADMIN, BATCH, gate, head, openDoor, READ, refused, TASK, TASKS } from './door.ts';
 
+interface Document {
+  openapi: string;
+  paths: Record<string, Record<string, { operationId: string }>>;
+}
+
 const door = await openDoor({
   metrics_token: 'metrics-token',
   api: {
@@ -101,9 +106,10 @@ describe('the front door', () => {
   it('shows health, readiness and the OpenAPI document to anybody, metrics to those with their token', async () => {
     assert.deepEqual((await door.ask('GET', '/healthz', { token: null })).json, { status: 'ok' });
     assert.deepEqual((await door.ask('GET', '/readyz', { token: null })).json, { status: 'ok', checks: { redis: 'ok' } });
-    const document = (await door.ask('GET', '/openapi.json', { token: null })).json as { openapi: string; paths: Record<string, object> };
+    const document = (await door.ask('GET', '/openapi.json', { token: null })).json as Document;
     assert.equal(document.openapi, '3.1.0');
-    assert.equal(Object.values(document.paths).flatMap(Object.keys).length, HANDLERS.length);
+    const operations = Object.values(document.paths).flatMap((methods) => Object.values(methods).map(({ operationId }) => operationId));
+    assert.deepEqual(operations.sort(), [...HANDLERS].sort());
     assert.equal((await door.ask('GET', '/metrics', { token: null })).status, 401);
     assert.equal((await door.ask('GET', '/metrics', { token: ADMIN })).status, 401);
     const metrics = await door.ask('GET', '/metrics', { token: 'metrics-token' });

@@ -1,5 +1,6 @@
 -- @include lib/limited
 -- @include lib/lost
+-- @include lib/notify
 -- `fail`: a range waited for its limiter for too long. What still waits of it ends so, never having run.
 local FAILURES = {
   queue_timeout = 'The task waited longer for its rate limiter than queue_timeout allows.',
@@ -15,9 +16,11 @@ kinds.fail = function(body, _, now)
   local entry = entry_read(text)
   away_forget(away_field(lane, body))
   local b = batch_load(entry.core)
-  if not b or not batch_live(b) then return end
-  local json = string.format('[%.0f,%.0f,%.0f,null,null,"%s","%s"]', now, entry.attempts, entry.recoveries, code, FAILURES[code] or code)
-  local states = call('GETRANGE', b.key .. ':s', entry.from, entry.to)
+  local json = string.format('[%.0f,%.0f,%.0f,null,null,"%s","%s"]', now, entry.attempts % ROUND_ATTEMPTS, entry.recoveries, code, FAILURES[code] or code)
+  local states = limited_states(b, entry)
+  if states == '' then return end
+  local first = nil
+  local f_was = b.f
   for at in string.gmatch(states, '()[qr]') do
     local i = entry.from + at - 1
     local name = entry.core .. ',' .. i
@@ -26,10 +29,12 @@ kinds.fail = function(body, _, now)
       failed_tasks[name] = true
       failed_count = failed_count + 1
       b.f = b.f + 1
+      first = first or i
       lose(b, i, i, json)
       failed_states[#failed_states + 1] = { b.key .. ':s', i, 'f' }
     end
   end
+  if b.N and first then notify_use().finishes(b, b.c, f_was, b.x, now, first, function() return json end) end
   batch_end(b, now, b.s == 'tray' and tray_keep_ms or keep_ms)
 end
 
