@@ -22,11 +22,24 @@ import type { Bench, Figures, Stage } from './lib/bench.ts';
 import { Engine } from './lib/engine.ts';
 import { Receiver } from './lib/receiver.ts';
 import { describeMachine, record, table } from './lib/report.ts';
+import { limiterShare, limiterWaiting } from './limiter-rates.ts';
 import { limiterGrants } from './limiters.ts';
 import { readBatch } from './read.ts';
 
 /** In this order: what is parked or kept by one does not stand in the way of the next. */
-const BENCHES: readonly Bench[] = [endToEnd, latency, lateness, readBatch, idle, createBatches, createSingles, limiterGrants, intake];
+const BENCHES: readonly Bench[] = [
+  endToEnd,
+  latency,
+  lateness,
+  readBatch,
+  idle,
+  limiterGrants,
+  limiterShare,
+  limiterWaiting,
+  createBatches,
+  createSingles,
+  intake,
+];
 
 async function main(): Promise<void> {
   const { values, positionals } = parseArgs({

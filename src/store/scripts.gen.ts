@@ -3519,256 +3519,264 @@ local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'se
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
-local function aligned_us(lane) return lane.interval_s * 1000000 end
-machines.aligned = {
-  settle = function(lane)
-    local window = math.floor(lane.now / aligned_us(lane))
-    if not lane.at or window > lane.at then lane.n = 0 end
-    lane.at = window
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-  next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
-  take = function(lane, units)
-    lane.n = lane.n + units
-    lane.free = lane.free - units
-  end,
-  give = function(lane, units, granted_ms)
-    if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
-    lane.n = math.max(0, lane.n - units)
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-  reset = function(lane) lane.n = 0 end,
-  adapt = function(lane)
-    lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-}
-local LEVEL_EXACT_MAX = 9000000000
-local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
-local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
-local function level_drained(lane, elapsed, rem)
-  local interval = lane.interval_s * 1000000 / level_scale(lane)
-  local part = (elapsed % interval) * lane.rate + rem
-  return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+do
+  local function aligned_us(lane) return lane.interval_s * 1000000 end
+  machines.aligned = {
+    settle = function(lane)
+      local window = math.floor(lane.now / aligned_us(lane))
+      if not lane.at or window > lane.at then lane.n = 0 end
+      lane.at = window
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      lane.n = math.max(0, lane.n - units)
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    reset = function(lane) lane.n = 0 end,
+    adapt = function(lane)
+      lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+  }
 end
-local function level_set(lane, n, rem)
-  if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
-  if n <= 0 then n, rem = 0, 0 end
-  lane.n, lane.rem = n, rem
-  lane.free = math.max(0, lane.max - lane.n)
-end
-machines.level = {
-  settle = function(lane)
-    local at = math.floor(lane.v / level_scale(lane))
-    lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
-    if at > lane.at then
-      local units, rem = level_drained(lane, at - lane.at, lane.rem)
-      lane.at = at
-      level_set(lane, lane.n - units, rem)
-    end
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-  next = function(lane, cost)
-    local units = lane.n + cost - lane.max
-    if units <= 0 then return lane.v end
+do
+  local LEVEL_EXACT_MAX = 9000000000
+  local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
+  local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
+  local function level_drained(lane, elapsed, rem)
     local interval = lane.interval_s * 1000000 / level_scale(lane)
-    local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
-    return (lane.at + wait) * level_scale(lane)
-  end,
-  take = function(lane, units)
-    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
-    lane.n = lane.n + units
-    lane.free = lane.free - units
-  end,
-  give = function(lane, units, granted_ms)
-    local scale = level_scale(lane)
-    local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
-    local drained, part = level_drained(lane, elapsed, 0)
-    if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
-  end,
-  charge = function(lane, difference)
-    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
-    if lane.n + difference > LEVEL_DEBT * lane.max then
-      level_set(lane, LEVEL_DEBT * lane.max, 0)
-    else
-      level_set(lane, lane.n + difference, lane.rem)
-    end
-  end,
-  reset = function(lane) lane.n, lane.rem = 0, 0 end,
-  adapt = function(lane, before)
-    local rem = 0
-    if before.form == 'level' then
-      rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
-    end
-    lane.at = math.ceil(lane.v / level_scale(lane))
-    level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
-  end,
-}
-local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
-local function slots_key(lane) return lane.key .. ':run' end
-local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
-local function slots_free(lane, core, from, to, mark)
-  local members = {}
-  for i = from, to do members[#members + 1] = core .. ',' .. i end
-  for i = 1, #members, 1000 do
-    for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
-      local member = members[i + k - 1]
-      if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
-        lane.freed[member] = true
-        lane.slots_gone[#lane.slots_gone + 1] = member
+    local part = (elapsed % interval) * lane.rate + rem
+    return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+  end
+  local function level_set(lane, n, rem)
+    if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
+    if n <= 0 then n, rem = 0, 0 end
+    lane.n, lane.rem = n, rem
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.level = {
+    settle = function(lane)
+      local at = math.floor(lane.v / level_scale(lane))
+      lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
+      if at > lane.at then
+        local units, rem = level_drained(lane, at - lane.at, lane.rem)
+        lane.at = at
+        level_set(lane, lane.n - units, rem)
+      end
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane, cost)
+      local units = lane.n + cost - lane.max
+      if units <= 0 then return lane.v end
+      local interval = lane.interval_s * 1000000 / level_scale(lane)
+      local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
+      return (lane.at + wait) * level_scale(lane)
+    end,
+    take = function(lane, units)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      local scale = level_scale(lane)
+      local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
+      local drained, part = level_drained(lane, elapsed, 0)
+      if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+    end,
+    charge = function(lane, difference)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      if lane.n + difference > LEVEL_DEBT * lane.max then
+        level_set(lane, LEVEL_DEBT * lane.max, 0)
+      else
+        level_set(lane, lane.n + difference, lane.rem)
+      end
+    end,
+    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    adapt = function(lane, before)
+      local rem = 0
+      if before.form == 'level' then
+        rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
+      end
+      lane.at = math.ceil(lane.v / level_scale(lane))
+      level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+  }
+end
+do
+  local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
+  local function slots_key(lane) return lane.key .. ':run' end
+  local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
+  local function slots_free(lane, core, from, to, mark)
+    local members = {}
+    for i = from, to do members[#members + 1] = core .. ',' .. i end
+    for i = 1, #members, 1000 do
+      for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+        local member = members[i + k - 1]
+        if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
+          lane.freed[member] = true
+          lane.slots_gone[#lane.slots_gone + 1] = member
+        end
       end
     end
-  end
-  lane.held = lane.held_before - #lane.slots_gone
-  lane.free = math.max(0, lane.max - lane.held)
-end
-machines.slots = {
-  settle = function(lane)
-    local due = string.format('%.17g', lane.v / 1000)
-    lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
-    lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
-    for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
-    lane.held_before = call('ZCARD', slots_key(lane))
-    lane.held = lane.held_before - lane.reclaimed
+    lane.held = lane.held_before - #lane.slots_gone
     lane.free = math.max(0, lane.max - lane.held)
-  end,
-  next = function(lane)
-    local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-    for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
-    return first < math.huge and math.floor(first * 1000) + 1 or nil
-  end,
-  take = function(lane, units, range, from, to, granted_ms)
-    local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-    local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
-    local list, prefix = lane.slots_new, range.core .. ','
-    for i = from, to do
-      list[#list + 1] = held_until
-      list[#list + 1] = prefix .. i
-    end
-    lane.held = lane.held + units
-    lane.free = math.max(0, lane.max - lane.held)
-  end,
-  give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
-  done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
-  reset = function() end,
-  adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
-  write = function(lane)
-    local gone, new = lane.slots_gone, lane.slots_new
-    for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
-    for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
-  end,
-}
-local WINDOW_CELLS, WINDOW_READ = 1024, 32
-local function window_log(lane) return lane.key .. ':log' end
-local function window_us(lane) return lane.interval_s * 1000000 end
-local function window_cell(lane, v)
-  local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
-  return (math.floor(math.floor(v / 1000) / width) + 1) * width
-end
-local function window_item(text)
-  local cell, units = string.match(text, '^(%d+) (%d+)$')
-  return { cell = tonumber(cell), units = tonumber(units) }
-end
-local function window_at(lane, i)
-  while i > #lane.log and #lane.log < lane.log_length do
-    local from = #lane.log
-    for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
-      lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
-    end
   end
-  return lane.log[i]
+  machines.slots = {
+    settle = function(lane)
+      local due = string.format('%.17g', lane.v / 1000)
+      lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
+      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
+      lane.held_before = call('ZCARD', slots_key(lane))
+      lane.held = lane.held_before - lane.reclaimed
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    next = function(lane)
+      local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
+      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      return first < math.huge and math.floor(first * 1000) + 1 or nil
+    end,
+    take = function(lane, units, range, from, to, granted_ms)
+      local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
+      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local list, prefix = lane.slots_new, range.core .. ','
+      for i = from, to do
+        list[#list + 1] = held_until
+        list[#list + 1] = prefix .. i
+      end
+      lane.held = lane.held + units
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
+    done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
+    reset = function() end,
+    adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
+    write = function(lane)
+      local gone, new = lane.slots_gone, lane.slots_new
+      for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
+      for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
+    end,
+  }
 end
-local function window_pop(lane)
-  while true do
-    local item = window_at(lane, lane.log_gone + 1)
-    if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
-    lane.n = lane.n - item.units
-    lane.log_gone = lane.log_gone + 1
+do
+  local WINDOW_CELLS, WINDOW_READ = 1024, 32
+  local function window_log(lane) return lane.key .. ':log' end
+  local function window_us(lane) return lane.interval_s * 1000000 end
+  local function window_cell(lane, v)
+    local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
+    return (math.floor(math.floor(v / 1000) / width) + 1) * width
   end
-  lane.free = math.max(0, lane.max - lane.n)
-end
-machines.window = {
-  settle = function(lane)
-    lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
-    lane.n = lane.n or 0
-    window_pop(lane)
-  end,
-  next = function(lane, cost)
-    local missing = lane.n + cost - lane.max
-    local i = lane.log_gone + 1
-    while missing > 0 do
-      local item = window_at(lane, i) or lane.log_new
-      if not item then return lane.v end
-      missing = missing - item.units
-      if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
-      i = i + 1
+  local function window_item(text)
+    local cell, units = string.match(text, '^(%d+) (%d+)$')
+    return { cell = tonumber(cell), units = tonumber(units) }
+  end
+  local function window_at(lane, i)
+    while i > #lane.log and #lane.log < lane.log_length do
+      local from = #lane.log
+      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+      end
     end
-    return lane.v
-  end,
-  take = function(lane, units)
-    lane.n = lane.n + units
-    lane.free = lane.free - units
-    local cell = window_cell(lane, lane.v)
-    if not lane.log_new and lane.log_gone < lane.log_length then
-      local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
-      if last.cell >= cell then
-        last = lane.log_set[lane.log_length] or last
-        last.units = last.units + units
-        lane.log_set[lane.log_length] = last
+    return lane.log[i]
+  end
+  local function window_pop(lane)
+    while true do
+      local item = window_at(lane, lane.log_gone + 1)
+      if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
+      lane.n = lane.n - item.units
+      lane.log_gone = lane.log_gone + 1
+    end
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.window = {
+    settle = function(lane)
+      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      lane.n = lane.n or 0
+      window_pop(lane)
+    end,
+    next = function(lane, cost)
+      local missing = lane.n + cost - lane.max
+      local i = lane.log_gone + 1
+      while missing > 0 do
+        local item = window_at(lane, i) or lane.log_new
+        if not item then return lane.v end
+        missing = missing - item.units
+        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        i = i + 1
+      end
+      return lane.v
+    end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+      local cell = window_cell(lane, lane.v)
+      if not lane.log_new and lane.log_gone < lane.log_length then
+        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
+        if last.cell >= cell then
+          last = lane.log_set[lane.log_length] or last
+          last.units = last.units + units
+          lane.log_set[lane.log_length] = last
+          return
+        end
+      end
+      lane.log_new = lane.log_new or { cell = cell, units = 0 }
+      lane.log_new.units = lane.log_new.units + units
+    end,
+    give = function(lane, units, granted_ms)
+      local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = window_at(lane, i)
+        if item.cell == cell then
+          local given = math.min(units, item.units)
+          item.units = item.units - given
+          lane.log_set[i] = item
+          lane.n = lane.n - given
+          lane.free = math.max(0, lane.max - lane.n)
+        end
+      end
+    end,
+    reset = function(lane) lane.n, lane.log_all = 0, {} end,
+    adapt = function(lane, before)
+      if before.interval_s == lane.interval_s then
+        lane.free = math.max(0, lane.max - lane.n)
         return
       end
-    end
-    lane.log_new = lane.log_new or { cell = cell, units = 0 }
-    lane.log_new.units = lane.log_new.units + units
-  end,
-  give = function(lane, units, granted_ms)
-    local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
-    for i = lane.log_gone + 1, lane.log_length do
-      local item = window_at(lane, i)
-      if item.cell == cell then
-        local given = math.min(units, item.units)
-        item.units = item.units - given
-        lane.log_set[i] = item
-        lane.n = lane.n - given
-        lane.free = math.max(0, lane.max - lane.n)
+      window_at(lane, lane.log_length)
+      local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
+      lane.n = 0
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = lane.log[i]
+        local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
+        if cell * 1000 + window_us(lane) > lane.v then
+          if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
+          all[#all].units = all[#all].units + item.units
+          lane.n = lane.n + item.units
+        end
       end
-    end
-  end,
-  reset = function(lane) lane.n, lane.log_all = 0, {} end,
-  adapt = function(lane, before)
-    if before.interval_s == lane.interval_s then
-      lane.free = math.max(0, lane.max - lane.n)
-      return
-    end
-    window_at(lane, lane.log_length)
-    local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
-    lane.n = 0
-    for i = lane.log_gone + 1, lane.log_length do
-      local item = lane.log[i]
-      local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
-      if cell * 1000 + window_us(lane) > lane.v then
-        if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
-        all[#all].units = all[#all].units + item.units
-        lane.n = lane.n + item.units
+      lane.log_all = all
+    end,
+    write = function(lane)
+      local key = window_log(lane)
+      local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
+      if lane.log_all then
+        call('DEL', key)
+        for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
+        return
       end
-    end
-    lane.log_all = all
-  end,
-  write = function(lane)
-    local key = window_log(lane)
-    local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
-    if lane.log_all then
-      call('DEL', key)
-      for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
-      return
-    end
-    for i, item in pairs(lane.log_set) do
-      if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
-    end
-    if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
-    if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
-  end,
-}
+      for i, item in pairs(lane.log_set) do
+        if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
+      end
+      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
+    end,
+  }
+end
 local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }
 local function tally_text(number) return string.format('%.0f', number) end
 local function tally(lane, at_us, granted, throttled, expired)
@@ -4063,7 +4071,7 @@ local now_ms = lane_text(math.floor(now_us / 1000))
 touch({ lane.key })
 call('HSET', lane.key, 'account', account, 'created', now_ms, 'updated', now_ms, unpack(fields, 1, #fields))
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/create.lua",1],[2,"lua/limiter/create.lua",3],[3,"lua/limiter/create.lua",6],[4,"lua/limiter/create.lua",5],[5,"lua/limiter/create.lua",4],[6,"lua/limiter/create.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",4],[26,"lua/lib/limiter/aligned.lua",8],[35,"lua/lib/limiter/aligned.lua",18],[41,"lua/lib/limiter/aligned.lua",25],[46,"lua/lib/limiter/level.lua",6],[48,"lua/lib/limiter/level.lua",9],[49,"lua/lib/limiter/level.lua",12],[54,"lua/lib/limiter/level.lua",18],[60,"lua/lib/limiter/level.lua",25],[83,"lua/lib/limiter/level.lua",49],[107,"lua/lib/limiter/slots.lua",4],[108,"lua/lib/limiter/slots.lua",6],[109,"lua/lib/limiter/slots.lua",8],[110,"lua/lib/limiter/slots.lua",11],[125,"lua/lib/limiter/slots.lua",27],[135,"lua/lib/limiter/slots.lua",38],[140,"lua/lib/limiter/slots.lua",44],[161,"lua/lib/limiter/window.lua",4],[162,"lua/lib/limiter/window.lua",6],[163,"lua/lib/limiter/window.lua",8],[164,"lua/lib/limiter/window.lua",11],[168,"lua/lib/limiter/window.lua",16],[172,"lua/lib/limiter/window.lua",22],[181,"lua/lib/limiter/window.lua",33],[190,"lua/lib/limiter/window.lua",43],[238,"lua/lib/limiter/window.lua",93],[272,"lua/lib/tally.lua",6],[273,"lua/lib/tally.lua",8],[274,"lua/lib/tally.lua",11],[288,"lua/lib/tally.lua",27],[311,"lua/lib/tally.lua",51],[314,"lua/lib/lane.lua",55],[315,"lua/lib/lane.lua",57],[316,"lua/lib/lane.lua",60],[330,"lua/lib/lane.lua",75],[331,"lua/lib/lane.lua",77],[345,"lua/lib/lane.lua",93],[349,"lua/lib/lane.lua",98],[357,"lua/lib/lane.lua",107],[364,"lua/lib/lane.lua",116],[368,"lua/lib/lane.lua",122],[369,"lua/lib/lane.lua",125],[375,"lua/lib/lane.lua",133],[381,"lua/lib/lane.lua",140],[385,"lua/lib/lane.lua",146],[393,"lua/lib/lane.lua",155],[394,"lua/lib/lane.lua",158],[405,"lua/lib/lane.lua",171],[408,"lua/lib/lane.lua",176],[412,"lua/lib/lane.lua",181],[419,"lua/lib/lane.lua",190],[427,"lua/lib/lane.lua",201],[432,"lua/lib/lane.lua",207],[441,"lua/lib/lane.lua",217],[443,"lua/lib/lane.lua",221],[455,"lua/lib/lane.lua",235],[463,"lua/lib/lane.lua",245],[466,"lua/lib/lane.lua",251],[471,"lua/lib/lane.lua",257],[479,"lua/lib/lane.lua",266],[482,"lua/lib/lane.lua",270],[516,"lua/lib/lane.lua",305],[517,"lua/lib/lane.lua",308],[521,"lua/lib/lane.lua",313],[543,"lua/lib/lane.lua",336],[547,"lua/lib/record.lua",6],[548,"lua/lib/record.lua",9],[553,"lua/lib/record.lua",16],[560,"lua/limiter/create.lua",12],[562,"lua/limiter/create.lua",15]],
+  map: [[1,"lua/limiter/create.lua",1],[2,"lua/limiter/create.lua",3],[3,"lua/limiter/create.lua",6],[4,"lua/limiter/create.lua",5],[5,"lua/limiter/create.lua",4],[6,"lua/limiter/create.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",9],[36,"lua/lib/limiter/aligned.lua",19],[42,"lua/lib/limiter/aligned.lua",26],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",50],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[167,"lua/lib/limiter/window.lua",4],[169,"lua/lib/limiter/window.lua",7],[170,"lua/lib/limiter/window.lua",9],[171,"lua/lib/limiter/window.lua",12],[175,"lua/lib/limiter/window.lua",17],[179,"lua/lib/limiter/window.lua",23],[188,"lua/lib/limiter/window.lua",34],[197,"lua/lib/limiter/window.lua",44],[245,"lua/lib/limiter/window.lua",94],[280,"lua/lib/tally.lua",6],[281,"lua/lib/tally.lua",8],[282,"lua/lib/tally.lua",11],[296,"lua/lib/tally.lua",27],[319,"lua/lib/tally.lua",51],[322,"lua/lib/lane.lua",55],[323,"lua/lib/lane.lua",57],[324,"lua/lib/lane.lua",60],[338,"lua/lib/lane.lua",75],[339,"lua/lib/lane.lua",77],[353,"lua/lib/lane.lua",93],[357,"lua/lib/lane.lua",98],[365,"lua/lib/lane.lua",107],[372,"lua/lib/lane.lua",116],[376,"lua/lib/lane.lua",122],[377,"lua/lib/lane.lua",125],[383,"lua/lib/lane.lua",133],[389,"lua/lib/lane.lua",140],[393,"lua/lib/lane.lua",146],[401,"lua/lib/lane.lua",155],[402,"lua/lib/lane.lua",158],[413,"lua/lib/lane.lua",171],[416,"lua/lib/lane.lua",176],[420,"lua/lib/lane.lua",181],[427,"lua/lib/lane.lua",190],[435,"lua/lib/lane.lua",201],[440,"lua/lib/lane.lua",207],[449,"lua/lib/lane.lua",217],[451,"lua/lib/lane.lua",221],[463,"lua/lib/lane.lua",235],[471,"lua/lib/lane.lua",245],[474,"lua/lib/lane.lua",251],[479,"lua/lib/lane.lua",257],[487,"lua/lib/lane.lua",266],[490,"lua/lib/lane.lua",270],[524,"lua/lib/lane.lua",305],[525,"lua/lib/lane.lua",308],[529,"lua/lib/lane.lua",313],[551,"lua/lib/lane.lua",336],[555,"lua/lib/record.lua",6],[556,"lua/lib/record.lua",9],[561,"lua/lib/record.lua",16],[568,"lua/limiter/create.lua",12],[570,"lua/limiter/create.lua",15]],
 });
 
 /** Deletes a limiter: what waits starts at once, unlimited; its counts stay for 30 days. See lua/limiter/delete.lua. */
@@ -4092,256 +4100,264 @@ local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'se
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
-local function aligned_us(lane) return lane.interval_s * 1000000 end
-machines.aligned = {
-  settle = function(lane)
-    local window = math.floor(lane.now / aligned_us(lane))
-    if not lane.at or window > lane.at then lane.n = 0 end
-    lane.at = window
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-  next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
-  take = function(lane, units)
-    lane.n = lane.n + units
-    lane.free = lane.free - units
-  end,
-  give = function(lane, units, granted_ms)
-    if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
-    lane.n = math.max(0, lane.n - units)
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-  reset = function(lane) lane.n = 0 end,
-  adapt = function(lane)
-    lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-}
-local LEVEL_EXACT_MAX = 9000000000
-local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
-local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
-local function level_drained(lane, elapsed, rem)
-  local interval = lane.interval_s * 1000000 / level_scale(lane)
-  local part = (elapsed % interval) * lane.rate + rem
-  return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+do
+  local function aligned_us(lane) return lane.interval_s * 1000000 end
+  machines.aligned = {
+    settle = function(lane)
+      local window = math.floor(lane.now / aligned_us(lane))
+      if not lane.at or window > lane.at then lane.n = 0 end
+      lane.at = window
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      lane.n = math.max(0, lane.n - units)
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    reset = function(lane) lane.n = 0 end,
+    adapt = function(lane)
+      lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+  }
 end
-local function level_set(lane, n, rem)
-  if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
-  if n <= 0 then n, rem = 0, 0 end
-  lane.n, lane.rem = n, rem
-  lane.free = math.max(0, lane.max - lane.n)
-end
-machines.level = {
-  settle = function(lane)
-    local at = math.floor(lane.v / level_scale(lane))
-    lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
-    if at > lane.at then
-      local units, rem = level_drained(lane, at - lane.at, lane.rem)
-      lane.at = at
-      level_set(lane, lane.n - units, rem)
-    end
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-  next = function(lane, cost)
-    local units = lane.n + cost - lane.max
-    if units <= 0 then return lane.v end
+do
+  local LEVEL_EXACT_MAX = 9000000000
+  local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
+  local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
+  local function level_drained(lane, elapsed, rem)
     local interval = lane.interval_s * 1000000 / level_scale(lane)
-    local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
-    return (lane.at + wait) * level_scale(lane)
-  end,
-  take = function(lane, units)
-    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
-    lane.n = lane.n + units
-    lane.free = lane.free - units
-  end,
-  give = function(lane, units, granted_ms)
-    local scale = level_scale(lane)
-    local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
-    local drained, part = level_drained(lane, elapsed, 0)
-    if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
-  end,
-  charge = function(lane, difference)
-    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
-    if lane.n + difference > LEVEL_DEBT * lane.max then
-      level_set(lane, LEVEL_DEBT * lane.max, 0)
-    else
-      level_set(lane, lane.n + difference, lane.rem)
-    end
-  end,
-  reset = function(lane) lane.n, lane.rem = 0, 0 end,
-  adapt = function(lane, before)
-    local rem = 0
-    if before.form == 'level' then
-      rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
-    end
-    lane.at = math.ceil(lane.v / level_scale(lane))
-    level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
-  end,
-}
-local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
-local function slots_key(lane) return lane.key .. ':run' end
-local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
-local function slots_free(lane, core, from, to, mark)
-  local members = {}
-  for i = from, to do members[#members + 1] = core .. ',' .. i end
-  for i = 1, #members, 1000 do
-    for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
-      local member = members[i + k - 1]
-      if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
-        lane.freed[member] = true
-        lane.slots_gone[#lane.slots_gone + 1] = member
+    local part = (elapsed % interval) * lane.rate + rem
+    return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+  end
+  local function level_set(lane, n, rem)
+    if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
+    if n <= 0 then n, rem = 0, 0 end
+    lane.n, lane.rem = n, rem
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.level = {
+    settle = function(lane)
+      local at = math.floor(lane.v / level_scale(lane))
+      lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
+      if at > lane.at then
+        local units, rem = level_drained(lane, at - lane.at, lane.rem)
+        lane.at = at
+        level_set(lane, lane.n - units, rem)
+      end
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane, cost)
+      local units = lane.n + cost - lane.max
+      if units <= 0 then return lane.v end
+      local interval = lane.interval_s * 1000000 / level_scale(lane)
+      local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
+      return (lane.at + wait) * level_scale(lane)
+    end,
+    take = function(lane, units)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      local scale = level_scale(lane)
+      local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
+      local drained, part = level_drained(lane, elapsed, 0)
+      if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+    end,
+    charge = function(lane, difference)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      if lane.n + difference > LEVEL_DEBT * lane.max then
+        level_set(lane, LEVEL_DEBT * lane.max, 0)
+      else
+        level_set(lane, lane.n + difference, lane.rem)
+      end
+    end,
+    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    adapt = function(lane, before)
+      local rem = 0
+      if before.form == 'level' then
+        rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
+      end
+      lane.at = math.ceil(lane.v / level_scale(lane))
+      level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+  }
+end
+do
+  local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
+  local function slots_key(lane) return lane.key .. ':run' end
+  local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
+  local function slots_free(lane, core, from, to, mark)
+    local members = {}
+    for i = from, to do members[#members + 1] = core .. ',' .. i end
+    for i = 1, #members, 1000 do
+      for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+        local member = members[i + k - 1]
+        if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
+          lane.freed[member] = true
+          lane.slots_gone[#lane.slots_gone + 1] = member
+        end
       end
     end
-  end
-  lane.held = lane.held_before - #lane.slots_gone
-  lane.free = math.max(0, lane.max - lane.held)
-end
-machines.slots = {
-  settle = function(lane)
-    local due = string.format('%.17g', lane.v / 1000)
-    lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
-    lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
-    for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
-    lane.held_before = call('ZCARD', slots_key(lane))
-    lane.held = lane.held_before - lane.reclaimed
+    lane.held = lane.held_before - #lane.slots_gone
     lane.free = math.max(0, lane.max - lane.held)
-  end,
-  next = function(lane)
-    local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-    for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
-    return first < math.huge and math.floor(first * 1000) + 1 or nil
-  end,
-  take = function(lane, units, range, from, to, granted_ms)
-    local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-    local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
-    local list, prefix = lane.slots_new, range.core .. ','
-    for i = from, to do
-      list[#list + 1] = held_until
-      list[#list + 1] = prefix .. i
-    end
-    lane.held = lane.held + units
-    lane.free = math.max(0, lane.max - lane.held)
-  end,
-  give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
-  done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
-  reset = function() end,
-  adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
-  write = function(lane)
-    local gone, new = lane.slots_gone, lane.slots_new
-    for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
-    for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
-  end,
-}
-local WINDOW_CELLS, WINDOW_READ = 1024, 32
-local function window_log(lane) return lane.key .. ':log' end
-local function window_us(lane) return lane.interval_s * 1000000 end
-local function window_cell(lane, v)
-  local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
-  return (math.floor(math.floor(v / 1000) / width) + 1) * width
-end
-local function window_item(text)
-  local cell, units = string.match(text, '^(%d+) (%d+)$')
-  return { cell = tonumber(cell), units = tonumber(units) }
-end
-local function window_at(lane, i)
-  while i > #lane.log and #lane.log < lane.log_length do
-    local from = #lane.log
-    for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
-      lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
-    end
   end
-  return lane.log[i]
+  machines.slots = {
+    settle = function(lane)
+      local due = string.format('%.17g', lane.v / 1000)
+      lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
+      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
+      lane.held_before = call('ZCARD', slots_key(lane))
+      lane.held = lane.held_before - lane.reclaimed
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    next = function(lane)
+      local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
+      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      return first < math.huge and math.floor(first * 1000) + 1 or nil
+    end,
+    take = function(lane, units, range, from, to, granted_ms)
+      local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
+      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local list, prefix = lane.slots_new, range.core .. ','
+      for i = from, to do
+        list[#list + 1] = held_until
+        list[#list + 1] = prefix .. i
+      end
+      lane.held = lane.held + units
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
+    done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
+    reset = function() end,
+    adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
+    write = function(lane)
+      local gone, new = lane.slots_gone, lane.slots_new
+      for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
+      for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
+    end,
+  }
 end
-local function window_pop(lane)
-  while true do
-    local item = window_at(lane, lane.log_gone + 1)
-    if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
-    lane.n = lane.n - item.units
-    lane.log_gone = lane.log_gone + 1
+do
+  local WINDOW_CELLS, WINDOW_READ = 1024, 32
+  local function window_log(lane) return lane.key .. ':log' end
+  local function window_us(lane) return lane.interval_s * 1000000 end
+  local function window_cell(lane, v)
+    local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
+    return (math.floor(math.floor(v / 1000) / width) + 1) * width
   end
-  lane.free = math.max(0, lane.max - lane.n)
-end
-machines.window = {
-  settle = function(lane)
-    lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
-    lane.n = lane.n or 0
-    window_pop(lane)
-  end,
-  next = function(lane, cost)
-    local missing = lane.n + cost - lane.max
-    local i = lane.log_gone + 1
-    while missing > 0 do
-      local item = window_at(lane, i) or lane.log_new
-      if not item then return lane.v end
-      missing = missing - item.units
-      if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
-      i = i + 1
+  local function window_item(text)
+    local cell, units = string.match(text, '^(%d+) (%d+)$')
+    return { cell = tonumber(cell), units = tonumber(units) }
+  end
+  local function window_at(lane, i)
+    while i > #lane.log and #lane.log < lane.log_length do
+      local from = #lane.log
+      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+      end
     end
-    return lane.v
-  end,
-  take = function(lane, units)
-    lane.n = lane.n + units
-    lane.free = lane.free - units
-    local cell = window_cell(lane, lane.v)
-    if not lane.log_new and lane.log_gone < lane.log_length then
-      local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
-      if last.cell >= cell then
-        last = lane.log_set[lane.log_length] or last
-        last.units = last.units + units
-        lane.log_set[lane.log_length] = last
+    return lane.log[i]
+  end
+  local function window_pop(lane)
+    while true do
+      local item = window_at(lane, lane.log_gone + 1)
+      if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
+      lane.n = lane.n - item.units
+      lane.log_gone = lane.log_gone + 1
+    end
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.window = {
+    settle = function(lane)
+      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      lane.n = lane.n or 0
+      window_pop(lane)
+    end,
+    next = function(lane, cost)
+      local missing = lane.n + cost - lane.max
+      local i = lane.log_gone + 1
+      while missing > 0 do
+        local item = window_at(lane, i) or lane.log_new
+        if not item then return lane.v end
+        missing = missing - item.units
+        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        i = i + 1
+      end
+      return lane.v
+    end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+      local cell = window_cell(lane, lane.v)
+      if not lane.log_new and lane.log_gone < lane.log_length then
+        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
+        if last.cell >= cell then
+          last = lane.log_set[lane.log_length] or last
+          last.units = last.units + units
+          lane.log_set[lane.log_length] = last
+          return
+        end
+      end
+      lane.log_new = lane.log_new or { cell = cell, units = 0 }
+      lane.log_new.units = lane.log_new.units + units
+    end,
+    give = function(lane, units, granted_ms)
+      local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = window_at(lane, i)
+        if item.cell == cell then
+          local given = math.min(units, item.units)
+          item.units = item.units - given
+          lane.log_set[i] = item
+          lane.n = lane.n - given
+          lane.free = math.max(0, lane.max - lane.n)
+        end
+      end
+    end,
+    reset = function(lane) lane.n, lane.log_all = 0, {} end,
+    adapt = function(lane, before)
+      if before.interval_s == lane.interval_s then
+        lane.free = math.max(0, lane.max - lane.n)
         return
       end
-    end
-    lane.log_new = lane.log_new or { cell = cell, units = 0 }
-    lane.log_new.units = lane.log_new.units + units
-  end,
-  give = function(lane, units, granted_ms)
-    local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
-    for i = lane.log_gone + 1, lane.log_length do
-      local item = window_at(lane, i)
-      if item.cell == cell then
-        local given = math.min(units, item.units)
-        item.units = item.units - given
-        lane.log_set[i] = item
-        lane.n = lane.n - given
-        lane.free = math.max(0, lane.max - lane.n)
+      window_at(lane, lane.log_length)
+      local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
+      lane.n = 0
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = lane.log[i]
+        local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
+        if cell * 1000 + window_us(lane) > lane.v then
+          if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
+          all[#all].units = all[#all].units + item.units
+          lane.n = lane.n + item.units
+        end
       end
-    end
-  end,
-  reset = function(lane) lane.n, lane.log_all = 0, {} end,
-  adapt = function(lane, before)
-    if before.interval_s == lane.interval_s then
-      lane.free = math.max(0, lane.max - lane.n)
-      return
-    end
-    window_at(lane, lane.log_length)
-    local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
-    lane.n = 0
-    for i = lane.log_gone + 1, lane.log_length do
-      local item = lane.log[i]
-      local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
-      if cell * 1000 + window_us(lane) > lane.v then
-        if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
-        all[#all].units = all[#all].units + item.units
-        lane.n = lane.n + item.units
+      lane.log_all = all
+    end,
+    write = function(lane)
+      local key = window_log(lane)
+      local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
+      if lane.log_all then
+        call('DEL', key)
+        for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
+        return
       end
-    end
-    lane.log_all = all
-  end,
-  write = function(lane)
-    local key = window_log(lane)
-    local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
-    if lane.log_all then
-      call('DEL', key)
-      for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
-      return
-    end
-    for i, item in pairs(lane.log_set) do
-      if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
-    end
-    if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
-    if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
-  end,
-}
+      for i, item in pairs(lane.log_set) do
+        if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
+      end
+      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
+    end,
+  }
+end
 local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }
 local function tally_text(number) return string.format('%.0f', number) end
 local function tally(lane, at_us, granted, throttled, expired)
@@ -4637,7 +4653,7 @@ lane_touch()
 call('HSET', lane.key, 'deleted', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[106,"lua/lib/limiter/slots.lua",4],[107,"lua/lib/limiter/slots.lua",6],[108,"lua/lib/limiter/slots.lua",8],[109,"lua/lib/limiter/slots.lua",11],[124,"lua/lib/limiter/slots.lua",27],[134,"lua/lib/limiter/slots.lua",38],[139,"lua/lib/limiter/slots.lua",44],[160,"lua/lib/limiter/window.lua",4],[161,"lua/lib/limiter/window.lua",6],[162,"lua/lib/limiter/window.lua",8],[163,"lua/lib/limiter/window.lua",11],[167,"lua/lib/limiter/window.lua",16],[171,"lua/lib/limiter/window.lua",22],[180,"lua/lib/limiter/window.lua",33],[189,"lua/lib/limiter/window.lua",43],[237,"lua/lib/limiter/window.lua",93],[271,"lua/lib/tally.lua",6],[272,"lua/lib/tally.lua",8],[273,"lua/lib/tally.lua",11],[287,"lua/lib/tally.lua",27],[310,"lua/lib/tally.lua",51],[313,"lua/lib/lane.lua",55],[314,"lua/lib/lane.lua",57],[315,"lua/lib/lane.lua",60],[329,"lua/lib/lane.lua",75],[330,"lua/lib/lane.lua",77],[344,"lua/lib/lane.lua",93],[348,"lua/lib/lane.lua",98],[356,"lua/lib/lane.lua",107],[363,"lua/lib/lane.lua",116],[367,"lua/lib/lane.lua",122],[368,"lua/lib/lane.lua",125],[374,"lua/lib/lane.lua",133],[380,"lua/lib/lane.lua",140],[384,"lua/lib/lane.lua",146],[392,"lua/lib/lane.lua",155],[393,"lua/lib/lane.lua",158],[404,"lua/lib/lane.lua",171],[407,"lua/lib/lane.lua",176],[411,"lua/lib/lane.lua",181],[418,"lua/lib/lane.lua",190],[426,"lua/lib/lane.lua",201],[431,"lua/lib/lane.lua",207],[440,"lua/lib/lane.lua",217],[442,"lua/lib/lane.lua",221],[454,"lua/lib/lane.lua",235],[462,"lua/lib/lane.lua",245],[465,"lua/lib/lane.lua",251],[470,"lua/lib/lane.lua",257],[478,"lua/lib/lane.lua",266],[481,"lua/lib/lane.lua",270],[515,"lua/lib/lane.lua",305],[516,"lua/lib/lane.lua",308],[520,"lua/lib/lane.lua",313],[542,"lua/lib/lane.lua",336],[546,"lua/lib/record.lua",6],[547,"lua/lib/record.lua",9],[552,"lua/lib/record.lua",16],[559,"lua/limiter/delete.lua",12],[561,"lua/limiter/delete.lua",15]],
+  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",9],[35,"lua/lib/limiter/aligned.lua",19],[41,"lua/lib/limiter/aligned.lua",26],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",50],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[166,"lua/lib/limiter/window.lua",4],[168,"lua/lib/limiter/window.lua",7],[169,"lua/lib/limiter/window.lua",9],[170,"lua/lib/limiter/window.lua",12],[174,"lua/lib/limiter/window.lua",17],[178,"lua/lib/limiter/window.lua",23],[187,"lua/lib/limiter/window.lua",34],[196,"lua/lib/limiter/window.lua",44],[244,"lua/lib/limiter/window.lua",94],[279,"lua/lib/tally.lua",6],[280,"lua/lib/tally.lua",8],[281,"lua/lib/tally.lua",11],[295,"lua/lib/tally.lua",27],[318,"lua/lib/tally.lua",51],[321,"lua/lib/lane.lua",55],[322,"lua/lib/lane.lua",57],[323,"lua/lib/lane.lua",60],[337,"lua/lib/lane.lua",75],[338,"lua/lib/lane.lua",77],[352,"lua/lib/lane.lua",93],[356,"lua/lib/lane.lua",98],[364,"lua/lib/lane.lua",107],[371,"lua/lib/lane.lua",116],[375,"lua/lib/lane.lua",122],[376,"lua/lib/lane.lua",125],[382,"lua/lib/lane.lua",133],[388,"lua/lib/lane.lua",140],[392,"lua/lib/lane.lua",146],[400,"lua/lib/lane.lua",155],[401,"lua/lib/lane.lua",158],[412,"lua/lib/lane.lua",171],[415,"lua/lib/lane.lua",176],[419,"lua/lib/lane.lua",181],[426,"lua/lib/lane.lua",190],[434,"lua/lib/lane.lua",201],[439,"lua/lib/lane.lua",207],[448,"lua/lib/lane.lua",217],[450,"lua/lib/lane.lua",221],[462,"lua/lib/lane.lua",235],[470,"lua/lib/lane.lua",245],[473,"lua/lib/lane.lua",251],[478,"lua/lib/lane.lua",257],[486,"lua/lib/lane.lua",266],[489,"lua/lib/lane.lua",270],[523,"lua/lib/lane.lua",305],[524,"lua/lib/lane.lua",308],[528,"lua/lib/lane.lua",313],[550,"lua/lib/lane.lua",336],[554,"lua/lib/record.lua",6],[555,"lua/lib/record.lua",9],[560,"lua/lib/record.lua",16],[567,"lua/limiter/delete.lua",12],[569,"lua/limiter/delete.lua",15]],
 });
 
 /** Changes a limiter. What it has let start until now counts by its new config; the tasks that wait feel it at once. See lua/limiter/patch.lua. */
@@ -4667,256 +4683,264 @@ local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'se
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
-local function aligned_us(lane) return lane.interval_s * 1000000 end
-machines.aligned = {
-  settle = function(lane)
-    local window = math.floor(lane.now / aligned_us(lane))
-    if not lane.at or window > lane.at then lane.n = 0 end
-    lane.at = window
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-  next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
-  take = function(lane, units)
-    lane.n = lane.n + units
-    lane.free = lane.free - units
-  end,
-  give = function(lane, units, granted_ms)
-    if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
-    lane.n = math.max(0, lane.n - units)
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-  reset = function(lane) lane.n = 0 end,
-  adapt = function(lane)
-    lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-}
-local LEVEL_EXACT_MAX = 9000000000
-local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
-local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
-local function level_drained(lane, elapsed, rem)
-  local interval = lane.interval_s * 1000000 / level_scale(lane)
-  local part = (elapsed % interval) * lane.rate + rem
-  return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+do
+  local function aligned_us(lane) return lane.interval_s * 1000000 end
+  machines.aligned = {
+    settle = function(lane)
+      local window = math.floor(lane.now / aligned_us(lane))
+      if not lane.at or window > lane.at then lane.n = 0 end
+      lane.at = window
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      lane.n = math.max(0, lane.n - units)
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    reset = function(lane) lane.n = 0 end,
+    adapt = function(lane)
+      lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+  }
 end
-local function level_set(lane, n, rem)
-  if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
-  if n <= 0 then n, rem = 0, 0 end
-  lane.n, lane.rem = n, rem
-  lane.free = math.max(0, lane.max - lane.n)
-end
-machines.level = {
-  settle = function(lane)
-    local at = math.floor(lane.v / level_scale(lane))
-    lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
-    if at > lane.at then
-      local units, rem = level_drained(lane, at - lane.at, lane.rem)
-      lane.at = at
-      level_set(lane, lane.n - units, rem)
-    end
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-  next = function(lane, cost)
-    local units = lane.n + cost - lane.max
-    if units <= 0 then return lane.v end
+do
+  local LEVEL_EXACT_MAX = 9000000000
+  local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
+  local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
+  local function level_drained(lane, elapsed, rem)
     local interval = lane.interval_s * 1000000 / level_scale(lane)
-    local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
-    return (lane.at + wait) * level_scale(lane)
-  end,
-  take = function(lane, units)
-    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
-    lane.n = lane.n + units
-    lane.free = lane.free - units
-  end,
-  give = function(lane, units, granted_ms)
-    local scale = level_scale(lane)
-    local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
-    local drained, part = level_drained(lane, elapsed, 0)
-    if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
-  end,
-  charge = function(lane, difference)
-    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
-    if lane.n + difference > LEVEL_DEBT * lane.max then
-      level_set(lane, LEVEL_DEBT * lane.max, 0)
-    else
-      level_set(lane, lane.n + difference, lane.rem)
-    end
-  end,
-  reset = function(lane) lane.n, lane.rem = 0, 0 end,
-  adapt = function(lane, before)
-    local rem = 0
-    if before.form == 'level' then
-      rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
-    end
-    lane.at = math.ceil(lane.v / level_scale(lane))
-    level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
-  end,
-}
-local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
-local function slots_key(lane) return lane.key .. ':run' end
-local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
-local function slots_free(lane, core, from, to, mark)
-  local members = {}
-  for i = from, to do members[#members + 1] = core .. ',' .. i end
-  for i = 1, #members, 1000 do
-    for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
-      local member = members[i + k - 1]
-      if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
-        lane.freed[member] = true
-        lane.slots_gone[#lane.slots_gone + 1] = member
+    local part = (elapsed % interval) * lane.rate + rem
+    return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+  end
+  local function level_set(lane, n, rem)
+    if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
+    if n <= 0 then n, rem = 0, 0 end
+    lane.n, lane.rem = n, rem
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.level = {
+    settle = function(lane)
+      local at = math.floor(lane.v / level_scale(lane))
+      lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
+      if at > lane.at then
+        local units, rem = level_drained(lane, at - lane.at, lane.rem)
+        lane.at = at
+        level_set(lane, lane.n - units, rem)
+      end
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane, cost)
+      local units = lane.n + cost - lane.max
+      if units <= 0 then return lane.v end
+      local interval = lane.interval_s * 1000000 / level_scale(lane)
+      local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
+      return (lane.at + wait) * level_scale(lane)
+    end,
+    take = function(lane, units)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      local scale = level_scale(lane)
+      local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
+      local drained, part = level_drained(lane, elapsed, 0)
+      if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+    end,
+    charge = function(lane, difference)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      if lane.n + difference > LEVEL_DEBT * lane.max then
+        level_set(lane, LEVEL_DEBT * lane.max, 0)
+      else
+        level_set(lane, lane.n + difference, lane.rem)
+      end
+    end,
+    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    adapt = function(lane, before)
+      local rem = 0
+      if before.form == 'level' then
+        rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
+      end
+      lane.at = math.ceil(lane.v / level_scale(lane))
+      level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+  }
+end
+do
+  local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
+  local function slots_key(lane) return lane.key .. ':run' end
+  local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
+  local function slots_free(lane, core, from, to, mark)
+    local members = {}
+    for i = from, to do members[#members + 1] = core .. ',' .. i end
+    for i = 1, #members, 1000 do
+      for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+        local member = members[i + k - 1]
+        if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
+          lane.freed[member] = true
+          lane.slots_gone[#lane.slots_gone + 1] = member
+        end
       end
     end
-  end
-  lane.held = lane.held_before - #lane.slots_gone
-  lane.free = math.max(0, lane.max - lane.held)
-end
-machines.slots = {
-  settle = function(lane)
-    local due = string.format('%.17g', lane.v / 1000)
-    lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
-    lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
-    for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
-    lane.held_before = call('ZCARD', slots_key(lane))
-    lane.held = lane.held_before - lane.reclaimed
+    lane.held = lane.held_before - #lane.slots_gone
     lane.free = math.max(0, lane.max - lane.held)
-  end,
-  next = function(lane)
-    local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-    for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
-    return first < math.huge and math.floor(first * 1000) + 1 or nil
-  end,
-  take = function(lane, units, range, from, to, granted_ms)
-    local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-    local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
-    local list, prefix = lane.slots_new, range.core .. ','
-    for i = from, to do
-      list[#list + 1] = held_until
-      list[#list + 1] = prefix .. i
-    end
-    lane.held = lane.held + units
-    lane.free = math.max(0, lane.max - lane.held)
-  end,
-  give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
-  done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
-  reset = function() end,
-  adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
-  write = function(lane)
-    local gone, new = lane.slots_gone, lane.slots_new
-    for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
-    for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
-  end,
-}
-local WINDOW_CELLS, WINDOW_READ = 1024, 32
-local function window_log(lane) return lane.key .. ':log' end
-local function window_us(lane) return lane.interval_s * 1000000 end
-local function window_cell(lane, v)
-  local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
-  return (math.floor(math.floor(v / 1000) / width) + 1) * width
-end
-local function window_item(text)
-  local cell, units = string.match(text, '^(%d+) (%d+)$')
-  return { cell = tonumber(cell), units = tonumber(units) }
-end
-local function window_at(lane, i)
-  while i > #lane.log and #lane.log < lane.log_length do
-    local from = #lane.log
-    for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
-      lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
-    end
   end
-  return lane.log[i]
+  machines.slots = {
+    settle = function(lane)
+      local due = string.format('%.17g', lane.v / 1000)
+      lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
+      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
+      lane.held_before = call('ZCARD', slots_key(lane))
+      lane.held = lane.held_before - lane.reclaimed
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    next = function(lane)
+      local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
+      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      return first < math.huge and math.floor(first * 1000) + 1 or nil
+    end,
+    take = function(lane, units, range, from, to, granted_ms)
+      local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
+      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local list, prefix = lane.slots_new, range.core .. ','
+      for i = from, to do
+        list[#list + 1] = held_until
+        list[#list + 1] = prefix .. i
+      end
+      lane.held = lane.held + units
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
+    done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
+    reset = function() end,
+    adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
+    write = function(lane)
+      local gone, new = lane.slots_gone, lane.slots_new
+      for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
+      for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
+    end,
+  }
 end
-local function window_pop(lane)
-  while true do
-    local item = window_at(lane, lane.log_gone + 1)
-    if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
-    lane.n = lane.n - item.units
-    lane.log_gone = lane.log_gone + 1
+do
+  local WINDOW_CELLS, WINDOW_READ = 1024, 32
+  local function window_log(lane) return lane.key .. ':log' end
+  local function window_us(lane) return lane.interval_s * 1000000 end
+  local function window_cell(lane, v)
+    local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
+    return (math.floor(math.floor(v / 1000) / width) + 1) * width
   end
-  lane.free = math.max(0, lane.max - lane.n)
-end
-machines.window = {
-  settle = function(lane)
-    lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
-    lane.n = lane.n or 0
-    window_pop(lane)
-  end,
-  next = function(lane, cost)
-    local missing = lane.n + cost - lane.max
-    local i = lane.log_gone + 1
-    while missing > 0 do
-      local item = window_at(lane, i) or lane.log_new
-      if not item then return lane.v end
-      missing = missing - item.units
-      if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
-      i = i + 1
+  local function window_item(text)
+    local cell, units = string.match(text, '^(%d+) (%d+)$')
+    return { cell = tonumber(cell), units = tonumber(units) }
+  end
+  local function window_at(lane, i)
+    while i > #lane.log and #lane.log < lane.log_length do
+      local from = #lane.log
+      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+      end
     end
-    return lane.v
-  end,
-  take = function(lane, units)
-    lane.n = lane.n + units
-    lane.free = lane.free - units
-    local cell = window_cell(lane, lane.v)
-    if not lane.log_new and lane.log_gone < lane.log_length then
-      local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
-      if last.cell >= cell then
-        last = lane.log_set[lane.log_length] or last
-        last.units = last.units + units
-        lane.log_set[lane.log_length] = last
+    return lane.log[i]
+  end
+  local function window_pop(lane)
+    while true do
+      local item = window_at(lane, lane.log_gone + 1)
+      if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
+      lane.n = lane.n - item.units
+      lane.log_gone = lane.log_gone + 1
+    end
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.window = {
+    settle = function(lane)
+      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      lane.n = lane.n or 0
+      window_pop(lane)
+    end,
+    next = function(lane, cost)
+      local missing = lane.n + cost - lane.max
+      local i = lane.log_gone + 1
+      while missing > 0 do
+        local item = window_at(lane, i) or lane.log_new
+        if not item then return lane.v end
+        missing = missing - item.units
+        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        i = i + 1
+      end
+      return lane.v
+    end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+      local cell = window_cell(lane, lane.v)
+      if not lane.log_new and lane.log_gone < lane.log_length then
+        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
+        if last.cell >= cell then
+          last = lane.log_set[lane.log_length] or last
+          last.units = last.units + units
+          lane.log_set[lane.log_length] = last
+          return
+        end
+      end
+      lane.log_new = lane.log_new or { cell = cell, units = 0 }
+      lane.log_new.units = lane.log_new.units + units
+    end,
+    give = function(lane, units, granted_ms)
+      local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = window_at(lane, i)
+        if item.cell == cell then
+          local given = math.min(units, item.units)
+          item.units = item.units - given
+          lane.log_set[i] = item
+          lane.n = lane.n - given
+          lane.free = math.max(0, lane.max - lane.n)
+        end
+      end
+    end,
+    reset = function(lane) lane.n, lane.log_all = 0, {} end,
+    adapt = function(lane, before)
+      if before.interval_s == lane.interval_s then
+        lane.free = math.max(0, lane.max - lane.n)
         return
       end
-    end
-    lane.log_new = lane.log_new or { cell = cell, units = 0 }
-    lane.log_new.units = lane.log_new.units + units
-  end,
-  give = function(lane, units, granted_ms)
-    local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
-    for i = lane.log_gone + 1, lane.log_length do
-      local item = window_at(lane, i)
-      if item.cell == cell then
-        local given = math.min(units, item.units)
-        item.units = item.units - given
-        lane.log_set[i] = item
-        lane.n = lane.n - given
-        lane.free = math.max(0, lane.max - lane.n)
+      window_at(lane, lane.log_length)
+      local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
+      lane.n = 0
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = lane.log[i]
+        local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
+        if cell * 1000 + window_us(lane) > lane.v then
+          if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
+          all[#all].units = all[#all].units + item.units
+          lane.n = lane.n + item.units
+        end
       end
-    end
-  end,
-  reset = function(lane) lane.n, lane.log_all = 0, {} end,
-  adapt = function(lane, before)
-    if before.interval_s == lane.interval_s then
-      lane.free = math.max(0, lane.max - lane.n)
-      return
-    end
-    window_at(lane, lane.log_length)
-    local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
-    lane.n = 0
-    for i = lane.log_gone + 1, lane.log_length do
-      local item = lane.log[i]
-      local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
-      if cell * 1000 + window_us(lane) > lane.v then
-        if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
-        all[#all].units = all[#all].units + item.units
-        lane.n = lane.n + item.units
+      lane.log_all = all
+    end,
+    write = function(lane)
+      local key = window_log(lane)
+      local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
+      if lane.log_all then
+        call('DEL', key)
+        for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
+        return
       end
-    end
-    lane.log_all = all
-  end,
-  write = function(lane)
-    local key = window_log(lane)
-    local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
-    if lane.log_all then
-      call('DEL', key)
-      for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
-      return
-    end
-    for i, item in pairs(lane.log_set) do
-      if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
-    end
-    if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
-    if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
-  end,
-}
+      for i, item in pairs(lane.log_set) do
+        if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
+      end
+      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
+    end,
+  }
+end
 local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }
 local function tally_text(number) return string.format('%.0f', number) end
 local function tally(lane, at_us, granted, throttled, expired)
@@ -5224,7 +5248,7 @@ lane_touch()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)), unpack(fields, 1, #fields))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",4],[26,"lua/lib/limiter/aligned.lua",8],[35,"lua/lib/limiter/aligned.lua",18],[41,"lua/lib/limiter/aligned.lua",25],[46,"lua/lib/limiter/level.lua",6],[48,"lua/lib/limiter/level.lua",9],[49,"lua/lib/limiter/level.lua",12],[54,"lua/lib/limiter/level.lua",18],[60,"lua/lib/limiter/level.lua",25],[83,"lua/lib/limiter/level.lua",49],[107,"lua/lib/limiter/slots.lua",4],[108,"lua/lib/limiter/slots.lua",6],[109,"lua/lib/limiter/slots.lua",8],[110,"lua/lib/limiter/slots.lua",11],[125,"lua/lib/limiter/slots.lua",27],[135,"lua/lib/limiter/slots.lua",38],[140,"lua/lib/limiter/slots.lua",44],[161,"lua/lib/limiter/window.lua",4],[162,"lua/lib/limiter/window.lua",6],[163,"lua/lib/limiter/window.lua",8],[164,"lua/lib/limiter/window.lua",11],[168,"lua/lib/limiter/window.lua",16],[172,"lua/lib/limiter/window.lua",22],[181,"lua/lib/limiter/window.lua",33],[190,"lua/lib/limiter/window.lua",43],[238,"lua/lib/limiter/window.lua",93],[272,"lua/lib/tally.lua",6],[273,"lua/lib/tally.lua",8],[274,"lua/lib/tally.lua",11],[288,"lua/lib/tally.lua",27],[311,"lua/lib/tally.lua",51],[314,"lua/lib/lane.lua",55],[315,"lua/lib/lane.lua",57],[316,"lua/lib/lane.lua",60],[330,"lua/lib/lane.lua",75],[331,"lua/lib/lane.lua",77],[345,"lua/lib/lane.lua",93],[349,"lua/lib/lane.lua",98],[357,"lua/lib/lane.lua",107],[364,"lua/lib/lane.lua",116],[368,"lua/lib/lane.lua",122],[369,"lua/lib/lane.lua",125],[375,"lua/lib/lane.lua",133],[381,"lua/lib/lane.lua",140],[385,"lua/lib/lane.lua",146],[393,"lua/lib/lane.lua",155],[394,"lua/lib/lane.lua",158],[405,"lua/lib/lane.lua",171],[408,"lua/lib/lane.lua",176],[412,"lua/lib/lane.lua",181],[419,"lua/lib/lane.lua",190],[427,"lua/lib/lane.lua",201],[432,"lua/lib/lane.lua",207],[441,"lua/lib/lane.lua",217],[443,"lua/lib/lane.lua",221],[455,"lua/lib/lane.lua",235],[463,"lua/lib/lane.lua",245],[466,"lua/lib/lane.lua",251],[471,"lua/lib/lane.lua",257],[479,"lua/lib/lane.lua",266],[482,"lua/lib/lane.lua",270],[516,"lua/lib/lane.lua",305],[517,"lua/lib/lane.lua",308],[521,"lua/lib/lane.lua",313],[543,"lua/lib/lane.lua",336],[547,"lua/lib/record.lua",6],[548,"lua/lib/record.lua",9],[553,"lua/lib/record.lua",16],[560,"lua/limiter/patch.lua",12],[562,"lua/limiter/patch.lua",15],[575,"lua/limiter/patch.lua",29]],
+  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",9],[36,"lua/lib/limiter/aligned.lua",19],[42,"lua/lib/limiter/aligned.lua",26],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",50],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[167,"lua/lib/limiter/window.lua",4],[169,"lua/lib/limiter/window.lua",7],[170,"lua/lib/limiter/window.lua",9],[171,"lua/lib/limiter/window.lua",12],[175,"lua/lib/limiter/window.lua",17],[179,"lua/lib/limiter/window.lua",23],[188,"lua/lib/limiter/window.lua",34],[197,"lua/lib/limiter/window.lua",44],[245,"lua/lib/limiter/window.lua",94],[280,"lua/lib/tally.lua",6],[281,"lua/lib/tally.lua",8],[282,"lua/lib/tally.lua",11],[296,"lua/lib/tally.lua",27],[319,"lua/lib/tally.lua",51],[322,"lua/lib/lane.lua",55],[323,"lua/lib/lane.lua",57],[324,"lua/lib/lane.lua",60],[338,"lua/lib/lane.lua",75],[339,"lua/lib/lane.lua",77],[353,"lua/lib/lane.lua",93],[357,"lua/lib/lane.lua",98],[365,"lua/lib/lane.lua",107],[372,"lua/lib/lane.lua",116],[376,"lua/lib/lane.lua",122],[377,"lua/lib/lane.lua",125],[383,"lua/lib/lane.lua",133],[389,"lua/lib/lane.lua",140],[393,"lua/lib/lane.lua",146],[401,"lua/lib/lane.lua",155],[402,"lua/lib/lane.lua",158],[413,"lua/lib/lane.lua",171],[416,"lua/lib/lane.lua",176],[420,"lua/lib/lane.lua",181],[427,"lua/lib/lane.lua",190],[435,"lua/lib/lane.lua",201],[440,"lua/lib/lane.lua",207],[449,"lua/lib/lane.lua",217],[451,"lua/lib/lane.lua",221],[463,"lua/lib/lane.lua",235],[471,"lua/lib/lane.lua",245],[474,"lua/lib/lane.lua",251],[479,"lua/lib/lane.lua",257],[487,"lua/lib/lane.lua",266],[490,"lua/lib/lane.lua",270],[524,"lua/lib/lane.lua",305],[525,"lua/lib/lane.lua",308],[529,"lua/lib/lane.lua",313],[551,"lua/lib/lane.lua",336],[555,"lua/lib/record.lua",6],[556,"lua/lib/record.lua",9],[561,"lua/lib/record.lua",16],[568,"lua/limiter/patch.lua",12],[570,"lua/limiter/patch.lua",15],[583,"lua/limiter/patch.lua",29]],
 });
 
 /** Closes a limiter: nothing starts until then, or until it is resumed. Time in which it is closed does not count for queue_timeout. See lua/limiter/pause.lua. */
@@ -5254,256 +5278,264 @@ local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'se
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
-local function aligned_us(lane) return lane.interval_s * 1000000 end
-machines.aligned = {
-  settle = function(lane)
-    local window = math.floor(lane.now / aligned_us(lane))
-    if not lane.at or window > lane.at then lane.n = 0 end
-    lane.at = window
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-  next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
-  take = function(lane, units)
-    lane.n = lane.n + units
-    lane.free = lane.free - units
-  end,
-  give = function(lane, units, granted_ms)
-    if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
-    lane.n = math.max(0, lane.n - units)
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-  reset = function(lane) lane.n = 0 end,
-  adapt = function(lane)
-    lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-}
-local LEVEL_EXACT_MAX = 9000000000
-local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
-local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
-local function level_drained(lane, elapsed, rem)
-  local interval = lane.interval_s * 1000000 / level_scale(lane)
-  local part = (elapsed % interval) * lane.rate + rem
-  return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+do
+  local function aligned_us(lane) return lane.interval_s * 1000000 end
+  machines.aligned = {
+    settle = function(lane)
+      local window = math.floor(lane.now / aligned_us(lane))
+      if not lane.at or window > lane.at then lane.n = 0 end
+      lane.at = window
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      lane.n = math.max(0, lane.n - units)
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    reset = function(lane) lane.n = 0 end,
+    adapt = function(lane)
+      lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+  }
 end
-local function level_set(lane, n, rem)
-  if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
-  if n <= 0 then n, rem = 0, 0 end
-  lane.n, lane.rem = n, rem
-  lane.free = math.max(0, lane.max - lane.n)
-end
-machines.level = {
-  settle = function(lane)
-    local at = math.floor(lane.v / level_scale(lane))
-    lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
-    if at > lane.at then
-      local units, rem = level_drained(lane, at - lane.at, lane.rem)
-      lane.at = at
-      level_set(lane, lane.n - units, rem)
-    end
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-  next = function(lane, cost)
-    local units = lane.n + cost - lane.max
-    if units <= 0 then return lane.v end
+do
+  local LEVEL_EXACT_MAX = 9000000000
+  local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
+  local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
+  local function level_drained(lane, elapsed, rem)
     local interval = lane.interval_s * 1000000 / level_scale(lane)
-    local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
-    return (lane.at + wait) * level_scale(lane)
-  end,
-  take = function(lane, units)
-    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
-    lane.n = lane.n + units
-    lane.free = lane.free - units
-  end,
-  give = function(lane, units, granted_ms)
-    local scale = level_scale(lane)
-    local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
-    local drained, part = level_drained(lane, elapsed, 0)
-    if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
-  end,
-  charge = function(lane, difference)
-    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
-    if lane.n + difference > LEVEL_DEBT * lane.max then
-      level_set(lane, LEVEL_DEBT * lane.max, 0)
-    else
-      level_set(lane, lane.n + difference, lane.rem)
-    end
-  end,
-  reset = function(lane) lane.n, lane.rem = 0, 0 end,
-  adapt = function(lane, before)
-    local rem = 0
-    if before.form == 'level' then
-      rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
-    end
-    lane.at = math.ceil(lane.v / level_scale(lane))
-    level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
-  end,
-}
-local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
-local function slots_key(lane) return lane.key .. ':run' end
-local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
-local function slots_free(lane, core, from, to, mark)
-  local members = {}
-  for i = from, to do members[#members + 1] = core .. ',' .. i end
-  for i = 1, #members, 1000 do
-    for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
-      local member = members[i + k - 1]
-      if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
-        lane.freed[member] = true
-        lane.slots_gone[#lane.slots_gone + 1] = member
+    local part = (elapsed % interval) * lane.rate + rem
+    return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+  end
+  local function level_set(lane, n, rem)
+    if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
+    if n <= 0 then n, rem = 0, 0 end
+    lane.n, lane.rem = n, rem
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.level = {
+    settle = function(lane)
+      local at = math.floor(lane.v / level_scale(lane))
+      lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
+      if at > lane.at then
+        local units, rem = level_drained(lane, at - lane.at, lane.rem)
+        lane.at = at
+        level_set(lane, lane.n - units, rem)
+      end
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane, cost)
+      local units = lane.n + cost - lane.max
+      if units <= 0 then return lane.v end
+      local interval = lane.interval_s * 1000000 / level_scale(lane)
+      local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
+      return (lane.at + wait) * level_scale(lane)
+    end,
+    take = function(lane, units)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      local scale = level_scale(lane)
+      local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
+      local drained, part = level_drained(lane, elapsed, 0)
+      if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+    end,
+    charge = function(lane, difference)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      if lane.n + difference > LEVEL_DEBT * lane.max then
+        level_set(lane, LEVEL_DEBT * lane.max, 0)
+      else
+        level_set(lane, lane.n + difference, lane.rem)
+      end
+    end,
+    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    adapt = function(lane, before)
+      local rem = 0
+      if before.form == 'level' then
+        rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
+      end
+      lane.at = math.ceil(lane.v / level_scale(lane))
+      level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+  }
+end
+do
+  local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
+  local function slots_key(lane) return lane.key .. ':run' end
+  local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
+  local function slots_free(lane, core, from, to, mark)
+    local members = {}
+    for i = from, to do members[#members + 1] = core .. ',' .. i end
+    for i = 1, #members, 1000 do
+      for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+        local member = members[i + k - 1]
+        if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
+          lane.freed[member] = true
+          lane.slots_gone[#lane.slots_gone + 1] = member
+        end
       end
     end
-  end
-  lane.held = lane.held_before - #lane.slots_gone
-  lane.free = math.max(0, lane.max - lane.held)
-end
-machines.slots = {
-  settle = function(lane)
-    local due = string.format('%.17g', lane.v / 1000)
-    lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
-    lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
-    for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
-    lane.held_before = call('ZCARD', slots_key(lane))
-    lane.held = lane.held_before - lane.reclaimed
+    lane.held = lane.held_before - #lane.slots_gone
     lane.free = math.max(0, lane.max - lane.held)
-  end,
-  next = function(lane)
-    local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-    for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
-    return first < math.huge and math.floor(first * 1000) + 1 or nil
-  end,
-  take = function(lane, units, range, from, to, granted_ms)
-    local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-    local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
-    local list, prefix = lane.slots_new, range.core .. ','
-    for i = from, to do
-      list[#list + 1] = held_until
-      list[#list + 1] = prefix .. i
-    end
-    lane.held = lane.held + units
-    lane.free = math.max(0, lane.max - lane.held)
-  end,
-  give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
-  done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
-  reset = function() end,
-  adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
-  write = function(lane)
-    local gone, new = lane.slots_gone, lane.slots_new
-    for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
-    for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
-  end,
-}
-local WINDOW_CELLS, WINDOW_READ = 1024, 32
-local function window_log(lane) return lane.key .. ':log' end
-local function window_us(lane) return lane.interval_s * 1000000 end
-local function window_cell(lane, v)
-  local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
-  return (math.floor(math.floor(v / 1000) / width) + 1) * width
-end
-local function window_item(text)
-  local cell, units = string.match(text, '^(%d+) (%d+)$')
-  return { cell = tonumber(cell), units = tonumber(units) }
-end
-local function window_at(lane, i)
-  while i > #lane.log and #lane.log < lane.log_length do
-    local from = #lane.log
-    for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
-      lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
-    end
   end
-  return lane.log[i]
+  machines.slots = {
+    settle = function(lane)
+      local due = string.format('%.17g', lane.v / 1000)
+      lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
+      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
+      lane.held_before = call('ZCARD', slots_key(lane))
+      lane.held = lane.held_before - lane.reclaimed
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    next = function(lane)
+      local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
+      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      return first < math.huge and math.floor(first * 1000) + 1 or nil
+    end,
+    take = function(lane, units, range, from, to, granted_ms)
+      local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
+      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local list, prefix = lane.slots_new, range.core .. ','
+      for i = from, to do
+        list[#list + 1] = held_until
+        list[#list + 1] = prefix .. i
+      end
+      lane.held = lane.held + units
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
+    done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
+    reset = function() end,
+    adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
+    write = function(lane)
+      local gone, new = lane.slots_gone, lane.slots_new
+      for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
+      for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
+    end,
+  }
 end
-local function window_pop(lane)
-  while true do
-    local item = window_at(lane, lane.log_gone + 1)
-    if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
-    lane.n = lane.n - item.units
-    lane.log_gone = lane.log_gone + 1
+do
+  local WINDOW_CELLS, WINDOW_READ = 1024, 32
+  local function window_log(lane) return lane.key .. ':log' end
+  local function window_us(lane) return lane.interval_s * 1000000 end
+  local function window_cell(lane, v)
+    local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
+    return (math.floor(math.floor(v / 1000) / width) + 1) * width
   end
-  lane.free = math.max(0, lane.max - lane.n)
-end
-machines.window = {
-  settle = function(lane)
-    lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
-    lane.n = lane.n or 0
-    window_pop(lane)
-  end,
-  next = function(lane, cost)
-    local missing = lane.n + cost - lane.max
-    local i = lane.log_gone + 1
-    while missing > 0 do
-      local item = window_at(lane, i) or lane.log_new
-      if not item then return lane.v end
-      missing = missing - item.units
-      if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
-      i = i + 1
+  local function window_item(text)
+    local cell, units = string.match(text, '^(%d+) (%d+)$')
+    return { cell = tonumber(cell), units = tonumber(units) }
+  end
+  local function window_at(lane, i)
+    while i > #lane.log and #lane.log < lane.log_length do
+      local from = #lane.log
+      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+      end
     end
-    return lane.v
-  end,
-  take = function(lane, units)
-    lane.n = lane.n + units
-    lane.free = lane.free - units
-    local cell = window_cell(lane, lane.v)
-    if not lane.log_new and lane.log_gone < lane.log_length then
-      local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
-      if last.cell >= cell then
-        last = lane.log_set[lane.log_length] or last
-        last.units = last.units + units
-        lane.log_set[lane.log_length] = last
+    return lane.log[i]
+  end
+  local function window_pop(lane)
+    while true do
+      local item = window_at(lane, lane.log_gone + 1)
+      if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
+      lane.n = lane.n - item.units
+      lane.log_gone = lane.log_gone + 1
+    end
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.window = {
+    settle = function(lane)
+      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      lane.n = lane.n or 0
+      window_pop(lane)
+    end,
+    next = function(lane, cost)
+      local missing = lane.n + cost - lane.max
+      local i = lane.log_gone + 1
+      while missing > 0 do
+        local item = window_at(lane, i) or lane.log_new
+        if not item then return lane.v end
+        missing = missing - item.units
+        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        i = i + 1
+      end
+      return lane.v
+    end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+      local cell = window_cell(lane, lane.v)
+      if not lane.log_new and lane.log_gone < lane.log_length then
+        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
+        if last.cell >= cell then
+          last = lane.log_set[lane.log_length] or last
+          last.units = last.units + units
+          lane.log_set[lane.log_length] = last
+          return
+        end
+      end
+      lane.log_new = lane.log_new or { cell = cell, units = 0 }
+      lane.log_new.units = lane.log_new.units + units
+    end,
+    give = function(lane, units, granted_ms)
+      local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = window_at(lane, i)
+        if item.cell == cell then
+          local given = math.min(units, item.units)
+          item.units = item.units - given
+          lane.log_set[i] = item
+          lane.n = lane.n - given
+          lane.free = math.max(0, lane.max - lane.n)
+        end
+      end
+    end,
+    reset = function(lane) lane.n, lane.log_all = 0, {} end,
+    adapt = function(lane, before)
+      if before.interval_s == lane.interval_s then
+        lane.free = math.max(0, lane.max - lane.n)
         return
       end
-    end
-    lane.log_new = lane.log_new or { cell = cell, units = 0 }
-    lane.log_new.units = lane.log_new.units + units
-  end,
-  give = function(lane, units, granted_ms)
-    local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
-    for i = lane.log_gone + 1, lane.log_length do
-      local item = window_at(lane, i)
-      if item.cell == cell then
-        local given = math.min(units, item.units)
-        item.units = item.units - given
-        lane.log_set[i] = item
-        lane.n = lane.n - given
-        lane.free = math.max(0, lane.max - lane.n)
+      window_at(lane, lane.log_length)
+      local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
+      lane.n = 0
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = lane.log[i]
+        local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
+        if cell * 1000 + window_us(lane) > lane.v then
+          if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
+          all[#all].units = all[#all].units + item.units
+          lane.n = lane.n + item.units
+        end
       end
-    end
-  end,
-  reset = function(lane) lane.n, lane.log_all = 0, {} end,
-  adapt = function(lane, before)
-    if before.interval_s == lane.interval_s then
-      lane.free = math.max(0, lane.max - lane.n)
-      return
-    end
-    window_at(lane, lane.log_length)
-    local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
-    lane.n = 0
-    for i = lane.log_gone + 1, lane.log_length do
-      local item = lane.log[i]
-      local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
-      if cell * 1000 + window_us(lane) > lane.v then
-        if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
-        all[#all].units = all[#all].units + item.units
-        lane.n = lane.n + item.units
+      lane.log_all = all
+    end,
+    write = function(lane)
+      local key = window_log(lane)
+      local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
+      if lane.log_all then
+        call('DEL', key)
+        for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
+        return
       end
-    end
-    lane.log_all = all
-  end,
-  write = function(lane)
-    local key = window_log(lane)
-    local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
-    if lane.log_all then
-      call('DEL', key)
-      for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
-      return
-    end
-    for i, item in pairs(lane.log_set) do
-      if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
-    end
-    if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
-    if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
-  end,
-}
+      for i, item in pairs(lane.log_set) do
+        if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
+      end
+      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
+    end,
+  }
+end
 local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }
 local function tally_text(number) return string.format('%.0f', number) end
 local function tally(lane, at_us, granted, throttled, expired)
@@ -5800,7 +5832,7 @@ lane_touch()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",4],[26,"lua/lib/limiter/aligned.lua",8],[35,"lua/lib/limiter/aligned.lua",18],[41,"lua/lib/limiter/aligned.lua",25],[46,"lua/lib/limiter/level.lua",6],[48,"lua/lib/limiter/level.lua",9],[49,"lua/lib/limiter/level.lua",12],[54,"lua/lib/limiter/level.lua",18],[60,"lua/lib/limiter/level.lua",25],[83,"lua/lib/limiter/level.lua",49],[107,"lua/lib/limiter/slots.lua",4],[108,"lua/lib/limiter/slots.lua",6],[109,"lua/lib/limiter/slots.lua",8],[110,"lua/lib/limiter/slots.lua",11],[125,"lua/lib/limiter/slots.lua",27],[135,"lua/lib/limiter/slots.lua",38],[140,"lua/lib/limiter/slots.lua",44],[161,"lua/lib/limiter/window.lua",4],[162,"lua/lib/limiter/window.lua",6],[163,"lua/lib/limiter/window.lua",8],[164,"lua/lib/limiter/window.lua",11],[168,"lua/lib/limiter/window.lua",16],[172,"lua/lib/limiter/window.lua",22],[181,"lua/lib/limiter/window.lua",33],[190,"lua/lib/limiter/window.lua",43],[238,"lua/lib/limiter/window.lua",93],[272,"lua/lib/tally.lua",6],[273,"lua/lib/tally.lua",8],[274,"lua/lib/tally.lua",11],[288,"lua/lib/tally.lua",27],[311,"lua/lib/tally.lua",51],[314,"lua/lib/lane.lua",55],[315,"lua/lib/lane.lua",57],[316,"lua/lib/lane.lua",60],[330,"lua/lib/lane.lua",75],[331,"lua/lib/lane.lua",77],[345,"lua/lib/lane.lua",93],[349,"lua/lib/lane.lua",98],[357,"lua/lib/lane.lua",107],[364,"lua/lib/lane.lua",116],[368,"lua/lib/lane.lua",122],[369,"lua/lib/lane.lua",125],[375,"lua/lib/lane.lua",133],[381,"lua/lib/lane.lua",140],[385,"lua/lib/lane.lua",146],[393,"lua/lib/lane.lua",155],[394,"lua/lib/lane.lua",158],[405,"lua/lib/lane.lua",171],[408,"lua/lib/lane.lua",176],[412,"lua/lib/lane.lua",181],[419,"lua/lib/lane.lua",190],[427,"lua/lib/lane.lua",201],[432,"lua/lib/lane.lua",207],[441,"lua/lib/lane.lua",217],[443,"lua/lib/lane.lua",221],[455,"lua/lib/lane.lua",235],[463,"lua/lib/lane.lua",245],[466,"lua/lib/lane.lua",251],[471,"lua/lib/lane.lua",257],[479,"lua/lib/lane.lua",266],[482,"lua/lib/lane.lua",270],[516,"lua/lib/lane.lua",305],[517,"lua/lib/lane.lua",308],[521,"lua/lib/lane.lua",313],[543,"lua/lib/lane.lua",336],[547,"lua/lib/record.lua",6],[548,"lua/lib/record.lua",9],[553,"lua/lib/record.lua",16],[560,"lua/limiter/pause.lua",13],[562,"lua/limiter/pause.lua",17]],
+  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",9],[36,"lua/lib/limiter/aligned.lua",19],[42,"lua/lib/limiter/aligned.lua",26],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",50],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[167,"lua/lib/limiter/window.lua",4],[169,"lua/lib/limiter/window.lua",7],[170,"lua/lib/limiter/window.lua",9],[171,"lua/lib/limiter/window.lua",12],[175,"lua/lib/limiter/window.lua",17],[179,"lua/lib/limiter/window.lua",23],[188,"lua/lib/limiter/window.lua",34],[197,"lua/lib/limiter/window.lua",44],[245,"lua/lib/limiter/window.lua",94],[280,"lua/lib/tally.lua",6],[281,"lua/lib/tally.lua",8],[282,"lua/lib/tally.lua",11],[296,"lua/lib/tally.lua",27],[319,"lua/lib/tally.lua",51],[322,"lua/lib/lane.lua",55],[323,"lua/lib/lane.lua",57],[324,"lua/lib/lane.lua",60],[338,"lua/lib/lane.lua",75],[339,"lua/lib/lane.lua",77],[353,"lua/lib/lane.lua",93],[357,"lua/lib/lane.lua",98],[365,"lua/lib/lane.lua",107],[372,"lua/lib/lane.lua",116],[376,"lua/lib/lane.lua",122],[377,"lua/lib/lane.lua",125],[383,"lua/lib/lane.lua",133],[389,"lua/lib/lane.lua",140],[393,"lua/lib/lane.lua",146],[401,"lua/lib/lane.lua",155],[402,"lua/lib/lane.lua",158],[413,"lua/lib/lane.lua",171],[416,"lua/lib/lane.lua",176],[420,"lua/lib/lane.lua",181],[427,"lua/lib/lane.lua",190],[435,"lua/lib/lane.lua",201],[440,"lua/lib/lane.lua",207],[449,"lua/lib/lane.lua",217],[451,"lua/lib/lane.lua",221],[463,"lua/lib/lane.lua",235],[471,"lua/lib/lane.lua",245],[474,"lua/lib/lane.lua",251],[479,"lua/lib/lane.lua",257],[487,"lua/lib/lane.lua",266],[490,"lua/lib/lane.lua",270],[524,"lua/lib/lane.lua",305],[525,"lua/lib/lane.lua",308],[529,"lua/lib/lane.lua",313],[551,"lua/lib/lane.lua",336],[555,"lua/lib/record.lua",6],[556,"lua/lib/record.lua",9],[561,"lua/lib/record.lua",16],[568,"lua/limiter/pause.lua",13],[570,"lua/limiter/pause.lua",17]],
 });
 
 /** Reads a limiter's record; empty where there is none. See lua/limiter/read.lua. */
@@ -5828,256 +5860,264 @@ local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'se
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
-local function aligned_us(lane) return lane.interval_s * 1000000 end
-machines.aligned = {
-  settle = function(lane)
-    local window = math.floor(lane.now / aligned_us(lane))
-    if not lane.at or window > lane.at then lane.n = 0 end
-    lane.at = window
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-  next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
-  take = function(lane, units)
-    lane.n = lane.n + units
-    lane.free = lane.free - units
-  end,
-  give = function(lane, units, granted_ms)
-    if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
-    lane.n = math.max(0, lane.n - units)
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-  reset = function(lane) lane.n = 0 end,
-  adapt = function(lane)
-    lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-}
-local LEVEL_EXACT_MAX = 9000000000
-local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
-local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
-local function level_drained(lane, elapsed, rem)
-  local interval = lane.interval_s * 1000000 / level_scale(lane)
-  local part = (elapsed % interval) * lane.rate + rem
-  return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+do
+  local function aligned_us(lane) return lane.interval_s * 1000000 end
+  machines.aligned = {
+    settle = function(lane)
+      local window = math.floor(lane.now / aligned_us(lane))
+      if not lane.at or window > lane.at then lane.n = 0 end
+      lane.at = window
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      lane.n = math.max(0, lane.n - units)
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    reset = function(lane) lane.n = 0 end,
+    adapt = function(lane)
+      lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+  }
 end
-local function level_set(lane, n, rem)
-  if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
-  if n <= 0 then n, rem = 0, 0 end
-  lane.n, lane.rem = n, rem
-  lane.free = math.max(0, lane.max - lane.n)
-end
-machines.level = {
-  settle = function(lane)
-    local at = math.floor(lane.v / level_scale(lane))
-    lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
-    if at > lane.at then
-      local units, rem = level_drained(lane, at - lane.at, lane.rem)
-      lane.at = at
-      level_set(lane, lane.n - units, rem)
-    end
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-  next = function(lane, cost)
-    local units = lane.n + cost - lane.max
-    if units <= 0 then return lane.v end
+do
+  local LEVEL_EXACT_MAX = 9000000000
+  local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
+  local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
+  local function level_drained(lane, elapsed, rem)
     local interval = lane.interval_s * 1000000 / level_scale(lane)
-    local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
-    return (lane.at + wait) * level_scale(lane)
-  end,
-  take = function(lane, units)
-    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
-    lane.n = lane.n + units
-    lane.free = lane.free - units
-  end,
-  give = function(lane, units, granted_ms)
-    local scale = level_scale(lane)
-    local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
-    local drained, part = level_drained(lane, elapsed, 0)
-    if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
-  end,
-  charge = function(lane, difference)
-    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
-    if lane.n + difference > LEVEL_DEBT * lane.max then
-      level_set(lane, LEVEL_DEBT * lane.max, 0)
-    else
-      level_set(lane, lane.n + difference, lane.rem)
-    end
-  end,
-  reset = function(lane) lane.n, lane.rem = 0, 0 end,
-  adapt = function(lane, before)
-    local rem = 0
-    if before.form == 'level' then
-      rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
-    end
-    lane.at = math.ceil(lane.v / level_scale(lane))
-    level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
-  end,
-}
-local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
-local function slots_key(lane) return lane.key .. ':run' end
-local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
-local function slots_free(lane, core, from, to, mark)
-  local members = {}
-  for i = from, to do members[#members + 1] = core .. ',' .. i end
-  for i = 1, #members, 1000 do
-    for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
-      local member = members[i + k - 1]
-      if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
-        lane.freed[member] = true
-        lane.slots_gone[#lane.slots_gone + 1] = member
+    local part = (elapsed % interval) * lane.rate + rem
+    return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+  end
+  local function level_set(lane, n, rem)
+    if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
+    if n <= 0 then n, rem = 0, 0 end
+    lane.n, lane.rem = n, rem
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.level = {
+    settle = function(lane)
+      local at = math.floor(lane.v / level_scale(lane))
+      lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
+      if at > lane.at then
+        local units, rem = level_drained(lane, at - lane.at, lane.rem)
+        lane.at = at
+        level_set(lane, lane.n - units, rem)
+      end
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane, cost)
+      local units = lane.n + cost - lane.max
+      if units <= 0 then return lane.v end
+      local interval = lane.interval_s * 1000000 / level_scale(lane)
+      local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
+      return (lane.at + wait) * level_scale(lane)
+    end,
+    take = function(lane, units)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      local scale = level_scale(lane)
+      local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
+      local drained, part = level_drained(lane, elapsed, 0)
+      if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+    end,
+    charge = function(lane, difference)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      if lane.n + difference > LEVEL_DEBT * lane.max then
+        level_set(lane, LEVEL_DEBT * lane.max, 0)
+      else
+        level_set(lane, lane.n + difference, lane.rem)
+      end
+    end,
+    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    adapt = function(lane, before)
+      local rem = 0
+      if before.form == 'level' then
+        rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
+      end
+      lane.at = math.ceil(lane.v / level_scale(lane))
+      level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+  }
+end
+do
+  local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
+  local function slots_key(lane) return lane.key .. ':run' end
+  local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
+  local function slots_free(lane, core, from, to, mark)
+    local members = {}
+    for i = from, to do members[#members + 1] = core .. ',' .. i end
+    for i = 1, #members, 1000 do
+      for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+        local member = members[i + k - 1]
+        if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
+          lane.freed[member] = true
+          lane.slots_gone[#lane.slots_gone + 1] = member
+        end
       end
     end
-  end
-  lane.held = lane.held_before - #lane.slots_gone
-  lane.free = math.max(0, lane.max - lane.held)
-end
-machines.slots = {
-  settle = function(lane)
-    local due = string.format('%.17g', lane.v / 1000)
-    lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
-    lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
-    for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
-    lane.held_before = call('ZCARD', slots_key(lane))
-    lane.held = lane.held_before - lane.reclaimed
+    lane.held = lane.held_before - #lane.slots_gone
     lane.free = math.max(0, lane.max - lane.held)
-  end,
-  next = function(lane)
-    local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-    for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
-    return first < math.huge and math.floor(first * 1000) + 1 or nil
-  end,
-  take = function(lane, units, range, from, to, granted_ms)
-    local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-    local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
-    local list, prefix = lane.slots_new, range.core .. ','
-    for i = from, to do
-      list[#list + 1] = held_until
-      list[#list + 1] = prefix .. i
-    end
-    lane.held = lane.held + units
-    lane.free = math.max(0, lane.max - lane.held)
-  end,
-  give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
-  done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
-  reset = function() end,
-  adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
-  write = function(lane)
-    local gone, new = lane.slots_gone, lane.slots_new
-    for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
-    for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
-  end,
-}
-local WINDOW_CELLS, WINDOW_READ = 1024, 32
-local function window_log(lane) return lane.key .. ':log' end
-local function window_us(lane) return lane.interval_s * 1000000 end
-local function window_cell(lane, v)
-  local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
-  return (math.floor(math.floor(v / 1000) / width) + 1) * width
-end
-local function window_item(text)
-  local cell, units = string.match(text, '^(%d+) (%d+)$')
-  return { cell = tonumber(cell), units = tonumber(units) }
-end
-local function window_at(lane, i)
-  while i > #lane.log and #lane.log < lane.log_length do
-    local from = #lane.log
-    for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
-      lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
-    end
   end
-  return lane.log[i]
+  machines.slots = {
+    settle = function(lane)
+      local due = string.format('%.17g', lane.v / 1000)
+      lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
+      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
+      lane.held_before = call('ZCARD', slots_key(lane))
+      lane.held = lane.held_before - lane.reclaimed
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    next = function(lane)
+      local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
+      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      return first < math.huge and math.floor(first * 1000) + 1 or nil
+    end,
+    take = function(lane, units, range, from, to, granted_ms)
+      local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
+      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local list, prefix = lane.slots_new, range.core .. ','
+      for i = from, to do
+        list[#list + 1] = held_until
+        list[#list + 1] = prefix .. i
+      end
+      lane.held = lane.held + units
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
+    done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
+    reset = function() end,
+    adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
+    write = function(lane)
+      local gone, new = lane.slots_gone, lane.slots_new
+      for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
+      for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
+    end,
+  }
 end
-local function window_pop(lane)
-  while true do
-    local item = window_at(lane, lane.log_gone + 1)
-    if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
-    lane.n = lane.n - item.units
-    lane.log_gone = lane.log_gone + 1
+do
+  local WINDOW_CELLS, WINDOW_READ = 1024, 32
+  local function window_log(lane) return lane.key .. ':log' end
+  local function window_us(lane) return lane.interval_s * 1000000 end
+  local function window_cell(lane, v)
+    local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
+    return (math.floor(math.floor(v / 1000) / width) + 1) * width
   end
-  lane.free = math.max(0, lane.max - lane.n)
-end
-machines.window = {
-  settle = function(lane)
-    lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
-    lane.n = lane.n or 0
-    window_pop(lane)
-  end,
-  next = function(lane, cost)
-    local missing = lane.n + cost - lane.max
-    local i = lane.log_gone + 1
-    while missing > 0 do
-      local item = window_at(lane, i) or lane.log_new
-      if not item then return lane.v end
-      missing = missing - item.units
-      if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
-      i = i + 1
+  local function window_item(text)
+    local cell, units = string.match(text, '^(%d+) (%d+)$')
+    return { cell = tonumber(cell), units = tonumber(units) }
+  end
+  local function window_at(lane, i)
+    while i > #lane.log and #lane.log < lane.log_length do
+      local from = #lane.log
+      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+      end
     end
-    return lane.v
-  end,
-  take = function(lane, units)
-    lane.n = lane.n + units
-    lane.free = lane.free - units
-    local cell = window_cell(lane, lane.v)
-    if not lane.log_new and lane.log_gone < lane.log_length then
-      local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
-      if last.cell >= cell then
-        last = lane.log_set[lane.log_length] or last
-        last.units = last.units + units
-        lane.log_set[lane.log_length] = last
+    return lane.log[i]
+  end
+  local function window_pop(lane)
+    while true do
+      local item = window_at(lane, lane.log_gone + 1)
+      if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
+      lane.n = lane.n - item.units
+      lane.log_gone = lane.log_gone + 1
+    end
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.window = {
+    settle = function(lane)
+      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      lane.n = lane.n or 0
+      window_pop(lane)
+    end,
+    next = function(lane, cost)
+      local missing = lane.n + cost - lane.max
+      local i = lane.log_gone + 1
+      while missing > 0 do
+        local item = window_at(lane, i) or lane.log_new
+        if not item then return lane.v end
+        missing = missing - item.units
+        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        i = i + 1
+      end
+      return lane.v
+    end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+      local cell = window_cell(lane, lane.v)
+      if not lane.log_new and lane.log_gone < lane.log_length then
+        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
+        if last.cell >= cell then
+          last = lane.log_set[lane.log_length] or last
+          last.units = last.units + units
+          lane.log_set[lane.log_length] = last
+          return
+        end
+      end
+      lane.log_new = lane.log_new or { cell = cell, units = 0 }
+      lane.log_new.units = lane.log_new.units + units
+    end,
+    give = function(lane, units, granted_ms)
+      local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = window_at(lane, i)
+        if item.cell == cell then
+          local given = math.min(units, item.units)
+          item.units = item.units - given
+          lane.log_set[i] = item
+          lane.n = lane.n - given
+          lane.free = math.max(0, lane.max - lane.n)
+        end
+      end
+    end,
+    reset = function(lane) lane.n, lane.log_all = 0, {} end,
+    adapt = function(lane, before)
+      if before.interval_s == lane.interval_s then
+        lane.free = math.max(0, lane.max - lane.n)
         return
       end
-    end
-    lane.log_new = lane.log_new or { cell = cell, units = 0 }
-    lane.log_new.units = lane.log_new.units + units
-  end,
-  give = function(lane, units, granted_ms)
-    local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
-    for i = lane.log_gone + 1, lane.log_length do
-      local item = window_at(lane, i)
-      if item.cell == cell then
-        local given = math.min(units, item.units)
-        item.units = item.units - given
-        lane.log_set[i] = item
-        lane.n = lane.n - given
-        lane.free = math.max(0, lane.max - lane.n)
+      window_at(lane, lane.log_length)
+      local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
+      lane.n = 0
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = lane.log[i]
+        local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
+        if cell * 1000 + window_us(lane) > lane.v then
+          if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
+          all[#all].units = all[#all].units + item.units
+          lane.n = lane.n + item.units
+        end
       end
-    end
-  end,
-  reset = function(lane) lane.n, lane.log_all = 0, {} end,
-  adapt = function(lane, before)
-    if before.interval_s == lane.interval_s then
-      lane.free = math.max(0, lane.max - lane.n)
-      return
-    end
-    window_at(lane, lane.log_length)
-    local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
-    lane.n = 0
-    for i = lane.log_gone + 1, lane.log_length do
-      local item = lane.log[i]
-      local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
-      if cell * 1000 + window_us(lane) > lane.v then
-        if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
-        all[#all].units = all[#all].units + item.units
-        lane.n = lane.n + item.units
+      lane.log_all = all
+    end,
+    write = function(lane)
+      local key = window_log(lane)
+      local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
+      if lane.log_all then
+        call('DEL', key)
+        for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
+        return
       end
-    end
-    lane.log_all = all
-  end,
-  write = function(lane)
-    local key = window_log(lane)
-    local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
-    if lane.log_all then
-      call('DEL', key)
-      for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
-      return
-    end
-    for i, item in pairs(lane.log_set) do
-      if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
-    end
-    if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
-    if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
-  end,
-}
+      for i, item in pairs(lane.log_set) do
+        if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
+      end
+      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
+    end,
+  }
+end
 local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }
 local function tally_text(number) return string.format('%.0f', number) end
 local function tally(lane, at_us, granted, throttled, expired)
@@ -6368,7 +6408,7 @@ local function record_reply(lane)
 end
 local lane = lane_load(core, now_us)
 return lane.account and record_reply(lane) or {}`,
-  map: [[1,"lua/limiter/read.lua",1],[2,"lua/limiter/read.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/lane.lua",32],[19,"lua/lib/lane.lua",51],[20,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",4],[24,"lua/lib/limiter/aligned.lua",8],[33,"lua/lib/limiter/aligned.lua",18],[39,"lua/lib/limiter/aligned.lua",25],[44,"lua/lib/limiter/level.lua",6],[46,"lua/lib/limiter/level.lua",9],[47,"lua/lib/limiter/level.lua",12],[52,"lua/lib/limiter/level.lua",18],[58,"lua/lib/limiter/level.lua",25],[81,"lua/lib/limiter/level.lua",49],[105,"lua/lib/limiter/slots.lua",4],[106,"lua/lib/limiter/slots.lua",6],[107,"lua/lib/limiter/slots.lua",8],[108,"lua/lib/limiter/slots.lua",11],[123,"lua/lib/limiter/slots.lua",27],[133,"lua/lib/limiter/slots.lua",38],[138,"lua/lib/limiter/slots.lua",44],[159,"lua/lib/limiter/window.lua",4],[160,"lua/lib/limiter/window.lua",6],[161,"lua/lib/limiter/window.lua",8],[162,"lua/lib/limiter/window.lua",11],[166,"lua/lib/limiter/window.lua",16],[170,"lua/lib/limiter/window.lua",22],[179,"lua/lib/limiter/window.lua",33],[188,"lua/lib/limiter/window.lua",43],[236,"lua/lib/limiter/window.lua",93],[270,"lua/lib/tally.lua",6],[271,"lua/lib/tally.lua",8],[272,"lua/lib/tally.lua",11],[286,"lua/lib/tally.lua",27],[309,"lua/lib/tally.lua",51],[312,"lua/lib/lane.lua",55],[313,"lua/lib/lane.lua",57],[314,"lua/lib/lane.lua",60],[328,"lua/lib/lane.lua",75],[329,"lua/lib/lane.lua",77],[343,"lua/lib/lane.lua",93],[347,"lua/lib/lane.lua",98],[355,"lua/lib/lane.lua",107],[362,"lua/lib/lane.lua",116],[366,"lua/lib/lane.lua",122],[367,"lua/lib/lane.lua",125],[373,"lua/lib/lane.lua",133],[379,"lua/lib/lane.lua",140],[383,"lua/lib/lane.lua",146],[391,"lua/lib/lane.lua",155],[392,"lua/lib/lane.lua",158],[403,"lua/lib/lane.lua",171],[406,"lua/lib/lane.lua",176],[410,"lua/lib/lane.lua",181],[417,"lua/lib/lane.lua",190],[425,"lua/lib/lane.lua",201],[430,"lua/lib/lane.lua",207],[439,"lua/lib/lane.lua",217],[441,"lua/lib/lane.lua",221],[453,"lua/lib/lane.lua",235],[461,"lua/lib/lane.lua",245],[464,"lua/lib/lane.lua",251],[469,"lua/lib/lane.lua",257],[477,"lua/lib/lane.lua",266],[480,"lua/lib/lane.lua",270],[514,"lua/lib/lane.lua",305],[515,"lua/lib/lane.lua",308],[519,"lua/lib/lane.lua",313],[541,"lua/lib/lane.lua",336],[545,"lua/lib/record.lua",6],[546,"lua/lib/record.lua",9],[551,"lua/lib/record.lua",16],[558,"lua/limiter/read.lua",11]],
+  map: [[1,"lua/limiter/read.lua",1],[2,"lua/limiter/read.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/lane.lua",32],[19,"lua/lib/lane.lua",51],[20,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",9],[34,"lua/lib/limiter/aligned.lua",19],[40,"lua/lib/limiter/aligned.lua",26],[46,"lua/lib/limiter/level.lua",6],[49,"lua/lib/limiter/level.lua",10],[50,"lua/lib/limiter/level.lua",13],[55,"lua/lib/limiter/level.lua",19],[61,"lua/lib/limiter/level.lua",26],[84,"lua/lib/limiter/level.lua",50],[109,"lua/lib/limiter/slots.lua",4],[111,"lua/lib/limiter/slots.lua",7],[112,"lua/lib/limiter/slots.lua",9],[113,"lua/lib/limiter/slots.lua",12],[128,"lua/lib/limiter/slots.lua",28],[138,"lua/lib/limiter/slots.lua",39],[143,"lua/lib/limiter/slots.lua",45],[165,"lua/lib/limiter/window.lua",4],[167,"lua/lib/limiter/window.lua",7],[168,"lua/lib/limiter/window.lua",9],[169,"lua/lib/limiter/window.lua",12],[173,"lua/lib/limiter/window.lua",17],[177,"lua/lib/limiter/window.lua",23],[186,"lua/lib/limiter/window.lua",34],[195,"lua/lib/limiter/window.lua",44],[243,"lua/lib/limiter/window.lua",94],[278,"lua/lib/tally.lua",6],[279,"lua/lib/tally.lua",8],[280,"lua/lib/tally.lua",11],[294,"lua/lib/tally.lua",27],[317,"lua/lib/tally.lua",51],[320,"lua/lib/lane.lua",55],[321,"lua/lib/lane.lua",57],[322,"lua/lib/lane.lua",60],[336,"lua/lib/lane.lua",75],[337,"lua/lib/lane.lua",77],[351,"lua/lib/lane.lua",93],[355,"lua/lib/lane.lua",98],[363,"lua/lib/lane.lua",107],[370,"lua/lib/lane.lua",116],[374,"lua/lib/lane.lua",122],[375,"lua/lib/lane.lua",125],[381,"lua/lib/lane.lua",133],[387,"lua/lib/lane.lua",140],[391,"lua/lib/lane.lua",146],[399,"lua/lib/lane.lua",155],[400,"lua/lib/lane.lua",158],[411,"lua/lib/lane.lua",171],[414,"lua/lib/lane.lua",176],[418,"lua/lib/lane.lua",181],[425,"lua/lib/lane.lua",190],[433,"lua/lib/lane.lua",201],[438,"lua/lib/lane.lua",207],[447,"lua/lib/lane.lua",217],[449,"lua/lib/lane.lua",221],[461,"lua/lib/lane.lua",235],[469,"lua/lib/lane.lua",245],[472,"lua/lib/lane.lua",251],[477,"lua/lib/lane.lua",257],[485,"lua/lib/lane.lua",266],[488,"lua/lib/lane.lua",270],[522,"lua/lib/lane.lua",305],[523,"lua/lib/lane.lua",308],[527,"lua/lib/lane.lua",313],[549,"lua/lib/lane.lua",336],[553,"lua/lib/record.lua",6],[554,"lua/lib/record.lua",9],[559,"lua/lib/record.lua",16],[566,"lua/limiter/read.lua",11]],
 });
 
 /** Forgets the units that a limiter has given out; slots of running tasks stay taken. See lua/limiter/reset.lua. */
@@ -6397,256 +6437,264 @@ local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'se
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
-local function aligned_us(lane) return lane.interval_s * 1000000 end
-machines.aligned = {
-  settle = function(lane)
-    local window = math.floor(lane.now / aligned_us(lane))
-    if not lane.at or window > lane.at then lane.n = 0 end
-    lane.at = window
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-  next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
-  take = function(lane, units)
-    lane.n = lane.n + units
-    lane.free = lane.free - units
-  end,
-  give = function(lane, units, granted_ms)
-    if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
-    lane.n = math.max(0, lane.n - units)
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-  reset = function(lane) lane.n = 0 end,
-  adapt = function(lane)
-    lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-}
-local LEVEL_EXACT_MAX = 9000000000
-local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
-local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
-local function level_drained(lane, elapsed, rem)
-  local interval = lane.interval_s * 1000000 / level_scale(lane)
-  local part = (elapsed % interval) * lane.rate + rem
-  return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+do
+  local function aligned_us(lane) return lane.interval_s * 1000000 end
+  machines.aligned = {
+    settle = function(lane)
+      local window = math.floor(lane.now / aligned_us(lane))
+      if not lane.at or window > lane.at then lane.n = 0 end
+      lane.at = window
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      lane.n = math.max(0, lane.n - units)
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    reset = function(lane) lane.n = 0 end,
+    adapt = function(lane)
+      lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+  }
 end
-local function level_set(lane, n, rem)
-  if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
-  if n <= 0 then n, rem = 0, 0 end
-  lane.n, lane.rem = n, rem
-  lane.free = math.max(0, lane.max - lane.n)
-end
-machines.level = {
-  settle = function(lane)
-    local at = math.floor(lane.v / level_scale(lane))
-    lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
-    if at > lane.at then
-      local units, rem = level_drained(lane, at - lane.at, lane.rem)
-      lane.at = at
-      level_set(lane, lane.n - units, rem)
-    end
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-  next = function(lane, cost)
-    local units = lane.n + cost - lane.max
-    if units <= 0 then return lane.v end
+do
+  local LEVEL_EXACT_MAX = 9000000000
+  local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
+  local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
+  local function level_drained(lane, elapsed, rem)
     local interval = lane.interval_s * 1000000 / level_scale(lane)
-    local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
-    return (lane.at + wait) * level_scale(lane)
-  end,
-  take = function(lane, units)
-    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
-    lane.n = lane.n + units
-    lane.free = lane.free - units
-  end,
-  give = function(lane, units, granted_ms)
-    local scale = level_scale(lane)
-    local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
-    local drained, part = level_drained(lane, elapsed, 0)
-    if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
-  end,
-  charge = function(lane, difference)
-    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
-    if lane.n + difference > LEVEL_DEBT * lane.max then
-      level_set(lane, LEVEL_DEBT * lane.max, 0)
-    else
-      level_set(lane, lane.n + difference, lane.rem)
-    end
-  end,
-  reset = function(lane) lane.n, lane.rem = 0, 0 end,
-  adapt = function(lane, before)
-    local rem = 0
-    if before.form == 'level' then
-      rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
-    end
-    lane.at = math.ceil(lane.v / level_scale(lane))
-    level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
-  end,
-}
-local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
-local function slots_key(lane) return lane.key .. ':run' end
-local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
-local function slots_free(lane, core, from, to, mark)
-  local members = {}
-  for i = from, to do members[#members + 1] = core .. ',' .. i end
-  for i = 1, #members, 1000 do
-    for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
-      local member = members[i + k - 1]
-      if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
-        lane.freed[member] = true
-        lane.slots_gone[#lane.slots_gone + 1] = member
+    local part = (elapsed % interval) * lane.rate + rem
+    return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+  end
+  local function level_set(lane, n, rem)
+    if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
+    if n <= 0 then n, rem = 0, 0 end
+    lane.n, lane.rem = n, rem
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.level = {
+    settle = function(lane)
+      local at = math.floor(lane.v / level_scale(lane))
+      lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
+      if at > lane.at then
+        local units, rem = level_drained(lane, at - lane.at, lane.rem)
+        lane.at = at
+        level_set(lane, lane.n - units, rem)
+      end
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane, cost)
+      local units = lane.n + cost - lane.max
+      if units <= 0 then return lane.v end
+      local interval = lane.interval_s * 1000000 / level_scale(lane)
+      local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
+      return (lane.at + wait) * level_scale(lane)
+    end,
+    take = function(lane, units)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      local scale = level_scale(lane)
+      local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
+      local drained, part = level_drained(lane, elapsed, 0)
+      if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+    end,
+    charge = function(lane, difference)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      if lane.n + difference > LEVEL_DEBT * lane.max then
+        level_set(lane, LEVEL_DEBT * lane.max, 0)
+      else
+        level_set(lane, lane.n + difference, lane.rem)
+      end
+    end,
+    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    adapt = function(lane, before)
+      local rem = 0
+      if before.form == 'level' then
+        rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
+      end
+      lane.at = math.ceil(lane.v / level_scale(lane))
+      level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+  }
+end
+do
+  local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
+  local function slots_key(lane) return lane.key .. ':run' end
+  local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
+  local function slots_free(lane, core, from, to, mark)
+    local members = {}
+    for i = from, to do members[#members + 1] = core .. ',' .. i end
+    for i = 1, #members, 1000 do
+      for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+        local member = members[i + k - 1]
+        if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
+          lane.freed[member] = true
+          lane.slots_gone[#lane.slots_gone + 1] = member
+        end
       end
     end
-  end
-  lane.held = lane.held_before - #lane.slots_gone
-  lane.free = math.max(0, lane.max - lane.held)
-end
-machines.slots = {
-  settle = function(lane)
-    local due = string.format('%.17g', lane.v / 1000)
-    lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
-    lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
-    for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
-    lane.held_before = call('ZCARD', slots_key(lane))
-    lane.held = lane.held_before - lane.reclaimed
+    lane.held = lane.held_before - #lane.slots_gone
     lane.free = math.max(0, lane.max - lane.held)
-  end,
-  next = function(lane)
-    local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-    for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
-    return first < math.huge and math.floor(first * 1000) + 1 or nil
-  end,
-  take = function(lane, units, range, from, to, granted_ms)
-    local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-    local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
-    local list, prefix = lane.slots_new, range.core .. ','
-    for i = from, to do
-      list[#list + 1] = held_until
-      list[#list + 1] = prefix .. i
-    end
-    lane.held = lane.held + units
-    lane.free = math.max(0, lane.max - lane.held)
-  end,
-  give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
-  done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
-  reset = function() end,
-  adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
-  write = function(lane)
-    local gone, new = lane.slots_gone, lane.slots_new
-    for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
-    for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
-  end,
-}
-local WINDOW_CELLS, WINDOW_READ = 1024, 32
-local function window_log(lane) return lane.key .. ':log' end
-local function window_us(lane) return lane.interval_s * 1000000 end
-local function window_cell(lane, v)
-  local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
-  return (math.floor(math.floor(v / 1000) / width) + 1) * width
-end
-local function window_item(text)
-  local cell, units = string.match(text, '^(%d+) (%d+)$')
-  return { cell = tonumber(cell), units = tonumber(units) }
-end
-local function window_at(lane, i)
-  while i > #lane.log and #lane.log < lane.log_length do
-    local from = #lane.log
-    for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
-      lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
-    end
   end
-  return lane.log[i]
+  machines.slots = {
+    settle = function(lane)
+      local due = string.format('%.17g', lane.v / 1000)
+      lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
+      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
+      lane.held_before = call('ZCARD', slots_key(lane))
+      lane.held = lane.held_before - lane.reclaimed
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    next = function(lane)
+      local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
+      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      return first < math.huge and math.floor(first * 1000) + 1 or nil
+    end,
+    take = function(lane, units, range, from, to, granted_ms)
+      local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
+      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local list, prefix = lane.slots_new, range.core .. ','
+      for i = from, to do
+        list[#list + 1] = held_until
+        list[#list + 1] = prefix .. i
+      end
+      lane.held = lane.held + units
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
+    done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
+    reset = function() end,
+    adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
+    write = function(lane)
+      local gone, new = lane.slots_gone, lane.slots_new
+      for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
+      for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
+    end,
+  }
 end
-local function window_pop(lane)
-  while true do
-    local item = window_at(lane, lane.log_gone + 1)
-    if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
-    lane.n = lane.n - item.units
-    lane.log_gone = lane.log_gone + 1
+do
+  local WINDOW_CELLS, WINDOW_READ = 1024, 32
+  local function window_log(lane) return lane.key .. ':log' end
+  local function window_us(lane) return lane.interval_s * 1000000 end
+  local function window_cell(lane, v)
+    local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
+    return (math.floor(math.floor(v / 1000) / width) + 1) * width
   end
-  lane.free = math.max(0, lane.max - lane.n)
-end
-machines.window = {
-  settle = function(lane)
-    lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
-    lane.n = lane.n or 0
-    window_pop(lane)
-  end,
-  next = function(lane, cost)
-    local missing = lane.n + cost - lane.max
-    local i = lane.log_gone + 1
-    while missing > 0 do
-      local item = window_at(lane, i) or lane.log_new
-      if not item then return lane.v end
-      missing = missing - item.units
-      if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
-      i = i + 1
+  local function window_item(text)
+    local cell, units = string.match(text, '^(%d+) (%d+)$')
+    return { cell = tonumber(cell), units = tonumber(units) }
+  end
+  local function window_at(lane, i)
+    while i > #lane.log and #lane.log < lane.log_length do
+      local from = #lane.log
+      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+      end
     end
-    return lane.v
-  end,
-  take = function(lane, units)
-    lane.n = lane.n + units
-    lane.free = lane.free - units
-    local cell = window_cell(lane, lane.v)
-    if not lane.log_new and lane.log_gone < lane.log_length then
-      local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
-      if last.cell >= cell then
-        last = lane.log_set[lane.log_length] or last
-        last.units = last.units + units
-        lane.log_set[lane.log_length] = last
+    return lane.log[i]
+  end
+  local function window_pop(lane)
+    while true do
+      local item = window_at(lane, lane.log_gone + 1)
+      if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
+      lane.n = lane.n - item.units
+      lane.log_gone = lane.log_gone + 1
+    end
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.window = {
+    settle = function(lane)
+      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      lane.n = lane.n or 0
+      window_pop(lane)
+    end,
+    next = function(lane, cost)
+      local missing = lane.n + cost - lane.max
+      local i = lane.log_gone + 1
+      while missing > 0 do
+        local item = window_at(lane, i) or lane.log_new
+        if not item then return lane.v end
+        missing = missing - item.units
+        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        i = i + 1
+      end
+      return lane.v
+    end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+      local cell = window_cell(lane, lane.v)
+      if not lane.log_new and lane.log_gone < lane.log_length then
+        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
+        if last.cell >= cell then
+          last = lane.log_set[lane.log_length] or last
+          last.units = last.units + units
+          lane.log_set[lane.log_length] = last
+          return
+        end
+      end
+      lane.log_new = lane.log_new or { cell = cell, units = 0 }
+      lane.log_new.units = lane.log_new.units + units
+    end,
+    give = function(lane, units, granted_ms)
+      local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = window_at(lane, i)
+        if item.cell == cell then
+          local given = math.min(units, item.units)
+          item.units = item.units - given
+          lane.log_set[i] = item
+          lane.n = lane.n - given
+          lane.free = math.max(0, lane.max - lane.n)
+        end
+      end
+    end,
+    reset = function(lane) lane.n, lane.log_all = 0, {} end,
+    adapt = function(lane, before)
+      if before.interval_s == lane.interval_s then
+        lane.free = math.max(0, lane.max - lane.n)
         return
       end
-    end
-    lane.log_new = lane.log_new or { cell = cell, units = 0 }
-    lane.log_new.units = lane.log_new.units + units
-  end,
-  give = function(lane, units, granted_ms)
-    local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
-    for i = lane.log_gone + 1, lane.log_length do
-      local item = window_at(lane, i)
-      if item.cell == cell then
-        local given = math.min(units, item.units)
-        item.units = item.units - given
-        lane.log_set[i] = item
-        lane.n = lane.n - given
-        lane.free = math.max(0, lane.max - lane.n)
+      window_at(lane, lane.log_length)
+      local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
+      lane.n = 0
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = lane.log[i]
+        local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
+        if cell * 1000 + window_us(lane) > lane.v then
+          if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
+          all[#all].units = all[#all].units + item.units
+          lane.n = lane.n + item.units
+        end
       end
-    end
-  end,
-  reset = function(lane) lane.n, lane.log_all = 0, {} end,
-  adapt = function(lane, before)
-    if before.interval_s == lane.interval_s then
-      lane.free = math.max(0, lane.max - lane.n)
-      return
-    end
-    window_at(lane, lane.log_length)
-    local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
-    lane.n = 0
-    for i = lane.log_gone + 1, lane.log_length do
-      local item = lane.log[i]
-      local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
-      if cell * 1000 + window_us(lane) > lane.v then
-        if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
-        all[#all].units = all[#all].units + item.units
-        lane.n = lane.n + item.units
+      lane.log_all = all
+    end,
+    write = function(lane)
+      local key = window_log(lane)
+      local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
+      if lane.log_all then
+        call('DEL', key)
+        for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
+        return
       end
-    end
-    lane.log_all = all
-  end,
-  write = function(lane)
-    local key = window_log(lane)
-    local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
-    if lane.log_all then
-      call('DEL', key)
-      for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
-      return
-    end
-    for i, item in pairs(lane.log_set) do
-      if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
-    end
-    if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
-    if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
-  end,
-}
+      for i, item in pairs(lane.log_set) do
+        if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
+      end
+      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
+    end,
+  }
+end
 local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }
 local function tally_text(number) return string.format('%.0f', number) end
 local function tally(lane, at_us, granted, throttled, expired)
@@ -6943,7 +6991,7 @@ lane_wake(lane, lane.now)
 lane_touch()
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[106,"lua/lib/limiter/slots.lua",4],[107,"lua/lib/limiter/slots.lua",6],[108,"lua/lib/limiter/slots.lua",8],[109,"lua/lib/limiter/slots.lua",11],[124,"lua/lib/limiter/slots.lua",27],[134,"lua/lib/limiter/slots.lua",38],[139,"lua/lib/limiter/slots.lua",44],[160,"lua/lib/limiter/window.lua",4],[161,"lua/lib/limiter/window.lua",6],[162,"lua/lib/limiter/window.lua",8],[163,"lua/lib/limiter/window.lua",11],[167,"lua/lib/limiter/window.lua",16],[171,"lua/lib/limiter/window.lua",22],[180,"lua/lib/limiter/window.lua",33],[189,"lua/lib/limiter/window.lua",43],[237,"lua/lib/limiter/window.lua",93],[271,"lua/lib/tally.lua",6],[272,"lua/lib/tally.lua",8],[273,"lua/lib/tally.lua",11],[287,"lua/lib/tally.lua",27],[310,"lua/lib/tally.lua",51],[313,"lua/lib/lane.lua",55],[314,"lua/lib/lane.lua",57],[315,"lua/lib/lane.lua",60],[329,"lua/lib/lane.lua",75],[330,"lua/lib/lane.lua",77],[344,"lua/lib/lane.lua",93],[348,"lua/lib/lane.lua",98],[356,"lua/lib/lane.lua",107],[363,"lua/lib/lane.lua",116],[367,"lua/lib/lane.lua",122],[368,"lua/lib/lane.lua",125],[374,"lua/lib/lane.lua",133],[380,"lua/lib/lane.lua",140],[384,"lua/lib/lane.lua",146],[392,"lua/lib/lane.lua",155],[393,"lua/lib/lane.lua",158],[404,"lua/lib/lane.lua",171],[407,"lua/lib/lane.lua",176],[411,"lua/lib/lane.lua",181],[418,"lua/lib/lane.lua",190],[426,"lua/lib/lane.lua",201],[431,"lua/lib/lane.lua",207],[440,"lua/lib/lane.lua",217],[442,"lua/lib/lane.lua",221],[454,"lua/lib/lane.lua",235],[462,"lua/lib/lane.lua",245],[465,"lua/lib/lane.lua",251],[470,"lua/lib/lane.lua",257],[478,"lua/lib/lane.lua",266],[481,"lua/lib/lane.lua",270],[515,"lua/lib/lane.lua",305],[516,"lua/lib/lane.lua",308],[520,"lua/lib/lane.lua",313],[542,"lua/lib/lane.lua",336],[546,"lua/lib/record.lua",6],[547,"lua/lib/record.lua",9],[552,"lua/lib/record.lua",16],[559,"lua/limiter/reset.lua",12],[561,"lua/limiter/reset.lua",15]],
+  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",9],[35,"lua/lib/limiter/aligned.lua",19],[41,"lua/lib/limiter/aligned.lua",26],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",50],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[166,"lua/lib/limiter/window.lua",4],[168,"lua/lib/limiter/window.lua",7],[169,"lua/lib/limiter/window.lua",9],[170,"lua/lib/limiter/window.lua",12],[174,"lua/lib/limiter/window.lua",17],[178,"lua/lib/limiter/window.lua",23],[187,"lua/lib/limiter/window.lua",34],[196,"lua/lib/limiter/window.lua",44],[244,"lua/lib/limiter/window.lua",94],[279,"lua/lib/tally.lua",6],[280,"lua/lib/tally.lua",8],[281,"lua/lib/tally.lua",11],[295,"lua/lib/tally.lua",27],[318,"lua/lib/tally.lua",51],[321,"lua/lib/lane.lua",55],[322,"lua/lib/lane.lua",57],[323,"lua/lib/lane.lua",60],[337,"lua/lib/lane.lua",75],[338,"lua/lib/lane.lua",77],[352,"lua/lib/lane.lua",93],[356,"lua/lib/lane.lua",98],[364,"lua/lib/lane.lua",107],[371,"lua/lib/lane.lua",116],[375,"lua/lib/lane.lua",122],[376,"lua/lib/lane.lua",125],[382,"lua/lib/lane.lua",133],[388,"lua/lib/lane.lua",140],[392,"lua/lib/lane.lua",146],[400,"lua/lib/lane.lua",155],[401,"lua/lib/lane.lua",158],[412,"lua/lib/lane.lua",171],[415,"lua/lib/lane.lua",176],[419,"lua/lib/lane.lua",181],[426,"lua/lib/lane.lua",190],[434,"lua/lib/lane.lua",201],[439,"lua/lib/lane.lua",207],[448,"lua/lib/lane.lua",217],[450,"lua/lib/lane.lua",221],[462,"lua/lib/lane.lua",235],[470,"lua/lib/lane.lua",245],[473,"lua/lib/lane.lua",251],[478,"lua/lib/lane.lua",257],[486,"lua/lib/lane.lua",266],[489,"lua/lib/lane.lua",270],[523,"lua/lib/lane.lua",305],[524,"lua/lib/lane.lua",308],[528,"lua/lib/lane.lua",313],[550,"lua/lib/lane.lua",336],[554,"lua/lib/record.lua",6],[555,"lua/lib/record.lua",9],[560,"lua/lib/record.lua",16],[567,"lua/limiter/reset.lua",12],[569,"lua/limiter/reset.lua",15]],
 });
 
 /** Opens a limiter that is paused, or that a target has asked to cool down. See lua/limiter/resume.lua. */
@@ -6972,256 +7020,264 @@ local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'se
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
-local function aligned_us(lane) return lane.interval_s * 1000000 end
-machines.aligned = {
-  settle = function(lane)
-    local window = math.floor(lane.now / aligned_us(lane))
-    if not lane.at or window > lane.at then lane.n = 0 end
-    lane.at = window
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-  next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
-  take = function(lane, units)
-    lane.n = lane.n + units
-    lane.free = lane.free - units
-  end,
-  give = function(lane, units, granted_ms)
-    if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
-    lane.n = math.max(0, lane.n - units)
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-  reset = function(lane) lane.n = 0 end,
-  adapt = function(lane)
-    lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-}
-local LEVEL_EXACT_MAX = 9000000000
-local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
-local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
-local function level_drained(lane, elapsed, rem)
-  local interval = lane.interval_s * 1000000 / level_scale(lane)
-  local part = (elapsed % interval) * lane.rate + rem
-  return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+do
+  local function aligned_us(lane) return lane.interval_s * 1000000 end
+  machines.aligned = {
+    settle = function(lane)
+      local window = math.floor(lane.now / aligned_us(lane))
+      if not lane.at or window > lane.at then lane.n = 0 end
+      lane.at = window
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      lane.n = math.max(0, lane.n - units)
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    reset = function(lane) lane.n = 0 end,
+    adapt = function(lane)
+      lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+  }
 end
-local function level_set(lane, n, rem)
-  if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
-  if n <= 0 then n, rem = 0, 0 end
-  lane.n, lane.rem = n, rem
-  lane.free = math.max(0, lane.max - lane.n)
-end
-machines.level = {
-  settle = function(lane)
-    local at = math.floor(lane.v / level_scale(lane))
-    lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
-    if at > lane.at then
-      local units, rem = level_drained(lane, at - lane.at, lane.rem)
-      lane.at = at
-      level_set(lane, lane.n - units, rem)
-    end
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-  next = function(lane, cost)
-    local units = lane.n + cost - lane.max
-    if units <= 0 then return lane.v end
+do
+  local LEVEL_EXACT_MAX = 9000000000
+  local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
+  local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
+  local function level_drained(lane, elapsed, rem)
     local interval = lane.interval_s * 1000000 / level_scale(lane)
-    local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
-    return (lane.at + wait) * level_scale(lane)
-  end,
-  take = function(lane, units)
-    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
-    lane.n = lane.n + units
-    lane.free = lane.free - units
-  end,
-  give = function(lane, units, granted_ms)
-    local scale = level_scale(lane)
-    local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
-    local drained, part = level_drained(lane, elapsed, 0)
-    if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
-  end,
-  charge = function(lane, difference)
-    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
-    if lane.n + difference > LEVEL_DEBT * lane.max then
-      level_set(lane, LEVEL_DEBT * lane.max, 0)
-    else
-      level_set(lane, lane.n + difference, lane.rem)
-    end
-  end,
-  reset = function(lane) lane.n, lane.rem = 0, 0 end,
-  adapt = function(lane, before)
-    local rem = 0
-    if before.form == 'level' then
-      rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
-    end
-    lane.at = math.ceil(lane.v / level_scale(lane))
-    level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
-  end,
-}
-local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
-local function slots_key(lane) return lane.key .. ':run' end
-local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
-local function slots_free(lane, core, from, to, mark)
-  local members = {}
-  for i = from, to do members[#members + 1] = core .. ',' .. i end
-  for i = 1, #members, 1000 do
-    for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
-      local member = members[i + k - 1]
-      if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
-        lane.freed[member] = true
-        lane.slots_gone[#lane.slots_gone + 1] = member
+    local part = (elapsed % interval) * lane.rate + rem
+    return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+  end
+  local function level_set(lane, n, rem)
+    if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
+    if n <= 0 then n, rem = 0, 0 end
+    lane.n, lane.rem = n, rem
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.level = {
+    settle = function(lane)
+      local at = math.floor(lane.v / level_scale(lane))
+      lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
+      if at > lane.at then
+        local units, rem = level_drained(lane, at - lane.at, lane.rem)
+        lane.at = at
+        level_set(lane, lane.n - units, rem)
+      end
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane, cost)
+      local units = lane.n + cost - lane.max
+      if units <= 0 then return lane.v end
+      local interval = lane.interval_s * 1000000 / level_scale(lane)
+      local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
+      return (lane.at + wait) * level_scale(lane)
+    end,
+    take = function(lane, units)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      local scale = level_scale(lane)
+      local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
+      local drained, part = level_drained(lane, elapsed, 0)
+      if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+    end,
+    charge = function(lane, difference)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      if lane.n + difference > LEVEL_DEBT * lane.max then
+        level_set(lane, LEVEL_DEBT * lane.max, 0)
+      else
+        level_set(lane, lane.n + difference, lane.rem)
+      end
+    end,
+    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    adapt = function(lane, before)
+      local rem = 0
+      if before.form == 'level' then
+        rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
+      end
+      lane.at = math.ceil(lane.v / level_scale(lane))
+      level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+  }
+end
+do
+  local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
+  local function slots_key(lane) return lane.key .. ':run' end
+  local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
+  local function slots_free(lane, core, from, to, mark)
+    local members = {}
+    for i = from, to do members[#members + 1] = core .. ',' .. i end
+    for i = 1, #members, 1000 do
+      for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+        local member = members[i + k - 1]
+        if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
+          lane.freed[member] = true
+          lane.slots_gone[#lane.slots_gone + 1] = member
+        end
       end
     end
-  end
-  lane.held = lane.held_before - #lane.slots_gone
-  lane.free = math.max(0, lane.max - lane.held)
-end
-machines.slots = {
-  settle = function(lane)
-    local due = string.format('%.17g', lane.v / 1000)
-    lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
-    lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
-    for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
-    lane.held_before = call('ZCARD', slots_key(lane))
-    lane.held = lane.held_before - lane.reclaimed
+    lane.held = lane.held_before - #lane.slots_gone
     lane.free = math.max(0, lane.max - lane.held)
-  end,
-  next = function(lane)
-    local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-    for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
-    return first < math.huge and math.floor(first * 1000) + 1 or nil
-  end,
-  take = function(lane, units, range, from, to, granted_ms)
-    local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-    local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
-    local list, prefix = lane.slots_new, range.core .. ','
-    for i = from, to do
-      list[#list + 1] = held_until
-      list[#list + 1] = prefix .. i
-    end
-    lane.held = lane.held + units
-    lane.free = math.max(0, lane.max - lane.held)
-  end,
-  give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
-  done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
-  reset = function() end,
-  adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
-  write = function(lane)
-    local gone, new = lane.slots_gone, lane.slots_new
-    for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
-    for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
-  end,
-}
-local WINDOW_CELLS, WINDOW_READ = 1024, 32
-local function window_log(lane) return lane.key .. ':log' end
-local function window_us(lane) return lane.interval_s * 1000000 end
-local function window_cell(lane, v)
-  local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
-  return (math.floor(math.floor(v / 1000) / width) + 1) * width
-end
-local function window_item(text)
-  local cell, units = string.match(text, '^(%d+) (%d+)$')
-  return { cell = tonumber(cell), units = tonumber(units) }
-end
-local function window_at(lane, i)
-  while i > #lane.log and #lane.log < lane.log_length do
-    local from = #lane.log
-    for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
-      lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
-    end
   end
-  return lane.log[i]
+  machines.slots = {
+    settle = function(lane)
+      local due = string.format('%.17g', lane.v / 1000)
+      lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
+      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
+      lane.held_before = call('ZCARD', slots_key(lane))
+      lane.held = lane.held_before - lane.reclaimed
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    next = function(lane)
+      local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
+      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      return first < math.huge and math.floor(first * 1000) + 1 or nil
+    end,
+    take = function(lane, units, range, from, to, granted_ms)
+      local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
+      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local list, prefix = lane.slots_new, range.core .. ','
+      for i = from, to do
+        list[#list + 1] = held_until
+        list[#list + 1] = prefix .. i
+      end
+      lane.held = lane.held + units
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
+    done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
+    reset = function() end,
+    adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
+    write = function(lane)
+      local gone, new = lane.slots_gone, lane.slots_new
+      for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
+      for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
+    end,
+  }
 end
-local function window_pop(lane)
-  while true do
-    local item = window_at(lane, lane.log_gone + 1)
-    if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
-    lane.n = lane.n - item.units
-    lane.log_gone = lane.log_gone + 1
+do
+  local WINDOW_CELLS, WINDOW_READ = 1024, 32
+  local function window_log(lane) return lane.key .. ':log' end
+  local function window_us(lane) return lane.interval_s * 1000000 end
+  local function window_cell(lane, v)
+    local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
+    return (math.floor(math.floor(v / 1000) / width) + 1) * width
   end
-  lane.free = math.max(0, lane.max - lane.n)
-end
-machines.window = {
-  settle = function(lane)
-    lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
-    lane.n = lane.n or 0
-    window_pop(lane)
-  end,
-  next = function(lane, cost)
-    local missing = lane.n + cost - lane.max
-    local i = lane.log_gone + 1
-    while missing > 0 do
-      local item = window_at(lane, i) or lane.log_new
-      if not item then return lane.v end
-      missing = missing - item.units
-      if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
-      i = i + 1
+  local function window_item(text)
+    local cell, units = string.match(text, '^(%d+) (%d+)$')
+    return { cell = tonumber(cell), units = tonumber(units) }
+  end
+  local function window_at(lane, i)
+    while i > #lane.log and #lane.log < lane.log_length do
+      local from = #lane.log
+      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+      end
     end
-    return lane.v
-  end,
-  take = function(lane, units)
-    lane.n = lane.n + units
-    lane.free = lane.free - units
-    local cell = window_cell(lane, lane.v)
-    if not lane.log_new and lane.log_gone < lane.log_length then
-      local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
-      if last.cell >= cell then
-        last = lane.log_set[lane.log_length] or last
-        last.units = last.units + units
-        lane.log_set[lane.log_length] = last
+    return lane.log[i]
+  end
+  local function window_pop(lane)
+    while true do
+      local item = window_at(lane, lane.log_gone + 1)
+      if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
+      lane.n = lane.n - item.units
+      lane.log_gone = lane.log_gone + 1
+    end
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.window = {
+    settle = function(lane)
+      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      lane.n = lane.n or 0
+      window_pop(lane)
+    end,
+    next = function(lane, cost)
+      local missing = lane.n + cost - lane.max
+      local i = lane.log_gone + 1
+      while missing > 0 do
+        local item = window_at(lane, i) or lane.log_new
+        if not item then return lane.v end
+        missing = missing - item.units
+        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        i = i + 1
+      end
+      return lane.v
+    end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+      local cell = window_cell(lane, lane.v)
+      if not lane.log_new and lane.log_gone < lane.log_length then
+        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
+        if last.cell >= cell then
+          last = lane.log_set[lane.log_length] or last
+          last.units = last.units + units
+          lane.log_set[lane.log_length] = last
+          return
+        end
+      end
+      lane.log_new = lane.log_new or { cell = cell, units = 0 }
+      lane.log_new.units = lane.log_new.units + units
+    end,
+    give = function(lane, units, granted_ms)
+      local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = window_at(lane, i)
+        if item.cell == cell then
+          local given = math.min(units, item.units)
+          item.units = item.units - given
+          lane.log_set[i] = item
+          lane.n = lane.n - given
+          lane.free = math.max(0, lane.max - lane.n)
+        end
+      end
+    end,
+    reset = function(lane) lane.n, lane.log_all = 0, {} end,
+    adapt = function(lane, before)
+      if before.interval_s == lane.interval_s then
+        lane.free = math.max(0, lane.max - lane.n)
         return
       end
-    end
-    lane.log_new = lane.log_new or { cell = cell, units = 0 }
-    lane.log_new.units = lane.log_new.units + units
-  end,
-  give = function(lane, units, granted_ms)
-    local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
-    for i = lane.log_gone + 1, lane.log_length do
-      local item = window_at(lane, i)
-      if item.cell == cell then
-        local given = math.min(units, item.units)
-        item.units = item.units - given
-        lane.log_set[i] = item
-        lane.n = lane.n - given
-        lane.free = math.max(0, lane.max - lane.n)
+      window_at(lane, lane.log_length)
+      local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
+      lane.n = 0
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = lane.log[i]
+        local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
+        if cell * 1000 + window_us(lane) > lane.v then
+          if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
+          all[#all].units = all[#all].units + item.units
+          lane.n = lane.n + item.units
+        end
       end
-    end
-  end,
-  reset = function(lane) lane.n, lane.log_all = 0, {} end,
-  adapt = function(lane, before)
-    if before.interval_s == lane.interval_s then
-      lane.free = math.max(0, lane.max - lane.n)
-      return
-    end
-    window_at(lane, lane.log_length)
-    local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
-    lane.n = 0
-    for i = lane.log_gone + 1, lane.log_length do
-      local item = lane.log[i]
-      local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
-      if cell * 1000 + window_us(lane) > lane.v then
-        if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
-        all[#all].units = all[#all].units + item.units
-        lane.n = lane.n + item.units
+      lane.log_all = all
+    end,
+    write = function(lane)
+      local key = window_log(lane)
+      local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
+      if lane.log_all then
+        call('DEL', key)
+        for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
+        return
       end
-    end
-    lane.log_all = all
-  end,
-  write = function(lane)
-    local key = window_log(lane)
-    local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
-    if lane.log_all then
-      call('DEL', key)
-      for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
-      return
-    end
-    for i, item in pairs(lane.log_set) do
-      if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
-    end
-    if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
-    if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
-  end,
-}
+      for i, item in pairs(lane.log_set) do
+        if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
+      end
+      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
+    end,
+  }
+end
 local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }
 local function tally_text(number) return string.format('%.0f', number) end
 local function tally(lane, at_us, granted, throttled, expired)
@@ -7518,7 +7574,7 @@ lane_touch()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[106,"lua/lib/limiter/slots.lua",4],[107,"lua/lib/limiter/slots.lua",6],[108,"lua/lib/limiter/slots.lua",8],[109,"lua/lib/limiter/slots.lua",11],[124,"lua/lib/limiter/slots.lua",27],[134,"lua/lib/limiter/slots.lua",38],[139,"lua/lib/limiter/slots.lua",44],[160,"lua/lib/limiter/window.lua",4],[161,"lua/lib/limiter/window.lua",6],[162,"lua/lib/limiter/window.lua",8],[163,"lua/lib/limiter/window.lua",11],[167,"lua/lib/limiter/window.lua",16],[171,"lua/lib/limiter/window.lua",22],[180,"lua/lib/limiter/window.lua",33],[189,"lua/lib/limiter/window.lua",43],[237,"lua/lib/limiter/window.lua",93],[271,"lua/lib/tally.lua",6],[272,"lua/lib/tally.lua",8],[273,"lua/lib/tally.lua",11],[287,"lua/lib/tally.lua",27],[310,"lua/lib/tally.lua",51],[313,"lua/lib/lane.lua",55],[314,"lua/lib/lane.lua",57],[315,"lua/lib/lane.lua",60],[329,"lua/lib/lane.lua",75],[330,"lua/lib/lane.lua",77],[344,"lua/lib/lane.lua",93],[348,"lua/lib/lane.lua",98],[356,"lua/lib/lane.lua",107],[363,"lua/lib/lane.lua",116],[367,"lua/lib/lane.lua",122],[368,"lua/lib/lane.lua",125],[374,"lua/lib/lane.lua",133],[380,"lua/lib/lane.lua",140],[384,"lua/lib/lane.lua",146],[392,"lua/lib/lane.lua",155],[393,"lua/lib/lane.lua",158],[404,"lua/lib/lane.lua",171],[407,"lua/lib/lane.lua",176],[411,"lua/lib/lane.lua",181],[418,"lua/lib/lane.lua",190],[426,"lua/lib/lane.lua",201],[431,"lua/lib/lane.lua",207],[440,"lua/lib/lane.lua",217],[442,"lua/lib/lane.lua",221],[454,"lua/lib/lane.lua",235],[462,"lua/lib/lane.lua",245],[465,"lua/lib/lane.lua",251],[470,"lua/lib/lane.lua",257],[478,"lua/lib/lane.lua",266],[481,"lua/lib/lane.lua",270],[515,"lua/lib/lane.lua",305],[516,"lua/lib/lane.lua",308],[520,"lua/lib/lane.lua",313],[542,"lua/lib/lane.lua",336],[546,"lua/lib/record.lua",6],[547,"lua/lib/record.lua",9],[552,"lua/lib/record.lua",16],[559,"lua/limiter/resume.lua",12],[561,"lua/limiter/resume.lua",15]],
+  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",9],[35,"lua/lib/limiter/aligned.lua",19],[41,"lua/lib/limiter/aligned.lua",26],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",50],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[166,"lua/lib/limiter/window.lua",4],[168,"lua/lib/limiter/window.lua",7],[169,"lua/lib/limiter/window.lua",9],[170,"lua/lib/limiter/window.lua",12],[174,"lua/lib/limiter/window.lua",17],[178,"lua/lib/limiter/window.lua",23],[187,"lua/lib/limiter/window.lua",34],[196,"lua/lib/limiter/window.lua",44],[244,"lua/lib/limiter/window.lua",94],[279,"lua/lib/tally.lua",6],[280,"lua/lib/tally.lua",8],[281,"lua/lib/tally.lua",11],[295,"lua/lib/tally.lua",27],[318,"lua/lib/tally.lua",51],[321,"lua/lib/lane.lua",55],[322,"lua/lib/lane.lua",57],[323,"lua/lib/lane.lua",60],[337,"lua/lib/lane.lua",75],[338,"lua/lib/lane.lua",77],[352,"lua/lib/lane.lua",93],[356,"lua/lib/lane.lua",98],[364,"lua/lib/lane.lua",107],[371,"lua/lib/lane.lua",116],[375,"lua/lib/lane.lua",122],[376,"lua/lib/lane.lua",125],[382,"lua/lib/lane.lua",133],[388,"lua/lib/lane.lua",140],[392,"lua/lib/lane.lua",146],[400,"lua/lib/lane.lua",155],[401,"lua/lib/lane.lua",158],[412,"lua/lib/lane.lua",171],[415,"lua/lib/lane.lua",176],[419,"lua/lib/lane.lua",181],[426,"lua/lib/lane.lua",190],[434,"lua/lib/lane.lua",201],[439,"lua/lib/lane.lua",207],[448,"lua/lib/lane.lua",217],[450,"lua/lib/lane.lua",221],[462,"lua/lib/lane.lua",235],[470,"lua/lib/lane.lua",245],[473,"lua/lib/lane.lua",251],[478,"lua/lib/lane.lua",257],[486,"lua/lib/lane.lua",266],[489,"lua/lib/lane.lua",270],[523,"lua/lib/lane.lua",305],[524,"lua/lib/lane.lua",308],[528,"lua/lib/lane.lua",313],[550,"lua/lib/lane.lua",336],[554,"lua/lib/record.lua",6],[555,"lua/lib/record.lua",9],[560,"lua/lib/record.lua",16],[567,"lua/limiter/resume.lua",12],[569,"lua/limiter/resume.lua",15]],
 });
 
 /** Reads how a limiter is used; changes nothing. See lua/limiter/usage.lua. */
@@ -7547,256 +7603,264 @@ local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'se
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
-local function aligned_us(lane) return lane.interval_s * 1000000 end
-machines.aligned = {
-  settle = function(lane)
-    local window = math.floor(lane.now / aligned_us(lane))
-    if not lane.at or window > lane.at then lane.n = 0 end
-    lane.at = window
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-  next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
-  take = function(lane, units)
-    lane.n = lane.n + units
-    lane.free = lane.free - units
-  end,
-  give = function(lane, units, granted_ms)
-    if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
-    lane.n = math.max(0, lane.n - units)
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-  reset = function(lane) lane.n = 0 end,
-  adapt = function(lane)
-    lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-}
-local LEVEL_EXACT_MAX = 9000000000
-local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
-local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
-local function level_drained(lane, elapsed, rem)
-  local interval = lane.interval_s * 1000000 / level_scale(lane)
-  local part = (elapsed % interval) * lane.rate + rem
-  return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+do
+  local function aligned_us(lane) return lane.interval_s * 1000000 end
+  machines.aligned = {
+    settle = function(lane)
+      local window = math.floor(lane.now / aligned_us(lane))
+      if not lane.at or window > lane.at then lane.n = 0 end
+      lane.at = window
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      lane.n = math.max(0, lane.n - units)
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    reset = function(lane) lane.n = 0 end,
+    adapt = function(lane)
+      lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+  }
 end
-local function level_set(lane, n, rem)
-  if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
-  if n <= 0 then n, rem = 0, 0 end
-  lane.n, lane.rem = n, rem
-  lane.free = math.max(0, lane.max - lane.n)
-end
-machines.level = {
-  settle = function(lane)
-    local at = math.floor(lane.v / level_scale(lane))
-    lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
-    if at > lane.at then
-      local units, rem = level_drained(lane, at - lane.at, lane.rem)
-      lane.at = at
-      level_set(lane, lane.n - units, rem)
-    end
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-  next = function(lane, cost)
-    local units = lane.n + cost - lane.max
-    if units <= 0 then return lane.v end
+do
+  local LEVEL_EXACT_MAX = 9000000000
+  local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
+  local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
+  local function level_drained(lane, elapsed, rem)
     local interval = lane.interval_s * 1000000 / level_scale(lane)
-    local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
-    return (lane.at + wait) * level_scale(lane)
-  end,
-  take = function(lane, units)
-    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
-    lane.n = lane.n + units
-    lane.free = lane.free - units
-  end,
-  give = function(lane, units, granted_ms)
-    local scale = level_scale(lane)
-    local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
-    local drained, part = level_drained(lane, elapsed, 0)
-    if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
-  end,
-  charge = function(lane, difference)
-    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
-    if lane.n + difference > LEVEL_DEBT * lane.max then
-      level_set(lane, LEVEL_DEBT * lane.max, 0)
-    else
-      level_set(lane, lane.n + difference, lane.rem)
-    end
-  end,
-  reset = function(lane) lane.n, lane.rem = 0, 0 end,
-  adapt = function(lane, before)
-    local rem = 0
-    if before.form == 'level' then
-      rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
-    end
-    lane.at = math.ceil(lane.v / level_scale(lane))
-    level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
-  end,
-}
-local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
-local function slots_key(lane) return lane.key .. ':run' end
-local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
-local function slots_free(lane, core, from, to, mark)
-  local members = {}
-  for i = from, to do members[#members + 1] = core .. ',' .. i end
-  for i = 1, #members, 1000 do
-    for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
-      local member = members[i + k - 1]
-      if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
-        lane.freed[member] = true
-        lane.slots_gone[#lane.slots_gone + 1] = member
+    local part = (elapsed % interval) * lane.rate + rem
+    return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+  end
+  local function level_set(lane, n, rem)
+    if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
+    if n <= 0 then n, rem = 0, 0 end
+    lane.n, lane.rem = n, rem
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.level = {
+    settle = function(lane)
+      local at = math.floor(lane.v / level_scale(lane))
+      lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
+      if at > lane.at then
+        local units, rem = level_drained(lane, at - lane.at, lane.rem)
+        lane.at = at
+        level_set(lane, lane.n - units, rem)
+      end
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane, cost)
+      local units = lane.n + cost - lane.max
+      if units <= 0 then return lane.v end
+      local interval = lane.interval_s * 1000000 / level_scale(lane)
+      local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
+      return (lane.at + wait) * level_scale(lane)
+    end,
+    take = function(lane, units)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      local scale = level_scale(lane)
+      local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
+      local drained, part = level_drained(lane, elapsed, 0)
+      if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+    end,
+    charge = function(lane, difference)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      if lane.n + difference > LEVEL_DEBT * lane.max then
+        level_set(lane, LEVEL_DEBT * lane.max, 0)
+      else
+        level_set(lane, lane.n + difference, lane.rem)
+      end
+    end,
+    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    adapt = function(lane, before)
+      local rem = 0
+      if before.form == 'level' then
+        rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
+      end
+      lane.at = math.ceil(lane.v / level_scale(lane))
+      level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+  }
+end
+do
+  local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
+  local function slots_key(lane) return lane.key .. ':run' end
+  local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
+  local function slots_free(lane, core, from, to, mark)
+    local members = {}
+    for i = from, to do members[#members + 1] = core .. ',' .. i end
+    for i = 1, #members, 1000 do
+      for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+        local member = members[i + k - 1]
+        if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
+          lane.freed[member] = true
+          lane.slots_gone[#lane.slots_gone + 1] = member
+        end
       end
     end
-  end
-  lane.held = lane.held_before - #lane.slots_gone
-  lane.free = math.max(0, lane.max - lane.held)
-end
-machines.slots = {
-  settle = function(lane)
-    local due = string.format('%.17g', lane.v / 1000)
-    lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
-    lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
-    for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
-    lane.held_before = call('ZCARD', slots_key(lane))
-    lane.held = lane.held_before - lane.reclaimed
+    lane.held = lane.held_before - #lane.slots_gone
     lane.free = math.max(0, lane.max - lane.held)
-  end,
-  next = function(lane)
-    local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-    for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
-    return first < math.huge and math.floor(first * 1000) + 1 or nil
-  end,
-  take = function(lane, units, range, from, to, granted_ms)
-    local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-    local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
-    local list, prefix = lane.slots_new, range.core .. ','
-    for i = from, to do
-      list[#list + 1] = held_until
-      list[#list + 1] = prefix .. i
-    end
-    lane.held = lane.held + units
-    lane.free = math.max(0, lane.max - lane.held)
-  end,
-  give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
-  done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
-  reset = function() end,
-  adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
-  write = function(lane)
-    local gone, new = lane.slots_gone, lane.slots_new
-    for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
-    for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
-  end,
-}
-local WINDOW_CELLS, WINDOW_READ = 1024, 32
-local function window_log(lane) return lane.key .. ':log' end
-local function window_us(lane) return lane.interval_s * 1000000 end
-local function window_cell(lane, v)
-  local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
-  return (math.floor(math.floor(v / 1000) / width) + 1) * width
-end
-local function window_item(text)
-  local cell, units = string.match(text, '^(%d+) (%d+)$')
-  return { cell = tonumber(cell), units = tonumber(units) }
-end
-local function window_at(lane, i)
-  while i > #lane.log and #lane.log < lane.log_length do
-    local from = #lane.log
-    for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
-      lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
-    end
   end
-  return lane.log[i]
+  machines.slots = {
+    settle = function(lane)
+      local due = string.format('%.17g', lane.v / 1000)
+      lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
+      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
+      lane.held_before = call('ZCARD', slots_key(lane))
+      lane.held = lane.held_before - lane.reclaimed
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    next = function(lane)
+      local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
+      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      return first < math.huge and math.floor(first * 1000) + 1 or nil
+    end,
+    take = function(lane, units, range, from, to, granted_ms)
+      local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
+      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local list, prefix = lane.slots_new, range.core .. ','
+      for i = from, to do
+        list[#list + 1] = held_until
+        list[#list + 1] = prefix .. i
+      end
+      lane.held = lane.held + units
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
+    done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
+    reset = function() end,
+    adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
+    write = function(lane)
+      local gone, new = lane.slots_gone, lane.slots_new
+      for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
+      for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
+    end,
+  }
 end
-local function window_pop(lane)
-  while true do
-    local item = window_at(lane, lane.log_gone + 1)
-    if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
-    lane.n = lane.n - item.units
-    lane.log_gone = lane.log_gone + 1
+do
+  local WINDOW_CELLS, WINDOW_READ = 1024, 32
+  local function window_log(lane) return lane.key .. ':log' end
+  local function window_us(lane) return lane.interval_s * 1000000 end
+  local function window_cell(lane, v)
+    local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
+    return (math.floor(math.floor(v / 1000) / width) + 1) * width
   end
-  lane.free = math.max(0, lane.max - lane.n)
-end
-machines.window = {
-  settle = function(lane)
-    lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
-    lane.n = lane.n or 0
-    window_pop(lane)
-  end,
-  next = function(lane, cost)
-    local missing = lane.n + cost - lane.max
-    local i = lane.log_gone + 1
-    while missing > 0 do
-      local item = window_at(lane, i) or lane.log_new
-      if not item then return lane.v end
-      missing = missing - item.units
-      if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
-      i = i + 1
+  local function window_item(text)
+    local cell, units = string.match(text, '^(%d+) (%d+)$')
+    return { cell = tonumber(cell), units = tonumber(units) }
+  end
+  local function window_at(lane, i)
+    while i > #lane.log and #lane.log < lane.log_length do
+      local from = #lane.log
+      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+      end
     end
-    return lane.v
-  end,
-  take = function(lane, units)
-    lane.n = lane.n + units
-    lane.free = lane.free - units
-    local cell = window_cell(lane, lane.v)
-    if not lane.log_new and lane.log_gone < lane.log_length then
-      local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
-      if last.cell >= cell then
-        last = lane.log_set[lane.log_length] or last
-        last.units = last.units + units
-        lane.log_set[lane.log_length] = last
+    return lane.log[i]
+  end
+  local function window_pop(lane)
+    while true do
+      local item = window_at(lane, lane.log_gone + 1)
+      if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
+      lane.n = lane.n - item.units
+      lane.log_gone = lane.log_gone + 1
+    end
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.window = {
+    settle = function(lane)
+      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      lane.n = lane.n or 0
+      window_pop(lane)
+    end,
+    next = function(lane, cost)
+      local missing = lane.n + cost - lane.max
+      local i = lane.log_gone + 1
+      while missing > 0 do
+        local item = window_at(lane, i) or lane.log_new
+        if not item then return lane.v end
+        missing = missing - item.units
+        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        i = i + 1
+      end
+      return lane.v
+    end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+      local cell = window_cell(lane, lane.v)
+      if not lane.log_new and lane.log_gone < lane.log_length then
+        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
+        if last.cell >= cell then
+          last = lane.log_set[lane.log_length] or last
+          last.units = last.units + units
+          lane.log_set[lane.log_length] = last
+          return
+        end
+      end
+      lane.log_new = lane.log_new or { cell = cell, units = 0 }
+      lane.log_new.units = lane.log_new.units + units
+    end,
+    give = function(lane, units, granted_ms)
+      local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = window_at(lane, i)
+        if item.cell == cell then
+          local given = math.min(units, item.units)
+          item.units = item.units - given
+          lane.log_set[i] = item
+          lane.n = lane.n - given
+          lane.free = math.max(0, lane.max - lane.n)
+        end
+      end
+    end,
+    reset = function(lane) lane.n, lane.log_all = 0, {} end,
+    adapt = function(lane, before)
+      if before.interval_s == lane.interval_s then
+        lane.free = math.max(0, lane.max - lane.n)
         return
       end
-    end
-    lane.log_new = lane.log_new or { cell = cell, units = 0 }
-    lane.log_new.units = lane.log_new.units + units
-  end,
-  give = function(lane, units, granted_ms)
-    local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
-    for i = lane.log_gone + 1, lane.log_length do
-      local item = window_at(lane, i)
-      if item.cell == cell then
-        local given = math.min(units, item.units)
-        item.units = item.units - given
-        lane.log_set[i] = item
-        lane.n = lane.n - given
-        lane.free = math.max(0, lane.max - lane.n)
+      window_at(lane, lane.log_length)
+      local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
+      lane.n = 0
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = lane.log[i]
+        local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
+        if cell * 1000 + window_us(lane) > lane.v then
+          if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
+          all[#all].units = all[#all].units + item.units
+          lane.n = lane.n + item.units
+        end
       end
-    end
-  end,
-  reset = function(lane) lane.n, lane.log_all = 0, {} end,
-  adapt = function(lane, before)
-    if before.interval_s == lane.interval_s then
-      lane.free = math.max(0, lane.max - lane.n)
-      return
-    end
-    window_at(lane, lane.log_length)
-    local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
-    lane.n = 0
-    for i = lane.log_gone + 1, lane.log_length do
-      local item = lane.log[i]
-      local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
-      if cell * 1000 + window_us(lane) > lane.v then
-        if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
-        all[#all].units = all[#all].units + item.units
-        lane.n = lane.n + item.units
+      lane.log_all = all
+    end,
+    write = function(lane)
+      local key = window_log(lane)
+      local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
+      if lane.log_all then
+        call('DEL', key)
+        for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
+        return
       end
-    end
-    lane.log_all = all
-  end,
-  write = function(lane)
-    local key = window_log(lane)
-    local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
-    if lane.log_all then
-      call('DEL', key)
-      for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
-      return
-    end
-    for i, item in pairs(lane.log_set) do
-      if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
-    end
-    if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
-    if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
-  end,
-}
+      for i, item in pairs(lane.log_set) do
+        if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
+      end
+      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
+    end,
+  }
+end
 local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }
 local function tally_text(number) return string.format('%.0f', number) end
 local function tally(lane, at_us, granted, throttled, expired)
@@ -8097,7 +8161,7 @@ if lane.machine then
 end
 local next_ms = next_us and next_us < math.huge and lane_text(math.ceil((next_us - lane.skew) / 1000)) or ''
 return { math.floor(lane.now / 1000), lane.waiting, lane.held or 0, free, next_ms, call('HGETALL', lane.key .. ':use') }`,
-  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[106,"lua/lib/limiter/slots.lua",4],[107,"lua/lib/limiter/slots.lua",6],[108,"lua/lib/limiter/slots.lua",8],[109,"lua/lib/limiter/slots.lua",11],[124,"lua/lib/limiter/slots.lua",27],[134,"lua/lib/limiter/slots.lua",38],[139,"lua/lib/limiter/slots.lua",44],[160,"lua/lib/limiter/window.lua",4],[161,"lua/lib/limiter/window.lua",6],[162,"lua/lib/limiter/window.lua",8],[163,"lua/lib/limiter/window.lua",11],[167,"lua/lib/limiter/window.lua",16],[171,"lua/lib/limiter/window.lua",22],[180,"lua/lib/limiter/window.lua",33],[189,"lua/lib/limiter/window.lua",43],[237,"lua/lib/limiter/window.lua",93],[271,"lua/lib/tally.lua",6],[272,"lua/lib/tally.lua",8],[273,"lua/lib/tally.lua",11],[287,"lua/lib/tally.lua",27],[310,"lua/lib/tally.lua",51],[313,"lua/lib/lane.lua",55],[314,"lua/lib/lane.lua",57],[315,"lua/lib/lane.lua",60],[329,"lua/lib/lane.lua",75],[330,"lua/lib/lane.lua",77],[344,"lua/lib/lane.lua",93],[348,"lua/lib/lane.lua",98],[356,"lua/lib/lane.lua",107],[363,"lua/lib/lane.lua",116],[367,"lua/lib/lane.lua",122],[368,"lua/lib/lane.lua",125],[374,"lua/lib/lane.lua",133],[380,"lua/lib/lane.lua",140],[384,"lua/lib/lane.lua",146],[392,"lua/lib/lane.lua",155],[393,"lua/lib/lane.lua",158],[404,"lua/lib/lane.lua",171],[407,"lua/lib/lane.lua",176],[411,"lua/lib/lane.lua",181],[418,"lua/lib/lane.lua",190],[426,"lua/lib/lane.lua",201],[431,"lua/lib/lane.lua",207],[440,"lua/lib/lane.lua",217],[442,"lua/lib/lane.lua",221],[454,"lua/lib/lane.lua",235],[462,"lua/lib/lane.lua",245],[465,"lua/lib/lane.lua",251],[470,"lua/lib/lane.lua",257],[478,"lua/lib/lane.lua",266],[481,"lua/lib/lane.lua",270],[515,"lua/lib/lane.lua",305],[516,"lua/lib/lane.lua",308],[520,"lua/lib/lane.lua",313],[542,"lua/lib/lane.lua",336],[546,"lua/lib/record.lua",6],[547,"lua/lib/record.lua",9],[552,"lua/lib/record.lua",16],[559,"lua/limiter/usage.lua",12],[562,"lua/limiter/usage.lua",16]],
+  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",9],[35,"lua/lib/limiter/aligned.lua",19],[41,"lua/lib/limiter/aligned.lua",26],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",50],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[166,"lua/lib/limiter/window.lua",4],[168,"lua/lib/limiter/window.lua",7],[169,"lua/lib/limiter/window.lua",9],[170,"lua/lib/limiter/window.lua",12],[174,"lua/lib/limiter/window.lua",17],[178,"lua/lib/limiter/window.lua",23],[187,"lua/lib/limiter/window.lua",34],[196,"lua/lib/limiter/window.lua",44],[244,"lua/lib/limiter/window.lua",94],[279,"lua/lib/tally.lua",6],[280,"lua/lib/tally.lua",8],[281,"lua/lib/tally.lua",11],[295,"lua/lib/tally.lua",27],[318,"lua/lib/tally.lua",51],[321,"lua/lib/lane.lua",55],[322,"lua/lib/lane.lua",57],[323,"lua/lib/lane.lua",60],[337,"lua/lib/lane.lua",75],[338,"lua/lib/lane.lua",77],[352,"lua/lib/lane.lua",93],[356,"lua/lib/lane.lua",98],[364,"lua/lib/lane.lua",107],[371,"lua/lib/lane.lua",116],[375,"lua/lib/lane.lua",122],[376,"lua/lib/lane.lua",125],[382,"lua/lib/lane.lua",133],[388,"lua/lib/lane.lua",140],[392,"lua/lib/lane.lua",146],[400,"lua/lib/lane.lua",155],[401,"lua/lib/lane.lua",158],[412,"lua/lib/lane.lua",171],[415,"lua/lib/lane.lua",176],[419,"lua/lib/lane.lua",181],[426,"lua/lib/lane.lua",190],[434,"lua/lib/lane.lua",201],[439,"lua/lib/lane.lua",207],[448,"lua/lib/lane.lua",217],[450,"lua/lib/lane.lua",221],[462,"lua/lib/lane.lua",235],[470,"lua/lib/lane.lua",245],[473,"lua/lib/lane.lua",251],[478,"lua/lib/lane.lua",257],[486,"lua/lib/lane.lua",266],[489,"lua/lib/lane.lua",270],[523,"lua/lib/lane.lua",305],[524,"lua/lib/lane.lua",308],[528,"lua/lib/lane.lua",313],[550,"lua/lib/lane.lua",336],[554,"lua/lib/record.lua",6],[555,"lua/lib/record.lua",9],[560,"lua/lib/record.lua",16],[567,"lua/limiter/usage.lua",12],[570,"lua/limiter/usage.lua",16]],
 });
 
 /** Says that a process is alive and answers with all that are, by this shard's clock. See lua/member/beat.lua. */
@@ -10352,256 +10416,264 @@ local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'se
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
-local function aligned_us(lane) return lane.interval_s * 1000000 end
-machines.aligned = {
-  settle = function(lane)
-    local window = math.floor(lane.now / aligned_us(lane))
-    if not lane.at or window > lane.at then lane.n = 0 end
-    lane.at = window
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-  next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
-  take = function(lane, units)
-    lane.n = lane.n + units
-    lane.free = lane.free - units
-  end,
-  give = function(lane, units, granted_ms)
-    if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
-    lane.n = math.max(0, lane.n - units)
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-  reset = function(lane) lane.n = 0 end,
-  adapt = function(lane)
-    lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-}
-local LEVEL_EXACT_MAX = 9000000000
-local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
-local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
-local function level_drained(lane, elapsed, rem)
-  local interval = lane.interval_s * 1000000 / level_scale(lane)
-  local part = (elapsed % interval) * lane.rate + rem
-  return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+do
+  local function aligned_us(lane) return lane.interval_s * 1000000 end
+  machines.aligned = {
+    settle = function(lane)
+      local window = math.floor(lane.now / aligned_us(lane))
+      if not lane.at or window > lane.at then lane.n = 0 end
+      lane.at = window
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      lane.n = math.max(0, lane.n - units)
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    reset = function(lane) lane.n = 0 end,
+    adapt = function(lane)
+      lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+  }
 end
-local function level_set(lane, n, rem)
-  if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
-  if n <= 0 then n, rem = 0, 0 end
-  lane.n, lane.rem = n, rem
-  lane.free = math.max(0, lane.max - lane.n)
-end
-machines.level = {
-  settle = function(lane)
-    local at = math.floor(lane.v / level_scale(lane))
-    lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
-    if at > lane.at then
-      local units, rem = level_drained(lane, at - lane.at, lane.rem)
-      lane.at = at
-      level_set(lane, lane.n - units, rem)
-    end
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-  next = function(lane, cost)
-    local units = lane.n + cost - lane.max
-    if units <= 0 then return lane.v end
+do
+  local LEVEL_EXACT_MAX = 9000000000
+  local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
+  local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
+  local function level_drained(lane, elapsed, rem)
     local interval = lane.interval_s * 1000000 / level_scale(lane)
-    local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
-    return (lane.at + wait) * level_scale(lane)
-  end,
-  take = function(lane, units)
-    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
-    lane.n = lane.n + units
-    lane.free = lane.free - units
-  end,
-  give = function(lane, units, granted_ms)
-    local scale = level_scale(lane)
-    local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
-    local drained, part = level_drained(lane, elapsed, 0)
-    if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
-  end,
-  charge = function(lane, difference)
-    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
-    if lane.n + difference > LEVEL_DEBT * lane.max then
-      level_set(lane, LEVEL_DEBT * lane.max, 0)
-    else
-      level_set(lane, lane.n + difference, lane.rem)
-    end
-  end,
-  reset = function(lane) lane.n, lane.rem = 0, 0 end,
-  adapt = function(lane, before)
-    local rem = 0
-    if before.form == 'level' then
-      rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
-    end
-    lane.at = math.ceil(lane.v / level_scale(lane))
-    level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
-  end,
-}
-local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
-local function slots_key(lane) return lane.key .. ':run' end
-local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
-local function slots_free(lane, core, from, to, mark)
-  local members = {}
-  for i = from, to do members[#members + 1] = core .. ',' .. i end
-  for i = 1, #members, 1000 do
-    for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
-      local member = members[i + k - 1]
-      if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
-        lane.freed[member] = true
-        lane.slots_gone[#lane.slots_gone + 1] = member
+    local part = (elapsed % interval) * lane.rate + rem
+    return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+  end
+  local function level_set(lane, n, rem)
+    if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
+    if n <= 0 then n, rem = 0, 0 end
+    lane.n, lane.rem = n, rem
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.level = {
+    settle = function(lane)
+      local at = math.floor(lane.v / level_scale(lane))
+      lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
+      if at > lane.at then
+        local units, rem = level_drained(lane, at - lane.at, lane.rem)
+        lane.at = at
+        level_set(lane, lane.n - units, rem)
+      end
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane, cost)
+      local units = lane.n + cost - lane.max
+      if units <= 0 then return lane.v end
+      local interval = lane.interval_s * 1000000 / level_scale(lane)
+      local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
+      return (lane.at + wait) * level_scale(lane)
+    end,
+    take = function(lane, units)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      local scale = level_scale(lane)
+      local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
+      local drained, part = level_drained(lane, elapsed, 0)
+      if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+    end,
+    charge = function(lane, difference)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      if lane.n + difference > LEVEL_DEBT * lane.max then
+        level_set(lane, LEVEL_DEBT * lane.max, 0)
+      else
+        level_set(lane, lane.n + difference, lane.rem)
+      end
+    end,
+    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    adapt = function(lane, before)
+      local rem = 0
+      if before.form == 'level' then
+        rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
+      end
+      lane.at = math.ceil(lane.v / level_scale(lane))
+      level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+  }
+end
+do
+  local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
+  local function slots_key(lane) return lane.key .. ':run' end
+  local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
+  local function slots_free(lane, core, from, to, mark)
+    local members = {}
+    for i = from, to do members[#members + 1] = core .. ',' .. i end
+    for i = 1, #members, 1000 do
+      for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+        local member = members[i + k - 1]
+        if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
+          lane.freed[member] = true
+          lane.slots_gone[#lane.slots_gone + 1] = member
+        end
       end
     end
-  end
-  lane.held = lane.held_before - #lane.slots_gone
-  lane.free = math.max(0, lane.max - lane.held)
-end
-machines.slots = {
-  settle = function(lane)
-    local due = string.format('%.17g', lane.v / 1000)
-    lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
-    lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
-    for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
-    lane.held_before = call('ZCARD', slots_key(lane))
-    lane.held = lane.held_before - lane.reclaimed
+    lane.held = lane.held_before - #lane.slots_gone
     lane.free = math.max(0, lane.max - lane.held)
-  end,
-  next = function(lane)
-    local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-    for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
-    return first < math.huge and math.floor(first * 1000) + 1 or nil
-  end,
-  take = function(lane, units, range, from, to, granted_ms)
-    local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-    local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
-    local list, prefix = lane.slots_new, range.core .. ','
-    for i = from, to do
-      list[#list + 1] = held_until
-      list[#list + 1] = prefix .. i
-    end
-    lane.held = lane.held + units
-    lane.free = math.max(0, lane.max - lane.held)
-  end,
-  give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
-  done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
-  reset = function() end,
-  adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
-  write = function(lane)
-    local gone, new = lane.slots_gone, lane.slots_new
-    for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
-    for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
-  end,
-}
-local WINDOW_CELLS, WINDOW_READ = 1024, 32
-local function window_log(lane) return lane.key .. ':log' end
-local function window_us(lane) return lane.interval_s * 1000000 end
-local function window_cell(lane, v)
-  local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
-  return (math.floor(math.floor(v / 1000) / width) + 1) * width
-end
-local function window_item(text)
-  local cell, units = string.match(text, '^(%d+) (%d+)$')
-  return { cell = tonumber(cell), units = tonumber(units) }
-end
-local function window_at(lane, i)
-  while i > #lane.log and #lane.log < lane.log_length do
-    local from = #lane.log
-    for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
-      lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
-    end
   end
-  return lane.log[i]
+  machines.slots = {
+    settle = function(lane)
+      local due = string.format('%.17g', lane.v / 1000)
+      lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
+      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
+      lane.held_before = call('ZCARD', slots_key(lane))
+      lane.held = lane.held_before - lane.reclaimed
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    next = function(lane)
+      local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
+      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      return first < math.huge and math.floor(first * 1000) + 1 or nil
+    end,
+    take = function(lane, units, range, from, to, granted_ms)
+      local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
+      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local list, prefix = lane.slots_new, range.core .. ','
+      for i = from, to do
+        list[#list + 1] = held_until
+        list[#list + 1] = prefix .. i
+      end
+      lane.held = lane.held + units
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
+    done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
+    reset = function() end,
+    adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
+    write = function(lane)
+      local gone, new = lane.slots_gone, lane.slots_new
+      for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
+      for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
+    end,
+  }
 end
-local function window_pop(lane)
-  while true do
-    local item = window_at(lane, lane.log_gone + 1)
-    if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
-    lane.n = lane.n - item.units
-    lane.log_gone = lane.log_gone + 1
+do
+  local WINDOW_CELLS, WINDOW_READ = 1024, 32
+  local function window_log(lane) return lane.key .. ':log' end
+  local function window_us(lane) return lane.interval_s * 1000000 end
+  local function window_cell(lane, v)
+    local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
+    return (math.floor(math.floor(v / 1000) / width) + 1) * width
   end
-  lane.free = math.max(0, lane.max - lane.n)
-end
-machines.window = {
-  settle = function(lane)
-    lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
-    lane.n = lane.n or 0
-    window_pop(lane)
-  end,
-  next = function(lane, cost)
-    local missing = lane.n + cost - lane.max
-    local i = lane.log_gone + 1
-    while missing > 0 do
-      local item = window_at(lane, i) or lane.log_new
-      if not item then return lane.v end
-      missing = missing - item.units
-      if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
-      i = i + 1
+  local function window_item(text)
+    local cell, units = string.match(text, '^(%d+) (%d+)$')
+    return { cell = tonumber(cell), units = tonumber(units) }
+  end
+  local function window_at(lane, i)
+    while i > #lane.log and #lane.log < lane.log_length do
+      local from = #lane.log
+      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+      end
     end
-    return lane.v
-  end,
-  take = function(lane, units)
-    lane.n = lane.n + units
-    lane.free = lane.free - units
-    local cell = window_cell(lane, lane.v)
-    if not lane.log_new and lane.log_gone < lane.log_length then
-      local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
-      if last.cell >= cell then
-        last = lane.log_set[lane.log_length] or last
-        last.units = last.units + units
-        lane.log_set[lane.log_length] = last
+    return lane.log[i]
+  end
+  local function window_pop(lane)
+    while true do
+      local item = window_at(lane, lane.log_gone + 1)
+      if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
+      lane.n = lane.n - item.units
+      lane.log_gone = lane.log_gone + 1
+    end
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.window = {
+    settle = function(lane)
+      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      lane.n = lane.n or 0
+      window_pop(lane)
+    end,
+    next = function(lane, cost)
+      local missing = lane.n + cost - lane.max
+      local i = lane.log_gone + 1
+      while missing > 0 do
+        local item = window_at(lane, i) or lane.log_new
+        if not item then return lane.v end
+        missing = missing - item.units
+        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        i = i + 1
+      end
+      return lane.v
+    end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+      local cell = window_cell(lane, lane.v)
+      if not lane.log_new and lane.log_gone < lane.log_length then
+        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
+        if last.cell >= cell then
+          last = lane.log_set[lane.log_length] or last
+          last.units = last.units + units
+          lane.log_set[lane.log_length] = last
+          return
+        end
+      end
+      lane.log_new = lane.log_new or { cell = cell, units = 0 }
+      lane.log_new.units = lane.log_new.units + units
+    end,
+    give = function(lane, units, granted_ms)
+      local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = window_at(lane, i)
+        if item.cell == cell then
+          local given = math.min(units, item.units)
+          item.units = item.units - given
+          lane.log_set[i] = item
+          lane.n = lane.n - given
+          lane.free = math.max(0, lane.max - lane.n)
+        end
+      end
+    end,
+    reset = function(lane) lane.n, lane.log_all = 0, {} end,
+    adapt = function(lane, before)
+      if before.interval_s == lane.interval_s then
+        lane.free = math.max(0, lane.max - lane.n)
         return
       end
-    end
-    lane.log_new = lane.log_new or { cell = cell, units = 0 }
-    lane.log_new.units = lane.log_new.units + units
-  end,
-  give = function(lane, units, granted_ms)
-    local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
-    for i = lane.log_gone + 1, lane.log_length do
-      local item = window_at(lane, i)
-      if item.cell == cell then
-        local given = math.min(units, item.units)
-        item.units = item.units - given
-        lane.log_set[i] = item
-        lane.n = lane.n - given
-        lane.free = math.max(0, lane.max - lane.n)
+      window_at(lane, lane.log_length)
+      local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
+      lane.n = 0
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = lane.log[i]
+        local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
+        if cell * 1000 + window_us(lane) > lane.v then
+          if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
+          all[#all].units = all[#all].units + item.units
+          lane.n = lane.n + item.units
+        end
       end
-    end
-  end,
-  reset = function(lane) lane.n, lane.log_all = 0, {} end,
-  adapt = function(lane, before)
-    if before.interval_s == lane.interval_s then
-      lane.free = math.max(0, lane.max - lane.n)
-      return
-    end
-    window_at(lane, lane.log_length)
-    local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
-    lane.n = 0
-    for i = lane.log_gone + 1, lane.log_length do
-      local item = lane.log[i]
-      local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
-      if cell * 1000 + window_us(lane) > lane.v then
-        if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
-        all[#all].units = all[#all].units + item.units
-        lane.n = lane.n + item.units
+      lane.log_all = all
+    end,
+    write = function(lane)
+      local key = window_log(lane)
+      local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
+      if lane.log_all then
+        call('DEL', key)
+        for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
+        return
       end
-    end
-    lane.log_all = all
-  end,
-  write = function(lane)
-    local key = window_log(lane)
-    local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
-    if lane.log_all then
-      call('DEL', key)
-      for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
-      return
-    end
-    for i, item in pairs(lane.log_set) do
-      if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
-    end
-    if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
-    if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
-  end,
-}
+      for i, item in pairs(lane.log_set) do
+        if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
+      end
+      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
+    end,
+  }
+end
 local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }
 local function tally_text(number) return string.format('%.0f', number) end
 local function tally(lane, at_us, granted, throttled, expired)
@@ -11030,7 +11102,7 @@ local wrote = outbox_write()
 if #granted_new > 0 then call('SPUBLISH', root .. 'bell', '0') else ring_bell() end
 if applied > 0 then call('HSET', root .. 'hw', field, string.format('%.0f', mark)) end
 return { mark, done, applied, wrote }`,
-  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",14],[4,"lua/outbox/receive.lua",13],[5,"lua/outbox/receive.lua",12],[6,"lua/outbox/receive.lua",11],[7,"lua/outbox/receive.lua",10],[8,"lua/outbox/receive.lua",15],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",11],[16,"lua/lib/batch.lua",13],[37,"lua/lib/batch.lua",36],[42,"lua/lib/batch.lua",42],[43,"lua/lib/batch.lua",44],[44,"lua/lib/batch.lua",48],[45,"lua/lib/batch.lua",50],[46,"lua/lib/batch.lua",52],[47,"lua/lib/batch.lua",55],[51,"lua/lib/batch.lua",61],[63,"lua/lib/batch.lua",74],[64,"lua/lib/batch.lua",76],[68,"lua/lib/batch.lua",82],[84,"lua/lib/batch.lua",100],[91,"lua/lib/batch.lua",108],[94,"lua/lib/batch.lua",113],[99,"lua/lib/batch.lua",120],[109,"lua/lib/batch.lua",131],[126,"lua/lib/ring.lua",4],[127,"lua/lib/ring.lua",6],[135,"lua/lib/ring.lua",16],[141,"lua/lib/ring.lua",23],[142,"lua/lib/ring.lua",25],[143,"lua/lib/ring.lua",28],[147,"lua/lib/ring.lua",34],[154,"lua/lib/ring.lua",42],[160,"lua/lib/ready.lua",9],[161,"lua/lib/ready.lua",11],[162,"lua/lib/ready.lua",14],[176,"lua/lib/ready.lua",29],[181,"lua/lib/ready.lua",35],[184,"lua/lib/ready.lua",39],[196,"lua/lib/ready.lua",52],[199,"lua/lib/ready.lua",56],[205,"lua/lib/ready.lua",67],[208,"lua/lib/ready.lua",71],[215,"lua/lib/ready.lua",80],[216,"lua/lib/ready.lua",83],[217,"lua/lib/delayed.lua",3],[218,"lua/lib/delayed.lua",5],[222,"lua/lib/delayed.lua",11],[225,"lua/lib/delayed.lua",15],[229,"lua/lib/delayed.lua",20],[233,"lua/lib/delayed.lua",26],[240,"lua/lib/delayed.lua",36],[247,"lua/lib/outbox.lua",15],[251,"lua/lib/outbox.lua",20],[252,"lua/lib/outbox.lua",22],[253,"lua/lib/outbox.lua",24],[254,"lua/lib/outbox.lua",27],[255,"lua/lib/outbox.lua",29],[259,"lua/lib/outbox.lua",35],[271,"lua/lib/outbox.lua",49],[275,"lua/lib/outbox.lua",54],[285,"lua/lib/outbox.lua",66],[289,"lua/lib/outbox.lua",72],[293,"lua/lib/outbox.lua",78],[298,"lua/lib/outbox.lua",85],[299,"lua/lib/outbox.lua",87],[305,"lua/lib/outbox.lua",95],[334,"lua/lib/outbox.lua",127],[343,"lua/lib/outbox.lua",138],[346,"lua/lib/limited.lua",12],[347,"lua/lib/limited.lua",14],[353,"lua/lib/limited.lua",22],[357,"lua/lib/limited.lua",28],[368,"lua/lib/limited.lua",41],[372,"lua/lib/limited.lua",47],[380,"lua/lib/limited.lua",57],[385,"lua/lib/limited.lua",64],[390,"lua/lib/limited.lua",71],[394,"lua/lib/limited.lua",77],[406,"lua/lib/limited.lua",91],[418,"lua/lib/limited.lua",106],[431,"lua/lib/limited.lua",120],[434,"lua/lib/limited.lua",125],[441,"lua/lib/granted.lua",4],[443,"lua/lib/granted.lua",7],[447,"lua/lib/granted.lua",12],[448,"lua/lib/granted.lua",14],[449,"lua/lib/granted.lua",16],[453,"lua/lib/results.lua",3],[462,"lua/lib/results.lua",13],[463,"lua/lib/results.lua",15],[464,"lua/lib/lost.lua",4],[465,"lua/lib/lost.lua",7],[476,"lua/lib/lost.lua",19],[479,"lua/lib/lost.lua",23],[484,"lua/lib/notify.lua",19],[485,"lua/lib/notify.lua",22],[494,"lua/lib/notify.lua",34],[495,"lua/lib/notify.lua",36],[500,"lua/lib/notify.lua",43],[516,"lua/lib/notify.lua",60],[528,"lua/lib/notify.lua",74],[538,"lua/lib/notify.lua",85],[556,"lua/lib/notify.lua",105],[563,"lua/lib/notify.lua",115],[575,"lua/lib/notify.lua",130],[591,"lua/lib/notify.lua",148],[603,"lua/lib/notify.lua",161],[606,"lua/lib/notify.lua",166],[617,"lua/lib/notify.lua",179],[630,"lua/lib/notify.lua",193],[635,"lua/lib/notify.lua",199],[638,"lua/lib/notify.lua",204],[643,"lua/lib/notify.lua",211],[673,"lua/lib/notify.lua",243],[695,"lua/lib/notify.lua",267],[696,"lua/lib/notify.lua",269],[703,"lua/lib/notify.lua",277],[718,"lua/lib/notify.lua",293],[720,"lua/lib/notify.lua",297],[726,"lua/lib/notify.lua",304],[729,"lua/outbox/receive.lua",23],[731,"lua/lib/lane.lua",32],[739,"lua/lib/lane.lua",51],[740,"lua/lib/limiter/aligned.lua",2],[741,"lua/lib/limiter/aligned.lua",4],[744,"lua/lib/limiter/aligned.lua",8],[753,"lua/lib/limiter/aligned.lua",18],[759,"lua/lib/limiter/aligned.lua",25],[764,"lua/lib/limiter/level.lua",6],[766,"lua/lib/limiter/level.lua",9],[767,"lua/lib/limiter/level.lua",12],[772,"lua/lib/limiter/level.lua",18],[778,"lua/lib/limiter/level.lua",25],[801,"lua/lib/limiter/level.lua",49],[825,"lua/lib/limiter/slots.lua",4],[826,"lua/lib/limiter/slots.lua",6],[827,"lua/lib/limiter/slots.lua",8],[828,"lua/lib/limiter/slots.lua",11],[843,"lua/lib/limiter/slots.lua",27],[853,"lua/lib/limiter/slots.lua",38],[858,"lua/lib/limiter/slots.lua",44],[879,"lua/lib/limiter/window.lua",4],[880,"lua/lib/limiter/window.lua",6],[881,"lua/lib/limiter/window.lua",8],[882,"lua/lib/limiter/window.lua",11],[886,"lua/lib/limiter/window.lua",16],[890,"lua/lib/limiter/window.lua",22],[899,"lua/lib/limiter/window.lua",33],[908,"lua/lib/limiter/window.lua",43],[956,"lua/lib/limiter/window.lua",93],[990,"lua/lib/tally.lua",6],[991,"lua/lib/tally.lua",8],[992,"lua/lib/tally.lua",11],[1006,"lua/lib/tally.lua",27],[1029,"lua/lib/tally.lua",51],[1032,"lua/lib/lane.lua",55],[1033,"lua/lib/lane.lua",57],[1034,"lua/lib/lane.lua",60],[1048,"lua/lib/lane.lua",75],[1049,"lua/lib/lane.lua",77],[1063,"lua/lib/lane.lua",93],[1067,"lua/lib/lane.lua",98],[1075,"lua/lib/lane.lua",107],[1082,"lua/lib/lane.lua",116],[1086,"lua/lib/lane.lua",122],[1087,"lua/lib/lane.lua",125],[1093,"lua/lib/lane.lua",133],[1099,"lua/lib/lane.lua",140],[1103,"lua/lib/lane.lua",146],[1111,"lua/lib/lane.lua",155],[1112,"lua/lib/lane.lua",158],[1123,"lua/lib/lane.lua",171],[1126,"lua/lib/lane.lua",176],[1130,"lua/lib/lane.lua",181],[1137,"lua/lib/lane.lua",190],[1145,"lua/lib/lane.lua",201],[1150,"lua/lib/lane.lua",207],[1159,"lua/lib/lane.lua",217],[1161,"lua/lib/lane.lua",221],[1173,"lua/lib/lane.lua",235],[1181,"lua/lib/lane.lua",245],[1184,"lua/lib/lane.lua",251],[1189,"lua/lib/lane.lua",257],[1197,"lua/lib/lane.lua",266],[1200,"lua/lib/lane.lua",270],[1234,"lua/lib/lane.lua",305],[1235,"lua/lib/lane.lua",308],[1239,"lua/lib/lane.lua",313],[1261,"lua/lib/lane.lua",336],[1265,"lua/lib/receive/back.lua",3],[1271,"lua/lib/receive/cool.lua",3],[1272,"lua/lib/receive/cool.lua",5],[1277,"lua/lib/receive/cool.lua",11],[1279,"lua/lib/receive/drop.lua",3],[1283,"lua/lib/receive/fail.lua",5],[1289,"lua/lib/receive/fail.lua",12],[1290,"lua/lib/receive/fail.lua",14],[1303,"lua/lib/receive/fail.lua",28],[1315,"lua/lib/receive/fail.lua",41],[1318,"lua/lib/receive/fail.lua",45],[1321,"lua/lib/receive/free.lua",3],[1329,"lua/lib/receive/grant.lua",7],[1345,"lua/lib/receive/grant.lua",24],[1357,"lua/lib/receive/late.lua",3],[1365,"lua/lib/receive/points.lua",3],[1373,"lua/lib/receive/queue.lua",3],[1377,"lua/lib/receive/unused.lua",3],[1382,"lua/outbox/receive.lua",27],[1388,"lua/outbox/receive.lua",34],[1398,"lua/outbox/receive.lua",45],[1407,"lua/outbox/receive.lua",55]],
+  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",14],[4,"lua/outbox/receive.lua",13],[5,"lua/outbox/receive.lua",12],[6,"lua/outbox/receive.lua",11],[7,"lua/outbox/receive.lua",10],[8,"lua/outbox/receive.lua",15],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",11],[16,"lua/lib/batch.lua",13],[37,"lua/lib/batch.lua",36],[42,"lua/lib/batch.lua",42],[43,"lua/lib/batch.lua",44],[44,"lua/lib/batch.lua",48],[45,"lua/lib/batch.lua",50],[46,"lua/lib/batch.lua",52],[47,"lua/lib/batch.lua",55],[51,"lua/lib/batch.lua",61],[63,"lua/lib/batch.lua",74],[64,"lua/lib/batch.lua",76],[68,"lua/lib/batch.lua",82],[84,"lua/lib/batch.lua",100],[91,"lua/lib/batch.lua",108],[94,"lua/lib/batch.lua",113],[99,"lua/lib/batch.lua",120],[109,"lua/lib/batch.lua",131],[126,"lua/lib/ring.lua",4],[127,"lua/lib/ring.lua",6],[135,"lua/lib/ring.lua",16],[141,"lua/lib/ring.lua",23],[142,"lua/lib/ring.lua",25],[143,"lua/lib/ring.lua",28],[147,"lua/lib/ring.lua",34],[154,"lua/lib/ring.lua",42],[160,"lua/lib/ready.lua",9],[161,"lua/lib/ready.lua",11],[162,"lua/lib/ready.lua",14],[176,"lua/lib/ready.lua",29],[181,"lua/lib/ready.lua",35],[184,"lua/lib/ready.lua",39],[196,"lua/lib/ready.lua",52],[199,"lua/lib/ready.lua",56],[205,"lua/lib/ready.lua",67],[208,"lua/lib/ready.lua",71],[215,"lua/lib/ready.lua",80],[216,"lua/lib/ready.lua",83],[217,"lua/lib/delayed.lua",3],[218,"lua/lib/delayed.lua",5],[222,"lua/lib/delayed.lua",11],[225,"lua/lib/delayed.lua",15],[229,"lua/lib/delayed.lua",20],[233,"lua/lib/delayed.lua",26],[240,"lua/lib/delayed.lua",36],[247,"lua/lib/outbox.lua",15],[251,"lua/lib/outbox.lua",20],[252,"lua/lib/outbox.lua",22],[253,"lua/lib/outbox.lua",24],[254,"lua/lib/outbox.lua",27],[255,"lua/lib/outbox.lua",29],[259,"lua/lib/outbox.lua",35],[271,"lua/lib/outbox.lua",49],[275,"lua/lib/outbox.lua",54],[285,"lua/lib/outbox.lua",66],[289,"lua/lib/outbox.lua",72],[293,"lua/lib/outbox.lua",78],[298,"lua/lib/outbox.lua",85],[299,"lua/lib/outbox.lua",87],[305,"lua/lib/outbox.lua",95],[334,"lua/lib/outbox.lua",127],[343,"lua/lib/outbox.lua",138],[346,"lua/lib/limited.lua",12],[347,"lua/lib/limited.lua",14],[353,"lua/lib/limited.lua",22],[357,"lua/lib/limited.lua",28],[368,"lua/lib/limited.lua",41],[372,"lua/lib/limited.lua",47],[380,"lua/lib/limited.lua",57],[385,"lua/lib/limited.lua",64],[390,"lua/lib/limited.lua",71],[394,"lua/lib/limited.lua",77],[406,"lua/lib/limited.lua",91],[418,"lua/lib/limited.lua",106],[431,"lua/lib/limited.lua",120],[434,"lua/lib/limited.lua",125],[441,"lua/lib/granted.lua",4],[443,"lua/lib/granted.lua",7],[447,"lua/lib/granted.lua",12],[448,"lua/lib/granted.lua",14],[449,"lua/lib/granted.lua",16],[453,"lua/lib/results.lua",3],[462,"lua/lib/results.lua",13],[463,"lua/lib/results.lua",15],[464,"lua/lib/lost.lua",4],[465,"lua/lib/lost.lua",7],[476,"lua/lib/lost.lua",19],[479,"lua/lib/lost.lua",23],[484,"lua/lib/notify.lua",19],[485,"lua/lib/notify.lua",22],[494,"lua/lib/notify.lua",34],[495,"lua/lib/notify.lua",36],[500,"lua/lib/notify.lua",43],[516,"lua/lib/notify.lua",60],[528,"lua/lib/notify.lua",74],[538,"lua/lib/notify.lua",85],[556,"lua/lib/notify.lua",105],[563,"lua/lib/notify.lua",115],[575,"lua/lib/notify.lua",130],[591,"lua/lib/notify.lua",148],[603,"lua/lib/notify.lua",161],[606,"lua/lib/notify.lua",166],[617,"lua/lib/notify.lua",179],[630,"lua/lib/notify.lua",193],[635,"lua/lib/notify.lua",199],[638,"lua/lib/notify.lua",204],[643,"lua/lib/notify.lua",211],[673,"lua/lib/notify.lua",243],[695,"lua/lib/notify.lua",267],[696,"lua/lib/notify.lua",269],[703,"lua/lib/notify.lua",277],[718,"lua/lib/notify.lua",293],[720,"lua/lib/notify.lua",297],[726,"lua/lib/notify.lua",304],[729,"lua/outbox/receive.lua",23],[731,"lua/lib/lane.lua",32],[739,"lua/lib/lane.lua",51],[740,"lua/lib/limiter/aligned.lua",2],[742,"lua/lib/limiter/aligned.lua",5],[745,"lua/lib/limiter/aligned.lua",9],[754,"lua/lib/limiter/aligned.lua",19],[760,"lua/lib/limiter/aligned.lua",26],[766,"lua/lib/limiter/level.lua",6],[769,"lua/lib/limiter/level.lua",10],[770,"lua/lib/limiter/level.lua",13],[775,"lua/lib/limiter/level.lua",19],[781,"lua/lib/limiter/level.lua",26],[804,"lua/lib/limiter/level.lua",50],[829,"lua/lib/limiter/slots.lua",4],[831,"lua/lib/limiter/slots.lua",7],[832,"lua/lib/limiter/slots.lua",9],[833,"lua/lib/limiter/slots.lua",12],[848,"lua/lib/limiter/slots.lua",28],[858,"lua/lib/limiter/slots.lua",39],[863,"lua/lib/limiter/slots.lua",45],[885,"lua/lib/limiter/window.lua",4],[887,"lua/lib/limiter/window.lua",7],[888,"lua/lib/limiter/window.lua",9],[889,"lua/lib/limiter/window.lua",12],[893,"lua/lib/limiter/window.lua",17],[897,"lua/lib/limiter/window.lua",23],[906,"lua/lib/limiter/window.lua",34],[915,"lua/lib/limiter/window.lua",44],[963,"lua/lib/limiter/window.lua",94],[998,"lua/lib/tally.lua",6],[999,"lua/lib/tally.lua",8],[1000,"lua/lib/tally.lua",11],[1014,"lua/lib/tally.lua",27],[1037,"lua/lib/tally.lua",51],[1040,"lua/lib/lane.lua",55],[1041,"lua/lib/lane.lua",57],[1042,"lua/lib/lane.lua",60],[1056,"lua/lib/lane.lua",75],[1057,"lua/lib/lane.lua",77],[1071,"lua/lib/lane.lua",93],[1075,"lua/lib/lane.lua",98],[1083,"lua/lib/lane.lua",107],[1090,"lua/lib/lane.lua",116],[1094,"lua/lib/lane.lua",122],[1095,"lua/lib/lane.lua",125],[1101,"lua/lib/lane.lua",133],[1107,"lua/lib/lane.lua",140],[1111,"lua/lib/lane.lua",146],[1119,"lua/lib/lane.lua",155],[1120,"lua/lib/lane.lua",158],[1131,"lua/lib/lane.lua",171],[1134,"lua/lib/lane.lua",176],[1138,"lua/lib/lane.lua",181],[1145,"lua/lib/lane.lua",190],[1153,"lua/lib/lane.lua",201],[1158,"lua/lib/lane.lua",207],[1167,"lua/lib/lane.lua",217],[1169,"lua/lib/lane.lua",221],[1181,"lua/lib/lane.lua",235],[1189,"lua/lib/lane.lua",245],[1192,"lua/lib/lane.lua",251],[1197,"lua/lib/lane.lua",257],[1205,"lua/lib/lane.lua",266],[1208,"lua/lib/lane.lua",270],[1242,"lua/lib/lane.lua",305],[1243,"lua/lib/lane.lua",308],[1247,"lua/lib/lane.lua",313],[1269,"lua/lib/lane.lua",336],[1273,"lua/lib/receive/back.lua",3],[1279,"lua/lib/receive/cool.lua",3],[1280,"lua/lib/receive/cool.lua",5],[1285,"lua/lib/receive/cool.lua",11],[1287,"lua/lib/receive/drop.lua",3],[1291,"lua/lib/receive/fail.lua",5],[1297,"lua/lib/receive/fail.lua",12],[1298,"lua/lib/receive/fail.lua",14],[1311,"lua/lib/receive/fail.lua",28],[1323,"lua/lib/receive/fail.lua",41],[1326,"lua/lib/receive/fail.lua",45],[1329,"lua/lib/receive/free.lua",3],[1337,"lua/lib/receive/grant.lua",7],[1353,"lua/lib/receive/grant.lua",24],[1365,"lua/lib/receive/late.lua",3],[1373,"lua/lib/receive/points.lua",3],[1381,"lua/lib/receive/queue.lua",3],[1385,"lua/lib/receive/unused.lua",3],[1390,"lua/outbox/receive.lua",27],[1396,"lua/outbox/receive.lua",34],[1406,"lua/outbox/receive.lua",45],[1415,"lua/outbox/receive.lua",55]],
 });
 
 /** Reads the first messages that wait for other partitions, oldest destination first; takes nothing away. See lua/outbox/slice.lua. */
@@ -11949,256 +12021,264 @@ local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'se
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
-local function aligned_us(lane) return lane.interval_s * 1000000 end
-machines.aligned = {
-  settle = function(lane)
-    local window = math.floor(lane.now / aligned_us(lane))
-    if not lane.at or window > lane.at then lane.n = 0 end
-    lane.at = window
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-  next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
-  take = function(lane, units)
-    lane.n = lane.n + units
-    lane.free = lane.free - units
-  end,
-  give = function(lane, units, granted_ms)
-    if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
-    lane.n = math.max(0, lane.n - units)
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-  reset = function(lane) lane.n = 0 end,
-  adapt = function(lane)
-    lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-}
-local LEVEL_EXACT_MAX = 9000000000
-local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
-local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
-local function level_drained(lane, elapsed, rem)
-  local interval = lane.interval_s * 1000000 / level_scale(lane)
-  local part = (elapsed % interval) * lane.rate + rem
-  return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+do
+  local function aligned_us(lane) return lane.interval_s * 1000000 end
+  machines.aligned = {
+    settle = function(lane)
+      local window = math.floor(lane.now / aligned_us(lane))
+      if not lane.at or window > lane.at then lane.n = 0 end
+      lane.at = window
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      lane.n = math.max(0, lane.n - units)
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    reset = function(lane) lane.n = 0 end,
+    adapt = function(lane)
+      lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+  }
 end
-local function level_set(lane, n, rem)
-  if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
-  if n <= 0 then n, rem = 0, 0 end
-  lane.n, lane.rem = n, rem
-  lane.free = math.max(0, lane.max - lane.n)
-end
-machines.level = {
-  settle = function(lane)
-    local at = math.floor(lane.v / level_scale(lane))
-    lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
-    if at > lane.at then
-      local units, rem = level_drained(lane, at - lane.at, lane.rem)
-      lane.at = at
-      level_set(lane, lane.n - units, rem)
-    end
-    lane.free = math.max(0, lane.max - lane.n)
-  end,
-  next = function(lane, cost)
-    local units = lane.n + cost - lane.max
-    if units <= 0 then return lane.v end
+do
+  local LEVEL_EXACT_MAX = 9000000000
+  local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
+  local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
+  local function level_drained(lane, elapsed, rem)
     local interval = lane.interval_s * 1000000 / level_scale(lane)
-    local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
-    return (lane.at + wait) * level_scale(lane)
-  end,
-  take = function(lane, units)
-    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
-    lane.n = lane.n + units
-    lane.free = lane.free - units
-  end,
-  give = function(lane, units, granted_ms)
-    local scale = level_scale(lane)
-    local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
-    local drained, part = level_drained(lane, elapsed, 0)
-    if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
-  end,
-  charge = function(lane, difference)
-    if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
-    if lane.n + difference > LEVEL_DEBT * lane.max then
-      level_set(lane, LEVEL_DEBT * lane.max, 0)
-    else
-      level_set(lane, lane.n + difference, lane.rem)
-    end
-  end,
-  reset = function(lane) lane.n, lane.rem = 0, 0 end,
-  adapt = function(lane, before)
-    local rem = 0
-    if before.form == 'level' then
-      rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
-    end
-    lane.at = math.ceil(lane.v / level_scale(lane))
-    level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
-  end,
-}
-local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
-local function slots_key(lane) return lane.key .. ':run' end
-local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
-local function slots_free(lane, core, from, to, mark)
-  local members = {}
-  for i = from, to do members[#members + 1] = core .. ',' .. i end
-  for i = 1, #members, 1000 do
-    for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
-      local member = members[i + k - 1]
-      if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
-        lane.freed[member] = true
-        lane.slots_gone[#lane.slots_gone + 1] = member
+    local part = (elapsed % interval) * lane.rate + rem
+    return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+  end
+  local function level_set(lane, n, rem)
+    if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
+    if n <= 0 then n, rem = 0, 0 end
+    lane.n, lane.rem = n, rem
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.level = {
+    settle = function(lane)
+      local at = math.floor(lane.v / level_scale(lane))
+      lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
+      if at > lane.at then
+        local units, rem = level_drained(lane, at - lane.at, lane.rem)
+        lane.at = at
+        level_set(lane, lane.n - units, rem)
+      end
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane, cost)
+      local units = lane.n + cost - lane.max
+      if units <= 0 then return lane.v end
+      local interval = lane.interval_s * 1000000 / level_scale(lane)
+      local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
+      return (lane.at + wait) * level_scale(lane)
+    end,
+    take = function(lane, units)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      local scale = level_scale(lane)
+      local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
+      local drained, part = level_drained(lane, elapsed, 0)
+      if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+    end,
+    charge = function(lane, difference)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      if lane.n + difference > LEVEL_DEBT * lane.max then
+        level_set(lane, LEVEL_DEBT * lane.max, 0)
+      else
+        level_set(lane, lane.n + difference, lane.rem)
+      end
+    end,
+    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    adapt = function(lane, before)
+      local rem = 0
+      if before.form == 'level' then
+        rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
+      end
+      lane.at = math.ceil(lane.v / level_scale(lane))
+      level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+  }
+end
+do
+  local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
+  local function slots_key(lane) return lane.key .. ':run' end
+  local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
+  local function slots_free(lane, core, from, to, mark)
+    local members = {}
+    for i = from, to do members[#members + 1] = core .. ',' .. i end
+    for i = 1, #members, 1000 do
+      for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+        local member = members[i + k - 1]
+        if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
+          lane.freed[member] = true
+          lane.slots_gone[#lane.slots_gone + 1] = member
+        end
       end
     end
-  end
-  lane.held = lane.held_before - #lane.slots_gone
-  lane.free = math.max(0, lane.max - lane.held)
-end
-machines.slots = {
-  settle = function(lane)
-    local due = string.format('%.17g', lane.v / 1000)
-    lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
-    lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
-    for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
-    lane.held_before = call('ZCARD', slots_key(lane))
-    lane.held = lane.held_before - lane.reclaimed
+    lane.held = lane.held_before - #lane.slots_gone
     lane.free = math.max(0, lane.max - lane.held)
-  end,
-  next = function(lane)
-    local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-    for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
-    return first < math.huge and math.floor(first * 1000) + 1 or nil
-  end,
-  take = function(lane, units, range, from, to, granted_ms)
-    local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-    local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
-    local list, prefix = lane.slots_new, range.core .. ','
-    for i = from, to do
-      list[#list + 1] = held_until
-      list[#list + 1] = prefix .. i
-    end
-    lane.held = lane.held + units
-    lane.free = math.max(0, lane.max - lane.held)
-  end,
-  give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
-  done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
-  reset = function() end,
-  adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
-  write = function(lane)
-    local gone, new = lane.slots_gone, lane.slots_new
-    for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
-    for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
-  end,
-}
-local WINDOW_CELLS, WINDOW_READ = 1024, 32
-local function window_log(lane) return lane.key .. ':log' end
-local function window_us(lane) return lane.interval_s * 1000000 end
-local function window_cell(lane, v)
-  local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
-  return (math.floor(math.floor(v / 1000) / width) + 1) * width
-end
-local function window_item(text)
-  local cell, units = string.match(text, '^(%d+) (%d+)$')
-  return { cell = tonumber(cell), units = tonumber(units) }
-end
-local function window_at(lane, i)
-  while i > #lane.log and #lane.log < lane.log_length do
-    local from = #lane.log
-    for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
-      lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
-    end
   end
-  return lane.log[i]
+  machines.slots = {
+    settle = function(lane)
+      local due = string.format('%.17g', lane.v / 1000)
+      lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
+      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
+      lane.held_before = call('ZCARD', slots_key(lane))
+      lane.held = lane.held_before - lane.reclaimed
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    next = function(lane)
+      local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
+      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      return first < math.huge and math.floor(first * 1000) + 1 or nil
+    end,
+    take = function(lane, units, range, from, to, granted_ms)
+      local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
+      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local list, prefix = lane.slots_new, range.core .. ','
+      for i = from, to do
+        list[#list + 1] = held_until
+        list[#list + 1] = prefix .. i
+      end
+      lane.held = lane.held + units
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
+    done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
+    reset = function() end,
+    adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
+    write = function(lane)
+      local gone, new = lane.slots_gone, lane.slots_new
+      for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
+      for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
+    end,
+  }
 end
-local function window_pop(lane)
-  while true do
-    local item = window_at(lane, lane.log_gone + 1)
-    if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
-    lane.n = lane.n - item.units
-    lane.log_gone = lane.log_gone + 1
+do
+  local WINDOW_CELLS, WINDOW_READ = 1024, 32
+  local function window_log(lane) return lane.key .. ':log' end
+  local function window_us(lane) return lane.interval_s * 1000000 end
+  local function window_cell(lane, v)
+    local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
+    return (math.floor(math.floor(v / 1000) / width) + 1) * width
   end
-  lane.free = math.max(0, lane.max - lane.n)
-end
-machines.window = {
-  settle = function(lane)
-    lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
-    lane.n = lane.n or 0
-    window_pop(lane)
-  end,
-  next = function(lane, cost)
-    local missing = lane.n + cost - lane.max
-    local i = lane.log_gone + 1
-    while missing > 0 do
-      local item = window_at(lane, i) or lane.log_new
-      if not item then return lane.v end
-      missing = missing - item.units
-      if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
-      i = i + 1
+  local function window_item(text)
+    local cell, units = string.match(text, '^(%d+) (%d+)$')
+    return { cell = tonumber(cell), units = tonumber(units) }
+  end
+  local function window_at(lane, i)
+    while i > #lane.log and #lane.log < lane.log_length do
+      local from = #lane.log
+      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+      end
     end
-    return lane.v
-  end,
-  take = function(lane, units)
-    lane.n = lane.n + units
-    lane.free = lane.free - units
-    local cell = window_cell(lane, lane.v)
-    if not lane.log_new and lane.log_gone < lane.log_length then
-      local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
-      if last.cell >= cell then
-        last = lane.log_set[lane.log_length] or last
-        last.units = last.units + units
-        lane.log_set[lane.log_length] = last
+    return lane.log[i]
+  end
+  local function window_pop(lane)
+    while true do
+      local item = window_at(lane, lane.log_gone + 1)
+      if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
+      lane.n = lane.n - item.units
+      lane.log_gone = lane.log_gone + 1
+    end
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.window = {
+    settle = function(lane)
+      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      lane.n = lane.n or 0
+      window_pop(lane)
+    end,
+    next = function(lane, cost)
+      local missing = lane.n + cost - lane.max
+      local i = lane.log_gone + 1
+      while missing > 0 do
+        local item = window_at(lane, i) or lane.log_new
+        if not item then return lane.v end
+        missing = missing - item.units
+        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        i = i + 1
+      end
+      return lane.v
+    end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+      local cell = window_cell(lane, lane.v)
+      if not lane.log_new and lane.log_gone < lane.log_length then
+        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
+        if last.cell >= cell then
+          last = lane.log_set[lane.log_length] or last
+          last.units = last.units + units
+          lane.log_set[lane.log_length] = last
+          return
+        end
+      end
+      lane.log_new = lane.log_new or { cell = cell, units = 0 }
+      lane.log_new.units = lane.log_new.units + units
+    end,
+    give = function(lane, units, granted_ms)
+      local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = window_at(lane, i)
+        if item.cell == cell then
+          local given = math.min(units, item.units)
+          item.units = item.units - given
+          lane.log_set[i] = item
+          lane.n = lane.n - given
+          lane.free = math.max(0, lane.max - lane.n)
+        end
+      end
+    end,
+    reset = function(lane) lane.n, lane.log_all = 0, {} end,
+    adapt = function(lane, before)
+      if before.interval_s == lane.interval_s then
+        lane.free = math.max(0, lane.max - lane.n)
         return
       end
-    end
-    lane.log_new = lane.log_new or { cell = cell, units = 0 }
-    lane.log_new.units = lane.log_new.units + units
-  end,
-  give = function(lane, units, granted_ms)
-    local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
-    for i = lane.log_gone + 1, lane.log_length do
-      local item = window_at(lane, i)
-      if item.cell == cell then
-        local given = math.min(units, item.units)
-        item.units = item.units - given
-        lane.log_set[i] = item
-        lane.n = lane.n - given
-        lane.free = math.max(0, lane.max - lane.n)
+      window_at(lane, lane.log_length)
+      local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
+      lane.n = 0
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = lane.log[i]
+        local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
+        if cell * 1000 + window_us(lane) > lane.v then
+          if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
+          all[#all].units = all[#all].units + item.units
+          lane.n = lane.n + item.units
+        end
       end
-    end
-  end,
-  reset = function(lane) lane.n, lane.log_all = 0, {} end,
-  adapt = function(lane, before)
-    if before.interval_s == lane.interval_s then
-      lane.free = math.max(0, lane.max - lane.n)
-      return
-    end
-    window_at(lane, lane.log_length)
-    local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
-    lane.n = 0
-    for i = lane.log_gone + 1, lane.log_length do
-      local item = lane.log[i]
-      local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
-      if cell * 1000 + window_us(lane) > lane.v then
-        if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
-        all[#all].units = all[#all].units + item.units
-        lane.n = lane.n + item.units
+      lane.log_all = all
+    end,
+    write = function(lane)
+      local key = window_log(lane)
+      local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
+      if lane.log_all then
+        call('DEL', key)
+        for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
+        return
       end
-    end
-    lane.log_all = all
-  end,
-  write = function(lane)
-    local key = window_log(lane)
-    local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
-    if lane.log_all then
-      call('DEL', key)
-      for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
-      return
-    end
-    for i, item in pairs(lane.log_set) do
-      if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
-    end
-    if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
-    if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
-  end,
-}
+      for i, item in pairs(lane.log_set) do
+        if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
+      end
+      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
+    end,
+  }
+end
 local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }
 local function tally_text(number) return string.format('%.0f', number) end
 local function tally(lane, at_us, granted, throttled, expired)
@@ -12745,7 +12825,7 @@ for i, lane in ipairs(shown) do
 end
 if next_ms <= now_ms then more = 1 end
 return { math.floor(now_ms), next_ms < math.huge and string.format('%.3f', next_ms) or '', more, wrote, reply, outbox_slices() }`,
-  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",4],[25,"lua/lib/limiter/aligned.lua",8],[34,"lua/lib/limiter/aligned.lua",18],[40,"lua/lib/limiter/aligned.lua",25],[45,"lua/lib/limiter/level.lua",6],[47,"lua/lib/limiter/level.lua",9],[48,"lua/lib/limiter/level.lua",12],[53,"lua/lib/limiter/level.lua",18],[59,"lua/lib/limiter/level.lua",25],[82,"lua/lib/limiter/level.lua",49],[106,"lua/lib/limiter/slots.lua",4],[107,"lua/lib/limiter/slots.lua",6],[108,"lua/lib/limiter/slots.lua",8],[109,"lua/lib/limiter/slots.lua",11],[124,"lua/lib/limiter/slots.lua",27],[134,"lua/lib/limiter/slots.lua",38],[139,"lua/lib/limiter/slots.lua",44],[160,"lua/lib/limiter/window.lua",4],[161,"lua/lib/limiter/window.lua",6],[162,"lua/lib/limiter/window.lua",8],[163,"lua/lib/limiter/window.lua",11],[167,"lua/lib/limiter/window.lua",16],[171,"lua/lib/limiter/window.lua",22],[180,"lua/lib/limiter/window.lua",33],[189,"lua/lib/limiter/window.lua",43],[237,"lua/lib/limiter/window.lua",93],[271,"lua/lib/tally.lua",6],[272,"lua/lib/tally.lua",8],[273,"lua/lib/tally.lua",11],[287,"lua/lib/tally.lua",27],[310,"lua/lib/tally.lua",51],[313,"lua/lib/lane.lua",55],[314,"lua/lib/lane.lua",57],[315,"lua/lib/lane.lua",60],[329,"lua/lib/lane.lua",75],[330,"lua/lib/lane.lua",77],[344,"lua/lib/lane.lua",93],[348,"lua/lib/lane.lua",98],[356,"lua/lib/lane.lua",107],[363,"lua/lib/lane.lua",116],[367,"lua/lib/lane.lua",122],[368,"lua/lib/lane.lua",125],[374,"lua/lib/lane.lua",133],[380,"lua/lib/lane.lua",140],[384,"lua/lib/lane.lua",146],[392,"lua/lib/lane.lua",155],[393,"lua/lib/lane.lua",158],[404,"lua/lib/lane.lua",171],[407,"lua/lib/lane.lua",176],[411,"lua/lib/lane.lua",181],[418,"lua/lib/lane.lua",190],[426,"lua/lib/lane.lua",201],[431,"lua/lib/lane.lua",207],[440,"lua/lib/lane.lua",217],[442,"lua/lib/lane.lua",221],[454,"lua/lib/lane.lua",235],[462,"lua/lib/lane.lua",245],[465,"lua/lib/lane.lua",251],[470,"lua/lib/lane.lua",257],[478,"lua/lib/lane.lua",266],[481,"lua/lib/lane.lua",270],[515,"lua/lib/lane.lua",305],[516,"lua/lib/lane.lua",308],[520,"lua/lib/lane.lua",313],[542,"lua/lib/lane.lua",336],[546,"lua/lib/outbox.lua",15],[550,"lua/lib/outbox.lua",20],[551,"lua/lib/outbox.lua",22],[552,"lua/lib/outbox.lua",24],[553,"lua/lib/outbox.lua",27],[554,"lua/lib/outbox.lua",29],[558,"lua/lib/outbox.lua",35],[570,"lua/lib/outbox.lua",49],[574,"lua/lib/outbox.lua",54],[584,"lua/lib/outbox.lua",66],[588,"lua/lib/outbox.lua",72],[592,"lua/lib/outbox.lua",78],[597,"lua/lib/outbox.lua",85],[598,"lua/lib/outbox.lua",87],[604,"lua/lib/outbox.lua",95],[633,"lua/lib/outbox.lua",127],[642,"lua/lib/outbox.lua",138],[645,"lua/lib/grant.lua",5],[646,"lua/lib/grant.lua",7],[649,"lua/lib/grant.lua",12],[655,"lua/lib/grant.lua",20],[670,"lua/lib/grant.lua",37],[675,"lua/lib/grant.lua",44],[692,"lua/lib/grant.lua",63],[730,"lua/lib/grant.lua",103],[741,"lua/lib/grant.lua",116],[760,"lua/lib/grant.lua",137],[773,"lua/lib/grant.lua",151],[781,"lua/partition/grant.lua",16],[784,"lua/partition/grant.lua",21],[787,"lua/partition/grant.lua",25],[796,"lua/partition/grant.lua",35],[797,"lua/partition/grant.lua",37],[800,"lua/partition/grant.lua",41],[807,"lua/partition/grant.lua",49]],
+  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",9],[35,"lua/lib/limiter/aligned.lua",19],[41,"lua/lib/limiter/aligned.lua",26],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",50],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[166,"lua/lib/limiter/window.lua",4],[168,"lua/lib/limiter/window.lua",7],[169,"lua/lib/limiter/window.lua",9],[170,"lua/lib/limiter/window.lua",12],[174,"lua/lib/limiter/window.lua",17],[178,"lua/lib/limiter/window.lua",23],[187,"lua/lib/limiter/window.lua",34],[196,"lua/lib/limiter/window.lua",44],[244,"lua/lib/limiter/window.lua",94],[279,"lua/lib/tally.lua",6],[280,"lua/lib/tally.lua",8],[281,"lua/lib/tally.lua",11],[295,"lua/lib/tally.lua",27],[318,"lua/lib/tally.lua",51],[321,"lua/lib/lane.lua",55],[322,"lua/lib/lane.lua",57],[323,"lua/lib/lane.lua",60],[337,"lua/lib/lane.lua",75],[338,"lua/lib/lane.lua",77],[352,"lua/lib/lane.lua",93],[356,"lua/lib/lane.lua",98],[364,"lua/lib/lane.lua",107],[371,"lua/lib/lane.lua",116],[375,"lua/lib/lane.lua",122],[376,"lua/lib/lane.lua",125],[382,"lua/lib/lane.lua",133],[388,"lua/lib/lane.lua",140],[392,"lua/lib/lane.lua",146],[400,"lua/lib/lane.lua",155],[401,"lua/lib/lane.lua",158],[412,"lua/lib/lane.lua",171],[415,"lua/lib/lane.lua",176],[419,"lua/lib/lane.lua",181],[426,"lua/lib/lane.lua",190],[434,"lua/lib/lane.lua",201],[439,"lua/lib/lane.lua",207],[448,"lua/lib/lane.lua",217],[450,"lua/lib/lane.lua",221],[462,"lua/lib/lane.lua",235],[470,"lua/lib/lane.lua",245],[473,"lua/lib/lane.lua",251],[478,"lua/lib/lane.lua",257],[486,"lua/lib/lane.lua",266],[489,"lua/lib/lane.lua",270],[523,"lua/lib/lane.lua",305],[524,"lua/lib/lane.lua",308],[528,"lua/lib/lane.lua",313],[550,"lua/lib/lane.lua",336],[554,"lua/lib/outbox.lua",15],[558,"lua/lib/outbox.lua",20],[559,"lua/lib/outbox.lua",22],[560,"lua/lib/outbox.lua",24],[561,"lua/lib/outbox.lua",27],[562,"lua/lib/outbox.lua",29],[566,"lua/lib/outbox.lua",35],[578,"lua/lib/outbox.lua",49],[582,"lua/lib/outbox.lua",54],[592,"lua/lib/outbox.lua",66],[596,"lua/lib/outbox.lua",72],[600,"lua/lib/outbox.lua",78],[605,"lua/lib/outbox.lua",85],[606,"lua/lib/outbox.lua",87],[612,"lua/lib/outbox.lua",95],[641,"lua/lib/outbox.lua",127],[650,"lua/lib/outbox.lua",138],[653,"lua/lib/grant.lua",5],[654,"lua/lib/grant.lua",7],[657,"lua/lib/grant.lua",12],[663,"lua/lib/grant.lua",20],[678,"lua/lib/grant.lua",37],[683,"lua/lib/grant.lua",44],[700,"lua/lib/grant.lua",63],[738,"lua/lib/grant.lua",103],[749,"lua/lib/grant.lua",116],[768,"lua/lib/grant.lua",137],[781,"lua/lib/grant.lua",151],[789,"lua/partition/grant.lua",16],[792,"lua/partition/grant.lua",21],[795,"lua/partition/grant.lua",25],[804,"lua/partition/grant.lua",35],[805,"lua/partition/grant.lua",37],[808,"lua/partition/grant.lua",41],[815,"lua/partition/grant.lua",49]],
 });
 
 /** Tells limiters of tasks whose requests were written later than they were granted, so that no span holds more than it may. See lua/partition/late.lua. */

@@ -1,5 +1,8 @@
 // Rate limiters on one Redis.
 import { limits } from './limits.ts';
+import { limitsWaiting } from './limits-waiting.ts';
 import { openStage } from './stage.ts';
 
-limits(await openStage());
+const stage = await openStage();
+limits(stage);
+limitsWaiting(stage);
