@@ -254,8 +254,8 @@ end
 local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
-  elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  elseif #delays > 0 or sooner_ms then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
   end
 end
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -1113,8 +1113,8 @@ end
 local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
-  elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  elseif #delays > 0 or sooner_ms then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
   end
 end
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -1839,8 +1839,8 @@ end
 local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
-  elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  elseif #delays > 0 or sooner_ms then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
   end
 end
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -2551,8 +2551,8 @@ end
 local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
-  elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  elseif #delays > 0 or sooner_ms then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
   end
 end
 local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
@@ -3147,8 +3147,8 @@ end
 local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
-  elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  elseif #delays > 0 or sooner_ms then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
   end
 end
 local IDEM_KEEP_MS = 86400000
@@ -8533,8 +8533,8 @@ end
 local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
-  elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  elseif #delays > 0 or sooner_ms then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
   end
 end
 local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
@@ -9302,8 +9302,8 @@ end
 local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
-  elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  elseif #delays > 0 or sooner_ms then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
   end
 end
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -9919,8 +9919,8 @@ end
 local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
-  elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  elseif #delays > 0 or sooner_ms then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
   end
 end
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -11395,8 +11395,8 @@ end
 local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
-  elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  elseif #delays > 0 or sooner_ms then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
   end
 end
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -13231,8 +13231,8 @@ end
 local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
-  elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  elseif #delays > 0 or sooner_ms then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
   end
 end
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -14080,8 +14080,8 @@ end
 local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
-  elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  elseif #delays > 0 or sooner_ms then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
   end
 end
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -15166,8 +15166,8 @@ end
 local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
-  elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  elseif #delays > 0 or sooner_ms then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
   end
 end
 local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
@@ -15687,8 +15687,8 @@ end
 local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
-  elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  elseif #delays > 0 or sooner_ms then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
   end
 end
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -16274,8 +16274,8 @@ end
 local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
-  elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  elseif #delays > 0 or sooner_ms then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
   end
 end
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
