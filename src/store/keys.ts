@@ -58,13 +58,13 @@ export const keys = {
   batchQuota: (p: number, core: string, limit: string): string => `${root(p)}b:${core}:quota:${limit}`,
   /** zset: messages to partition `destination` by sequence, see lua/lib/outbox.lua; without one: destinations that have some waiting. */
   outbox: (p: number, destination?: number): string => (destination === undefined ? `${root(p)}outbox` : `${root(p)}outbox:${destination}`),
-  /** hash: `<lane> <reference>` → what its lane is to do with it: `q` hold or `r` have let go, last sequence, place. */
+  /** hash: `<lane> <range>` → what a lane should hold of a range: sequence of the last message about it, flow, entry. */
   away: (p: number): string => `${root(p)}away`,
   /** zset: the same by the time (ms) since which the lane has not been asked about it. */
   awaySince: (p: number): string => `${root(p)}away:since`,
   /** hash: partition → sequence up to which its messages were applied here. */
   marks: (p: number): string => `${root(p)}hw`,
-  /** zset: references that wait at a lane, by place. `lane`: a limiter id without its prefix. */
+  /** zset: ranges that wait at a lane, by place. `lane`: a limiter id without its prefix. */
   lane: (p: number, lane: string): string => `${root(p)}lane:${lane}:q`,
   /** sharded channel: "work arrived"; a hint. */
   bell: (p: number): string => `${root(p)}bell`,

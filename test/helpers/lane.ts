@@ -248,5 +248,5 @@ function readSent(message: string): GrantSent | FailSent {
     valid_ms: Number(valid_ms),
   };
   if (kind === 'fail') return { kind, code: words[1] ?? '', range };
-  return { kind: 'grant', place: Number(words[1]), granted_ms: Number(words[2]), last: words[3] === '1', letter, range };
+  return { kind: 'grant', place: Number(words[1]), granted_ms: Number(words[2]), last: Number(words[3]) === range.to, letter, range };
 }
