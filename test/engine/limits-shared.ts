@@ -5,18 +5,20 @@ import { api } from '../helpers/api.ts';
 import { startEngine, TOKENS } from '../helpers/engine.ts';
 import { startReceiver } from '../helpers/receiver.ts';
 import { until } from '../helpers/redis.ts';
-import { changeLimiter, checkSpans, makeLimiter, shareOf, usageOf } from './limiting.ts';
+import { changeLimiter, checkSpans, makeLimiter, shareOf, usageOf, WRITES } from './limiting.ts';
 import { allEnded, audit, type Load } from './load.ts';
 import { freshPath, tasksFor } from './stage.ts';
 
 /** With the timers as they are in production. */
 const SLOTS_BACK_MS_MAX = 15_000;
+/** About as long as a start may be put off. */
+const STILL_MS = 700;
 const RETRY = { max_retries: 5, backoff: 'fixed', delay: 0.1 };
 
 /** `seconds`: how long the rates are tried. The engines are `redis_url`'s. */
 export async function limitsShared(redis_url: string, seconds: number): Promise<void> {
   const receiver = await startReceiver();
-  const [one, other] = await Promise.all([startEngine({ redis_url }), startEngine({ redis_url })]);
+  const [one, other] = await Promise.all([startEngine({ ...WRITES, redis_url }), startEngine({ ...WRITES, redis_url })]);
   const clients = [one, other].map((engine) => api(engine, TOKENS.acme));
   const [client, second] = clients;
   assert.ok(client !== undefined && second !== undefined);
@@ -49,12 +51,26 @@ export async function limitsShared(redis_url: string, seconds: number): Promise<
     });
   }
 
+  test('an engine that stood still starts nothing that it was let start before', async () => {
+    const [limit, rounds] = [100, 4];
+    const { name } = await makeLimiter(client, 'window', { limit, interval: 1 });
+    const load = await createLimited(64, (limit * 8) / 32, name);
+    for (let round = 1; round <= rounds; round++) {
+      await receiver.heard(load.path, limit * 2 * round + 5);
+      other.signal('SIGSTOP');
+      await new Promise((resolve) => setTimeout(resolve, STILL_MS + 150 * round));
+      other.signal('SIGCONT');
+    }
+    await allEnded(client, load, 60_000);
+    checkSpans(receiver.to(load.path), limit, 1_000);
+  });
+
   test('kill -9 of an engine that holds slots: never more than the limit, slots back within 15 s, all done', async (t) => {
-    const limit = 16;
+    const limit = 32;
     const { name, id } = await makeLimiter(client, 'concurrent', { limit });
     const path = freshPath();
     receiver.at(path, { hold: true });
-    const load = await createLimited(64, 2, name, path);
+    const load = await createLimited(96, 1, name, path);
     await receiver.heard(path, limit);
     assert.equal((await usageOf(client, id)).running, limit);
     await other.kill9();
@@ -80,7 +96,7 @@ export async function limitsShared(redis_url: string, seconds: number): Promise<
   });
 
   test('what the killed one had taken of a rate is not given twice', async () => {
-    const third = await startEngine({ redis_url });
+    const third = await startEngine({ ...WRITES, redis_url });
     clients[1] = api(third, TOKENS.acme);
     await warm();
     const { name, id } = await makeLimiter(client, 'window', { limit: 40, interval: 2 });

@@ -1,8 +1,10 @@
 // Rate limiters on one Redis.
-import { limits } from './limits.ts';
+import { WRITES } from './limiting.ts';
+import { limits, limitsOfKinds } from './limits.ts';
 import { limitsWaiting } from './limits-waiting.ts';
 import { openStage } from './stage.ts';
 
-const stage = await openStage();
+const stage = await openStage(WRITES);
 limits(stage);
+limitsOfKinds(stage);
 limitsWaiting(stage);

@@ -5,18 +5,17 @@ import { before, describe, test } from 'node:test';
 import { checkAligned, checkRate, checkSpans, lengthOf, makeLimiter, numbersOf, times, WAY_MS } from './limiting.ts';
 import { AT_ONCE, freshPath, ONCE, type Stage, tasksFor } from './stage.ts';
 
-export function limits(stage: Stage): void {
+/** Most of the time is waited for. */
+const SIDE_BY_SIDE = { concurrency: 4 } as const;
+
+/** Every kind, held against what it promises. */
+export function limitsOfKinds(stage: Stage): void {
   const { client: clients, receiver } = stage;
   const client = clients.acme;
 
-  before(async () => {
-    // Signing keys, connections, scripts: the first calls of a process take tens of milliseconds.
-    const path = freshPath();
-    const { id } = await client.create({ tasks: tasksFor(receiver.at(path, { delay_ms: 50 }), 100) });
-    await client.ended(id, 'completed');
-  });
+  warmUp(stage);
 
-  describe('spans at the receiver', () => {
+  describe('spans at the receiver', SIDE_BY_SIDE, () => {
     test('window: no span holds more, and none is left unused', async () => {
       const { name } = await makeLimiter(client, 'window', { limit: 10, interval: 1 });
       const path = freshPath();
@@ -30,7 +29,7 @@ export function limits(stage: Stage): void {
       for (const { id } of made) await client.ended(id, 'completed');
       assert.equal(calls.length, 45);
       checkSpans(calls, 10, 1_000);
-      assert.ok(Date.now() - began_ms < 5_500, '45 at 10 a second take 4 s');
+      assert.ok(Date.now() - began_ms < 10_000, '45 at 10 a second take 4 s');
     });
 
     test('bucket, aligned: no second of the clock holds more', async () => {
@@ -49,7 +48,7 @@ export function limits(stage: Stage): void {
       await client.ended(id, 'completed');
       checkRate(receiver.to(path), 5, 0.02);
       const took_ms = lengthOf(receiver.to(path));
-      assert.ok(took_ms < 2_500, `35 at 20 a second took ${took_ms} ms`);
+      assert.ok(took_ms < 6_000, `35 at 20 a second took ${took_ms} ms`);
     });
 
     test('leaky: drops leave evenly', async () => {
@@ -97,6 +96,21 @@ export function limits(stage: Stage): void {
       assert.ok(lengthOf(receiver.to(path)) < 3_000, 'ten rounds of 60 ms');
     });
   });
+}
+
+/** Signing keys, connections, scripts: the first calls of a process take tens of milliseconds. */
+function warmUp({ client, receiver }: Stage): void {
+  before(async () => {
+    const { id } = await client.acme.create({ tasks: tasksFor(receiver.at(freshPath(), { delay_ms: 50 }), 100) });
+    await client.acme.ended(id, 'completed');
+  });
+}
+
+export function limits(stage: Stage): void {
+  const { client: clients, receiver } = stage;
+  const client = clients.acme;
+
+  warmUp(stage);
 
   test('a task alone is on its way within milliseconds', async (t) => {
     const { name } = await makeLimiter(client, 'window', { limit: 1_000, interval: 1 });
