@@ -9,14 +9,13 @@ import type { Redis } from 'ioredis';
 import { isUnavailable } from '../../src/store/errors.ts';
 import { keys } from '../../src/store/keys.ts';
 import { encodeTargets } from '../../src/store/notes.ts';
-import { relay } from '../../src/store/outbox.ts';
 import type { Claimed } from '../../src/store/partition.ts';
 import { encodeRecord, encodeSegments, segmentFields } from '../../src/store/records.ts';
 import { execPipeline, preload, type RestValue, type Script } from '../../src/store/script.ts';
 import { scripts } from '../../src/store/scripts.gen.ts';
 import { checkPartition } from '../helpers/check-partition.ts';
 import { startCluster, type TestNode } from '../helpers/cluster.ts';
-import { append, laneOf, readHeld } from '../helpers/outbox.ts';
+import { buildLimited, LIMIT_CALLS, type LimitedScene, limitedLanes, limitedRuns } from '../helpers/limited-scene.ts';
 import { until } from '../helpers/redis.ts';
 import { ACCOUNT, ClockedRedis, Rig, SETTINGS, T0, tasksOf } from '../helpers/rig.ts';
 
@@ -29,9 +28,7 @@ interface Scene {
   running: string;
   held: string;
   flown: Claimed[];
-  built_ms: number;
-  /** Wait in the outbox for the partition itself; those before them were handed over. */
-  messages: string[];
+  limits: LimitedScene;
   fresh: string;
   tray: string;
   /** Have ended; a third one has begun its second round. */
@@ -91,24 +88,11 @@ async function build(rig: Rig): Promise<Scene> {
   await stage(rig, keys.staged(0, running, 'op', 0), 300);
   const fresh = rig.newCore();
   await stage(rig, keys.staged(0, fresh, 'new', 0), 40);
-  await append(
-    rig.redis,
-    0,
-    [0, 1, 2].map((n) => ['hand', laneOf(0), `ref${n}`] as const),
-  );
-  await relay(rig.redis, 0);
-  await append(rig.redis, 0, [
-    ['release', laneOf(0), 'ref0'],
-    ['hand', laneOf(0, 'other'), 'ref1'],
-    ['hand', laneOf(1), 'ref2'],
-    ['hand', laneOf(0, 'other'), 'ref9'],
-  ]);
-  const messages = (await readHeld(rig.redis, 0)).outbox['0'] ?? [];
+  const limits = await buildLimited(rig);
   rig.checks = true;
   await rig.check();
   return {
-    messages,
-    built_ms: rig.now_ms,
+    limits,
     failed,
     expired,
     running,
@@ -153,11 +137,8 @@ const NEW = {
 const ADD = { account: ACCOUNT, expires_from_ms: 0, expiration_ms: DAY_MS, ...IDEM };
 const KEEP = { keep_ms: SETTINGS.keep_ms, tray_keep_ms: SETTINGS.tray_keep_ms };
 const CLAIM = { grace_ms: 5000, room: 1000, notes: 100, limits: [0, 0] };
+const NO_LIMIT = { limiter: '', cost: 0, valid_ms: 0 };
 const TICK = { ...KEEP, silence_ms: SETTINGS.silence_ms, gap_ms: SETTINGS.gap_ms, recoveries_max: 3, pressure: 0 };
-
-function fieldOf(message: string): string {
-  return message.split(' ').slice(3).join(' ');
-}
 
 function stagedName(core: string, operation: string): string {
   return keys.staged(0, core, operation, 0).slice(META.length - 1);
@@ -169,14 +150,21 @@ const skip: string[] = [];
 
 const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> = {
   'batch/add': [
-    ({ running: core }) => ({ ...ADD, core, op: 'op1', total: 1, parts: [0, 1, RECORD, 1, 0, 0, 'o1', 30, 0, 1, 'k2'] }),
-    ({ running: core }) => ({ ...ADD, core, op: 'op2', total: 1, parts: [0, 1, RECORD, 1, 0, 0, 'o1', 30, T0 + DAY_MS, 0] }),
+    ({ running: core }) => ({ ...ADD, core, op: 'op1', total: 1, parts: [0, 1, RECORD, 1, 0, 0, 'o1', 30, 0, '', 1, 'k2', 0] }),
+    ({ running: core }) => ({ ...ADD, core, op: 'op2', total: 1, parts: [0, 1, RECORD, 1, 0, 0, 'o1', 30, T0 + DAY_MS, '', 0, 0] }),
+    ({ running: core, limits }) => ({
+      ...ADD,
+      core,
+      op: 'op8',
+      total: 2,
+      parts: [0, 2, RECORD, RECORD, ...limitedRuns(limits, T0 + DAY_MS), 0, ...limitedLanes(limits)],
+    }),
     ({ running: core }) => ({
       ...ADD,
       core,
       op: 'op',
       total: 300,
-      parts: [1, stagedName(core, 'op'), 300, 9000, 0, 1, 0, 299, 'o7', 30, 0, 0],
+      parts: [1, stagedName(core, 'op'), 300, 9000, 0, 1, 0, 299, 'o7', 30, 0, '', 0, 0],
     }),
   ],
   'batch/cancel': [({ running: core }) => ({ core, account: ACCOUNT, keep_ms: 1 })],
@@ -186,7 +174,14 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
       ...IDEM,
       core,
       total: 40,
-      parts: [1, 0, 2, 0, 19, 'o1', 30, 0, 20, 39, 'o2', 30, T0 + DAY_MS, 1, 'k1'],
+      parts: [1, 0, 2, 0, 19, 'o1', 30, 0, '', 20, 39, 'o2', 30, T0 + DAY_MS, '', 1, 'k1', 0],
+    }),
+    ({ fresh: core, limits }) => ({
+      ...NEW,
+      ...IDEM,
+      core,
+      total: 40,
+      parts: [1, 0, ...limitedRuns(limits, T0 + DAY_MS, 39), 0, ...limitedLanes(limits)],
     }),
   ],
   'batch/read': [({ running: core }) => ({ core, account: ACCOUNT, limit: 100, states: 1 })],
@@ -200,16 +195,7 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
   'idem/begin': [() => ({ idem_key: `${ACCOUNT}:key`, note: '', idem_print: 'print' })],
   'idem/finish': [() => ({ idem_key: `${ACCOUNT}:key`, idem_print: 'print', answer: Buffer.from('{}') })],
   'notification/redeliver': [({ failed: core }) => ({ core, index: 0, account: ACCOUNT })],
-  'outbox/ack': [({ messages }) => ({ destination: 0, mark: 1, messages: messages.slice(0, 2) })],
-  'outbox/ask': [() => ({ fields: [`${laneOf(0)} ref0`, `${laneOf(0, 'other')} ref9`] })],
-  'outbox/away': [
-    ({ messages, built_ms }) => ({
-      asked_ms: built_ms,
-      answers: messages.flatMap((message) => [fieldOf(message), message.split(' ')[0] ?? '', fieldOf(message).endsWith('1') ? 1 : 0]),
-    }),
-  ],
-  'outbox/overdue': [() => ({ after_ms: 30_000, limit: 500, late_ms: 60_000 })],
-  'outbox/receive': [({ messages }) => ({ source: 0, messages }), ({ messages }) => ({ source: 5, messages: messages.slice(1) })],
+  'outbox/ack': [({ limits: { messages } }) => ({ destination: 0, mark: 1, messages: messages.slice(0, 2) })],
   'outbox/slice': [() => ({ messages_max: 500, destinations_max: 16, skip })],
   'partition/claim': [
     () => ({ ...CLAIM, holder: 'h1', call_no: 5000, budget: 128 }),
@@ -238,8 +224,16 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
   ],
   'task/cancel': [({ running: core }) => ({ ...KEEP, core, index: 1199, account: ACCOUNT })],
   'task/create': [
-    ({ fresh: core }) => ({ ...IDEM, core, account: ACCOUNT, op: 'op3', total: 1, parts: [1, RECORD, 1, 0, 0, 'o1', 30, 0] }),
-    ({ fresh: core }) => ({ ...IDEM, core, account: 'newcomer', op: 'op4', total: 1, parts: [1, RECORD, 1, 0, 0, 'o1', 30, 0] }),
+    ({ fresh: core }) => ({ ...IDEM, core, account: ACCOUNT, op: 'op3', total: 1, parts: [1, RECORD, 1, 0, 0, 'o1', 30, 0, '', 0] }),
+    ({ fresh: core }) => ({ ...IDEM, core, account: 'newcomer', op: 'op4', total: 1, parts: [1, RECORD, 1, 0, 0, 'o1', 30, 0, '', 0] }),
+    ({ fresh: core, limits }) => ({
+      ...IDEM,
+      core,
+      account: 'newcomer',
+      op: 'op7',
+      total: 2,
+      parts: [2, RECORD, RECORD, ...limitedRuns(limits, T0 + DAY_MS), ...limitedLanes(limits)],
+    }),
   ],
   'task/retry': [
     ({ running: core, flown }) => ({
@@ -248,9 +242,10 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
       account: ACCOUNT,
       origin: 'o1',
       timeout_s: 30,
+      ...NO_LIMIT,
       expiration_ms: DAY_MS,
     }),
-    ({ failed: core }) => ({ core, index: 7, account: ACCOUNT, origin: 'o1', timeout_s: 30, expiration_ms: DAY_MS }),
+    ({ failed: core }) => ({ core, index: 7, account: ACCOUNT, origin: 'o1', timeout_s: 30, ...NO_LIMIT, expiration_ms: DAY_MS }),
   ],
 };
 
@@ -273,7 +268,12 @@ test('every call that is made here is of a script that exists', () => {
 });
 
 for (const one of Object.values(scripts) as unknown as AnyScript[]) {
-  const calls = CALLS[one.name] ?? [];
+  const limited = (LIMIT_CALLS[one.name] ?? []).map(
+    (make) =>
+      ({ limits }: Scene) =>
+        make(limits),
+  );
+  const calls = [...(CALLS[one.name] ?? []), ...limited];
   if (calls.length === 0) continue;
   describe(one.name, () => {
     for (const [k, makeCall] of calls.entries()) {
