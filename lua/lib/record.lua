@@ -1,6 +1,6 @@
 -- @include lib/lane
 -- A limiter's record in the lane's hash, beside its machine's numbers:
---   account  name  type  config (JSON, opaque)  description ('' none)  queue_s  valid_s  cooldown '1' closes the limiter
+--   account  name  type  config (JSON, opaque)  description (JSON, '' none)  queue_s  valid_s  cooldown '1' closes the limiter
 --   created  updated  deleted (ms)
 -- The fields of a record's reply: RECORD_FIELDS in src/store/limiters.ts.
 local RECORD_FIELDS = { 'account', 'name', 'type', 'config', 'description', 'queue_s', 'valid_s', 'cooldown', 'created', 'updated', 'deleted' }

@@ -46,7 +46,8 @@ export async function createLimiter(context: ApiContext, call: Call): Promise<An
 }
 
 function created(context: ApiContext, row: LimiterRow): Promise<Answer> {
-  return whenDurable(context, partitionOf(row.core), { body: limiterView(row) });
+  // Its name lies in the account's home slot.
+  return whenDurable(context, partitionOf(row.core), { body: limiterView(row) }, row.account_id);
 }
 
 /** Harmless twice for one core. `alone`: nobody else makes this one. Throws 409 where another limiter has the name. */

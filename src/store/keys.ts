@@ -87,6 +87,8 @@ export const keys = {
   limiterReserved: (account: string): string => `${home(account)}a:${account}:limiters:reserved`,
   /** zset: an account's limiters by creation time. */
   limiterList: (account: string): string => `${home(account)}a:${account}:limiters:list`,
+  /** hash: `w` is only written (durability.ts). */
+  accountMark: (account: string): string => `${home(account)}w`,
   /** set: names of all accounts that ever had a token or a secret, for the operator's lists. */
   accounts: (): string => `${home('sluice')}accounts`,
 } as const;

@@ -61,7 +61,7 @@ export async function createLimiter(client: RedisClient, limiter: NewLimiter): P
     'kind',
     LIMITER_KINDS[type].letter,
     'description',
-    description ?? '',
+    descriptionText(description),
     ...toFields(type, limiter),
   ];
   const row = toRow(core, await limiterCreate.call(client, meta(core), { core, account, fields }));
@@ -85,7 +85,7 @@ export async function patchLimiter(client: RedisClient, account_id: string, core
   const row = await readLimiter(client, core);
   if (row === null) return null;
   const fields = toFields(row.type, patch);
-  if (patch.description !== undefined) fields.push('description', patch.description ?? '');
+  if (patch.description !== undefined) fields.push('description', descriptionText(patch.description));
   return toRow(core, await limiterPatch.call(client, meta(core), { core, account: account_id, fields }));
 }
 
@@ -118,6 +118,11 @@ function meta(core: string): { meta: string } {
   return { meta: keys.partition(partitionOf(core)) };
 }
 
+/** JSON, so that an empty one is not none. */
+function descriptionText(description: string | null): string {
+  return description === null ? '' : JSON.stringify(description);
+}
+
 /** Names and values for the hash, of what is given. */
 function toFields(type: LimiterType, { config, timeouts, cooldown }: LimiterPatch): (string | number)[] {
   const fields: (string | number)[] = [];
@@ -138,7 +143,7 @@ function toRow(core: string, reply: readonly string[]): LimiterRow | null {
     // Written by createLimiter only.
     type: type as LimiterType,
     config: JSON.parse(config) as LimiterConfig,
-    description: description === '' || description === undefined ? null : description,
+    description: description === '' || description === undefined ? null : (JSON.parse(description) as string),
     timeouts: { queue_timeout: Number(queue_s), validity_timeout: Number(valid_s) },
     cooldown: cooldown === '1' ? 'limiter' : 'task',
     created_ms: Number(created),

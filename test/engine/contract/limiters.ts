@@ -1,8 +1,8 @@
-// Section 7 of the contract: rate limiters and how tasks name them. What they limit is tried in limits*.test.ts.
+// Section 7 of the contract: rate limiters. How tasks name them is in limited-tasks.ts, what they limit is tried in limits*.test.ts.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Limiter, LimiterList, LimiterUsage } from '../../../src/schema/types.gen.ts';
-import type { Client } from '../../helpers/api.ts';
+import type { Client, Reply } from '../../helpers/api.ts';
 import { freshPath, inSeconds, type Stage, tasksFor } from '../stage.ts';
 
 const PATH = '/v1/rate-limiters';
@@ -87,6 +87,44 @@ export function limiters({ client, receiver, scoped }: Stage): void {
     await change({});
   });
 
+  test('an empty description is one, and is shown as it was given', async () => {
+    const one = await create({ description: '' });
+    assert.equal(one.description, '');
+    assert.equal((await ask<Limiter>(acme, 200, 'GET', `${PATH}/${one.id}`)).description, '');
+    for (const description of ['"quoted"\t\\', '', null, 'null']) {
+      const { description: shown } = await ask<Limiter>(acme, 200, 'PATCH', `${PATH}/${one.id}`, { description });
+      assert.equal(shown, description ?? undefined);
+    }
+  });
+
+  test('names differ by case, and are as long as 64', async () => {
+    const name = freshName();
+    const [lower, upper, long] = [
+      await create({ name }),
+      await create({ name: name.toUpperCase() }),
+      await create({ name: '-'.repeat(64) }),
+    ];
+    assert.equal(new Set([lower.id, upper.id, long.id]).size, 3);
+  });
+
+  test('a method that is not there is 405, with those that are', async () => {
+    const { id } = await create();
+    for (const [method, path, allowed] of [
+      ['PUT', PATH, ['GET', 'POST']],
+      ['POST', `${PATH}/${id}`, ['GET', 'PATCH', 'DELETE']],
+      ['POST', `${PATH}/${id}/usage`, ['GET']],
+      ['GET', `${PATH}/${id}/pause`, ['POST']],
+      ['DELETE', `${PATH}/${id}/resume`, ['POST']],
+      ['PATCH', `${PATH}/${id}/reset`, ['POST']],
+    ] as const) {
+      const { status, headers } = await acme.ask(method, path, { body: {} });
+      assert.equal(status, 405, `${method} ${path}`);
+      const allow = String(headers['allow']).split(', ');
+      assert.ok(allowed.every((one) => allow.includes(one)) && !allow.includes(method), `${method} ${path}: ${allow}`);
+    }
+    await acme.refused(404, 'not_found', 'GET', `${PATH}/${id}/history`);
+  });
+
   test('a change of name or type, or a config of another kind, is 400 with its place', async () => {
     const { id } = await create({ type: 'leaky', config: { capacity: 1, drain_rate: 2, interval: 3 } });
     const cases: [object, string[]][] = [
@@ -98,6 +136,8 @@ export function limiters({ client, receiver, scoped }: Stage): void {
       [{ config: { capacity: 0, drain_rate: 2, interval: 3, more: 1 } }, ['/config/capacity', '/config/more']],
       [{ config: null }, ['/config']],
       [{ timeouts: { queue_timeout: 604_801 } }, ['/timeouts/queue_timeout']],
+      [{ timeouts: { queue_timeout: 0, validity_timeout: null } }, ['/timeouts/queue_timeout', '/timeouts/validity_timeout']],
+      [{ timeouts: [] }, ['/timeouts']],
       [{ cooldown: null }, ['/cooldown']],
       [{ description: 'x'.repeat(1_025) }, ['/description']],
     ];
@@ -153,6 +193,21 @@ export function limiters({ client, receiver, scoped }: Stage): void {
     assert.equal(again.headers['idempotent-replayed'], 'true');
     const other = { ...send, body: { ...send.body, name: freshName() } };
     await acme.refused(422, 'idempotency_key_reused', 'POST', PATH, other);
+  });
+
+  test('pause, resume and reset answer a repeated key as the first time', async () => {
+    const { id } = await create();
+    const key = freshName();
+    const send = (what: string, body?: object): Promise<Reply> =>
+      acme.ask('POST', `${PATH}/${id}/${what}`, { headers: { 'idempotency-key': key }, ...(body === undefined ? {} : { body }) });
+    const first = await send('pause', {});
+    await ask(acme, 200, 'POST', `${PATH}/${id}/resume`);
+    const again = await send('pause', {});
+    assert.deepEqual([first.status, again.status, again.text, again.headers['idempotent-replayed']], [200, 200, first.text, 'true']);
+    assert.equal((await ask<Limiter>(acme, 200, 'GET', `${PATH}/${id}`)).paused, undefined, 'it was done once');
+    for (const reply of [await send('resume'), await send('reset'), await send('pause', { until: inSeconds(60) })]) {
+      assert.equal((reply.json as { error: { code: string } }).error.code, 'idempotency_key_reused');
+    }
   });
 
   test('another account’s limiter is not there, and read-only tokens change nothing', async () => {
@@ -240,6 +295,52 @@ export function limiters({ client, receiver, scoped }: Stage): void {
     await acme.refused(400, 'validation_error', 'GET', `${PATH}/${id}/usage?x=1`);
   });
 
+  test('usage tells what was granted, what waits and when more is free; a deletion changes no history', async () => {
+    const { id, name } = await create({ type: 'bucket', config: { limit: 3, interval: 86_400 } });
+    const usageNow = (): Promise<LimiterUsage> => ask(acme, 200, 'GET', `${PATH}/${id}/usage`);
+    const path = freshPath();
+    const batch = await acme.create({ tasks: tasksFor(receiver.at(path), 5, { rate_limiter: name }) });
+    await acme.batchWhen(batch.id, ({ stats }) => stats.completed === 3);
+    const usage = await usageNow();
+    const { history, days, next_available_at, ...now } = usage;
+    assert.deepEqual(now, { queued: 2, running: 0, granted_last_minute: 3, throttled_last_minute: 2, available: 0 });
+    assert.ok(next_available_at !== null && Date.parse(next_available_at) % 86_400_000 === 0, String(next_available_at));
+    assert.deepEqual([history.length, days.length], [60, 30]);
+    const minutes = history.map(({ at }) => Date.parse(at));
+    assert.deepEqual(
+      minutes,
+      minutes.map((_, i) => (minutes[0] ?? 0) + i * 60_000),
+    );
+    assert.equal(
+      history.reduce((sum, { granted }) => sum + granted, 0),
+      3,
+    );
+    assert.ok(history.some(({ queued_max }) => queued_max >= 2));
+    const { date, ...today } = days.at(-1) ?? {};
+    assert.equal(date, new Date().toISOString().slice(0, 10));
+    assert.deepEqual(today, { granted: 3, throttled: 2, expired: 0 });
+    assert.deepEqual((await usageNow()).days, days, 'a look changes nothing');
+    await ask(acme, 200, 'DELETE', `${PATH}/${id}`);
+    await acme.ended(batch.id, 'completed');
+    const after = await usageNow();
+    assert.deepEqual([after.queued, after.running, after.available, after.next_available_at], [0, 0, null, null]);
+    assert.deepEqual(after.days.slice(0, -1), days.slice(0, -1));
+    assert.ok((after.days.at(-1)?.granted ?? 0) >= 3 && after.history.some(({ granted }) => granted >= 3));
+    await rival.refused(404, 'rate_limiter_not_found', 'GET', `${PATH}/${id}/usage`);
+  });
+
+  test('running slots are told, and what is free of them', async () => {
+    const { id, name } = await create({ type: 'concurrent', config: { limit: 2 } });
+    const path = freshPath();
+    const batch = await acme.create({ tasks: tasksFor(receiver.at(path, { hold: true }), 3, { rate_limiter: name }) });
+    await receiver.heard(path, 2);
+    const { queued, running, available, next_available_at } = await ask<LimiterUsage>(acme, 200, 'GET', `${PATH}/${id}/usage`);
+    assert.deepEqual([queued, running, available], [1, 2, 0]);
+    assert.ok(next_available_at === null || Date.parse(next_available_at) > Date.now(), 'at the latest when they are lost');
+    receiver.release(path);
+    await acme.ended(batch.id, 'completed');
+  });
+
   test('limiters are listed newest first, in pages', async () => {
     const names = [freshName(), freshName(), freshName()];
     for (const name of names) await create({ name }, client.lists);
@@ -258,78 +359,5 @@ export function limiters({ client, receiver, scoped }: Stage): void {
     for (const query of ['limit=0', 'limit=1001', 'offset=-1', 'type=window']) {
       await client.lists.refused(400, 'validation_error', 'GET', `${PATH}?${query}`);
     }
-  });
-
-  test('a task that names a limiter that is not there is refused with its place, however it comes', async () => {
-    const { name } = await create();
-    const [task, wrong] = [{ rate_limiter: name }, { rate_limiter: 'not-there' }].map((more) => tasksFor(receiver.url, 1, more)[0]);
-    const { id } = await acme.create({ tasks: tasksFor(receiver.url, 1, { execute_after: inSeconds(3_600) }) });
-    for (const [path, body, places] of [
-      ['/v1/tasks', wrong, ['/rate_limiter']],
-      ['/v1/batches', { tasks: [task, wrong, task, wrong] }, ['/tasks/1/rate_limiter', '/tasks/3/rate_limiter']],
-      [`/v1/batches/${id}/tasks`, { tasks: [wrong, task] }, ['/tasks/0/rate_limiter']],
-      ['/v1/batches', { tasks: [...tasksFor(receiver.url, 8_000, { rate_limiter: name }), wrong] }, ['/tasks/8000/rate_limiter']],
-    ] as const) {
-      const refused = await acme.refused(400, 'rate_limiter_not_found', 'POST', path, { body });
-      assert.equal(refused.details['rate_limiter'], 'not-there');
-      assert.deepEqual(pathsOf(refused), places);
-    }
-  });
-
-  test('a task that costs more than its limiter holds is refused with its place; other kinds ignore the cost', async () => {
-    const points = await create({ type: 'points', config: { capacity: 10, refill_rate: 10, interval: 1 } });
-    const window = await create();
-    const dear = (limiter: Limiter) => tasksFor(receiver.at(freshPath()), 1, { rate_limiter: limiter.name, points_cost: 11 })[0];
-    for (const [path, body, place] of [
-      ['/v1/tasks', dear(points), '/points_cost'],
-      ['/v1/batches', { tasks: [dear(window), dear(points)] }, '/tasks/1/points_cost'],
-    ] as const) {
-      assert.deepEqual(pathsOf(await acme.refused(400, 'validation_error', 'POST', path, { body })), [place]);
-    }
-    const partial = await acme.create({ tasks: [dear(window), dear(points)], options: { atomic: false } });
-    assert.deepEqual([partial.stats.total, partial.errors?.map(({ path }) => path)], [1, ['/tasks/1/points_cost']]);
-    await acme.ended(partial.id, 'completed');
-  });
-
-  test('a limited task shows its limiter, runs, and the same key gets the same answer after the limiter is gone', async () => {
-    const { id, name } = await create();
-    const [body] = tasksFor(receiver.at(freshPath()), 1, { rate_limiter: name });
-    const send = { body, headers: { 'idempotency-key': freshName() } };
-    const first = await acme.ask('POST', '/v1/tasks', send);
-    assert.equal(first.status, 201, first.text);
-    const task = first.json as { id: string; rate_limiter: string };
-    assert.equal(task.rate_limiter, name);
-    await acme.taskWhen(task.id, ({ status }) => status === 'completed');
-    const usage = await ask<LimiterUsage>(acme, 200, 'GET', `${PATH}/${id}/usage`);
-    assert.deepEqual([usage.granted_last_minute, usage.queued, usage.available], [1, 0, 4]);
-    await ask(acme, 200, 'DELETE', `${PATH}/${id}`);
-    const again = await acme.ask('POST', '/v1/tasks', send);
-    assert.deepEqual([again.status, again.text, again.headers['idempotent-replayed']], [201, first.text, 'true']);
-  });
-
-  test('tasks are added with their limiters, also where some of them are there already', async () => {
-    const { id: limiter_id, name } = await create({ type: 'bucket', config: { limit: 100, interval: 3_600 } });
-    const url = receiver.at(freshPath());
-    const tasks = Array.from({ length: 3 }, (_, n) => ({ target: url, rate_limiter: name, idempotency_key: `k${n}` }));
-    const { id } = await acme.create({ tasks: tasks.slice(0, 1), options: { hold: true } });
-    const added = await acme.add(id, { tasks });
-    assert.deepEqual([added.stats.total, added.duplicates], [3, 1]);
-    await acme.batchWhen(id, ({ stats }) => stats.completed === 3);
-    await acme.release(id);
-    const usage = await ask<LimiterUsage>(acme, 200, 'GET', `${PATH}/${limiter_id}/usage`);
-    assert.equal(usage.available, 97);
-  });
-
-  test('every attempt takes from the limiter, also that of a task which is tried again by hand', async () => {
-    const { id: limiter_id, name } = await create({ type: 'bucket', config: { limit: 100, interval: 3_600 } });
-    const target = receiver.at(freshPath(), { status: 500 }, { status: 500 }, { status: 200 });
-    const retry = { max_retries: 1, backoff: 'fixed', delay: 0 };
-    const { id } = await acme.createTask({ target, rate_limiter: name, points_cost: 50, retry });
-    await acme.taskWhen(id, ({ status }) => status === 'failed');
-    await ask(acme, 200, 'POST', `/v1/tasks/${id}/retry`);
-    const task = await acme.taskWhen(id, ({ status }) => status === 'completed');
-    assert.equal(task.rate_limiter, name);
-    const usage = await ask<LimiterUsage>(acme, 200, 'GET', `${PATH}/${limiter_id}/usage`);
-    assert.equal(usage.available, 97);
   });
 }
