@@ -1,135 +1,39 @@
 // One random life of a limiter, against the real scripts with given time: tasks come, start, are given back or dropped; its config
 // changes, clocks step. After every look at the lane what it did is held against a plain definition of its kind (kinds.ts) and
-// a plain queue. The names I1 to I12 are those of the properties in invariants.test.ts.
+// a plain queue (life.ts).
 import assert from 'node:assert/strict';
 import { readUsage } from '../../src/store/limiter-usage.ts';
-import type { RedisClient } from '../../src/store/script.ts';
-import { ACCOUNT, type FailSent, type GrantSent, Lane, type Look, type Range } from '../helpers/lane.ts';
-import { Chance } from './chance.ts';
-import type { Definition, Row, Start } from './kinds.ts';
+import { ACCOUNT, Lane, type Range } from '../helpers/lane.ts';
+import { Life, type Piece } from './life.ts';
 
-const T0_US = 1_800_000_000_000_000;
 const STEPS = 22;
 const BACK_STEPS_US = [1_000, 400_000, 1_000_000, 5_000_000, 3_600_000_000];
-const FAR_S = 604_800;
-const LEASE_S_MIN = 90;
 const LOG_MAX = 1026;
 
-interface Task {
-  batch: string;
-  index: number;
-  /** What its range is named by. */
-  key: string;
-  cost: number;
-  first_ms: number;
-  valid_ms: number;
-  place: number;
-  /** In active time, µs. */
-  arrived: number;
-}
-
-interface Piece {
-  sent: GrantSent;
-  tasks: { task: Task; start: Start }[];
-}
-
-/** What this life may hold: some things cannot be told apart from outside when they come together. */
-interface Traits {
-  steps: boolean;
-  backs: boolean;
-  drops: boolean;
-  patches: boolean;
-  deadlines: boolean;
-}
-
-export class Scenario {
-  readonly #client: RedisClient;
-  readonly #row: Row;
-  readonly #chance: Chance;
-  readonly #traits: Traits;
-  readonly log: string[] = [];
-  #lane!: Lane;
-  #config: Record<string, number>;
-  #definition: Definition;
-  /** Physical time, and what the shard's clock adds to it; µs. */
-  #p = T0_US;
-  #offset = 0;
-  #queue: Task[] = [];
-  #places = 0;
-  #starts: Start[] = [];
-  #pieces: Piece[] = [];
-  #batches: { core: string; next: number }[] = [];
-  #closed_until = 0;
-  #paused_until = 0;
-  #cooled_until = 0;
-  #closed_us = 0;
-  #queue_s: number;
-  #valid_s: number;
-  /** Whether the definition says what a precise implementation would grant: nothing was given back, charged or changed. */
-  #precise = true;
-  /** A charge, or a lease that need not end, makes the time that was told too early: the lane is looked at once for nothing. */
-  #early = false;
-  #enqueued = 0;
-  #granted = 0;
-  #expired = 0;
-  #dropped = 0;
-  #returned = 0;
-  looks = 0;
-
-  constructor(client: RedisClient, row: Row, seed: number) {
-    this.#client = client;
-    this.#row = row;
-    const chance = new Chance(seed);
-    this.#chance = chance;
-    const backs = chance.one(2);
-    this.#traits = { steps: chance.one(4), backs, drops: !backs && chance.one(2), patches: chance.one(3), deadlines: chance.one(2) };
-    if (this.#traits.steps) this.#traits.deadlines = false;
-    this.#config = row.config(chance);
-    this.#definition = row.define(this.#config);
-    this.#queue_s = this.#traits.deadlines ? chance.pick([1, 3, 30, 300]) : FAR_S;
-    this.#valid_s = this.#traits.deadlines ? chance.pick([2, 5, 60, 3600]) : FAR_S;
-    this.#p += chance.int(0, 999_999_999);
-  }
-
-  get #s(): number {
-    return this.#p + this.#offset;
-  }
-
-  get #s_ms(): number {
-    return Math.floor(this.#s / 1000);
-  }
-
-  get #active(): number {
-    return this.#p - this.#closed_us;
-  }
-
-  get #closed(): boolean {
-    return this.#closed_until > this.#p;
-  }
-
+export class Scenario extends Life {
   async run(partition: number): Promise<void> {
-    const { type } = this.#row;
-    this.#wholeMs();
-    this.#lane = await Lane.create(this.#client, partition, {
+    const { type } = this.row;
+    this.wholeMs();
+    this.lane = await Lane.create(this.client, partition, {
       type,
-      config: this.#config,
-      queue_s: this.#queue_s,
-      valid_s: this.#valid_s,
-      now_us: this.#s,
+      config: this.config,
+      queue_s: this.queue_s,
+      valid_s: this.valid_s,
+      now_us: this.s,
     });
-    this.log.push(`${JSON.stringify(this.#config)} queue ${this.#queue_s} s, valid ${this.#valid_s} s, ${JSON.stringify(this.#traits)}`);
-    for (let k = 0; k < 3; k++) this.#batches.push({ core: `${this.#lane.newBatch(this.#s)}`, next: 0 });
+    this.log.push(`${JSON.stringify(this.config)} queue ${this.queue_s} s, valid ${this.valid_s} s, ${JSON.stringify(this.traits)}`);
+    for (let k = 0; k < 3; k++) this.batches.push({ core: `${this.lane.newBatch(this.s)}`, next: 0 });
     for (let step = 0; step < STEPS; step++) {
       await this.#step();
-      await this.#look();
+      await this.look();
     }
     await this.#drain();
   }
 
   /** In its own order of chances: the common things are common. */
   async #step(): Promise<void> {
-    const { steps, backs, drops, patches } = this.#traits;
-    const chance = this.#chance;
+    const { steps, backs, drops, patches } = this.traits;
+    const chance = this.chance;
     const roll = chance.int(0, 99);
     if (roll < 30) return this.#enqueue();
     if (roll < 55) return this.#pass();
@@ -141,54 +45,39 @@ export class Scenario {
     if (roll < 86) return this.#open();
     if (roll < 88) return this.#reset();
     // A charge gives back without asking when; together with units that were not used no order of the two is right.
-    if (roll < 91 && this.#row.type === 'points' && !backs) return this.#charge();
+    if (roll < 91 && this.row.type === 'points' && !backs) return this.#charge();
     if (roll < 95 && steps) return this.#stepClock();
     if (roll < 97) return this.#readUsage();
     return this.#pass();
   }
 
-  #say(what: string): void {
-    this.log.push(`+${((this.#p - T0_US) / 1000).toFixed(3)} ms ${what}`);
-  }
-
-  #move(us: number): void {
-    const to = this.#p + us;
-    if (this.#closed_until > this.#p) this.#closed_us += Math.min(to, this.#closed_until) - this.#p;
-    this.#p = to;
-  }
-
-  /** Messages are stamped in ms. */
-  #wholeMs(): void {
-    this.#move(1000 - (this.#p % 1000));
-  }
-
   async #enqueue(): Promise<void> {
-    const chance = this.#chance;
-    this.#wholeMs();
+    const chance = this.chance;
+    this.wholeMs();
     const ranges: Range[] = [];
     for (let k = chance.int(1, 3); k > 0; k--) {
-      const batch = chance.pick(this.#batches);
+      const batch = chance.pick(this.batches);
       const tasks = chance.pick([1, 1, 2, 5, 12, 40]);
       const from = batch.next;
       batch.next += tasks + chance.int(0, 1);
-      const cost = this.#row.type === 'points' ? chance.int(1, (this.#config.capacity ?? 1) + 2) : 1;
-      const first_ms = this.#s_ms - (this.#traits.deadlines ? chance.pick([0, 0, 100, 1500]) : 0);
-      const valid_ms = this.#traits.deadlines && chance.one(4) ? this.#s_ms + chance.int(1, 5000) : 0;
+      const cost = this.row.type === 'points' ? chance.int(1, (this.config.capacity ?? 1) + 2) : 1;
+      const first_ms = this.s_ms - (this.traits.deadlines ? chance.pick([0, 0, 100, 1500]) : 0);
+      const valid_ms = this.traits.deadlines && chance.one(4) ? this.s_ms + chance.int(1, 5000) : 0;
       ranges.push({ batch: batch.core, from, to: from + tasks - 1, cost, first_ms, valid_ms });
       for (let index = from; index < from + tasks; index++) {
         const key = `${batch.core},${from + tasks - 1}`;
-        this.#queue.push({ batch: batch.core, index, key, cost, first_ms, valid_ms, place: this.#places++, arrived: this.#active });
+        this.queue.push({ batch: batch.core, index, key, cost, first_ms, valid_ms, place: this.places++, arrived: this.active });
       }
-      this.#enqueued += tasks;
-      this.#say(`queue ${batch.core} ${from}-${from + tasks - 1} cost ${cost} first ${first_ms} valid ${valid_ms}`);
+      this.enqueued += tasks;
+      this.say(`queue ${batch.core} ${from}-${from + tasks - 1} cost ${cost} first ${first_ms} valid ${valid_ms}`);
     }
-    await this.#lane.queue(this.#s, ...ranges);
+    await this.lane.queue(this.s, ...ranges);
   }
 
   async #pass(): Promise<void> {
-    const interval_us = (this.#config.interval ?? 30) * 1_000_000;
-    const chance = this.#chance;
-    this.#move(
+    const interval_us = (this.config.interval ?? 30) * 1_000_000;
+    const chance = this.chance;
+    this.move(
       chance.pick([
         1,
         chance.int(1, 5_000),
@@ -203,260 +92,168 @@ export class Scenario {
   async #giveBack(): Promise<void> {
     const piece = this.#takePiece();
     if (piece === null) return;
-    this.#precise = false;
-    this.#wholeMs();
+    this.precise = false;
+    this.wholeMs();
     const { sent } = piece;
     const first = piece.tasks[0]?.task.index ?? 0;
-    const unused = this.#chance.one(2);
-    const keep = unused ? 0 : this.#chance.int(0, piece.tasks.length - 1);
+    const unused = this.chance.one(2);
+    const keep = unused ? 0 : this.chance.int(0, piece.tasks.length - 1);
     const given = piece.tasks.slice(keep);
     const range = { ...sent.range, from: first + keep, to: first + piece.tasks.length - 1 };
-    for (const { start } of given) this.#starts.splice(this.#starts.indexOf(start), 1);
-    if (keep > 0) this.#pieces.push({ sent, tasks: piece.tasks.slice(0, keep) });
-    this.#say(`${unused ? 'unused' : 'back'} ${range.batch} ${range.from}-${range.to}`);
-    this.#returned += given.length;
-    this.#early = this.#row.type === 'concurrent';
+    for (const { start } of given) this.starts.splice(this.starts.indexOf(start), 1);
+    if (keep > 0) this.pieces.push({ sent, tasks: piece.tasks.slice(0, keep) });
+    this.say(`${unused ? 'unused' : 'back'} ${range.batch} ${range.from}-${range.to}`);
+    this.returned += given.length;
+    this.early = this.row.type === 'concurrent';
     if (unused) {
-      this.#dropped += given.length;
-      await this.#lane.unused(this.#s, sent.granted_ms, range);
+      this.dropped += given.length;
+      await this.lane.unused(this.s, sent.granted_ms, range);
       return;
     }
     const place = given[0]?.task.place ?? 0;
-    const at = this.#queue.findIndex((task) => task.place > place);
-    const arrived = Math.min(this.#active, at === -1 ? this.#active : (this.#queue[at]?.arrived ?? 0));
+    const at = this.queue.findIndex((task) => task.place > place);
+    const arrived = Math.min(this.active, at === -1 ? this.active : (this.queue[at]?.arrived ?? 0));
     const key = `${range.batch},${range.to}`;
     const tasks = given.map(({ task }) => ({ ...task, key, arrived, cost: range.cost }));
-    this.#queue.splice(at === -1 ? this.#queue.length : at, 0, ...tasks);
-    await this.#lane.back(this.#s, sent, range);
+    this.queue.splice(at === -1 ? this.queue.length : at, 0, ...tasks);
+    await this.lane.back(this.s, sent, range);
   }
 
   /** Tasks end; slots are free again. */
   async #finish(): Promise<void> {
     const piece = this.#takePiece();
-    if (piece === null || this.#row.type !== 'concurrent') return;
-    this.#wholeMs();
+    if (piece === null || this.row.type !== 'concurrent') return;
+    this.wholeMs();
     const { batch } = piece.sent.range;
     const [first, last] = [piece.tasks[0]?.task.index ?? 0, piece.tasks.at(-1)?.task.index ?? 0];
-    for (const { start } of piece.tasks) this.#starts.splice(this.#starts.indexOf(start), 1);
-    this.#say(`free ${batch} ${first}-${last}`);
-    this.#early = true;
-    await this.#lane.receive(this.#s, `free ${this.#lane.core} ${batch} ${first} ${last}`);
+    for (const { start } of piece.tasks) this.starts.splice(this.starts.indexOf(start), 1);
+    this.say(`free ${batch} ${first}-${last}`);
+    this.early = true;
+    await this.lane.receive(this.s, `free ${this.lane.core} ${batch} ${first} ${last}`);
   }
 
   #takePiece(): Piece | null {
-    if (this.#pieces.length === 0) return null;
-    return this.#pieces.splice(this.#chance.int(0, this.#pieces.length - 1), 1)[0] ?? null;
+    if (this.pieces.length === 0) return null;
+    return this.pieces.splice(this.chance.int(0, this.pieces.length - 1), 1)[0] ?? null;
   }
 
   async #drop(): Promise<void> {
-    this.#wholeMs();
-    const batch = this.#chance.pick(this.#batches).core;
-    const left = this.#queue.filter((task) => task.batch !== batch);
-    this.#dropped += this.#queue.length - left.length;
-    this.#queue = left;
-    this.#say(`drop ${batch}`);
-    await this.#lane.receive(this.#s, `drop ${this.#lane.core} ${batch}`);
+    this.wholeMs();
+    const batch = this.chance.pick(this.batches).core;
+    const left = this.queue.filter((task) => task.batch !== batch);
+    this.dropped += this.queue.length - left.length;
+    this.queue = left;
+    this.say(`drop ${batch}`);
+    await this.lane.receive(this.s, `drop ${this.lane.core} ${batch}`);
   }
 
   async #patch(): Promise<void> {
-    this.#move(1);
-    const fresh = this.#row.config(this.#chance);
+    this.move(1);
+    const fresh = this.row.config(this.chance);
     // Sometimes only a number changes.
-    const config = this.#chance.one(2) && this.#config.interval !== undefined ? { ...fresh, interval: this.#config.interval } : fresh;
-    this.#definition.patch(config, this.#starts, this.#p);
-    this.#config = config;
-    this.#precise = false;
-    this.#say(`patch ${JSON.stringify(config)}`);
-    await this.#lane.patch(this.#s, config);
-    this.#move(1);
+    const config = this.chance.one(2) && this.config.interval !== undefined ? { ...fresh, interval: this.config.interval } : fresh;
+    this.definition.patch(config, this.starts, this.p);
+    this.config = config;
+    this.precise = false;
+    this.say(`patch ${JSON.stringify(config)}`);
+    await this.lane.patch(this.s, config);
+    this.move(1);
   }
 
   async #close(): Promise<void> {
-    this.#wholeMs();
-    const ms = this.#chance.int(1, 5000);
-    if (this.#chance.one(2)) {
-      this.#cooled_until = Math.max(this.#cooled_until, this.#p + ms * 1000);
-      this.#say(`cool ${ms}`);
-      await this.#lane.receive(this.#s, `cool ${this.#lane.core} ${ms}`);
+    this.wholeMs();
+    const ms = this.chance.int(1, 5000);
+    if (this.chance.one(2)) {
+      this.cooled_until = Math.max(this.cooled_until, this.p + ms * 1000);
+      this.say(`cool ${ms}`);
+      await this.lane.receive(this.s, `cool ${this.lane.core} ${ms}`);
     } else {
-      const ever = this.#chance.one(3);
-      this.#paused_until = ever ? Number.POSITIVE_INFINITY : this.#p + ms * 1000;
-      this.#say(`pause ${ever ? '' : ms}`);
-      await this.#lane.pause(this.#s, ever ? null : this.#s_ms + ms);
+      const ever = this.chance.one(3);
+      this.paused_until = ever ? Number.POSITIVE_INFINITY : this.p + ms * 1000;
+      this.say(`pause ${ever ? '' : ms}`);
+      await this.lane.pause(this.s, ever ? null : this.s_ms + ms);
     }
-    this.#closed_until = Math.max(this.#cooled_until, this.#paused_until);
+    this.closed_until = Math.max(this.cooled_until, this.paused_until);
   }
 
   async #open(): Promise<void> {
-    this.#move(1);
-    this.#paused_until = 0;
-    this.#cooled_until = 0;
-    this.#closed_until = 0;
-    this.#say('resume');
-    await this.#lane.resume(this.#s);
+    this.move(1);
+    this.paused_until = 0;
+    this.cooled_until = 0;
+    this.closed_until = 0;
+    this.say('resume');
+    await this.lane.resume(this.s);
   }
 
   async #reset(): Promise<void> {
-    this.#move(1);
-    this.#definition.reset(this.#p);
-    this.#say('reset');
-    await this.#lane.reset(this.#s);
-    this.#move(1);
+    this.move(1);
+    this.definition.reset(this.p);
+    this.say('reset');
+    await this.lane.reset(this.s);
+    this.move(1);
   }
 
   async #charge(): Promise<void> {
-    this.#wholeMs();
-    const difference = this.#chance.int(-20, 20);
-    this.#precise = false;
-    this.#definition.charge?.(difference, this.#p);
-    this.#say(`points ${difference}`);
-    this.#early = true;
-    await this.#lane.receive(this.#s, `points ${this.#lane.core} ${difference}`);
-    this.#move(1);
+    this.wholeMs();
+    const difference = this.chance.int(-20, 20);
+    this.precise = false;
+    this.definition.charge?.(difference, this.p);
+    this.say(`points ${difference}`);
+    this.early = true;
+    await this.lane.receive(this.s, `points ${this.lane.core} ${difference}`);
+    this.move(1);
   }
 
   async #stepClock(): Promise<void> {
-    this.#precise = false;
-    const back = !this.#chance.one(4);
-    const us = this.#chance.pick(BACK_STEPS_US);
-    this.#offset += back ? -us : us;
-    this.#say(`clock ${back ? '-' : '+'}${us}`);
+    this.precise = false;
+    const back = !this.chance.one(4);
+    const us = this.chance.pick(BACK_STEPS_US);
+    this.offset += back ? -us : us;
+    this.say(`clock ${back ? '-' : '+'}${us}`);
     // Time that jumps forward brings what it would have brought: from then on the rule holds anew.
-    if (!back) this.#definition.reset(this.#p);
-    if (!back) for (const start of this.#starts) start.lease_us -= us;
-    this.#definition.stepped?.(this.#p);
+    if (!back) this.definition.reset(this.p);
+    if (!back) for (const start of this.starts) start.lease_us -= us;
+    this.definition.stepped?.(this.p);
     // A pause ends by the clock.
-    if (this.#paused_until < Number.POSITIVE_INFINITY) await this.#open();
-    this.#move(1);
-    if (!back || this.#queue.length === 0 || !this.#row.timed) return;
+    if (this.paused_until < Number.POSITIVE_INFINITY) await this.#open();
+    this.move(1);
+    if (!back || this.queue.length === 0 || !this.row.timed) return;
     // I9: whatever the clock did, the next units come after one interval at most, and those that a dear task needs after theirs.
-    const head = this.#queue[0];
+    const head = this.queue[0];
     await this.#open();
-    const config = this.#config;
+    const config = this.config;
     const units = config.limit === undefined ? Math.min(head?.cost ?? 1, config.capacity ?? 1) : 1;
     const intervals = 1 + Math.ceil((config.capacity ?? 0) + units) / (config.drain_rate ?? config.refill_rate ?? 1);
-    this.#move(Math.ceil(intervals * (config.interval ?? 0) * 1_001_000) + 1_100_000);
-    const before = this.#granted + this.#expired;
-    await this.#look();
-    assert.ok(this.#granted + this.#expired > before, 'I9: nothing starts an interval after the clock stepped back');
+    this.move(Math.ceil(intervals * (config.interval ?? 0) * 1_001_000) + 1_100_000);
+    const before = this.granted + this.expired;
+    await this.look();
+    assert.ok(this.granted + this.expired > before, 'I9: nothing starts an interval after the clock stepped back');
   }
 
   async #readUsage(): Promise<void> {
     const before = await this.#dump();
-    const usage = await readUsage(this.#client, ACCOUNT, this.#lane.core, this.#s);
+    const usage = await readUsage(this.client, ACCOUNT, this.lane.core, this.s);
     assert.deepEqual(await this.#dump(), before, 'I12: a read changes nothing');
-    assert.equal(usage?.queued, this.#queue.length);
+    assert.equal(usage?.queued, this.queue.length);
   }
 
   async #dump(): Promise<(Buffer | null)[]> {
     const parts = ['', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run'];
-    return Promise.all(parts.map((part) => this.#client.dumpBuffer(this.#lane.key(part))));
-  }
-
-  /** Looks as the pump does, at a bound of its own, or at the very time that the lane has told. */
-  async #look(): Promise<void> {
-    this.#move(1);
-    const look = await this.#lane.look(this.#s, this.#chance.pick([500, 500, 7, 1]));
-    this.#check(look);
-    if (look.more || look.next_us === null || !this.#chance.one(2) || this.#traits.steps) return;
-    // I7: not a µs before, and then something.
-    const wait = look.next_us - this.#s;
-    if (wait > 40 * 86_400_000_000) return;
-    if (wait > 1) {
-      this.#move(wait - 1);
-      const early = await this.#lane.look(this.#s);
-      assert.equal(early.looked, false, 'I7: looked at before the time that was told');
-      this.#move(1);
-    } else this.#move(wait);
-    const closed = this.#closed_until > this.#p - 1 && this.#closed_until <= this.#p;
-    const then = await this.#lane.look(this.#s);
-    this.#check(then);
-    const did = then.granted + then.expired + then.reclaimed;
-    // What was dropped is still known by its time.
-    assert.ok(
-      did > 0 || closed || this.#early || this.#traits.drops || this.#queue.length === 0,
-      `I7: nothing happened at the time that was told: ${JSON.stringify(then)}`,
-    );
-    this.#early = false;
-  }
-
-  #check(look: Look): void {
-    this.looks += 1;
-    this.#say(`look ${look.granted} granted, ${look.expired} expired, ${look.waiting} wait, next ${look.next_us}, more ${look.more}`);
-    for (const sent of look.sent) {
-      if (sent.kind === 'fail') this.#failed(sent);
-      else this.#started(sent);
-    }
-    const total = this.#granted - this.#returned + this.#expired + this.#dropped + this.#queue.length;
-    assert.equal(total, this.#enqueued, 'I5: tasks got lost, or more than came');
-    if (look.looked) assert.equal(look.waiting, this.#queue.length, 'I5: count of what waits');
-    if (look.more) return;
-    const head = this.#queue[0];
-    if (head === undefined) return;
-    assert.ok(look.next_us === null || look.next_us > this.#s, 'I8: a lane that can do nothing asks to be looked at at once');
-    assert.deepEqual(this.#queue.filter((task) => this.#late(task) !== null).slice(0, 1), [], 'I5: a task waits past its time');
-    if (this.#precise && !this.#closed) {
-      const free = this.#definition.free(this.#starts, this.#p);
-      assert.ok(free < Math.min(head.cost, this.#config.capacity ?? head.cost), `a task waits though ${free} are free`);
-    }
-  }
-
-  #failed({ code, range }: FailSent): void {
-    for (let index = range.from; index <= range.to; index++) {
-      const at = this.#queue.findIndex((task) => task.batch === range.batch && task.index === index);
-      const task = this.#queue[at];
-      assert.ok(task, `I5: ${range.batch} ${index} failed and did not wait`);
-      assert.equal(this.#late(task, code), code, 'I5: failed before its time, or for another reason');
-      this.#queue.splice(at, 1);
-      this.#expired += 1;
-    }
-  }
-
-  /** Why a task may wait no longer, or null. */
-  #late(task: Task, preferred?: string): string | null {
-    const faults: string[] = [];
-    if (task.valid_ms > 0 && this.#s >= task.valid_ms * 1000) faults.push('expired');
-    if (task.valid_ms === 0 && this.#s >= (task.first_ms + this.#valid_s * 1000) * 1000) faults.push('validity_timeout');
-    if (this.#active - task.arrived >= this.#queue_s * 1_000_000) faults.push('queue_timeout');
-    return faults.find((fault) => fault === preferred) ?? faults[0] ?? null;
-  }
-
-  #started(sent: GrantSent): void {
-    const { range } = sent;
-    assert.ok(!this.#closed, 'a closed limiter lets tasks start');
-    const piece: Piece = { sent, tasks: [] };
-    let key = '';
-    for (let index = range.from; index <= range.to; index++) {
-      const task = this.#queue.shift();
-      assert.equal(`${task?.batch} ${task?.index}`, `${range.batch} ${index}`, 'I6: not the first in the line');
-      assert.ok(task);
-      assert.equal(this.#late(task), null, 'I5: started after its time');
-      assert.equal(range.cost, Math.min(task.cost, this.#config.capacity ?? task.cost));
-      const lease_s = Math.max(this.#config.lock_timeout ?? 0, LEASE_S_MIN);
-      const start = { at: this.#p, cost: range.cost, lease_us: this.#p + lease_s * 1_000_000 };
-      this.#starts.push(start);
-      piece.tasks.push({ task, start });
-      key = task.key;
-    }
-    this.#granted += piece.tasks.length;
-    const rest = this.#queue.some((task) => task.key === key);
-    assert.equal(sent.last, !rest, 'the last of a range is not told as such');
-    assert.ok(this.#definition.allows(this.#starts, this.#p), 'I1-I4: more than the config allows');
-    this.#pieces.push(piece);
+    return Promise.all(parts.map((part) => this.client.dumpBuffer(this.lane.key(part))));
   }
 
   /** At last the limiter is deleted, and everything that waits starts; its log was never longer than it may be. */
   async #drain(): Promise<void> {
-    if (this.#row.type === 'window') {
-      const length = await this.#client.llen(this.#lane.key(':log'));
+    if (this.row.type === 'window') {
+      const length = await this.client.llen(this.lane.key(':log'));
       assert.ok(length <= LOG_MAX, `I10: ${length} entries in the log`);
     }
-    this.#move(1);
-    await this.#lane.delete(this.#s);
-    this.#closed_until = 0;
-    const waiting = this.#queue.filter((task) => task.valid_ms === 0 || task.valid_ms * 1000 > this.#s).length;
-    const look = await this.#lane.lookAll(this.#s);
+    this.move(1);
+    await this.lane.delete(this.s);
+    this.closed_until = 0;
+    const waiting = this.queue.filter((task) => task.valid_ms === 0 || task.valid_ms * 1000 > this.s).length;
+    const look = await this.lane.lookAll(this.s);
     assert.equal(look.granted, waiting, 'what waits at a deleted limiter starts at once');
-    assert.equal(look.granted + look.expired, this.#queue.length);
+    assert.equal(look.granted + look.expired, this.queue.length);
   }
 }
