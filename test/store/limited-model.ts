@@ -28,17 +28,15 @@ import { type Claimed, readActive, type Settlement, turn } from '../../src/store
 import type { TaskLimit } from '../../src/store/records.ts';
 import { partitionGrant } from '../../src/store/scripts.gen.ts';
 import { ACCOUNT, type Rig, SETTINGS } from '../helpers/rig.ts';
+import { Copies } from './limited-copies.ts';
+import { whatIsLeft } from './limited-left.ts';
 import { type Of, PARTITIONS, type Step } from './limited-steps.ts';
 
 const SLOTS = 3;
-/** What a failover may forget; the sweep relies on AWAY_AFTER_MS being more. */
-const FORGOTTEN_MS_MAX = 5_000;
 const HANDS_MAX = 6;
-const COPIES_MAX = 12;
 const ROUNDS_MAX = 400;
 const HOLDER = 'h1';
 const NOTIFY = 'pwebhookor10;fwebhookor1;dwebhookor2;';
-const LIVE = new Set(['pending', 'processing', 'tray', 'notes']);
 
 /** A slice in the hands of some relayer, and what the destination answered. */
 interface Carried {
@@ -55,26 +53,11 @@ interface Asking {
   answers: Answer[] | null;
 }
 
-/** A partition as a replica may have it: what was written later is lost in a failover. */
-interface Copy {
-  written_ms: number;
-  applied: string[];
-  rows: [key: Buffer, bytes: Buffer][];
-}
-
-const DUMP = `
-local out = {}
-for i, key in ipairs(redis.call('KEYS', ARGV[1] .. '*')) do out[i] = { key, redis.call('DUMP', key) } end
-return out`;
-const RESTORE = `
-for _, key in ipairs(redis.call('KEYS', ARGV[1] .. '*')) do redis.call('DEL', key) end
-for i = 2, #ARGV, 2 do redis.call('RESTORE', ARGV[i], 0, ARGV[i + 1]) end`;
-
 export class Run {
   readonly #rig: Rig;
   readonly #carried: Carried[] = [];
   readonly #asking: Asking[] = [];
-  readonly #copies: Copy[][] = [];
+  readonly #copies: Copies;
   /** Of each partition: `<source> <sequence>` of every message that it has applied, in its order. */
   readonly #applied: string[][] = [];
   readonly #held: Claimed[][] = [];
@@ -85,6 +68,7 @@ export class Run {
 
   constructor(rig: Rig) {
     this.#rig = rig;
+    this.#copies = new Copies(rig);
   }
 
   async begin(): Promise<void> {
@@ -92,7 +76,6 @@ export class Run {
     this.#rig.checks = false;
     this.#limits = [await this.#limiter(0, 'concurrent'), await this.#limiter(1, 'window'), await this.#limiter(2, 'concurrent')];
     for (let p = 0; p < PARTITIONS; p++) {
-      this.#copies[p] = [];
       this.#applied[p] = [];
       this.#held[p] = [];
       await this.#wrote(p);
@@ -136,9 +119,9 @@ export class Run {
         await this.#sweep(p);
       }
       this.#pass(round % 4 === 3 ? 60_000 : 300);
-      if (round % 4 === 3 && (await this.#over())) return;
+      if (round % 4 === 3 && (await whatIsLeft(this.#rig)).length === 0) return;
     }
-    assert.fail(`something stays: ${JSON.stringify(await this.#left(), null, 1)}`);
+    assert.fail(`something stays: ${JSON.stringify(await whatIsLeft(this.#rig), null, 1)}`);
   }
 
   async #take(one: Step): Promise<void> {
@@ -381,15 +364,10 @@ export class Run {
   }
 
   async #failover({ partition: p, back }: Of<'failover'>): Promise<void> {
-    const copies = this.#copies[p] ?? [];
-    // A copy can be what is left where everything after it was written lately.
-    const lately = copies.filter((_, i) => (copies[i + 1]?.written_ms ?? this.#rig.now_ms) >= this.#rig.now_ms - FORGOTTEN_MS_MAX);
-    const copy = lately.at(-1 - back) ?? lately[0];
-    if (copy === undefined) return;
-    copies.length = copies.indexOf(copy) + 1;
-    this.#applied[p] = [...copy.applied];
+    const applied = await this.#copies.restore(p, back);
+    if (applied === null) return;
+    this.#applied[p] = applied;
     this.#forgotten = true;
-    await this.#rig.redis.eval(RESTORE, 0, rootOf(p), ...copy.rows.flat());
     this.#pass(1_000);
   }
 
@@ -401,10 +379,7 @@ export class Run {
     this.#rig.checks = true;
     await this.#rig.check(p);
     this.#rig.checks = false;
-    const rows = (await this.#rig.redis.callBuffer('eval', [DUMP, 0, rootOf(p)])) as Copy['rows'];
-    const copies = this.#copies[p] ?? [];
-    copies.push({ written_ms: this.#rig.now_ms, applied: [...(this.#applied[p] ?? [])], rows });
-    if (copies.length > COPIES_MAX) copies.shift();
+    await this.#copies.add(p, this.#applied[p] ?? []);
   }
 
   /** Tasks in flight that take a slot are no more than there are. */
@@ -420,31 +395,4 @@ export class Run {
     }
     for (const [lane, count] of counts) assert.ok(count <= SLOTS, `${count} tasks of ${lane} run`);
   }
-
-  async #over(): Promise<boolean> {
-    return (await this.#left()).length === 0;
-  }
-
-  /** What is not over yet. */
-  async #left(): Promise<string[]> {
-    const left: string[] = [];
-    for (let p = 0; p < PARTITIONS; p++) {
-      const dump = await this.#rig.dump(p);
-      for (const [name, { items }] of dump) {
-        if (/^(away|outbox|granted|delayed|active:|f:)/.test(name)) left.push(`${p} ${name} ${items.slice(0, 4).join(' ')}`);
-        if (/^lane:\w+:(q|e|first|until|n|dropped)$/.test(name)) left.push(`${p} ${name} ${items.slice(0, 4).join(' ')}`);
-        // Slots whose time is over are free when somebody looks.
-        const held = name.endsWith(':run') ? items.filter((_, i) => i % 2 === 1 && Number(items[i]) > this.#rig.now_ms) : [];
-        if (held.length > 0) left.push(`${p} ${name} ${held.join(' ')}`);
-        const states = /^b:\w+:s$/.test(name) ? (items[0] ?? '') : '';
-        const core = name.split(':')[1] ?? '';
-        if (/[qrpP]/.test(states) && LIVE.has((await this.#rig.batch(core)).status)) left.push(`${p} ${name} ${states}`);
-      }
-    }
-    return left;
-  }
-}
-
-function rootOf(p: number): string {
-  return keys.partition(p).slice(0, -1);
 }
