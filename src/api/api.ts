@@ -6,6 +6,7 @@ import * as batches from './batches.ts';
 import type { Api, Call, QuotaVerdict } from './call.ts';
 import type { ApiContext, ApiLimits } from './context.ts';
 import { takeQuota } from './quota.ts';
+import * as schedules from './schedules.ts';
 import * as secrets from './secrets.ts';
 import * as tasks from './tasks.ts';
 
@@ -34,6 +35,14 @@ export function makeApi(context: ApiContext): Api {
     getTask: bind(tasks.getTask),
     cancelTask: bind(tasks.cancelTask),
     retryTask: bind(tasks.retryTask),
+    createSchedule: bind(schedules.createSchedule),
+    listSchedules: bind(schedules.list),
+    getSchedule: bind(schedules.getSchedule),
+    patchSchedule: bind(schedules.patchSchedule),
+    deleteSchedule: bind(schedules.deleteSchedule),
+    listScheduleTasks: bind(schedules.listTasks),
+    previewSchedule: bind(schedules.preview),
+    triggerSchedule: bind(schedules.trigger),
     getSigningSecret: bind(secrets.getSigningSecret),
     rotateSigningSecret: bind(secrets.rotateSigningSecret),
     precheck: {
@@ -45,6 +54,12 @@ export function makeApi(context: ApiContext): Api {
       getTask: bind(tasks.taskExists),
       cancelTask: bind(tasks.taskExists),
       retryTask: bind(tasks.taskExists),
+      patchSchedule: bind(schedules.scheduleExists),
+      getSchedule: bind(schedules.scheduleExists),
+      deleteSchedule: bind(schedules.scheduleExists),
+      listScheduleTasks: bind(schedules.scheduleExists),
+      previewSchedule: bind(schedules.scheduleExists),
+      triggerSchedule: bind(schedules.scheduleExists),
     },
   };
 }

@@ -124,7 +124,7 @@ function parse(text: string): ParsedCron {
 /** What is wrong with the form of a field, to be put behind its name; null where nothing is. Values are cron-parser's to check. */
 function fieldFault(field: string, { values, words, special }: FieldRule): string | null {
   const items = field.split(',');
-  const valueOf = (text: string): number | null => {
+  const numberOf = (text: string): number | null => {
     const word = words.indexOf(text.toLowerCase());
     if (word >= 0) return words === MONTHS ? word + 1 : word;
     return /^\d{1,2}$/.test(text) ? Number(text) : null;
@@ -141,7 +141,7 @@ function fieldFault(field: string, { values, words, special }: FieldRule): strin
     }
     if (range === '*') continue;
     const [from = '', to, ...more] = range.split('-');
-    const [low, high] = [valueOf(from), to === undefined ? null : valueOf(to)];
+    const [low, high] = [numberOf(from), to === undefined ? null : numberOf(to)];
     if (more.length > 0 || low === null || (to !== undefined && high === null)) {
       return `has "${item}", which is not a value, a range or a step`;
     }
