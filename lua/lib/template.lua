@@ -1,37 +1,37 @@
 -- @include lib/schedule
 -- The segments of a batch template on their way from staged names to their own.
-local template = nil
+local incoming = nil
 
 -- `parts` begin with the segments' first indexes and the task keys; returns where the fields behind them begin, nil where
 -- a staged segment is gone.
 local function template_plan(s, number, list)
-  template = { names = {}, keys_at = 0, keyed = 0 }
+  incoming = { names = {}, keys_at = 0, keyed = 0 }
   local segments = tonumber(list[1])
   for i = 2, 1 + segments do
     local from = schedule_segment(s, '+' .. number, list[i])
     if call('EXISTS', from) == 0 then return nil end
-    template.names[#template.names + 1] = { from, schedule_segment(s, number, list[i]) }
+    incoming.names[#incoming.names + 1] = { from, schedule_segment(s, number, list[i]) }
   end
-  template.keys_at = 2 + segments
-  template.keyed = tonumber(list[template.keys_at])
-  template.keys_name = schedule_segment(s, number, 'k')
-  template.list = list
-  return template.keys_at + template.keyed + 1
+  incoming.keys_at = 2 + segments
+  incoming.keyed = tonumber(list[incoming.keys_at])
+  incoming.keys_name = schedule_segment(s, number, 'k')
+  incoming.list = list
+  return incoming.keys_at + incoming.keyed + 1
 end
 
 local function template_touch()
-  local list = { template.keys_name }
-  for _, pair in ipairs(template.names) do list[#list + 1] = pair[2] end
+  local list = { incoming.keys_name }
+  for _, pair in ipairs(incoming.names) do list[#list + 1] = pair[2] end
   touch(list)
 end
 
 local function template_write()
-  for _, pair in ipairs(template.names) do
+  for _, pair in ipairs(incoming.names) do
     call('RENAME', pair[1], pair[2])
     call('PERSIST', pair[2])
   end
-  for i = template.keys_at + 1, template.keys_at + template.keyed, 1000 do
-    call('SADD', template.keys_name, unpack(template.list, i, math.min(i + 999, template.keys_at + template.keyed)))
+  for i = incoming.keys_at + 1, incoming.keys_at + incoming.keyed, 1000 do
+    call('SADD', incoming.keys_name, unpack(incoming.list, i, math.min(i + 999, incoming.keys_at + incoming.keyed)))
   end
 end
 
