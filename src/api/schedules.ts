@@ -7,6 +7,7 @@ import type { ScheduleCreate, ScheduleListQuery, SchedulePatch, SchedulePreviewQ
 import { newOperation } from '../store/batches.ts';
 import { StageLost } from '../store/errors.ts';
 import { readRecord, readRecordBeside } from '../store/idempotency.ts';
+import * as runs from '../store/schedule-runs.ts';
 import { listScheduleTasks } from '../store/schedule-tasks.ts';
 import type { PlannedTick, ScheduleRow, ScheduleStatus, ScheduleTiming } from '../store/schedules.ts';
 import * as schedules from '../store/schedules.ts';
@@ -309,7 +310,7 @@ export async function trigger(context: ApiContext, call: Call): Promise<Answer> 
   for (let tries = 1; ; tries++) {
     const row = await visible(context, call);
     try {
-      const outcome = await schedules.trigger(context.client, row, { operation, now_ms: call.now_ms, idem: recordArgs(keyed, {}) });
+      const outcome = await runs.trigger(context.client, row, { operation, now_ms: call.now_ms, idem: recordArgs(keyed, {}) });
       switch (outcome.kind) {
         case 'made':
           context.meter.scheduled(outcome.tasks);
@@ -331,11 +332,11 @@ export async function trigger(context: ApiContext, call: Call): Promise<Answer> 
 async function triggeredBefore(context: ApiContext, call: Call, keyed: Keyed): Promise<Answer | null> {
   const record = await readRecordBeside(context.client, coreOf(call), keyed.idem_key);
   if (record === null || record.done === null) return null;
-  const run = schedules.triggeredRun(record.done.reply.split(',').slice(1));
+  const run = runs.triggeredRun(record.done.reply.split(',').slice(1));
   return whenDurable(context, partitionOf(coreOf(call)), replayed({ body: runView(call, run) }));
 }
 
-function runView(call: Call, run: schedules.TriggeredRun): object {
+function runView(call: Call, run: runs.TriggeredRun): object {
   return {
     schedule_id: call.params['schedule_id'],
     scheduled_for: timestamp(run.scheduled_ms),

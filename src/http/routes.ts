@@ -3,6 +3,7 @@ import type { Api, Handler, HandlerName } from '../api/call.ts';
 import type { ErrorName } from '../base/errors.ts';
 import type { QueryName, SchemaName } from '../schema/check.ts';
 import type { Scope } from '../store/tokens.ts';
+import { scheduleRoutes } from './routes-schedules.ts';
 
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
 /** Limits of the API itself; see Quota in endpoint.ts. */
@@ -10,7 +11,7 @@ export type QuotaName = 'batch_create' | 'batch_add' | 'batch_status';
 /** What the path names; its id is checked before anything is asked of Redis. */
 export type Resource = 'batch' | 'task' | 'schedule';
 
-interface Row {
+export interface Row {
   name: HandlerName;
   summary: string;
   description?: string;
@@ -37,13 +38,15 @@ export interface Route extends Row {
   run: Handler;
 }
 
+/** Makes a row of the table. */
+export type MakeRoute = (method: Method, path: string, row: Row) => Route;
+
 const BATCHES = ['Batches'];
 const TASKS = ['Tasks'];
-const SCHEDULES = ['Schedules'];
 const ACCOUNT = ['Account'];
 
 export function makeRoutes(api: Api): Route[] {
-  const route = (method: Method, path: string, row: Row): Route => ({ method, path, ...row, run: api[row.name] });
+  const route: MakeRoute = (method, path, row) => ({ method, path, ...row, run: api[row.name] });
   return [
     route('POST', '/v1/batches', {
       name: 'createBatch',
@@ -195,120 +198,7 @@ export function makeRoutes(api: Api): Route[] {
       quota: null,
       resource: 'task',
     }),
-    route('POST', '/v1/schedules', {
-      name: 'createSchedule',
-      summary: 'Create a schedule',
-      tags: SCHEDULES,
-      scope: 'write',
-      query: null,
-      body: 'ScheduleCreate',
-      reply: 'Schedule',
-      status: 201,
-      errors: ['invalid_cron', 'invalid_timezone', 'cron_never_fires', 'target_not_allowed', 'rate_limiter_not_found'],
-      quota: null,
-      resource: null,
-    }),
-    route('GET', '/v1/schedules', {
-      name: 'listSchedules',
-      summary: 'List schedules, newest first',
-      tags: SCHEDULES,
-      scope: 'read',
-      query: 'ScheduleListQuery',
-      body: null,
-      reply: 'ScheduleList',
-      status: 200,
-      errors: [],
-      quota: null,
-      resource: null,
-    }),
-    route('GET', '/v1/schedules/{schedule_id}', {
-      name: 'getSchedule',
-      summary: 'Retrieve a schedule',
-      tags: SCHEDULES,
-      scope: 'read',
-      query: null,
-      body: null,
-      reply: 'Schedule',
-      status: 200,
-      errors: ['schedule_not_found'],
-      quota: null,
-      resource: 'schedule',
-    }),
-    route('PATCH', '/v1/schedules/{schedule_id}', {
-      name: 'patchSchedule',
-      summary: 'Change a schedule',
-      description: 'Affects only what is created from now on.',
-      tags: SCHEDULES,
-      scope: 'write',
-      query: null,
-      body: 'SchedulePatch',
-      reply: 'SchedulePatched',
-      status: 200,
-      errors: [
-        'schedule_not_found',
-        'invalid_cron',
-        'invalid_timezone',
-        'cron_never_fires',
-        'target_not_allowed',
-        'rate_limiter_not_found',
-      ],
-      quota: null,
-      resource: 'schedule',
-    }),
-    route('DELETE', '/v1/schedules/{schedule_id}', {
-      name: 'deleteSchedule',
-      summary: 'Delete a schedule',
-      description: 'Tasks that it made are not affected.',
-      tags: SCHEDULES,
-      scope: 'write',
-      query: null,
-      body: null,
-      reply: 'ScheduleDeleted',
-      status: 200,
-      errors: ['schedule_not_found'],
-      quota: null,
-      resource: 'schedule',
-    }),
-    route('GET', '/v1/schedules/{schedule_id}/tasks', {
-      name: 'listScheduleTasks',
-      summary: 'List the tasks that a schedule made, the latest run first',
-      tags: SCHEDULES,
-      scope: 'read',
-      query: 'TaskListQuery',
-      body: null,
-      reply: 'ScheduledTaskList',
-      status: 200,
-      errors: ['schedule_not_found'],
-      quota: null,
-      resource: 'schedule',
-    }),
-    route('GET', '/v1/schedules/{schedule_id}/preview', {
-      name: 'previewSchedule',
-      summary: 'Preview the next ticks of a schedule',
-      tags: SCHEDULES,
-      scope: 'read',
-      query: 'SchedulePreviewQuery',
-      body: null,
-      reply: 'SchedulePreview',
-      status: 200,
-      errors: ['schedule_not_found'],
-      quota: null,
-      resource: 'schedule',
-    }),
-    route('POST', '/v1/schedules/{schedule_id}/trigger', {
-      name: 'triggerSchedule',
-      summary: 'Make one run of a schedule now',
-      description: 'Whatever its ticks do; also while it is disabled.',
-      tags: SCHEDULES,
-      scope: 'write',
-      query: null,
-      body: null,
-      reply: 'ScheduleRun',
-      status: 201,
-      errors: ['schedule_not_found'],
-      quota: null,
-      resource: 'schedule',
-    }),
+    ...scheduleRoutes(route),
     route('GET', '/v1/signing-secret', {
       name: 'getSigningSecret',
       summary: 'Show the secrets that sign callbacks and notifications',

@@ -1,6 +1,7 @@
 // What is to be done about the ticks of a schedule whose time has come. Pure: the schedule, the partition's clock and the
 // settings go in, decisions come out; the script `schedule/fire` takes each or leaves it.
-import type { Decision, DueSchedule, PlannedTick } from '../store/schedules.ts';
+import type { Decision, DueSchedule } from '../store/schedule-runs.ts';
+import type { PlannedTick } from '../store/schedules.ts';
 import { leadOf, nextTick, storedTiming, type Timing, ticksBetween } from './preview.ts';
 
 export interface DecideSettings {

@@ -12,7 +12,7 @@ import { type LimitedLog, type Log, limitedLog } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
 import type { Hints } from '../store/hints.ts';
 import { keys } from '../store/keys.ts';
-import { type Decision, type DueSchedule, fire, readDue } from '../store/schedules.ts';
+import { type Decision, type DueSchedule, fire, readDue } from '../store/schedule-runs.ts';
 import type { RedisClient } from '../store/script.ts';
 import { type DecideSettings, decide } from './decide.ts';
 
