@@ -13,6 +13,7 @@ import { createLog, type Log } from './base/log.ts';
 import { runAll, type Service } from './base/service.ts';
 import type { CallbackThreadData, FromCallbackThread, ToCallbackThread } from './callbacks.thread.ts';
 import { type Config, ConfigError, loadConfig } from './config.ts';
+import { type CronService, cronService } from './cron.ts';
 import { Membership } from './delivery/membership.ts';
 import { watchStore } from './gauges.ts';
 import { Authenticator } from './http/auth.ts';
@@ -71,9 +72,11 @@ async function serve(config: Config, log: Log, stopped: Promise<void>): Promise<
     const callbacks = callbackService(config, store, metrics, process_id, memory, log);
     const policy = policyOf(config);
     const intake = makeIntake(policy, log);
-    const door = new FrontDoorService({ config, store, metrics, threadsAlive: callbacks.alive, policy, intake, memory, log });
+    const cron = config.roles.includes('cron') ? cronService(config, store, metrics, process_id, log) : null;
+    const door = new FrontDoorService({ config, store, metrics, threadsAlive: callbacks.alive, cron, policy, intake, memory, log });
     const services: Service[] = [new PartitionWatch(store, log), memory];
     if (config.roles.includes('callbacks')) services.push(callbacks.pool, callbacks.membership);
+    if (cron !== null) services.push(...cron.services);
     if (config.roles.includes('api')) services.push(intake.worker, door);
     await runAll(services, stopped, config.drain_timeout_ms);
     stopWatching();
@@ -177,6 +180,7 @@ interface FrontDoorParts {
   store: Store;
   metrics: Metrics;
   threadsAlive: () => boolean;
+  cron: CronService | null;
   policy: EgressPolicy;
   intake: Intake;
   memory: MemoryWatch;
@@ -240,6 +244,7 @@ class FrontDoorService implements Service {
     const placement = new Placement(partitions);
     const batches = this.#parts.metrics.counter('batches_created_total', {});
     const tasks = this.#parts.metrics.counter('tasks_created_total', { source: 'batch' });
+    const scheduled = this.#parts.metrics.counter('tasks_created_total', { source: 'schedule' });
     const singles = this.#parts.metrics.counter('tasks_created_total', { source: 'single' });
     const degraded = this.#parts.metrics.counter('durability_degraded_total', {});
     const dropped = this.#parts.metrics.counter('notifications_dropped_total', {});
@@ -255,6 +260,7 @@ class FrontDoorService implements Service {
         batch_add: this.#parts.config.limit_batch_add,
         batch_status: this.#parts.config.limit_batch_status,
       },
+      schedule_lead_ms: this.#parts.config.schedule_lead_ms,
       placement,
       durability: this.#durability,
       trays: new TrayWriter({ client, placement, clock: systemClock }),
@@ -269,6 +275,7 @@ class FrontDoorService implements Service {
           dropped.add(notifications);
           this.#parts.log.warn({ batch_id, notifications }, 'a batch was deleted with notifications that were not delivered');
         },
+        scheduled: (count) => scheduled.add(count),
         degraded: () => degraded.add(),
       },
     };
@@ -279,7 +286,8 @@ class FrontDoorService implements Service {
       () => true,
       () => false,
     );
-    const threads = !this.#parts.config.roles.includes('callbacks') || this.#parts.threadsAlive();
+    const { config, cron, threadsAlive } = this.#parts;
+    const threads = (!config.roles.includes('callbacks') || threadsAlive()) && (cron === null || cron.alive());
     return { ok: redis && threads, checks: { redis: redis ? 'ok' : 'unreachable', threads: threads ? 'ok' : 'starting' } };
   }
 }

@@ -8,6 +8,7 @@ import type { ApiContext, ApiLimits } from './context.ts';
 import * as notifications from './notifications.ts';
 import { takeQuota } from './quota.ts';
 import * as rounds from './rounds.ts';
+import * as schedules from './schedules.ts';
 import * as secrets from './secrets.ts';
 import * as tasks from './tasks.ts';
 
@@ -40,6 +41,14 @@ export function makeApi(context: ApiContext): Api {
     getTask: bind(tasks.getTask),
     cancelTask: bind(tasks.cancelTask),
     retryTask: bind(tasks.retryTask),
+    createSchedule: bind(schedules.createSchedule),
+    listSchedules: bind(schedules.list),
+    getSchedule: bind(schedules.getSchedule),
+    patchSchedule: bind(schedules.patchSchedule),
+    deleteSchedule: bind(schedules.deleteSchedule),
+    listScheduleTasks: bind(schedules.listTasks),
+    previewSchedule: bind(schedules.preview),
+    triggerSchedule: bind(schedules.trigger),
     getSigningSecret: bind(secrets.getSigningSecret),
     rotateSigningSecret: bind(secrets.rotateSigningSecret),
     precheck: {
@@ -55,6 +64,12 @@ export function makeApi(context: ApiContext): Api {
       getTask: bind(tasks.taskExists),
       cancelTask: bind(tasks.taskExists),
       retryTask: bind(tasks.taskExists),
+      patchSchedule: bind(schedules.scheduleExists),
+      getSchedule: bind(schedules.scheduleExists),
+      deleteSchedule: bind(schedules.scheduleExists),
+      listScheduleTasks: bind(schedules.scheduleExists),
+      previewSchedule: bind(schedules.scheduleExists),
+      triggerSchedule: bind(schedules.scheduleExists),
     },
   };
 }

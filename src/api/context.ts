@@ -25,6 +25,8 @@ export interface ApiContext {
   /** Prepares a body of many tasks; a large one elsewhere, and its memory may go there with it. */
   prepare(request: PrepareRequest): Prepared | Promise<Prepared>;
   limits: ApiLimits;
+  /** How far ahead of its time a scheduled run is made, at most. */
+  schedule_lead_ms: number;
   placement: Placement;
   /** Asked by durable.ts before admitted work is answered. */
   durability: Durability;
@@ -36,6 +38,8 @@ export interface ApiContext {
     single(): void;
     /** A batch was deleted with so many notifications that were not delivered. */
     dropped(batch_id: string, notifications: number): void;
+    /** A run with so many tasks was made by hand. */
+    scheduled(tasks: number): void;
     /** A request was answered although no replica has its work. */
     degraded(): void;
   };

@@ -42,6 +42,7 @@ const FAULTS_MAX = 100;
 const PARAMETER: Record<Resource, { name: string; error: ErrorName; isId(text: string): boolean }> = {
   batch: { name: 'batch_id', error: 'batch_not_found', isId: (text) => parseId(ID_PREFIX.batch, text) !== null },
   task: { name: 'task_id', error: 'task_not_found', isId: (text) => parseTaskId(text) !== null },
+  schedule: { name: 'schedule_id', error: 'schedule_not_found', isId: (text) => parseId(ID_PREFIX.schedule, text) !== null },
 };
 
 /** The answer; null where the client is gone or was answered already. `req` is read before the first wait only. */

@@ -3,14 +3,15 @@ import type { Api, Handler, HandlerName } from '../api/call.ts';
 import type { ErrorName } from '../base/errors.ts';
 import type { QueryName, SchemaName } from '../schema/check.ts';
 import type { Scope } from '../store/tokens.ts';
+import { scheduleRoutes } from './routes-schedules.ts';
 
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
 /** Limits of the API itself; see Quota in endpoint.ts. */
 export type QuotaName = 'batch_create' | 'batch_add' | 'batch_status';
 /** What the path names; its id is checked before anything is asked of Redis. */
-export type Resource = 'batch' | 'task';
+export type Resource = 'batch' | 'task' | 'schedule';
 
-interface Row {
+export interface Row {
   name: HandlerName;
   summary: string;
   description?: string;
@@ -37,13 +38,16 @@ export interface Route extends Row {
   run: Handler;
 }
 
+/** Makes a row of the table. */
+export type MakeRoute = (method: Method, path: string, row: Row) => Route;
+
 const BATCHES = ['Batches'];
 const NOTIFICATIONS = ['Notifications'];
 const TASKS = ['Tasks'];
 const ACCOUNT = ['Account'];
 
 export function makeRoutes(api: Api): Route[] {
-  const route = (method: Method, path: string, row: Row): Route => ({ method, path, ...row, run: api[row.name] });
+  const route: MakeRoute = (method, path, row) => ({ method, path, ...row, run: api[row.name] });
   return [
     route('POST', '/v1/batches', {
       name: 'createBatch',
@@ -256,6 +260,7 @@ export function makeRoutes(api: Api): Route[] {
       quota: null,
       resource: 'task',
     }),
+    ...scheduleRoutes(route),
     route('GET', '/v1/signing-secret', {
       name: 'getSigningSecret',
       summary: 'Show the secrets that sign callbacks and notifications',

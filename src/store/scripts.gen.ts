@@ -6033,6 +6033,1511 @@ return { quota_take(window, limit, now_ms) }`,
   map: [[1,"lua/quota/take.lua",1],[2,"lua/quota/take.lua",4],[5,"lua/lib/quota.lua",3],[6,"lua/lib/quota.lua",6],[17,"lua/lib/quota.lua",19],[28,"lua/quota/take.lua",10]],
 });
 
+/** Makes a schedule. Segments of its template were written before, under names that expire; here they get their own. See lua/schedule/create.lua. */
+export const scheduleCreate = script<{ meta: string }, { core: string; account: string; status: string; tick: string; due: string; idem_key: string; idem_print: string; idem_extra: Buffer; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [number, number]>({
+  name: 'schedule/create',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["status","string"],["tick","string"],["due","string"],["idem_key","string"],["idem_print","string"],["idem_extra","bytes"],["now_ms","now"]],
+  rest: "parts",
+  lua: `#!lua
+local meta = KEYS[1]
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local idem_extra = table.remove(ARGV)
+local idem_print = table.remove(ARGV)
+local idem_key = table.remove(ARGV)
+local due = table.remove(ARGV)
+local tick = table.remove(ARGV)
+local status = table.remove(ARGV)
+local account = table.remove(ARGV)
+local core = table.remove(ARGV)
+local parts = ARGV
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function schedule_load(core, account)
+  local key = root .. 'sched:' .. core
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'h', 'p', 'g', 'o', 'r', 'lim', 'l', 'c')
+  if not v[1] or (account and v[1] ~= account) then return nil end
+  return { core = core, key = key, runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], h = v[6], p = v[7], g = v[8],
+    o = v[9], r = v[10], limited = v[11] == '1', l = v[12], c = v[13] }
+end
+local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
+local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
+local function ring_cron(due_ms)
+  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
+end
+local function run_read(member)
+  local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
+  return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
+end
+local IDEM_KEEP_MS = 86400000
+local function idem_taken() return idem_key ~= '' and call('HEXISTS', root .. 'idem:' .. idem_key, 'r') == 1 end
+local function idem_write(reply)
+  if idem_key == '' then return end
+  local key = root .. 'idem:' .. idem_key
+  call('HSET', key, 'f', idem_print, 'x', idem_extra, 'r', table.concat(reply, ','))
+  call('PEXPIRE', key, IDEM_KEEP_MS)
+end
+local incoming = nil
+local function template_plan(s, number, list)
+  incoming = { names = {}, keys_at = 0, keyed = 0 }
+  local segments = tonumber(list[1])
+  for i = 2, 1 + segments do
+    local from = schedule_segment(s, '+' .. number, list[i])
+    if call('EXISTS', from) == 0 then return nil end
+    incoming.names[#incoming.names + 1] = { from, schedule_segment(s, number, list[i]) }
+  end
+  incoming.keys_at = 2 + segments
+  incoming.keyed = tonumber(list[incoming.keys_at])
+  incoming.keys_name = schedule_segment(s, number, 'k')
+  incoming.list = list
+  return incoming.keys_at + incoming.keyed + 1
+end
+local function template_touch()
+  local list = { incoming.keys_name }
+  for _, pair in ipairs(incoming.names) do list[#list + 1] = pair[2] end
+  touch(list)
+end
+local function template_write()
+  for _, pair in ipairs(incoming.names) do
+    call('RENAME', pair[1], pair[2])
+    call('PERSIST', pair[2])
+  end
+  for i = incoming.keys_at + 1, incoming.keys_at + incoming.keyed, 1000 do
+    call('SADD', incoming.keys_name, unpack(incoming.list, i, math.min(i + 999, incoming.keys_at + incoming.keyed)))
+  end
+end
+local function template_keys(s)
+  local list = { schedule_segment(s, s.g, 'k') }
+  for base in string.gmatch(s.c or '', '%d+') do list[#list + 1] = schedule_segment(s, s.g, base) end
+  return list
+end
+local key = root .. 'sched:' .. core
+local before = call('HGET', key, 't')
+if before then return { 1, tonumber(before) } end
+if idem_taken() then return { 2, now_ms } end
+local s = { core = core, key = key }
+local fields_at = template_plan(s, '1', parts)
+if not fields_at then return { 0, now_ms } end
+touch({ schedule_list(account), schedule_list(account, status), root .. 'schedules' })
+template_touch()
+template_write()
+call('HSET', key, 'a', account, 's', status, 'v', 1, 't', now_ms, 'u', now_ms, 'k', tick, 'n', 0, 'i', 0, 'g', 1,
+  unpack(parts, fields_at, #parts))
+call('ZADD', schedule_list(account), now_ms, core)
+call('ZADD', schedule_list(account, status), now_ms, core)
+if due ~= '' then call('ZADD', root .. 'schedules', due, core) end
+ring_cron(due)
+idem_write({ 1, now_ms })
+return { 1, now_ms }`,
+  map: [[1,"lua/schedule/create.lua",1],[2,"lua/schedule/create.lua",4],[3,"lua/schedule/create.lua",13],[4,"lua/schedule/create.lua",12],[5,"lua/schedule/create.lua",11],[6,"lua/schedule/create.lua",10],[7,"lua/schedule/create.lua",9],[8,"lua/schedule/create.lua",8],[9,"lua/schedule/create.lua",7],[10,"lua/schedule/create.lua",6],[11,"lua/schedule/create.lua",5],[12,"lua/schedule/create.lua",14],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/root.lua",11],[19,"lua/lib/schedule.lua",15],[26,"lua/lib/schedule.lua",23],[27,"lua/lib/schedule.lua",25],[28,"lua/lib/schedule.lua",28],[31,"lua/lib/schedule.lua",32],[35,"lua/lib/idem.lua",6],[36,"lua/lib/idem.lua",8],[37,"lua/lib/idem.lua",10],[43,"lua/lib/template.lua",3],[44,"lua/lib/template.lua",7],[58,"lua/lib/template.lua",22],[63,"lua/lib/template.lua",28],[72,"lua/lib/template.lua",39],[77,"lua/schedule/create.lua",21],[84,"lua/schedule/create.lua",29]],
+});
+
+/** Deletes a schedule at once; what it made stays, under its own ids. See lua/schedule/delete.lua. */
+export const scheduleDelete = script<{ meta: string }, { core: string; account: string }, number>({
+  name: 'schedule/delete',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"]],
+  rest: null,
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local core = ARGV[1]
+local account = ARGV[2]
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function schedule_load(core, account)
+  local key = root .. 'sched:' .. core
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'h', 'p', 'g', 'o', 'r', 'lim', 'l', 'c')
+  if not v[1] or (account and v[1] ~= account) then return nil end
+  return { core = core, key = key, runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], h = v[6], p = v[7], g = v[8],
+    o = v[9], r = v[10], limited = v[11] == '1', l = v[12], c = v[13] }
+end
+local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
+local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
+local function ring_cron(due_ms)
+  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
+end
+local function run_read(member)
+  local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
+  return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
+end
+local incoming = nil
+local function template_plan(s, number, list)
+  incoming = { names = {}, keys_at = 0, keyed = 0 }
+  local segments = tonumber(list[1])
+  for i = 2, 1 + segments do
+    local from = schedule_segment(s, '+' .. number, list[i])
+    if call('EXISTS', from) == 0 then return nil end
+    incoming.names[#incoming.names + 1] = { from, schedule_segment(s, number, list[i]) }
+  end
+  incoming.keys_at = 2 + segments
+  incoming.keyed = tonumber(list[incoming.keys_at])
+  incoming.keys_name = schedule_segment(s, number, 'k')
+  incoming.list = list
+  return incoming.keys_at + incoming.keyed + 1
+end
+local function template_touch()
+  local list = { incoming.keys_name }
+  for _, pair in ipairs(incoming.names) do list[#list + 1] = pair[2] end
+  touch(list)
+end
+local function template_write()
+  for _, pair in ipairs(incoming.names) do
+    call('RENAME', pair[1], pair[2])
+    call('PERSIST', pair[2])
+  end
+  for i = incoming.keys_at + 1, incoming.keys_at + incoming.keyed, 1000 do
+    call('SADD', incoming.keys_name, unpack(incoming.list, i, math.min(i + 999, incoming.keys_at + incoming.keyed)))
+  end
+end
+local function template_keys(s)
+  local list = { schedule_segment(s, s.g, 'k') }
+  for base in string.gmatch(s.c or '', '%d+') do list[#list + 1] = schedule_segment(s, s.g, base) end
+  return list
+end
+local s = schedule_load(core, account)
+if not s then return 0 end
+local list = template_keys(s)
+list[#list + 1] = s.key
+list[#list + 1] = s.runs
+touch(list)
+touch({ schedule_list(account), schedule_list(account, s.s), root .. 'schedules' })
+call('UNLINK', unpack(list, 1, #list))
+call('ZREM', schedule_list(account), core)
+call('ZREM', schedule_list(account, s.s), core)
+call('ZREM', root .. 'schedules', core)
+return 1`,
+  map: [[1,"lua/schedule/delete.lua",1],[2,"lua/schedule/delete.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/schedule.lua",15],[18,"lua/lib/schedule.lua",23],[19,"lua/lib/schedule.lua",25],[20,"lua/lib/schedule.lua",28],[23,"lua/lib/schedule.lua",32],[27,"lua/lib/template.lua",3],[28,"lua/lib/template.lua",7],[42,"lua/lib/template.lua",22],[47,"lua/lib/template.lua",28],[56,"lua/lib/template.lua",39],[61,"lua/schedule/delete.lua",12]],
+});
+
+/** Schedules whose next tick is to be decided now, those that wait longest first, with what deciding takes. See lua/schedule/due.lua. */
+export const scheduleDue = script<{ meta: string }, { most: number; now_ms?: number | '' | undefined }, [number, number, number, string[][]]>({
+  name: 'schedule/due',
+  keys: ["meta"],
+  args: [["most","int"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua flags=no-writes
+local meta = KEYS[1]
+local most = tonumber(ARGV[1])
+local now_ms = tonumber(ARGV[2]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function schedule_load(core, account)
+  local key = root .. 'sched:' .. core
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'h', 'p', 'g', 'o', 'r', 'lim', 'l', 'c')
+  if not v[1] or (account and v[1] ~= account) then return nil end
+  return { core = core, key = key, runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], h = v[6], p = v[7], g = v[8],
+    o = v[9], r = v[10], limited = v[11] == '1', l = v[12], c = v[13] }
+end
+local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
+local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
+local function ring_cron(due_ms)
+  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
+end
+local function run_read(member)
+  local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
+  return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
+end
+local key = root .. 'schedules'
+local cores = call('ZRANGEBYSCORE', key, '-inf', now_ms, 'LIMIT', 0, most)
+local rows = {}
+for i, core in ipairs(cores) do
+  local row = call('HMGET', root .. 'sched:' .. core, 'a', 'v', 'k', 'z', 'w', 'b', 'e', 'y', 'm', 'g')
+  for k = 1, #row do row[k] = row[k] or '' end
+  table.insert(row, 1, core)
+  rows[i] = row
+end
+local first = #cores > 0 and call('ZSCORE', key, cores[1]) or '0'
+local following = call('ZRANGE', key, #cores, #cores, 'WITHSCORES')
+return { now_ms, tonumber(following[2] or '0'), tonumber(first), rows }`,
+  map: [[1,"lua/schedule/due.lua",1],[2,"lua/schedule/due.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/schedule.lua",15],[18,"lua/lib/schedule.lua",23],[19,"lua/lib/schedule.lua",25],[20,"lua/lib/schedule.lua",28],[23,"lua/lib/schedule.lua",32],[27,"lua/schedule/due.lua",11]],
+});
+
+/** Decides one tick of a schedule: makes its run, or says why there is none, and moves on to the next tick. Once, whoever See lua/schedule/fire.lua. */
+export const scheduleFire = script<{ meta: string }, { core: string; version: string; tick: number; verdict: string; ticks: number; next_tick: string; next_due: string; run_core: string; staged: number; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [string, number]>({
+  name: 'schedule/fire',
+  keys: ["meta"],
+  args: [["core","string"],["version","string"],["tick","int"],["verdict","string"],["ticks","int"],["next_tick","string"],["next_due","string"],["run_core","string"],["staged","int"],["now_ms","now"]],
+  rest: "parts",
+  lua: `#!lua
+local meta = KEYS[1]
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local staged = tonumber(table.remove(ARGV))
+local run_core = table.remove(ARGV)
+local next_due = table.remove(ARGV)
+local next_tick = table.remove(ARGV)
+local ticks = tonumber(table.remove(ARGV))
+local verdict = table.remove(ARGV)
+local tick = tonumber(table.remove(ARGV))
+local version = table.remove(ARGV)
+local core = table.remove(ARGV)
+local parts = ARGV
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local batches, batches_loaded = {}, {}
+local function batch_load(core)
+  local b = batches[core]
+  if b ~= nil then return b end
+  local key = root .. 'b:' .. core
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  if not v[1] then
+    batches[core] = false
+    return false
+  end
+  b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
+    x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
+  batches[core] = b
+  batches_loaded[#batches_loaded + 1] = b
+  return b
+end
+local function batch_visible(core, account)
+  local b = batch_load(core)
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
+  return b
+end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
+local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
+local function segment_bounds(b, i)
+  local g = b.g
+  if not g then return 0, b.n - 1 end
+  local lo, last = 0, #g / 4 - 1
+  local hi = last
+  while lo < hi do
+    local mid = math.ceil((lo + hi) / 2)
+    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
+  end
+  local base = struct.unpack('>I4', g, lo * 4 + 1)
+  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
+end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_last(b)
+  if not b.g then return 0 end
+  return struct.unpack('>I4', b.g, #b.g - 3)
+end
+local function batch_end(b, now, keep_ms)
+  b.dirty = true
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
+  if b.s == 'tray' then
+    b.deadline = math.max(now, b.t + 1000) + keep_ms
+    return true
+  end
+  if b.z or (b.h and batch_live(b)) then return false end
+  if b.s == 'pending' or b.s == 'processing' then
+    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
+  end
+  b.z = now
+  b.ended = true
+  b.deadline = now + keep_ms
+  return true
+end
+local function batch_stop(b, status, now, keep_ms)
+  local waiting = batch_waiting(b)
+  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
+  b.s = status
+  b.deadline = '' -- leaves the deadlines until its last running task has finished
+  batch_end(b, now, keep_ms)
+end
+local function list_key(b, status)
+  return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
+end
+local function label_keys(account, labels)
+  local list = {}
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
+end
+local function batch_touch()
+  local list = { root .. 'deadlines' }
+  for _, b in ipairs(batches_loaded) do
+    if b.s ~= b.s_was then
+      list[#list + 1] = list_key(b, b.s_was)
+      list[#list + 1] = list_key(b, b.s)
+    end
+  end
+  touch(list)
+end
+local function batch_save(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.dirty then
+      call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
+      if b.z then call('HSET', b.key, 'z', b.z) end
+      if b.s ~= b.s_was then
+        call('ZREM', list_key(b, b.s_was), b.core)
+        call('ZADD', list_key(b, b.s), b.t, b.core)
+      end
+      if b.deadline == '' then
+        call('ZREM', root .. 'deadlines', b.core)
+      elseif b.deadline then
+        call('ZADD', root .. 'deadlines', b.deadline, b.core)
+      end
+    end
+  end
+end
+local rings, rings_by_key = {}, {}
+local function ring_read(key, window)
+  if rings_by_key[key] then return rings_by_key[key] end
+  local items = call('LRANGE', key, 0, window - 1)
+  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
+  rings[#rings + 1] = ring
+  rings_by_key[key] = ring
+  return ring
+end
+local function ring_take(ring)
+  local item = ring.items[ring.head]
+  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
+  ring.head = ring.head + 1
+  return item
+end
+local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
+local function ring_left(ring) return #ring.items - ring.head + 1 end
+local function ring_taken(key)
+  local ring = rings_by_key[key]
+  return ring and math.min(ring.head - 1, ring.read) or 0
+end
+local function rings_put()
+  for _, ring in ipairs(rings) do
+    for i = math.max(ring.head, ring.read + 1), #ring.items, 1000 do
+      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
+    end
+  end
+end
+local function rings_trim()
+  for _, ring in ipairs(rings) do
+    local taken = ring_taken(ring.key)
+    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
+  end
+end
+local plans, plans_made = {}, {}
+local depth = { f = 0, r = 0, n = 0 }
+local function ready_push(flow, entry)
+  local plan = plans[flow]
+  if not plan then
+    local cls, account, origin = string.match(flow, '^(%a):(%w+):([%w*]+)$')
+    plan = { key = root .. 'f:' .. flow, flows = root .. 'ready:' .. cls .. ':' .. account, accounts = root .. 'ready:' .. cls,
+      account = account, origin = origin, entries = {} }
+    plans[flow] = plan
+    plans_made[#plans_made + 1] = plan
+  end
+  plan.entries[#plan.entries + 1] = entry
+  local from, to = string.match(entry, '^%w+,(%d+),(%d+)')
+  local cls = string.sub(flow, 1, 1)
+  depth[cls] = depth[cls] + to - from + 1
+end
+local function depth_write()
+  for cls, change in pairs(depth) do
+    if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
+  end
+end
+local function ready_touch()
+  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
+end
+local function ready_write()
+  for _, plan in ipairs(plans_made) do
+    local length = 0
+    for i = 1, #plan.entries, 1000 do
+      length = call('RPUSH', plan.key, unpack(plan.entries, i, math.min(i + 999, #plan.entries)))
+    end
+    if length == #plan.entries + ring_taken(plan.key) and call('RPUSH', plan.flows, plan.origin) == 1 + ring_taken(plan.flows) then
+      call('RPUSH', plan.accounts, plan.account)
+    end
+  end
+  depth_write()
+end
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
+end
+local function entry_read(entry)
+  local core, from, to, attempts, recoveries, timeout_s, due_ms =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
+  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
+end
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+end
+local function member_read(member)
+  local core, from, to, attempt, recoveries, timeout_s, flow =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  if not core then return nil end
+  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
+    timeout_s = tonumber(timeout_s), flow = flow }
+end
+local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
+local delays = {}
+local function delayed_push(due_ms, flow, entry)
+  delays[#delays + 1] = due_ms
+  delays[#delays + 1] = flow .. '|' .. entry
+end
+local function enqueue(now, due_ms, flow, entry)
+  if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
+end
+local function queue_touch()
+  ready_touch()
+  touch({ root .. 'delayed' })
+end
+local function queue_write()
+  ready_write()
+  for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
+end
+local function delays_first()
+  local first = nil
+  for i = 1, #delays, 2 do
+    if not first or delays[i] < first then first = delays[i] end
+  end
+  return first
+end
+local function ring_bell(sooner_ms)
+  if #plans_made > 0 then
+    call('SPUBLISH', root .. 'bell', '0')
+  elseif #delays > 0 then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  end
+end
+local OPERATION_WINDOW_MS = 10000
+local function operation_key(now, back)
+  return root .. 'ops:' .. string.format('%.0f', math.floor(now / OPERATION_WINDOW_MS) - back)
+end
+local function operation_before(op, now)
+  local text = call('HGET', operation_key(now, 0), op) or call('HGET', operation_key(now, 1), op)
+  if not text then return nil end
+  local core, first, at_ms = string.match(text, '^(%w+) (%d+) (%d+)$')
+  return { core = core, first = tonumber(first), at_ms = tonumber(at_ms) }
+end
+local function operation_write(op, core, first, now)
+  local key = operation_key(now, 0)
+  call('HSET', key, op, string.format('%s %.0f %.0f', core, first, now))
+  call('PEXPIRE', key, 2 * OPERATION_WINDOW_MS, 'NX')
+end
+local SEGMENT_TASKS, SEGMENT_BYTES, PAGE_TASKS = 1000, 1048576, 16
+local page_writes = {}
+local function segment_open(b, first)
+  if first == 0 then return end
+  b.g = (b.g or struct.pack('>I4', 0)) .. struct.pack('>I4', first)
+  b.g_new = true
+  b.q = 0
+end
+local function append_records(b, parts, at, count)
+  local base = segment_last(b)
+  local page, text, field = nil, nil, nil
+  local writes = nil
+  for k = 0, count - 1 do
+    local i = b.n + k
+    local record = parts[at + k]
+    if i > base and (i - base >= SEGMENT_TASKS or b.q + #record > SEGMENT_BYTES) then
+      if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
+      page, writes = nil, nil
+      segment_open(b, i)
+      base = i
+    end
+    if not writes then
+      writes = { b.key .. ':' .. base }
+      page_writes[#page_writes + 1] = writes
+    end
+    local wanted = math.floor((i - base) / PAGE_TASKS)
+    if wanted ~= page then
+      if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
+      page, field = wanted, string.format('%.0f', wanted)
+      text = { (i - base) % PAGE_TASKS > 0 and call('HGET', writes[1], field) or '' }
+    end
+    text[#text + 1] = struct.pack('>I4', #record)
+    text[#text + 1] = record
+    b.q = b.q + #record
+  end
+  if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
+end
+local maps = {}
+local function map_run(b, from, to, rest)
+  while from <= to do
+    local base, segment_end = segment_bounds(b, from)
+    local last = segment_end >= from and math.min(to, segment_end) or to
+    local key = segment_key(b, base)
+    maps[key] = maps[key] or { call('HGET', key, 'm') or '' }
+    table.insert(maps[key], string.format('%.0f,%.0f,%s;', from - base, last - base, rest))
+    from = last + 1
+  end
+end
+local function append_runs(b, parts, at, runs, first, now)
+  for k = 0, runs - 1 do
+    local p = at + k * 5
+    local due_ms = tonumber(parts[p + 4])
+    enqueue(now, due_ms, 'f:' .. b.a .. ':' .. parts[p + 2],
+      entry_of(b.core, first + tonumber(parts[p]), first + tonumber(parts[p + 1]), attempts_first(b), 0, tonumber(parts[p + 3]),
+        math.max(now, due_ms)))
+    if #page_writes > 0 and b.s ~= 'tray' then
+      map_run(b, first + tonumber(parts[p]), first + tonumber(parts[p + 1]), table.concat(parts, ',', p + 2, p + 4))
+    end
+  end
+end
+local function append_touch(b)
+  local list = { b.key .. ':s' }
+  for _, writes in ipairs(page_writes) do list[#list + 1] = writes[1] end
+  touch(list)
+end
+local function append_write(b, count)
+  for _, writes in ipairs(page_writes) do
+    for i = 2, #writes, 1000 do call('HSET', writes[1], unpack(writes, i, math.min(i + 999, #writes))) end
+  end
+  for key, texts in pairs(maps) do call('HSET', key, 'm', table.concat(texts)) end
+  call('APPEND', b.key .. ':s', string.rep('q', count))
+  call('HSET', b.key, 'q', b.q)
+  if b.g_new then call('HSET', b.key, 'g', b.g) end
+end
+local function schedule_load(core, account)
+  local key = root .. 'sched:' .. core
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'h', 'p', 'g', 'o', 'r', 'lim', 'l', 'c')
+  if not v[1] or (account and v[1] ~= account) then return nil end
+  return { core = core, key = key, runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], h = v[6], p = v[7], g = v[8],
+    o = v[9], r = v[10], limited = v[11] == '1', l = v[12], c = v[13] }
+end
+local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
+local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
+local function ring_cron(due_ms)
+  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
+end
+local function run_read(member)
+  local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
+  return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
+end
+local RUNS_KEPT, RUNS_TRIMMED = 10, 4
+local run = nil
+local function with_member(object, members) return string.sub(object, 1, -2) .. members .. '}' end
+local function plan_task(s, tick_ms, tray_core, list, runs_at, now)
+  local tray = root .. 'a:' .. s.a .. ':tray'
+  local open = call('GET', tray)
+  local b = open and batch_load(open)
+  if not b or b.n + 1 > SEGMENT_TASKS or b.q >= SEGMENT_BYTES or now >= b.t + 1000 or now < b.t then
+    b = { core = tray_core, key = root .. 'b:' .. tray_core, a = s.a, s = 'tray', s_was = 'tray', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
+      t = now, q = 0, opened = true }
+    batches[tray_core] = b
+    batches_loaded[#batches_loaded + 1] = b
+  end
+  local head = with_member(s.h, string.format(',"at":%.0f,"for":%.0f', now, tick_ms))
+  append_records(b, { struct.pack('>I2', #head) .. head .. s.p }, 1, 1)
+  append_runs(b, list, runs_at + 1, tonumber(list[runs_at]), b.n, now)
+  run.batch, run.index, run.tray, run.tasks = b, b.n, tray, 1
+end
+local function plan_batch(s, tick_ms, batch_core, list, runs_at, staged, now)
+  local key = root .. 'b:' .. batch_core
+  local total, last_bytes, expiration_ms, movable, hold, labels = string.match(s.r, '^(%d+) (%d+) (%d+) (%d) (%d) (%w*)$')
+  run.segments = {}
+  for i = 2, runs_at - 1 do
+    local base = list[i]
+    local from = staged == 1 and key .. ':+new:' .. base or schedule_segment(s, s.g, base)
+    if call('EXISTS', from) == 0 then return false end
+    run.segments[#run.segments + 1] = { from = from, to = key .. ':' .. base, base = tonumber(base) }
+  end
+  local b = { core = batch_core, key = key, a = s.a }
+  append_runs(b, list, runs_at + 1, tonumber(list[runs_at]), 0, now)
+  run.batch, run.index, run.tasks, run.last_bytes, run.labels, run.staged = b, 0, tonumber(total), last_bytes, labels, staged == 1
+  run.movable, run.hold, run.keys_from = movable == '1', hold == '1', schedule_segment(s, s.g, 'k')
+  run.expires_ms = math.max(now, tick_ms) + tonumber(expiration_ms)
+  run.doc = with_member(s.o, string.format(',"schedule_id":"sched_%s","scheduled_for":%.0f', s.core, tick_ms))
+  run.lists = label_keys(s.a, labels)
+  run.lists[#run.lists + 1] = list_key(b)
+  run.lists[#run.lists + 1] = list_key(b, 'pending')
+  return true
+end
+local function run_plan(s, tick_ms, core, list, staged, flags, now)
+  run = { s = s, tick_ms = tick_ms, flags = flags }
+  local runs_at = 2 + tonumber(list[1])
+  if s.y == 't' then
+    plan_task(s, tick_ms, core, list, runs_at, now)
+  elseif not plan_batch(s, tick_ms, core, list, runs_at, staged, now) then
+    return false
+  end
+  run.gone = {}
+  if call('ZCARD', s.runs) >= RUNS_KEPT then
+    for _, member in ipairs(call('ZRANGE', s.runs, 0, RUNS_TRIMMED - 1)) do
+      if call('EXISTS', root .. 'b:' .. run_read(member).core) == 0 then run.gone[#run.gone + 1] = member end
+    end
+  end
+  return true
+end
+local function run_touch()
+  local b = run.batch
+  touch({ run.s.key, run.s.runs, b.key, b.key .. ':s', b.key .. ':k', root .. 'schedules', root .. 'deadlines' })
+  if run.tray then
+    append_touch(b)
+    touch({ run.tray })
+  else
+    touch(run.lists)
+    touch({ run.keys_from })
+    for _, segment in ipairs(run.segments) do touch({ segment.to }) end
+  end
+  batch_touch()
+  queue_touch()
+end
+local function write_task(now)
+  local b = run.batch
+  if b.opened then
+    call('HSET', b.key, 'a', b.a, 't', now)
+    call('SET', run.tray, b.core, 'PX', 5000)
+  end
+  b.n = b.n + 1
+  b.deadline = ''
+  b.dirty = true
+  append_write(b, 1)
+  batch_save(now)
+end
+local function write_batch(now)
+  local key, bases = run.batch.key, {}
+  for i, segment in ipairs(run.segments) do
+    bases[i] = struct.pack('>I4', segment.base)
+    if run.staged then
+      call('RENAME', segment.from, segment.to)
+      call('PERSIST', segment.to)
+    else
+      call('COPY', segment.from, segment.to)
+    end
+  end
+  call('HSET', key, 'a', run.s.a, 's', 'pending', 'n', run.tasks, 'c', 0, 'f', 0, 'x', 0, 'r', 0, 'v', 1, 't', now, 'u', now,
+    'e', run.expires_ms, 'q', run.last_bytes, 'd', run.doc)
+  if run.movable then call('HSET', key, 'w', '1') end
+  if run.hold then call('HSET', key, 'h', '1') end
+  if run.labels ~= '' then call('HSET', key, 'l', run.labels) end
+  if #bases > 1 then call('HSET', key, 'g', table.concat(bases)) end
+  call('COPY', run.keys_from, key .. ':k')
+  call('SET', key .. ':s', string.rep('q', run.tasks))
+  for _, list in ipairs(run.lists) do call('ZADD', list, now, run.batch.core) end
+  call('ZADD', root .. 'deadlines', run.expires_ms, run.batch.core)
+end
+local function run_write(now)
+  if run.tray then write_task(now) else write_batch(now) end
+  queue_write()
+  ring_bell()
+  if #run.gone > 0 then call('ZREM', run.s.runs, unpack(run.gone, 1, #run.gone)) end
+  call('ZADD', run.s.runs, run.tick_ms,
+    string.format('%s,%s,%.0f,%.0f,%s', run.s.y, run.batch.core, run.index, now, run.flags))
+  call('HINCRBY', run.s.key, 'n', 1)
+end
+local s = schedule_load(core)
+if not s or s.s ~= 'active' or s.v ~= version or tonumber(s.k) ~= tick then return { 'stale', 0 } end
+local function unfinished(member)
+  local before = run_read(member)
+  if before.created_ms >= tick then return false end
+  local limited = string.find(before.flags, 'l', 1, true)
+  if before.kind == 't' then
+    local state = call('GETRANGE', root .. 'b:' .. before.core .. ':s', before.index, before.index)
+    return state == 'p' or state == 'P' or state == 'r' or (state == 'q' and limited ~= nil)
+  end
+  local v = call('HMGET', root .. 'b:' .. before.core, 's', 'r')
+  return v[1] == 'processing' or tonumber(v[2] or '0') > 0 or (v[1] == 'pending' and limited ~= nil)
+end
+local latest = call('ZREVRANGEBYSCORE', s.runs, now_ms, '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
+local outcome = verdict == 'run' and 'made' or 'skipped'
+if outcome == 'made' then
+  if latest[1] and unfinished(latest[1]) then outcome = 'overlap' end
+  for _, member in ipairs(call('ZRANGEBYSCORE', s.runs, tick, tick)) do
+    if not string.find(run_read(member).flags, 'x', 1, true) then outcome = 'again' end
+  end
+  if s.y == 'b' and call('EXISTS', root .. 'b:' .. run_core) == 1 then outcome = 'again' end
+end
+if outcome == 'made' and not run_plan(s, tick, run_core, parts, staged, s.limited and 'l' or '-', now_ms) then return { 'lost', 0 } end
+touch({ s.key, s.runs, root .. 'schedules' })
+if outcome == 'made' then
+  run_touch()
+  run_write(now_ms)
+elseif outcome == 'overlap' or verdict == 'missed' or verdict == 'limiter' then
+  call('HINCRBY', s.key, 'i', ticks)
+end
+if verdict == 'limiter' then call('HSET', s.key, 'f', 'rate_limiter_not_found ' .. string.format('%.0f', now_ms)) end
+call('HSET', s.key, 'k', next_tick)
+if latest[2] and tonumber(latest[2]) > tonumber(s.l or '0') then call('HSET', s.key, 'l', string.format('%.0f', tonumber(latest[2]))) end
+if next_due == '' then call('ZREM', root .. 'schedules', core) else call('ZADD', root .. 'schedules', next_due, core) end
+return { outcome, outcome == 'made' and run.tasks or 0 }`,
+  map: [[1,"lua/schedule/fire.lua",1],[2,"lua/schedule/fire.lua",8],[3,"lua/schedule/fire.lua",18],[4,"lua/schedule/fire.lua",17],[5,"lua/schedule/fire.lua",16],[6,"lua/schedule/fire.lua",15],[7,"lua/schedule/fire.lua",14],[8,"lua/schedule/fire.lua",13],[9,"lua/schedule/fire.lua",12],[10,"lua/schedule/fire.lua",11],[11,"lua/schedule/fire.lua",10],[12,"lua/schedule/fire.lua",9],[13,"lua/schedule/fire.lua",19],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",11],[21,"lua/lib/batch.lua",13],[42,"lua/lib/batch.lua",36],[47,"lua/lib/batch.lua",42],[48,"lua/lib/batch.lua",44],[49,"lua/lib/batch.lua",48],[50,"lua/lib/batch.lua",50],[51,"lua/lib/batch.lua",53],[55,"lua/lib/batch.lua",59],[67,"lua/lib/batch.lua",72],[68,"lua/lib/batch.lua",74],[72,"lua/lib/batch.lua",80],[88,"lua/lib/batch.lua",98],[95,"lua/lib/batch.lua",106],[98,"lua/lib/batch.lua",111],[103,"lua/lib/batch.lua",118],[113,"lua/lib/batch.lua",129],[130,"lua/lib/ring.lua",4],[131,"lua/lib/ring.lua",6],[139,"lua/lib/ring.lua",16],[145,"lua/lib/ring.lua",23],[146,"lua/lib/ring.lua",25],[147,"lua/lib/ring.lua",28],[151,"lua/lib/ring.lua",34],[158,"lua/lib/ring.lua",42],[164,"lua/lib/ready.lua",8],[165,"lua/lib/ready.lua",10],[166,"lua/lib/ready.lua",13],[180,"lua/lib/ready.lua",28],[185,"lua/lib/ready.lua",34],[188,"lua/lib/ready.lua",38],[200,"lua/lib/ready.lua",51],[203,"lua/lib/ready.lua",55],[209,"lua/lib/ready.lua",66],[212,"lua/lib/ready.lua",70],[219,"lua/lib/ready.lua",79],[220,"lua/lib/ready.lua",82],[221,"lua/lib/delayed.lua",3],[222,"lua/lib/delayed.lua",5],[226,"lua/lib/delayed.lua",11],[229,"lua/lib/delayed.lua",15],[233,"lua/lib/delayed.lua",20],[237,"lua/lib/delayed.lua",26],[244,"lua/lib/delayed.lua",36],[251,"lua/lib/operation.lua",4],[252,"lua/lib/operation.lua",6],[255,"lua/lib/operation.lua",11],[261,"lua/lib/operation.lua",18],[266,"lua/lib/append.lua",6],[268,"lua/lib/append.lua",9],[274,"lua/lib/append.lua",17],[303,"lua/lib/append.lua",48],[304,"lua/lib/append.lua",50],[314,"lua/lib/append.lua",62],[326,"lua/lib/append.lua",75],[331,"lua/lib/append.lua",81],[340,"lua/lib/schedule.lua",15],[347,"lua/lib/schedule.lua",23],[348,"lua/lib/schedule.lua",25],[349,"lua/lib/schedule.lua",28],[352,"lua/lib/schedule.lua",32],[356,"lua/lib/run.lua",6],[358,"lua/lib/run.lua",9],[359,"lua/lib/run.lua",11],[374,"lua/lib/run.lua",28],[388,"lua/lib/run.lua",43],[395,"lua/lib/run.lua",52],[403,"lua/lib/run.lua",61],[411,"lua/lib/run.lua",70],[425,"lua/lib/run.lua",85],[437,"lua/lib/run.lua",98],[459,"lua/lib/run.lua",121],[468,"lua/schedule/fire.lua",24],[470,"lua/schedule/fire.lua",27],[481,"lua/schedule/fire.lua",39],[491,"lua/schedule/fire.lua",50]],
+});
+
+/** For how long the tick that waits longest in a partition should have been decided: 0 while tickers keep up. See lua/schedule/look.lua. */
+export const scheduleLook = script<{ meta: string }, { now_ms?: number | '' | undefined }, number>({
+  name: 'schedule/look',
+  keys: ["meta"],
+  args: [["now_ms","now"]],
+  rest: null,
+  lua: `#!lua flags=no-writes
+local meta = KEYS[1]
+local now_ms = tonumber(ARGV[1]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local first = call('ZRANGE', root .. 'schedules', 0, 0, 'WITHSCORES')
+return math.max(0, now_ms - tonumber(first[2] or now_ms))`,
+  map: [[1,"lua/schedule/look.lua",1],[2,"lua/schedule/look.lua",4],[4,"lua/lib/root.lua",2],[6,"lua/lib/root.lua",8],[7,"lua/lib/root.lua",11],[10,"lua/schedule/look.lua",10]],
+});
+
+/** Changes a schedule whose version is still the one that the caller read: what follows from its fields (the next tick, See lua/schedule/patch.lua. */
+export const schedulePatch = script<{ meta: string }, { core: string; account: string; version: string; status: string; tick: string; due: string; template: string; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, string>({
+  name: 'schedule/patch',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["version","string"],["status","string"],["tick","string"],["due","string"],["template","string"],["now_ms","now"]],
+  rest: "parts",
+  lua: `#!lua
+local meta = KEYS[1]
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local template = table.remove(ARGV)
+local due = table.remove(ARGV)
+local tick = table.remove(ARGV)
+local status = table.remove(ARGV)
+local version = table.remove(ARGV)
+local account = table.remove(ARGV)
+local core = table.remove(ARGV)
+local parts = ARGV
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function schedule_load(core, account)
+  local key = root .. 'sched:' .. core
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'h', 'p', 'g', 'o', 'r', 'lim', 'l', 'c')
+  if not v[1] or (account and v[1] ~= account) then return nil end
+  return { core = core, key = key, runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], h = v[6], p = v[7], g = v[8],
+    o = v[9], r = v[10], limited = v[11] == '1', l = v[12], c = v[13] }
+end
+local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
+local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
+local function ring_cron(due_ms)
+  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
+end
+local function run_read(member)
+  local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
+  return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
+end
+local incoming = nil
+local function template_plan(s, number, list)
+  incoming = { names = {}, keys_at = 0, keyed = 0 }
+  local segments = tonumber(list[1])
+  for i = 2, 1 + segments do
+    local from = schedule_segment(s, '+' .. number, list[i])
+    if call('EXISTS', from) == 0 then return nil end
+    incoming.names[#incoming.names + 1] = { from, schedule_segment(s, number, list[i]) }
+  end
+  incoming.keys_at = 2 + segments
+  incoming.keyed = tonumber(list[incoming.keys_at])
+  incoming.keys_name = schedule_segment(s, number, 'k')
+  incoming.list = list
+  return incoming.keys_at + incoming.keyed + 1
+end
+local function template_touch()
+  local list = { incoming.keys_name }
+  for _, pair in ipairs(incoming.names) do list[#list + 1] = pair[2] end
+  touch(list)
+end
+local function template_write()
+  for _, pair in ipairs(incoming.names) do
+    call('RENAME', pair[1], pair[2])
+    call('PERSIST', pair[2])
+  end
+  for i = incoming.keys_at + 1, incoming.keys_at + incoming.keyed, 1000 do
+    call('SADD', incoming.keys_name, unpack(incoming.list, i, math.min(i + 999, incoming.keys_at + incoming.keyed)))
+  end
+end
+local function template_keys(s)
+  local list = { schedule_segment(s, s.g, 'k') }
+  for base in string.gmatch(s.c or '', '%d+') do list[#list + 1] = schedule_segment(s, s.g, base) end
+  return list
+end
+local s = schedule_load(core, account)
+if not s then return 'missing' end
+if s.v ~= version then return 'changed' end
+local fields_at = template_plan(s, template, parts)
+if not fields_at then return 'lost' end
+local old = template ~= '' and template_keys(s) or {}
+touch({ s.key, schedule_list(account, s.s), schedule_list(account, status), root .. 'schedules' })
+touch(old)
+template_touch()
+local created_ms = call('HGET', s.key, 't')
+template_write()
+if #parts >= fields_at then call('HSET', s.key, unpack(parts, fields_at, #parts)) end
+call('HINCRBY', s.key, 'v', 1)
+call('HSET', s.key, 's', status, 'u', now_ms)
+if template ~= '' then
+  call('HSET', s.key, 'g', template)
+  call('HDEL', s.key, 'f')
+  call('UNLINK', unpack(old, 1, #old))
+end
+if status ~= s.s then
+  call('ZREM', schedule_list(account, s.s), core)
+  call('ZADD', schedule_list(account, status), created_ms, core)
+end
+if tick ~= 'keep' then
+  call('HSET', s.key, 'k', tick)
+  if due == '' then call('ZREM', root .. 'schedules', core) else call('ZADD', root .. 'schedules', due, core) end
+  ring_cron(due)
+end
+return 'patched'`,
+  map: [[1,"lua/schedule/patch.lua",1],[2,"lua/schedule/patch.lua",4],[3,"lua/schedule/patch.lua",12],[4,"lua/schedule/patch.lua",11],[5,"lua/schedule/patch.lua",10],[6,"lua/schedule/patch.lua",9],[7,"lua/schedule/patch.lua",8],[8,"lua/schedule/patch.lua",7],[9,"lua/schedule/patch.lua",6],[10,"lua/schedule/patch.lua",5],[11,"lua/schedule/patch.lua",13],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/root.lua",11],[18,"lua/lib/schedule.lua",15],[25,"lua/lib/schedule.lua",23],[26,"lua/lib/schedule.lua",25],[27,"lua/lib/schedule.lua",28],[30,"lua/lib/schedule.lua",32],[34,"lua/lib/template.lua",3],[35,"lua/lib/template.lua",7],[49,"lua/lib/template.lua",22],[54,"lua/lib/template.lua",28],[63,"lua/lib/template.lua",39],[68,"lua/schedule/patch.lua",19],[74,"lua/schedule/patch.lua",26]],
+});
+
+/** Reads a schedule for its owner, and which of its runs have come. See lua/schedule/read.lua. */
+export const scheduleRead = script<{ meta: string }, { core: string; account: string; now_ms?: number | '' | undefined }, [number, number, number, (string | null)[]]>({
+  name: 'schedule/read',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua flags=no-writes
+local meta = KEYS[1]
+local core = ARGV[1]
+local account = ARGV[2]
+local now_ms = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function schedule_load(core, account)
+  local key = root .. 'sched:' .. core
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'h', 'p', 'g', 'o', 'r', 'lim', 'l', 'c')
+  if not v[1] or (account and v[1] ~= account) then return nil end
+  return { core = core, key = key, runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], h = v[6], p = v[7], g = v[8],
+    o = v[9], r = v[10], limited = v[11] == '1', l = v[12], c = v[13] }
+end
+local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
+local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
+local function ring_cron(due_ms)
+  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
+end
+local function run_read(member)
+  local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
+  return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
+end
+local key = root .. 'sched:' .. core
+local fields = call('HMGET', key, 'a', 's', 'v', 't', 'u', 'k', 'n', 'l', 'f', 'z', 'w', 'b', 'e', 'y', 'd', 'm', 'g')
+if fields[1] ~= account then return { 0, 0, 0, {} } end
+local ahead = call('ZCOUNT', key .. ':runs', '(' .. string.format('%.0f', now_ms), '+inf')
+local latest = call('ZREVRANGEBYSCORE', key .. ':runs', now_ms, '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
+return { 1, ahead, math.max(tonumber(latest[2] or '0'), tonumber(fields[8] or '0')), fields }`,
+  map: [[1,"lua/schedule/read.lua",1],[2,"lua/schedule/read.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/schedule.lua",15],[19,"lua/lib/schedule.lua",23],[20,"lua/lib/schedule.lua",25],[21,"lua/lib/schedule.lua",28],[24,"lua/lib/schedule.lua",32],[28,"lua/schedule/read.lua",12]],
+});
+
+/** A slice of a schedule's runs, the newest first, with how their tasks stand. See lua/schedule/runs.lua. */
+export const scheduleRuns = script<{ meta: string }, { core: string; account: string; skip: number; most: number }, [number, [string, number, string, number, number, number, number, number][]]>({
+  name: 'schedule/runs',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["skip","int"],["most","int"]],
+  rest: null,
+  lua: `#!lua flags=no-writes
+local meta = KEYS[1]
+local core = ARGV[1]
+local account = ARGV[2]
+local skip = tonumber(ARGV[3])
+local most = tonumber(ARGV[4])
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function schedule_load(core, account)
+  local key = root .. 'sched:' .. core
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'h', 'p', 'g', 'o', 'r', 'lim', 'l', 'c')
+  if not v[1] or (account and v[1] ~= account) then return nil end
+  return { core = core, key = key, runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], h = v[6], p = v[7], g = v[8],
+    o = v[9], r = v[10], limited = v[11] == '1', l = v[12], c = v[13] }
+end
+local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
+local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
+local function ring_cron(due_ms)
+  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
+end
+local function run_read(member)
+  local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
+  return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
+end
+local key = root .. 'sched:' .. core
+if call('HGET', key, 'a') ~= account then return { 0, {} } end
+local members = call('ZREVRANGE', key .. ':runs', skip, skip + most - 1)
+local rows = {}
+for _, member in ipairs(members) do
+  local of = run_read(member)
+  local batch = root .. 'b:' .. of.core
+  if of.kind == 't' then
+    local state = call('GETRANGE', batch .. ':s', of.index, of.index)
+    if state ~= '' then rows[#rows + 1] = { of.core, of.index, state, 1, 0, 0, 0, 0 } end
+  else
+    local v = call('HMGET', batch, 's', 'n', 'c', 'f', 'x', 'r')
+    if v[1] and v[1] ~= 'deleted' then
+      rows[#rows + 1] = { of.core, -1, '', tonumber(v[2]), tonumber(v[3]), tonumber(v[4]), tonumber(v[5]), tonumber(v[6]) }
+    end
+  end
+end
+return { #members, rows }`,
+  map: [[1,"lua/schedule/runs.lua",1],[2,"lua/schedule/runs.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/schedule.lua",15],[20,"lua/lib/schedule.lua",23],[21,"lua/lib/schedule.lua",25],[22,"lua/lib/schedule.lua",28],[25,"lua/lib/schedule.lua",32],[29,"lua/schedule/runs.lua",13]],
+});
+
+/** Copies a segment of a template for a run that is about to be made, under a name that expires. See lua/schedule/stage.lua. */
+export const scheduleStage = script<{ meta: string }, { core: string; template: string; batch: string; base: string; ttl_ms: number }, number>({
+  name: 'schedule/stage',
+  keys: ["meta"],
+  args: [["core","string"],["template","string"],["batch","string"],["base","string"],["ttl_ms","int"]],
+  rest: null,
+  lua: `#!lua
+local meta = KEYS[1]
+local core = ARGV[1]
+local template = ARGV[2]
+local batch = ARGV[3]
+local base = ARGV[4]
+local ttl_ms = tonumber(ARGV[5])
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function schedule_load(core, account)
+  local key = root .. 'sched:' .. core
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'h', 'p', 'g', 'o', 'r', 'lim', 'l', 'c')
+  if not v[1] or (account and v[1] ~= account) then return nil end
+  return { core = core, key = key, runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], h = v[6], p = v[7], g = v[8],
+    o = v[9], r = v[10], limited = v[11] == '1', l = v[12], c = v[13] }
+end
+local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
+local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
+local function ring_cron(due_ms)
+  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
+end
+local function run_read(member)
+  local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
+  return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
+end
+local from = schedule_segment({ key = root .. 'sched:' .. core }, template, base)
+local to = root .. 'b:' .. batch .. ':+new:' .. base
+touch({ from, to })
+if call('COPY', from, to, 'REPLACE') == 0 then return 0 end
+call('PEXPIRE', to, ttl_ms)
+return 1`,
+  map: [[1,"lua/schedule/stage.lua",1],[2,"lua/schedule/stage.lua",5],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/lib/schedule.lua",15],[21,"lua/lib/schedule.lua",23],[22,"lua/lib/schedule.lua",25],[23,"lua/lib/schedule.lua",28],[26,"lua/lib/schedule.lua",32],[30,"lua/schedule/stage.lua",15]],
+});
+
+/** Makes one run of a schedule now, whatever its ticks do. A repeated call with the same operation answers as the first. See lua/schedule/trigger.lua. */
+export const scheduleTrigger = script<{ meta: string }, { core: string; account: string; template: string; op: string; run_core: string; staged: number; idem_key: string; idem_print: string; idem_extra: Buffer; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [string, string, string, number, number, number]>({
+  name: 'schedule/trigger',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["template","string"],["op","string"],["run_core","string"],["staged","int"],["idem_key","string"],["idem_print","string"],["idem_extra","bytes"],["now_ms","now"]],
+  rest: "parts",
+  lua: `#!lua
+local meta = KEYS[1]
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local idem_extra = table.remove(ARGV)
+local idem_print = table.remove(ARGV)
+local idem_key = table.remove(ARGV)
+local staged = tonumber(table.remove(ARGV))
+local run_core = table.remove(ARGV)
+local op = table.remove(ARGV)
+local template = table.remove(ARGV)
+local account = table.remove(ARGV)
+local core = table.remove(ARGV)
+local parts = ARGV
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local batches, batches_loaded = {}, {}
+local function batch_load(core)
+  local b = batches[core]
+  if b ~= nil then return b end
+  local key = root .. 'b:' .. core
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  if not v[1] then
+    batches[core] = false
+    return false
+  end
+  b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
+    x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
+  batches[core] = b
+  batches_loaded[#batches_loaded + 1] = b
+  return b
+end
+local function batch_visible(core, account)
+  local b = batch_load(core)
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
+  return b
+end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
+local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
+local function segment_bounds(b, i)
+  local g = b.g
+  if not g then return 0, b.n - 1 end
+  local lo, last = 0, #g / 4 - 1
+  local hi = last
+  while lo < hi do
+    local mid = math.ceil((lo + hi) / 2)
+    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
+  end
+  local base = struct.unpack('>I4', g, lo * 4 + 1)
+  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
+end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_last(b)
+  if not b.g then return 0 end
+  return struct.unpack('>I4', b.g, #b.g - 3)
+end
+local function batch_end(b, now, keep_ms)
+  b.dirty = true
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
+  if b.s == 'tray' then
+    b.deadline = math.max(now, b.t + 1000) + keep_ms
+    return true
+  end
+  if b.z or (b.h and batch_live(b)) then return false end
+  if b.s == 'pending' or b.s == 'processing' then
+    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
+  end
+  b.z = now
+  b.ended = true
+  b.deadline = now + keep_ms
+  return true
+end
+local function batch_stop(b, status, now, keep_ms)
+  local waiting = batch_waiting(b)
+  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
+  b.s = status
+  b.deadline = '' -- leaves the deadlines until its last running task has finished
+  batch_end(b, now, keep_ms)
+end
+local function list_key(b, status)
+  return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
+end
+local function label_keys(account, labels)
+  local list = {}
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
+end
+local function batch_touch()
+  local list = { root .. 'deadlines' }
+  for _, b in ipairs(batches_loaded) do
+    if b.s ~= b.s_was then
+      list[#list + 1] = list_key(b, b.s_was)
+      list[#list + 1] = list_key(b, b.s)
+    end
+  end
+  touch(list)
+end
+local function batch_save(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.dirty then
+      call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
+      if b.z then call('HSET', b.key, 'z', b.z) end
+      if b.s ~= b.s_was then
+        call('ZREM', list_key(b, b.s_was), b.core)
+        call('ZADD', list_key(b, b.s), b.t, b.core)
+      end
+      if b.deadline == '' then
+        call('ZREM', root .. 'deadlines', b.core)
+      elseif b.deadline then
+        call('ZADD', root .. 'deadlines', b.deadline, b.core)
+      end
+    end
+  end
+end
+local rings, rings_by_key = {}, {}
+local function ring_read(key, window)
+  if rings_by_key[key] then return rings_by_key[key] end
+  local items = call('LRANGE', key, 0, window - 1)
+  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
+  rings[#rings + 1] = ring
+  rings_by_key[key] = ring
+  return ring
+end
+local function ring_take(ring)
+  local item = ring.items[ring.head]
+  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
+  ring.head = ring.head + 1
+  return item
+end
+local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
+local function ring_left(ring) return #ring.items - ring.head + 1 end
+local function ring_taken(key)
+  local ring = rings_by_key[key]
+  return ring and math.min(ring.head - 1, ring.read) or 0
+end
+local function rings_put()
+  for _, ring in ipairs(rings) do
+    for i = math.max(ring.head, ring.read + 1), #ring.items, 1000 do
+      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
+    end
+  end
+end
+local function rings_trim()
+  for _, ring in ipairs(rings) do
+    local taken = ring_taken(ring.key)
+    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
+  end
+end
+local plans, plans_made = {}, {}
+local depth = { f = 0, r = 0, n = 0 }
+local function ready_push(flow, entry)
+  local plan = plans[flow]
+  if not plan then
+    local cls, account, origin = string.match(flow, '^(%a):(%w+):([%w*]+)$')
+    plan = { key = root .. 'f:' .. flow, flows = root .. 'ready:' .. cls .. ':' .. account, accounts = root .. 'ready:' .. cls,
+      account = account, origin = origin, entries = {} }
+    plans[flow] = plan
+    plans_made[#plans_made + 1] = plan
+  end
+  plan.entries[#plan.entries + 1] = entry
+  local from, to = string.match(entry, '^%w+,(%d+),(%d+)')
+  local cls = string.sub(flow, 1, 1)
+  depth[cls] = depth[cls] + to - from + 1
+end
+local function depth_write()
+  for cls, change in pairs(depth) do
+    if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
+  end
+end
+local function ready_touch()
+  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
+end
+local function ready_write()
+  for _, plan in ipairs(plans_made) do
+    local length = 0
+    for i = 1, #plan.entries, 1000 do
+      length = call('RPUSH', plan.key, unpack(plan.entries, i, math.min(i + 999, #plan.entries)))
+    end
+    if length == #plan.entries + ring_taken(plan.key) and call('RPUSH', plan.flows, plan.origin) == 1 + ring_taken(plan.flows) then
+      call('RPUSH', plan.accounts, plan.account)
+    end
+  end
+  depth_write()
+end
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
+end
+local function entry_read(entry)
+  local core, from, to, attempts, recoveries, timeout_s, due_ms =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
+  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
+end
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+end
+local function member_read(member)
+  local core, from, to, attempt, recoveries, timeout_s, flow =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  if not core then return nil end
+  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
+    timeout_s = tonumber(timeout_s), flow = flow }
+end
+local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
+local delays = {}
+local function delayed_push(due_ms, flow, entry)
+  delays[#delays + 1] = due_ms
+  delays[#delays + 1] = flow .. '|' .. entry
+end
+local function enqueue(now, due_ms, flow, entry)
+  if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
+end
+local function queue_touch()
+  ready_touch()
+  touch({ root .. 'delayed' })
+end
+local function queue_write()
+  ready_write()
+  for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
+end
+local function delays_first()
+  local first = nil
+  for i = 1, #delays, 2 do
+    if not first or delays[i] < first then first = delays[i] end
+  end
+  return first
+end
+local function ring_bell(sooner_ms)
+  if #plans_made > 0 then
+    call('SPUBLISH', root .. 'bell', '0')
+  elseif #delays > 0 then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  end
+end
+local OPERATION_WINDOW_MS = 10000
+local function operation_key(now, back)
+  return root .. 'ops:' .. string.format('%.0f', math.floor(now / OPERATION_WINDOW_MS) - back)
+end
+local function operation_before(op, now)
+  local text = call('HGET', operation_key(now, 0), op) or call('HGET', operation_key(now, 1), op)
+  if not text then return nil end
+  local core, first, at_ms = string.match(text, '^(%w+) (%d+) (%d+)$')
+  return { core = core, first = tonumber(first), at_ms = tonumber(at_ms) }
+end
+local function operation_write(op, core, first, now)
+  local key = operation_key(now, 0)
+  call('HSET', key, op, string.format('%s %.0f %.0f', core, first, now))
+  call('PEXPIRE', key, 2 * OPERATION_WINDOW_MS, 'NX')
+end
+local SEGMENT_TASKS, SEGMENT_BYTES, PAGE_TASKS = 1000, 1048576, 16
+local page_writes = {}
+local function segment_open(b, first)
+  if first == 0 then return end
+  b.g = (b.g or struct.pack('>I4', 0)) .. struct.pack('>I4', first)
+  b.g_new = true
+  b.q = 0
+end
+local function append_records(b, parts, at, count)
+  local base = segment_last(b)
+  local page, text, field = nil, nil, nil
+  local writes = nil
+  for k = 0, count - 1 do
+    local i = b.n + k
+    local record = parts[at + k]
+    if i > base and (i - base >= SEGMENT_TASKS or b.q + #record > SEGMENT_BYTES) then
+      if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
+      page, writes = nil, nil
+      segment_open(b, i)
+      base = i
+    end
+    if not writes then
+      writes = { b.key .. ':' .. base }
+      page_writes[#page_writes + 1] = writes
+    end
+    local wanted = math.floor((i - base) / PAGE_TASKS)
+    if wanted ~= page then
+      if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
+      page, field = wanted, string.format('%.0f', wanted)
+      text = { (i - base) % PAGE_TASKS > 0 and call('HGET', writes[1], field) or '' }
+    end
+    text[#text + 1] = struct.pack('>I4', #record)
+    text[#text + 1] = record
+    b.q = b.q + #record
+  end
+  if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
+end
+local maps = {}
+local function map_run(b, from, to, rest)
+  while from <= to do
+    local base, segment_end = segment_bounds(b, from)
+    local last = segment_end >= from and math.min(to, segment_end) or to
+    local key = segment_key(b, base)
+    maps[key] = maps[key] or { call('HGET', key, 'm') or '' }
+    table.insert(maps[key], string.format('%.0f,%.0f,%s;', from - base, last - base, rest))
+    from = last + 1
+  end
+end
+local function append_runs(b, parts, at, runs, first, now)
+  for k = 0, runs - 1 do
+    local p = at + k * 5
+    local due_ms = tonumber(parts[p + 4])
+    enqueue(now, due_ms, 'f:' .. b.a .. ':' .. parts[p + 2],
+      entry_of(b.core, first + tonumber(parts[p]), first + tonumber(parts[p + 1]), attempts_first(b), 0, tonumber(parts[p + 3]),
+        math.max(now, due_ms)))
+    if #page_writes > 0 and b.s ~= 'tray' then
+      map_run(b, first + tonumber(parts[p]), first + tonumber(parts[p + 1]), table.concat(parts, ',', p + 2, p + 4))
+    end
+  end
+end
+local function append_touch(b)
+  local list = { b.key .. ':s' }
+  for _, writes in ipairs(page_writes) do list[#list + 1] = writes[1] end
+  touch(list)
+end
+local function append_write(b, count)
+  for _, writes in ipairs(page_writes) do
+    for i = 2, #writes, 1000 do call('HSET', writes[1], unpack(writes, i, math.min(i + 999, #writes))) end
+  end
+  for key, texts in pairs(maps) do call('HSET', key, 'm', table.concat(texts)) end
+  call('APPEND', b.key .. ':s', string.rep('q', count))
+  call('HSET', b.key, 'q', b.q)
+  if b.g_new then call('HSET', b.key, 'g', b.g) end
+end
+local function schedule_load(core, account)
+  local key = root .. 'sched:' .. core
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'h', 'p', 'g', 'o', 'r', 'lim', 'l', 'c')
+  if not v[1] or (account and v[1] ~= account) then return nil end
+  return { core = core, key = key, runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], h = v[6], p = v[7], g = v[8],
+    o = v[9], r = v[10], limited = v[11] == '1', l = v[12], c = v[13] }
+end
+local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
+local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
+local function ring_cron(due_ms)
+  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
+end
+local function run_read(member)
+  local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
+  return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
+end
+local RUNS_KEPT, RUNS_TRIMMED = 10, 4
+local run = nil
+local function with_member(object, members) return string.sub(object, 1, -2) .. members .. '}' end
+local function plan_task(s, tick_ms, tray_core, list, runs_at, now)
+  local tray = root .. 'a:' .. s.a .. ':tray'
+  local open = call('GET', tray)
+  local b = open and batch_load(open)
+  if not b or b.n + 1 > SEGMENT_TASKS or b.q >= SEGMENT_BYTES or now >= b.t + 1000 or now < b.t then
+    b = { core = tray_core, key = root .. 'b:' .. tray_core, a = s.a, s = 'tray', s_was = 'tray', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
+      t = now, q = 0, opened = true }
+    batches[tray_core] = b
+    batches_loaded[#batches_loaded + 1] = b
+  end
+  local head = with_member(s.h, string.format(',"at":%.0f,"for":%.0f', now, tick_ms))
+  append_records(b, { struct.pack('>I2', #head) .. head .. s.p }, 1, 1)
+  append_runs(b, list, runs_at + 1, tonumber(list[runs_at]), b.n, now)
+  run.batch, run.index, run.tray, run.tasks = b, b.n, tray, 1
+end
+local function plan_batch(s, tick_ms, batch_core, list, runs_at, staged, now)
+  local key = root .. 'b:' .. batch_core
+  local total, last_bytes, expiration_ms, movable, hold, labels = string.match(s.r, '^(%d+) (%d+) (%d+) (%d) (%d) (%w*)$')
+  run.segments = {}
+  for i = 2, runs_at - 1 do
+    local base = list[i]
+    local from = staged == 1 and key .. ':+new:' .. base or schedule_segment(s, s.g, base)
+    if call('EXISTS', from) == 0 then return false end
+    run.segments[#run.segments + 1] = { from = from, to = key .. ':' .. base, base = tonumber(base) }
+  end
+  local b = { core = batch_core, key = key, a = s.a }
+  append_runs(b, list, runs_at + 1, tonumber(list[runs_at]), 0, now)
+  run.batch, run.index, run.tasks, run.last_bytes, run.labels, run.staged = b, 0, tonumber(total), last_bytes, labels, staged == 1
+  run.movable, run.hold, run.keys_from = movable == '1', hold == '1', schedule_segment(s, s.g, 'k')
+  run.expires_ms = math.max(now, tick_ms) + tonumber(expiration_ms)
+  run.doc = with_member(s.o, string.format(',"schedule_id":"sched_%s","scheduled_for":%.0f', s.core, tick_ms))
+  run.lists = label_keys(s.a, labels)
+  run.lists[#run.lists + 1] = list_key(b)
+  run.lists[#run.lists + 1] = list_key(b, 'pending')
+  return true
+end
+local function run_plan(s, tick_ms, core, list, staged, flags, now)
+  run = { s = s, tick_ms = tick_ms, flags = flags }
+  local runs_at = 2 + tonumber(list[1])
+  if s.y == 't' then
+    plan_task(s, tick_ms, core, list, runs_at, now)
+  elseif not plan_batch(s, tick_ms, core, list, runs_at, staged, now) then
+    return false
+  end
+  run.gone = {}
+  if call('ZCARD', s.runs) >= RUNS_KEPT then
+    for _, member in ipairs(call('ZRANGE', s.runs, 0, RUNS_TRIMMED - 1)) do
+      if call('EXISTS', root .. 'b:' .. run_read(member).core) == 0 then run.gone[#run.gone + 1] = member end
+    end
+  end
+  return true
+end
+local function run_touch()
+  local b = run.batch
+  touch({ run.s.key, run.s.runs, b.key, b.key .. ':s', b.key .. ':k', root .. 'schedules', root .. 'deadlines' })
+  if run.tray then
+    append_touch(b)
+    touch({ run.tray })
+  else
+    touch(run.lists)
+    touch({ run.keys_from })
+    for _, segment in ipairs(run.segments) do touch({ segment.to }) end
+  end
+  batch_touch()
+  queue_touch()
+end
+local function write_task(now)
+  local b = run.batch
+  if b.opened then
+    call('HSET', b.key, 'a', b.a, 't', now)
+    call('SET', run.tray, b.core, 'PX', 5000)
+  end
+  b.n = b.n + 1
+  b.deadline = ''
+  b.dirty = true
+  append_write(b, 1)
+  batch_save(now)
+end
+local function write_batch(now)
+  local key, bases = run.batch.key, {}
+  for i, segment in ipairs(run.segments) do
+    bases[i] = struct.pack('>I4', segment.base)
+    if run.staged then
+      call('RENAME', segment.from, segment.to)
+      call('PERSIST', segment.to)
+    else
+      call('COPY', segment.from, segment.to)
+    end
+  end
+  call('HSET', key, 'a', run.s.a, 's', 'pending', 'n', run.tasks, 'c', 0, 'f', 0, 'x', 0, 'r', 0, 'v', 1, 't', now, 'u', now,
+    'e', run.expires_ms, 'q', run.last_bytes, 'd', run.doc)
+  if run.movable then call('HSET', key, 'w', '1') end
+  if run.hold then call('HSET', key, 'h', '1') end
+  if run.labels ~= '' then call('HSET', key, 'l', run.labels) end
+  if #bases > 1 then call('HSET', key, 'g', table.concat(bases)) end
+  call('COPY', run.keys_from, key .. ':k')
+  call('SET', key .. ':s', string.rep('q', run.tasks))
+  for _, list in ipairs(run.lists) do call('ZADD', list, now, run.batch.core) end
+  call('ZADD', root .. 'deadlines', run.expires_ms, run.batch.core)
+end
+local function run_write(now)
+  if run.tray then write_task(now) else write_batch(now) end
+  queue_write()
+  ring_bell()
+  if #run.gone > 0 then call('ZREM', run.s.runs, unpack(run.gone, 1, #run.gone)) end
+  call('ZADD', run.s.runs, run.tick_ms,
+    string.format('%s,%s,%.0f,%.0f,%s', run.s.y, run.batch.core, run.index, now, run.flags))
+  call('HINCRBY', run.s.key, 'n', 1)
+end
+local IDEM_KEEP_MS = 86400000
+local function idem_taken() return idem_key ~= '' and call('HEXISTS', root .. 'idem:' .. idem_key, 'r') == 1 end
+local function idem_write(reply)
+  if idem_key == '' then return end
+  local key = root .. 'idem:' .. idem_key
+  call('HSET', key, 'f', idem_print, 'x', idem_extra, 'r', table.concat(reply, ','))
+  call('PEXPIRE', key, IDEM_KEEP_MS)
+end
+local s = schedule_load(core, account)
+if not s then return { 'missing', '', '', 0, 0, 0 } end
+if idem_taken() then return { 'taken', '', '', 0, 0, 0 } end
+local before = operation_before(op, now_ms)
+if before then return { 'made', s.y, before.core, before.first, before.at_ms, 0 } end
+if s.g ~= template then return { 'changed', '', '', 0, 0, 0 } end
+if not run_plan(s, now_ms, run_core, parts, staged, s.limited and 'xl' or 'x', now_ms) then return { 'lost', '', '', 0, 0, 0 } end
+run_touch()
+run_write(now_ms)
+operation_write(op, run.batch.core, run.index, now_ms)
+local reply = { 'made', s.y, run.batch.core, run.index, now_ms, run.tasks }
+idem_write(reply)
+return reply`,
+  map: [[1,"lua/schedule/trigger.lua",1],[2,"lua/schedule/trigger.lua",3],[3,"lua/schedule/trigger.lua",13],[4,"lua/schedule/trigger.lua",12],[5,"lua/schedule/trigger.lua",11],[6,"lua/schedule/trigger.lua",10],[7,"lua/schedule/trigger.lua",9],[8,"lua/schedule/trigger.lua",8],[9,"lua/schedule/trigger.lua",7],[10,"lua/schedule/trigger.lua",6],[11,"lua/schedule/trigger.lua",5],[12,"lua/schedule/trigger.lua",4],[13,"lua/schedule/trigger.lua",14],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",11],[21,"lua/lib/batch.lua",13],[42,"lua/lib/batch.lua",36],[47,"lua/lib/batch.lua",42],[48,"lua/lib/batch.lua",44],[49,"lua/lib/batch.lua",48],[50,"lua/lib/batch.lua",50],[51,"lua/lib/batch.lua",53],[55,"lua/lib/batch.lua",59],[67,"lua/lib/batch.lua",72],[68,"lua/lib/batch.lua",74],[72,"lua/lib/batch.lua",80],[88,"lua/lib/batch.lua",98],[95,"lua/lib/batch.lua",106],[98,"lua/lib/batch.lua",111],[103,"lua/lib/batch.lua",118],[113,"lua/lib/batch.lua",129],[130,"lua/lib/ring.lua",4],[131,"lua/lib/ring.lua",6],[139,"lua/lib/ring.lua",16],[145,"lua/lib/ring.lua",23],[146,"lua/lib/ring.lua",25],[147,"lua/lib/ring.lua",28],[151,"lua/lib/ring.lua",34],[158,"lua/lib/ring.lua",42],[164,"lua/lib/ready.lua",8],[165,"lua/lib/ready.lua",10],[166,"lua/lib/ready.lua",13],[180,"lua/lib/ready.lua",28],[185,"lua/lib/ready.lua",34],[188,"lua/lib/ready.lua",38],[200,"lua/lib/ready.lua",51],[203,"lua/lib/ready.lua",55],[209,"lua/lib/ready.lua",66],[212,"lua/lib/ready.lua",70],[219,"lua/lib/ready.lua",79],[220,"lua/lib/ready.lua",82],[221,"lua/lib/delayed.lua",3],[222,"lua/lib/delayed.lua",5],[226,"lua/lib/delayed.lua",11],[229,"lua/lib/delayed.lua",15],[233,"lua/lib/delayed.lua",20],[237,"lua/lib/delayed.lua",26],[244,"lua/lib/delayed.lua",36],[251,"lua/lib/operation.lua",4],[252,"lua/lib/operation.lua",6],[255,"lua/lib/operation.lua",11],[261,"lua/lib/operation.lua",18],[266,"lua/lib/append.lua",6],[268,"lua/lib/append.lua",9],[274,"lua/lib/append.lua",17],[303,"lua/lib/append.lua",48],[304,"lua/lib/append.lua",50],[314,"lua/lib/append.lua",62],[326,"lua/lib/append.lua",75],[331,"lua/lib/append.lua",81],[340,"lua/lib/schedule.lua",15],[347,"lua/lib/schedule.lua",23],[348,"lua/lib/schedule.lua",25],[349,"lua/lib/schedule.lua",28],[352,"lua/lib/schedule.lua",32],[356,"lua/lib/run.lua",6],[358,"lua/lib/run.lua",9],[359,"lua/lib/run.lua",11],[374,"lua/lib/run.lua",28],[388,"lua/lib/run.lua",43],[395,"lua/lib/run.lua",52],[403,"lua/lib/run.lua",61],[411,"lua/lib/run.lua",70],[425,"lua/lib/run.lua",85],[437,"lua/lib/run.lua",98],[459,"lua/lib/run.lua",121],[468,"lua/lib/idem.lua",6],[469,"lua/lib/idem.lua",8],[470,"lua/lib/idem.lua",10],[476,"lua/schedule/trigger.lua",20],[483,"lua/schedule/trigger.lua",28]],
+});
+
 /** The live signing secrets of an account, newest first; makes the first one where there is none. See lua/secret/ensure.lua. */
 export const secretEnsure = script<{ secrets: string }, { id: string; secret: string; now_ms?: number | '' | undefined }, string[]>({
   name: 'secret/ensure',
@@ -7378,4 +8883,4 @@ return 'queued'`,
 });
 
 /** Every script, by its name. */
-export const scripts = { batchAdd, batchCancel, batchCreate, batchDelete, batchRead, batchRelease, batchRetry, batchSweep, idemBegin, idemFinish, installationGrow, memberBeat, notificationRedeliver, outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice, partitionClaim, partitionLook, partitionSettle, partitionTick, quotaTake, secretEnsure, secretRotate, taskCancel, taskCreate, taskRetry };
+export const scripts = { batchAdd, batchCancel, batchCreate, batchDelete, batchRead, batchRelease, batchRetry, batchSweep, idemBegin, idemFinish, installationGrow, memberBeat, notificationRedeliver, outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice, partitionClaim, partitionLook, partitionSettle, partitionTick, quotaTake, scheduleCreate, scheduleDelete, scheduleDue, scheduleFire, scheduleLook, schedulePatch, scheduleRead, scheduleRuns, scheduleStage, scheduleTrigger, secretEnsure, secretRotate, taskCancel, taskCreate, taskRetry };

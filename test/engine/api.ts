@@ -10,6 +10,7 @@ import { operations } from './contract/operations.ts';
 import { refusals } from './contract/refusals.ts';
 import { retries } from './contract/retries.ts';
 import { rounds } from './contract/rounds.ts';
+import { schedules } from './contract/schedules.ts';
 import { states } from './contract/states.ts';
 import { tasks } from './contract/tasks.ts';
 import type { Stage } from './stage.ts';
@@ -26,6 +27,7 @@ export function contract(stage: Stage): void {
     states,
     rounds,
     tasks,
+    schedules,
     delivery,
     retries,
     notificationLog,

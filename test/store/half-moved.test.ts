@@ -12,6 +12,7 @@ import { encodeTargets } from '../../src/store/notes.ts';
 import { relay } from '../../src/store/outbox.ts';
 import type { Claimed } from '../../src/store/partition.ts';
 import { encodeRecord, encodeSegments, segmentFields } from '../../src/store/records.ts';
+import { trigger } from '../../src/store/schedule-runs.ts';
 import { execPipeline, preload, type RestValue, type Script } from '../../src/store/script.ts';
 import { scripts } from '../../src/store/scripts.gen.ts';
 import { checkPartition } from '../helpers/check-partition.ts';
@@ -19,9 +20,11 @@ import { startCluster, type TestNode } from '../helpers/cluster.ts';
 import { append, laneOf, readHeld } from '../helpers/outbox.ts';
 import { until } from '../helpers/redis.ts';
 import { ACCOUNT, ClockedRedis, Rig, SETTINGS, T0, tasksOf } from '../helpers/rig.ts';
+import { Ticks } from '../helpers/ticks.ts';
 
 const SEEDS = Number(process.env['HALF_MOVED_SEEDS'] ?? 5);
 const META = keys.partition(0);
+const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
 
 /** What the state that a script is called on has to offer. */
@@ -37,6 +40,11 @@ interface Scene {
   /** Have ended; a third one has begun its second round. */
   failed: string;
   expired: string;
+  /** Schedules of tasks and of batches: a tick is due, runs are there; `staged` has a new template on its way in, `unborn` its first. */
+  minutely: string;
+  nightly: string;
+  staged: string;
+  unborn: string;
 }
 
 type AnyScript = Script<{ meta: string }, Record<string, unknown>, unknown>;
@@ -103,10 +111,21 @@ async function build(rig: Rig): Promise<Scene> {
     ['hand', laneOf(1), 'ref2'],
     ['hand', laneOf(0, 'other'), 'ref9'],
   ]);
+  const ticks = new Ticks(rig);
+  const [minutely, nightly, staged] = [await ticks.make(), await ticks.make({ batch: 40 }), await ticks.make({ batch: 30 })];
+  for (const core of [minutely, nightly, staged]) {
+    await trigger(rig.redis, await ticks.row(core), { operation: 'before', now_ms: rig.now_ms });
+  }
+  const unborn = rig.newCore();
+  await stage(rig, keys.scheduleStaged(0, unborn, '1', 0), 30);
+  await stage(rig, keys.scheduleStaged(0, staged, 'op', 0), 30);
+  rig.pass(MINUTE_MS);
   const messages = (await readHeld(rig.redis, 0)).outbox['0'] ?? [];
   rig.checks = true;
   await rig.check();
+  const made = { minutely, nightly, staged, unborn };
   return {
+    ...made,
     messages,
     built_ms: rig.now_ms,
     failed,
@@ -154,6 +173,14 @@ const ADD = { account: ACCOUNT, expires_from_ms: 0, expiration_ms: DAY_MS, ...ID
 const KEEP = { keep_ms: SETTINGS.keep_ms, tray_keep_ms: SETTINGS.tray_keep_ms };
 const CLAIM = { grace_ms: 5000, room: 1000, notes: 100, limits: [0, 0] };
 const TICK = { ...KEEP, silence_ms: SETTINGS.silence_ms, gap_ms: SETTINGS.gap_ms, recoveries_max: 3, pressure: 0 };
+
+const TRIGGER = { ...IDEM, account: ACCOUNT, template: '1', op: 'op6', staged: 0 };
+/** The tick that the schedules of the scene wait for is the first full minute after they were made. */
+function fired(built_ms: number): Call {
+  const tick = Math.ceil((built_ms - MINUTE_MS + 1) / MINUTE_MS) * MINUTE_MS;
+  const next = { next_tick: String(tick + MINUTE_MS), next_due: String(tick + 15_000) };
+  return { version: '1', tick, verdict: 'run', ticks: 1, ...next, staged: 0 };
+}
 
 function fieldOf(message: string): string {
   return message.split(' ').slice(3).join(' ');
@@ -235,6 +262,39 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
     () => ({ ...TICK, holder: 'h2', late_ms: 2000, silence_ms: 1000 }),
     () => ({ ...TICK, holder: 'h1', late_ms: SETTINGS.keep_ms }),
     () => ({ ...TICK, holder: 'h1', pressure: 1 }),
+  ],
+  'schedule/create': [
+    ({ unborn: core }) => ({
+      ...{ ...IDEM, core, account: ACCOUNT, status: 'active', tick: String(T0 + DAY_MS), due: String(T0) },
+      parts: [1, 0, 1, 'k1', 'z', '* * * * *', 'm', '{}'],
+    }),
+  ],
+  'schedule/delete': [({ nightly: core }) => ({ core, account: ACCOUNT })],
+  'schedule/due': [() => ({ most: 10 })],
+  'schedule/fire': [
+    ({ minutely: core, fresh: run_core, built_ms }) => ({ ...fired(built_ms), core, run_core, parts: [0, 1, 0, 0, 'o1', 30, built_ms] }),
+    ({ nightly: core, fresh, built_ms }) => ({
+      ...{ ...fired(built_ms), core, run_core: `${fresh.slice(0, -1)}0`, parts: [1, 0, 1, 0, 39, 'o1', 30, built_ms + DAY_MS] },
+    }),
+    ({ minutely: core, fresh: run_core, built_ms }) => ({ ...fired(built_ms), core, run_core, verdict: 'limiter', parts: [] }),
+  ],
+  'schedule/look': [() => ({})],
+  'schedule/patch': [
+    ({ staged: core }) => ({
+      ...{ core, account: ACCOUNT, version: '1', status: 'disabled', tick: '', due: '', template: 'op' },
+      parts: [1, 0, 1, 'k2', 'z', '0 * * * *'],
+    }),
+    ({ minutely: core }) => ({
+      ...{ core, account: ACCOUNT, version: '1', status: 'active', tick: String(T0 + DAY_MS), due: String(T0 + DAY_MS), template: '' },
+      parts: [0, 0, 'z', '0 * * * *'],
+    }),
+  ],
+  'schedule/read': [({ minutely: core }) => ({ core, account: ACCOUNT })],
+  'schedule/runs': [({ nightly: core }) => ({ core, account: ACCOUNT, skip: 0, most: 10 })],
+  'schedule/stage': [({ nightly: core, fresh: batch }) => ({ core, template: '1', batch, base: '0', ttl_ms: MINUTE_MS })],
+  'schedule/trigger': [
+    ({ minutely: core, fresh: run_core }) => ({ ...TRIGGER, core, run_core, parts: [0, 1, 0, 0, 'o1', 30, 0] }),
+    ({ nightly: core, fresh }) => ({ ...TRIGGER, core, run_core: `${fresh.slice(0, -1)}0`, parts: [1, 0, 1, 0, 39, 'o1', 30, 0] }),
   ],
   'task/cancel': [({ running: core }) => ({ ...KEEP, core, index: 1199, account: ACCOUNT })],
   'task/create': [
