@@ -3839,16 +3839,16 @@ return { 1, ahead, math.max(tonumber(latest[2] or '0'), tonumber(fields[8] or '0
 });
 
 /** A slice of a schedule's runs, the newest first, with how their tasks stand. See lua/schedule/runs.lua. */
-export const scheduleRuns = script<{ meta: string }, { core: string; account: string; skip: number; most: number }, [number, [string, number, string, number, number, number, number, number][]]>({
+export const scheduleRuns = script<{ meta: string }, { core: string; account: string; offset: number; most: number }, [number, [string, number, string, number, number, number, number, number][]]>({
   name: 'schedule/runs',
   keys: ["meta"],
-  args: [["core","string"],["account","string"],["skip","int"],["most","int"]],
+  args: [["core","string"],["account","string"],["offset","int"],["most","int"]],
   rest: null,
   lua: `#!lua flags=no-writes
 local meta = KEYS[1]
 local core = ARGV[1]
 local account = ARGV[2]
-local skip = tonumber(ARGV[3])
+local offset = tonumber(ARGV[3])
 local most = tonumber(ARGV[4])
 local root = string.sub(meta, 1, -2)
 local call = redis.call
@@ -3874,7 +3874,7 @@ local function run_read(member)
 end
 local key = root .. 'sched:' .. core
 if call('HGET', key, 'a') ~= account then return { 0, {} } end
-local members = call('ZREVRANGE', key .. ':runs', skip, skip + most - 1)
+local members = call('ZREVRANGE', key .. ':runs', offset, offset + most - 1)
 local rows = {}
 for _, member in ipairs(members) do
   local of = run_read(member)

@@ -258,7 +258,7 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
     }),
   ],
   'schedule/read': [({ minutely: core }) => ({ core, account: ACCOUNT })],
-  'schedule/runs': [({ nightly: core }) => ({ core, account: ACCOUNT, skip: 0, most: 10 })],
+  'schedule/runs': [({ nightly: core }) => ({ core, account: ACCOUNT, offset: 0, most: 10 })],
   'schedule/stage': [({ nightly: core, fresh: batch }) => ({ core, template: '1', batch, base: '0', ttl_ms: MINUTE_MS })],
   'schedule/trigger': [
     ({ minutely: core, fresh: run_core }) => ({ ...TRIGGER, core, run_core, parts: [0, 1, 0, 0, 'o1', 30, 0] }),
