@@ -49,6 +49,8 @@ const TICKS_MAX = 32;
 const ROUND_TRIP_MAX = 256;
 /** Copying a segment of a batch takes as long as so many ticks. */
 const SEGMENT_WEIGHT = 16;
+/** Looking too early does no harm, and a timer cannot be set for months. */
+const TIMER_MS_MAX = 60_000;
 const BACKOFF = { min_ms: 50, max_ms: 5_000 };
 
 /** What one look came to. */
@@ -173,18 +175,20 @@ class PartitionTicker {
   }
 
   async #look(): Promise<void> {
+    let next_ms = Number.POSITIVE_INFINITY;
     try {
       const looked = await decideDue(this.#deps, this.#partition);
       this.#failures = looked.more && looked.decided === 0 ? this.#failures + 1 : 0;
       this.#offset_ms = looked.now_ms - monotonicMs();
       if (looked.more && looked.decided > 0) this.#again = true;
-      else if (looked.next_ms > 0) this.#sleepUntil(looked.next_ms - this.#offset_ms);
+      else if (looked.next_ms > 0) next_ms = looked.next_ms - this.#offset_ms;
     } catch (error) {
       this.#failures += 1;
       this.#deps.log.warn({ err: error, partition: this.#partition }, 'ticks could not be decided and will be tried again');
     }
-    if (this.#failures > 0) this.#sleepUntil(monotonicMs() + backoff_ms(this.#failures, BACKOFF, Math.random));
     this.#sleepUntil(monotonicMs() + this.#deps.settings.sweep_ms);
+    this.#sleepUntil(next_ms);
+    if (this.#failures > 0) this.#sleepUntil(monotonicMs() + backoff_ms(this.#failures, BACKOFF, Math.random));
   }
 
   /** Looks at the latest then; what is planned earlier stays. */
@@ -192,7 +196,7 @@ class PartitionTicker {
     if (this.#stopped || wake_ms >= this.#wake_ms) return;
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#wake_ms = wake_ms;
-    this.#timer = setTimeout(() => this.look(), Math.max(0, Math.ceil(wake_ms - monotonicMs())));
+    this.#timer = setTimeout(() => this.look(), Math.min(TIMER_MS_MAX, Math.max(0, Math.ceil(wake_ms - monotonicMs()))));
   }
 }
 
