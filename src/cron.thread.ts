@@ -18,7 +18,10 @@ export interface CronThreadData {
   log_level: LogLevel;
 }
 
-export type ToCronThread = { type: 'own'; partitions: readonly number[] } | { type: 'stop'; deadline_ms: number };
+export type ToCronThread =
+  | { type: 'own'; partitions: readonly number[] }
+  | { type: 'memory'; full: boolean }
+  | { type: 'stop'; deadline_ms: number };
 export type FromCronThread = { type: 'metrics'; snapshot: MetricsSnapshot };
 
 const SNAPSHOT_MS = 1_000;
@@ -58,6 +61,7 @@ function untilStop(port: MessagePort, ticker: Ticker): Promise<void> {
   return new Promise((stop) => {
     port.on('message', (message: ToCronThread) => {
       if (message.type === 'own') ticker.assign(message.partitions);
+      else if (message.type === 'memory') ticker.hold(message.full);
       else stop();
     });
     port.postMessage({ type: 'ready' });

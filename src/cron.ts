@@ -5,19 +5,30 @@ import type { Service } from './base/service.ts';
 import type { Config } from './config.ts';
 import type { CronThreadData, FromCronThread, ToCronThread } from './cron.thread.ts';
 import { Membership } from './delivery/membership.ts';
+import type { MemoryState, MemoryWatch } from './memory.ts';
 import type { Metrics } from './metrics/registry.ts';
 import type { Store } from './store/connect.ts';
 import { ThreadPool } from './threads/pool.ts';
 
 /** One is enough: deciding a tick takes it some 20 µs. Partitions are shared among processes. */
 const THREADS = 1;
+/** Most runs are made minutes ahead, so a bell that was lost may be noticed a little later here than where work waits. */
+const SWEEPS = 2;
 
 export interface CronService {
   services: readonly Service[];
   alive(): boolean;
+  setMemory(state: MemoryState): void;
 }
 
-export function cronService(config: Config, store: Store, metrics: Metrics, process_id: string, log: Log): CronService {
+export function cronService(
+  config: Config,
+  store: Store,
+  metrics: Metrics,
+  process_id: string,
+  memory: MemoryWatch,
+  log: Log,
+): CronService {
   const restarts = metrics.counter('thread_restarts_total', { pool: 'cron' });
   const threads = metrics.gauge('threads', { pool: 'cron' });
   let running = false;
@@ -26,12 +37,16 @@ export function cronService(config: Config, store: Store, metrics: Metrics, proc
     const message: ToCronThread = { type: 'own', partitions: owned };
     pool.post(0, message);
   };
+  const setMemory = ({ full }: MemoryState): void => {
+    const message: ToCronThread = { type: 'memory', full };
+    pool.post(0, message);
+  };
   const data: CronThreadData = {
     connection: store.connection,
     partitions: store.partitions,
     lead_ms: config.schedule_lead_ms,
     catch_up_ms: config.schedule_catch_up_ms,
-    sweep_ms: config.sweep_interval_ms,
+    sweep_ms: config.sweep_interval_ms * SWEEPS,
     log_level: config.log_level,
   };
   const pool = new ThreadPool<CronThreadData>({
@@ -43,6 +58,7 @@ export function cronService(config: Config, store: Store, metrics: Metrics, proc
     onReady: () => {
       running = true;
       threads.set(1);
+      setMemory(memory.state);
       tell();
     },
     onEnd: (_, life) => {
@@ -65,5 +81,5 @@ export function cronService(config: Config, store: Store, metrics: Metrics, proc
     },
     log,
   });
-  return { services: [pool, membership], alive: () => running };
+  return { services: [pool, membership], alive: () => running, setMemory };
 }

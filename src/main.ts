@@ -68,11 +68,15 @@ async function serve(config: Config, log: Log, stopped: Promise<void>): Promise<
     watchStore(metrics, store);
     metrics.gauge('build_info', { version: VERSION, node: process.version }).set(1);
     const process_id = base62(Number(randomBytes(6).readUIntBE(0, 6)), 9);
-    const memory = new MemoryWatch({ client: store.client, onChange: (state) => callbacks.setMemory(state), log });
+    const memory = new MemoryWatch({ client: store.client, onChange: (state) => onMemory(state), log });
     const callbacks = callbackService(config, store, metrics, process_id, memory, log);
     const policy = policyOf(config);
     const intake = makeIntake(policy, log);
-    const cron = config.roles.includes('cron') ? cronService(config, store, metrics, process_id, log) : null;
+    const cron = config.roles.includes('cron') ? cronService(config, store, metrics, process_id, memory, log) : null;
+    const onMemory = (state: MemoryState): void => {
+      callbacks.setMemory(state);
+      cron?.setMemory(state);
+    };
     const door = new FrontDoorService({ config, store, metrics, threadsAlive: callbacks.alive, cron, policy, intake, memory, log });
     const services: Service[] = [new PartitionWatch(store, log), memory];
     if (config.roles.includes('callbacks')) services.push(callbacks.pool, callbacks.membership);

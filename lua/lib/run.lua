@@ -9,17 +9,18 @@ local run = nil
 local function with_member(object, members) return string.sub(object, 1, -2) .. members .. '}' end
 
 local function plan_task(s, tick_ms, tray_core, list, runs_at, now)
+  local template = call('HMGET', s.doc, 'h', 'p')
   local tray = root .. 'a:' .. s.a .. ':tray'
   local open = call('GET', tray)
   local b = open and batch_load(open)
   if not b or b.n + 1 > SEGMENT_TASKS or b.q >= SEGMENT_BYTES or now >= b.t + 1000 or now < b.t then
     b = { core = tray_core, key = root .. 'b:' .. tray_core, a = s.a, s = 'tray', s_was = 'tray', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
-      t = now, q = 0, opened = true }
+      t = now, q = 0, k = 0, opened = true }
     batches[tray_core] = b
     batches_loaded[#batches_loaded + 1] = b
   end
-  local head = with_member(s.h, string.format(',"at":%.0f,"for":%.0f', now, tick_ms))
-  append_records(b, { struct.pack('>I2', #head) .. head .. s.p }, 1, 1)
+  local head = with_member(template[1], string.format(',"at":%.0f,"for":%.0f', now, tick_ms))
+  append_records(b, { struct.pack('>I2', #head) .. head .. (template[2] or '') }, 1, 1)
   append_runs(b, list, runs_at + 1, tonumber(list[runs_at]), b.n, now)
   run.batch, run.index, run.tray, run.tasks = b, b.n, tray, 1
 end
@@ -27,7 +28,8 @@ end
 -- False where a staged segment is gone.
 local function plan_batch(s, tick_ms, batch_core, list, runs_at, staged, now)
   local key = root .. 'b:' .. batch_core
-  local total, last_bytes, expiration_ms, movable, hold, labels = string.match(s.r, '^(%d+) (%d+) (%d+) (%d) (%d) (%w*)$')
+  local template = call('HMGET', s.doc, 'o', 'r')
+  local total, last_bytes, expiration_ms, movable, hold, labels, notify = string.match(template[2], '^(%d+) (%d+) (%d+) (%d) (%d) (%w*) (%S*)$')
   run.segments = {}
   for i = 2, runs_at - 1 do
     local base = list[i]
@@ -38,10 +40,11 @@ local function plan_batch(s, tick_ms, batch_core, list, runs_at, staged, now)
   local b = { core = batch_core, key = key, a = s.a }
   append_runs(b, list, runs_at + 1, tonumber(list[runs_at]), 0, now)
   run.batch, run.index, run.tasks, run.last_bytes, run.labels, run.staged = b, 0, tonumber(total), last_bytes, labels, staged == 1
-  run.movable, run.hold, run.keys_from = movable == '1', hold == '1', schedule_segment(s, s.g, 'k')
+  run.movable, run.hold, run.notify = movable == '1', hold == '1', notify
+  run.keys_from = schedule_segment(s, s.g, 'k')
   -- Its life begins with its time: a short one would otherwise end before that.
   run.expires_ms = math.max(now, tick_ms) + tonumber(expiration_ms)
-  run.doc = with_member(s.o, string.format(',"schedule_id":"sched_%s","scheduled_for":%.0f', s.core, tick_ms))
+  run.doc = with_member(template[1], string.format(',"schedule_id":"sched_%s","scheduled_for":%.0f', s.core, tick_ms))
   run.lists = label_keys(s.a, labels)
   run.lists[#run.lists + 1] = list_key(b)
   run.lists[#run.lists + 1] = list_key(b, 'pending')
@@ -111,6 +114,7 @@ local function write_batch(now)
   if run.movable then call('HSET', key, 'w', '1') end
   if run.hold then call('HSET', key, 'h', '1') end
   if run.labels ~= '' then call('HSET', key, 'l', run.labels) end
+  if run.notify ~= '' then call('HSET', key, 'N', run.notify) end
   if #bases > 1 then call('HSET', key, 'g', table.concat(bases)) end
   call('COPY', run.keys_from, key .. ':k')
   call('SET', key .. ':s', string.rep('q', run.tasks))

@@ -4,20 +4,22 @@
 --   k the tick that is decided next ('' none)   n runs made   i ticks that made none   f last error: `code ms`
 --   l scheduled time of the latest run that had come when a tick was last decided
 --   z cron expression   w time zone   b, e beginning and end (ms, '' none)
---   y what a run is: t a task, b a batch   d the template as it is shown   m plan of its runs, JSON for the ticker
---   t: h its head, an object   p its payload, '' none   lim '1' where a limiter is named
---   b: g name of the template   c first indexes of its segments   o the batch's document   r `total last_bytes
---      expiration_ms movable hold labels`; segments lie in `sched:<core>:<g>:<first index>`, task keys in `…:k`
+--   y what a run is: t a task, b a batch   g name of the template   lim '1' where it names a limiter
+-- All values are short, so that Redis keeps them packed. What may be long is in the hash `sched:<core>:doc`:
+--   d the template as it is shown   m plan of its runs, JSON for the ticker
+--   t: h its head, an object   p its payload, if any
+--   b: c first indexes of its segments   o the batch's document   r `total last_bytes expiration_ms movable hold
+--      labels`; segments lie in `sched:<core>:<g>:<first index>`, task keys in `…:k`
 -- `schedules` has every schedule with a tick to decide by the time at which it is to be decided.
 -- `sched:<core>:runs` has runs by the time they are for: `<y>,<batch core>,<index>,<created ms>,<flags>`;
 -- flags: x made by a trigger, l limited, - neither.
 
 local function schedule_load(core, account)
   local key = root .. 'sched:' .. core
-  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'h', 'p', 'g', 'o', 'r', 'lim', 'l', 'c')
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
   if not v[1] or (account and v[1] ~= account) then return nil end
-  return { core = core, key = key, runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], h = v[6], p = v[7], g = v[8],
-    o = v[9], r = v[10], limited = v[11] == '1', l = v[12], c = v[13] }
+  return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
+    limited = v[7] == '1', l = v[8] }
 end
 
 local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end

@@ -11,7 +11,7 @@
 -- @arg   idem_print      string  fingerprint of the request
 -- @arg   idem_extra      bytes   what the answer needs besides the reply
 -- @arg   now_ms          now     this shard's clock
--- @rest  parts           segments: count, then each one's first index; task keys: count, then each; then (field, value) of the hash, see lib/schedule
+-- @rest  parts           segments, task keys, fields: see lib/template
 -- @reply [number, number]        1 made or made before, 0 segments expired, 2 idempotency key taken; created_at ms
 -- @cost  O(segments + task keys)
 -- @include lib/schedule
@@ -22,15 +22,13 @@ local key = root .. 'sched:' .. core
 local before = call('HGET', key, 't')
 if before then return { 1, tonumber(before) } end
 if idem_taken() then return { 2, now_ms } end
-local s = { core = core, key = key }
-local fields_at = template_plan(s, '1', parts)
-if not fields_at then return { 0, now_ms } end
+local s = { core = core, key = key, doc = key .. ':doc' }
+if not template_plan(s, '1', parts) then return { 0, now_ms } end
 
 touch({ schedule_list(account), schedule_list(account, status), root .. 'schedules' })
 template_touch()
 template_write()
-call('HSET', key, 'a', account, 's', status, 'v', 1, 't', now_ms, 'u', now_ms, 'k', tick, 'n', 0, 'i', 0, 'g', 1,
-  unpack(parts, fields_at, #parts))
+call('HSET', key, 'a', account, 's', status, 'v', 1, 't', now_ms, 'u', now_ms, 'k', tick, 'n', 0, 'i', 0, 'g', 1)
 call('ZADD', schedule_list(account), now_ms, core)
 call('ZADD', schedule_list(account, status), now_ms, core)
 if due ~= '' then call('ZADD', root .. 'schedules', due, core) end

@@ -13,6 +13,7 @@ local s = schedule_load(core, account)
 if not s then return 0 end
 local list = template_keys(s)
 list[#list + 1] = s.key
+list[#list + 1] = s.doc
 list[#list + 1] = s.runs
 touch(list)
 touch({ schedule_list(account), schedule_list(account, s.s), root .. 'schedules' })

@@ -10,7 +10,7 @@
 -- @arg   due             string  when it is to be decided (ms), '' where there is none
 -- @arg   template        string  name of the new template, '' where it stays
 -- @arg   now_ms          now     this shard's clock
--- @rest  parts           segments: count, then each one's first index; task keys: count, then each; then (field, value) of the hash that change
+-- @rest  parts           segments, task keys, fields that change: see lib/template
 -- @reply string          patched, missing, changed (another version), lost (staged segments expired)
 -- @cost  O(segments + task keys)
 -- @include lib/schedule
@@ -19,8 +19,7 @@
 local s = schedule_load(core, account)
 if not s then return 'missing' end
 if s.v ~= version then return 'changed' end
-local fields_at = template_plan(s, template, parts)
-if not fields_at then return 'lost' end
+if not template_plan(s, template, parts) then return 'lost' end
 local old = template ~= '' and template_keys(s) or {}
 
 touch({ s.key, schedule_list(account, s.s), schedule_list(account, status), root .. 'schedules' })
@@ -28,7 +27,6 @@ touch(old)
 template_touch()
 local created_ms = call('HGET', s.key, 't')
 template_write()
-if #parts >= fields_at then call('HSET', s.key, unpack(parts, fields_at, #parts)) end
 call('HINCRBY', s.key, 'v', 1)
 call('HSET', s.key, 's', status, 'u', now_ms)
 if template ~= '' then

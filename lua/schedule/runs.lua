@@ -4,7 +4,7 @@
 -- @key   meta      hash    {pN}:m
 -- @arg   core      string  the schedule
 -- @arg   account   string  account id
--- @arg   skip      int     runs before the slice
+-- @arg   offset    int     runs before the slice
 -- @arg   most      int     runs in it
 -- @reply [number, [string, number, string, number, number, number, number, number][]]   runs in the slice, those that are gone too; of each that is not: core, index (-1: a batch), state byte of a single task, counts n, c, f, x, r of a batch, as BATCH_FIELDS name them
 -- @cost  O(most)
@@ -12,7 +12,7 @@
 
 local key = root .. 'sched:' .. core
 if call('HGET', key, 'a') ~= account then return { 0, {} } end
-local members = call('ZREVRANGE', key .. ':runs', skip, skip + most - 1)
+local members = call('ZREVRANGE', key .. ':runs', offset, offset + most - 1)
 local rows = {}
 for _, member in ipairs(members) do
   local of = run_read(member)

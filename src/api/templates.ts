@@ -9,6 +9,7 @@ import { labelHash } from '../store/keys.ts';
 import type { NewTemplate } from '../store/schedules.ts';
 import type { ApiContext } from './context.ts';
 import { takeIn, targetFault } from './intake.ts';
+import { notifyOf } from './prepare.ts';
 import { type BatchDoc, masked, maskTarget } from './present.ts';
 
 /** A template as a caller gave it; exactly one of the two. */
@@ -82,6 +83,7 @@ function batchTemplate(context: ApiContext, template: BatchTemplate): NewTemplat
     expiration_ms: Math.round(doc.options.expiration * HOUR_MS),
     movable: expiration === undefined,
     hold,
+    notify: notifyOf(notifications),
     labels: Object.entries(labels ?? {}).map(([name, value]) => labelHash(name, value)),
   };
 }

@@ -34,8 +34,8 @@ export function decide(schedule: DueSchedule, settings: DecideSettings, { now_ms
 }
 
 function decideOne(timing: Timing, tick_ms: number, settings: DecideSettings, now_ms: number, no_limiter: boolean): Decision {
-  const planned = (at_ms: number | null): PlannedTick | null =>
-    at_ms === null ? null : { tick_ms: at_ms, due_ms: at_ms - leadOf(timing, at_ms, settings.lead_ms) };
+  const planned = (at_ms: number | null, before_ms?: number): PlannedTick | null =>
+    at_ms === null ? null : { tick_ms: at_ms, due_ms: at_ms - leadOf(timing, at_ms, settings.lead_ms, before_ms) };
   const here_ms = nextTick(timing, tick_ms - 1);
   if (here_ms !== tick_ms) return { tick_ms, verdict: 'moved', ticks: 0, next: planned(here_ms) };
   const oldest_ms = now_ms - settings.catch_up_ms;
@@ -43,5 +43,5 @@ function decideOne(timing: Timing, tick_ms: number, settings: DecideSettings, no
     const ticks = ticksBetween(timing, tick_ms, oldest_ms);
     return { tick_ms, verdict: 'missed', ticks, next: planned(nextTick(timing, oldest_ms - 1)) };
   }
-  return { tick_ms, verdict: no_limiter ? 'limiter' : 'run', ticks: 1, next: planned(nextTick(timing, tick_ms)) };
+  return { tick_ms, verdict: no_limiter ? 'limiter' : 'run', ticks: 1, next: planned(nextTick(timing, tick_ms), tick_ms) };
 }

@@ -50,10 +50,11 @@ export function nextTick({ fields, zone, start_ms, end_ms }: Timing, after_ms: n
 /**
  * How long before its time the run of a tick is made: `lead_ms_max`, or three quarters of the distance to the tick before
  * it where that is less, so that at most one run is ahead of its time. The distance is that of the expression alone.
+ * `before`: the tick before, where it is known.
  */
-export function leadOf({ fields, zone }: Timing, tick_ms: number, lead_ms_max: number): number {
+export function leadOf({ fields, zone }: Timing, tick_ms: number, lead_ms_max: number, before?: number): number {
   if (lead_ms_max === 0) return 0;
-  const before_ms = previous(fields, zone, tick_ms, Math.ceil((lead_ms_max * 4) / 3));
+  const before_ms = before ?? previous(fields, zone, tick_ms, Math.ceil((lead_ms_max * 4) / 3));
   return before_ms === null ? lead_ms_max : Math.min(lead_ms_max, Math.floor(((tick_ms - before_ms) * 3) / 4));
 }
 

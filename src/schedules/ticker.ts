@@ -40,10 +40,17 @@ export interface TickerDeps {
   log: Log;
 }
 
+/** What `decideDue` needs of them. */
+export type DecideDeps = Omit<TickerDeps, 'hints' | 'log'> & { log: LimitedLog };
+
 /** Schedules of one look, ticks of one schedule in it, and ticks of one round trip (about 20 ms of Redis). */
 const LOOK_MAX = 64;
 const TICKS_MAX = 32;
 const ROUND_TRIP_MAX = 256;
+/** Copying a segment of a batch takes as long as so many ticks. */
+const SEGMENT_WEIGHT = 16;
+/** Looking too early does no harm, and a timer cannot be set for months. */
+const TIMER_MS_MAX = 60_000;
 const BACKOFF = { min_ms: 50, max_ms: 5_000 };
 
 /** What one look came to. */
@@ -53,29 +60,35 @@ export interface Looked {
   next_ms: number;
   /** More is due now. */
   more: boolean;
-  /** Ticks that were decided, by this one or by another meanwhile. */
+  /** Ticks that were decided by this one. */
   decided: number;
 }
 
 /** One look at a partition, and all decisions that it leads to. Throws what Redis throws; nothing is half decided. */
-export async function decideDue(deps: Omit<TickerDeps, 'hints'>, partition: number): Promise<Looked> {
+export async function decideDue(deps: DecideDeps, partition: number): Promise<Looked> {
   const { client, settings, meter, log } = deps;
   const { now_ms, next_ms, first_ms, rows } = await readDue(client, partition, LOOK_MAX);
   if (rows.length > 0) meter.lag(now_ms - first_ms);
   const missing = await missingOf(deps, rows);
   const work: { schedule: DueSchedule; decision: Decision }[] = [];
-  const limited = limitedLog(log);
+  let more = rows.length === LOOK_MAX;
+  let weight = 0;
   for (const schedule of rows) {
-    const most = Math.min(TICKS_MAX, ROUND_TRIP_MAX - work.length);
+    const each = 1 + schedule.plan.bases.length * SEGMENT_WEIGHT;
+    const most = Math.min(TICKS_MAX, Math.max(weight === 0 ? 1 : 0, Math.floor((ROUND_TRIP_MAX - weight) / each)));
+    if (most === 0) {
+      more = true;
+      continue;
+    }
     const decisions = decide(schedule, settings, { now_ms, no_limiter: missing.has(schedule), most });
-    if (decisions === null) limited.error({ timezone: schedule.timezone }, 'a schedule has a time zone that this machine does not know');
+    if (decisions === null) log.error({ timezone: schedule.timezone }, 'a schedule has a time zone that this machine does not know');
     else for (const decision of decisions) work.push({ schedule, decision });
+    weight += each * (decisions?.length ?? 0);
   }
   if (work.length === 0) return { now_ms, next_ms, more: false, decided: 0 };
   const outcomes = await fire(client, partition, now_ms, work);
   let decided = 0;
   let first_due_ms = next_ms;
-  let more = rows.length === LOOK_MAX;
   let failure: Error | null = null;
   for (const [i, outcome] of outcomes.entries()) {
     const { decision } = work[i] as (typeof work)[number];
@@ -83,7 +96,7 @@ export async function decideDue(deps: Omit<TickerDeps, 'hints'>, partition: numb
       failure ??= outcome;
       continue;
     }
-    if (outcome.outcome !== 'lost') decided += 1;
+    if (outcome.outcome !== 'lost' && outcome.outcome !== 'stale') decided += 1;
     if (outcome.outcome === 'made') meter.made(outcome.tasks);
     else if (outcome.outcome === 'overlap') meter.skipped('overlap', 1);
     else if (outcome.outcome === 'skipped' && (decision.verdict === 'missed' || decision.verdict === 'limiter')) {
@@ -116,8 +129,7 @@ async function missingOf(
 /** One partition's loop. */
 class PartitionTicker {
   readonly #partition: number;
-  readonly #deps: TickerDeps;
-  readonly #log: LimitedLog;
+  readonly #deps: DecideDeps;
   #timer: NodeJS.Timeout | null = null;
   /** By this process's monotonic clock. */
   #wake_ms = Number.POSITIVE_INFINITY;
@@ -127,10 +139,9 @@ class PartitionTicker {
   #again = false;
   #stopped = false;
 
-  constructor(partition: number, deps: TickerDeps) {
+  constructor(partition: number, deps: DecideDeps) {
     this.#partition = partition;
     this.#deps = deps;
-    this.#log = limitedLog(deps.log);
   }
 
   /** Something is due at this time, by the partition's clock. */
@@ -164,18 +175,20 @@ class PartitionTicker {
   }
 
   async #look(): Promise<void> {
+    let next_ms = Number.POSITIVE_INFINITY;
     try {
       const looked = await decideDue(this.#deps, this.#partition);
       this.#failures = looked.more && looked.decided === 0 ? this.#failures + 1 : 0;
       this.#offset_ms = looked.now_ms - monotonicMs();
       if (looked.more && looked.decided > 0) this.#again = true;
-      else if (looked.next_ms > 0) this.#sleepUntil(looked.next_ms - this.#offset_ms);
+      else if (looked.next_ms > 0) next_ms = looked.next_ms - this.#offset_ms;
     } catch (error) {
       this.#failures += 1;
-      this.#log.warn({ err: error, partition: this.#partition }, 'ticks could not be decided and will be tried again');
+      this.#deps.log.warn({ err: error, partition: this.#partition }, 'ticks could not be decided and will be tried again');
     }
-    if (this.#failures > 0) this.#sleepUntil(monotonicMs() + backoff_ms(this.#failures, BACKOFF, Math.random));
     this.#sleepUntil(monotonicMs() + this.#deps.settings.sweep_ms);
+    this.#sleepUntil(next_ms);
+    if (this.#failures > 0) this.#sleepUntil(monotonicMs() + backoff_ms(this.#failures, BACKOFF, Math.random));
   }
 
   /** Looks at the latest then; what is planned earlier stays. */
@@ -183,18 +196,22 @@ class PartitionTicker {
     if (this.#stopped || wake_ms >= this.#wake_ms) return;
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#wake_ms = wake_ms;
-    this.#timer = setTimeout(() => this.look(), Math.max(0, Math.ceil(wake_ms - monotonicMs())));
+    this.#timer = setTimeout(() => this.look(), Math.min(TIMER_MS_MAX, Math.max(0, Math.ceil(wake_ms - monotonicMs()))));
   }
 }
 
 export class Ticker implements Service {
   readonly name = 'ticker';
   readonly #deps: TickerDeps;
+  readonly #decide: DecideDeps;
   readonly #partitions = new Map<number, PartitionTicker>();
+  #wanted: readonly number[] = [];
+  #held = false;
   #stopped = false;
 
   constructor(deps: TickerDeps) {
     this.#deps = deps;
+    this.#decide = { ...deps, log: limitedLog(deps.log) };
   }
 
   async start(): Promise<void> {}
@@ -202,7 +219,8 @@ export class Ticker implements Service {
   /** Looks after these partitions from now on, and after no others. */
   assign(partitions: readonly number[]): void {
     if (this.#stopped) return;
-    const wanted = new Set(partitions);
+    this.#wanted = partitions;
+    const wanted = new Set(this.#held ? [] : partitions);
     for (const [partition, ticker] of this.#partitions) {
       if (wanted.has(partition)) continue;
       this.#partitions.delete(partition);
@@ -211,11 +229,17 @@ export class Ticker implements Service {
     }
     for (const partition of wanted) {
       if (this.#partitions.has(partition)) continue;
-      const ticker = new PartitionTicker(partition, this.#deps);
+      const ticker = new PartitionTicker(partition, this.#decide);
       this.#partitions.set(partition, ticker);
       this.#deps.hints.subscribe(keys.cronBell(partition), (message) => ticker.bell(message));
       ticker.look();
     }
+  }
+
+  /** While Redis has no room for new work, ticks wait; afterwards those that were missed are made up for. */
+  hold(held: boolean): void {
+    this.#held = held;
+    this.assign(this.#wanted);
   }
 
   /** Hints of this channel may have been lost. */

@@ -72,6 +72,8 @@ export const keys = {
   schedules: (p: number): string => `${root(p)}schedules`,
   /** hash: a schedule; fields in lua/lib/schedule.lua. */
   schedule: (p: number, core: string): string => `${root(p)}sched:${core}`,
+  /** hash: what is long of it: its template and the plan of its runs. */
+  scheduleDocument: (p: number, core: string): string => `${root(p)}sched:${core}:doc`,
   /** zset: runs of a schedule by the time they are for (ms), as lua/lib/schedule.lua has them. */
   scheduleRuns: (p: number, core: string): string => `${root(p)}sched:${core}:runs`,
   /** hash: a segment of a schedule's batch template, as of a batch; `part` is its first index. With `k`: set of hashed task keys. */

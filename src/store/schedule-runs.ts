@@ -39,7 +39,7 @@ export async function readDue(client: RedisClient, partition: number, most: numb
     now_ms,
     next_ms,
     first_ms,
-    rows: rows.map(([core = '', account_id = '', version = '', k, cron = '', timezone = '', b = '', e = '', y, m = '', template = '']) => ({
+    rows: rows.map(([core = '', account_id = '', version = '', k, cron = '', timezone = '', b = '', e = '', y, template = '', m = '']) => ({
       ...{ core, account_id, version, tick_ms: Number(k), cron, timezone, start_ms: time(b), end_ms: time(e), template },
       kind: y === 't' ? ('task' as const) : ('batch' as const),
       plan: JSON.parse(m) as RunPlan,

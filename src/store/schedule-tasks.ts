@@ -44,8 +44,8 @@ export async function listScheduleTasks(
 
 async function* allRuns(client: RedisClient, account_id: string, core: string, status: TaskStatus | null): AsyncGenerator<RunRow> {
   const meta = keys.partition(partitionOf(core));
-  for (let skip = 0; ; skip += SLICE) {
-    const [length, rows] = await scheduleRuns.call(client, { meta }, { core, account: account_id, skip, most: SLICE });
+  for (let offset = 0; ; offset += SLICE) {
+    const [length, rows] = await scheduleRuns.call(client, { meta }, { core, account: account_id, offset, most: SLICE });
     for (const [batch, index, state, ...counts] of rows) {
       const count = index >= 0 ? countOne(state, status) : countBatch(counts, status);
       if (count > 0) yield { core: batch, index, count };

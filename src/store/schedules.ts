@@ -38,6 +38,8 @@ export type NewTemplate = {
       expiration_ms: number;
       movable: boolean;
       hold: boolean;
+      /** Which notifications it sends, see notes.ts; '' for none. */
+      notify: string;
       /** Hashed, see labelHash. */
       labels: readonly string[];
     }
@@ -102,7 +104,7 @@ export async function createSchedule(client: RedisClient, schedule: NewSchedule)
       tick: first === null ? '' : String(first.tick_ms),
       due: first === null ? '' : String(first.due_ms),
       ...(schedule.idem ?? NO_RECORD),
-      parts: [...templateParts(template), ...timingFields(schedule.timing), ...templateFields(template)],
+      parts: [...templateParts(template), ...fieldParts(schedule.timing, template)],
     },
   );
   const [outcome, created_ms] = lastOf(await execPipeline(client, pipeline)) as [number, number];
@@ -139,11 +141,7 @@ export async function patchSchedule(
       tick: tick === undefined ? 'keep' : tick === null ? '' : String(tick.tick_ms),
       due: tick === undefined || tick === null ? '' : String(tick.due_ms),
       template: name,
-      parts: [
-        ...(template === undefined ? [0, 0] : templateParts(template)),
-        ...timingFields(timing),
-        ...(template === undefined ? [] : templateFields(template)),
-      ],
+      parts: [...(template === undefined ? [0, 0] : templateParts(template)), ...fieldParts(timing, template)],
     },
   );
   const outcome = lastOf(await execPipeline(client, pipeline)) as string;
@@ -163,39 +161,39 @@ function templateParts(template: NewTemplate): RestValue[] {
   return [tasks.segments.length, ...tasks.segments.map(({ base }) => base), task_keys.length, ...task_keys];
 }
 
-function timingFields({ cron, timezone, start_ms, end_ms }: ScheduleTiming): RestValue[] {
-  return ['z', cron, 'w', timezone, 'b', start_ms ?? '', 'e', end_ms ?? ''];
+/** Fields of the hash, their number in front, and those of the document. */
+function fieldParts({ cron, timezone, start_ms, end_ms }: ScheduleTiming, template?: NewTemplate): RestValue[] {
+  const timing = ['z', cron, 'w', timezone, 'b', start_ms ?? '', 'e', end_ms ?? ''];
+  if (template === undefined) return [timing.length, ...timing];
+  const fields = [...timing, 'y', template.kind === 'task' ? 't' : 'b', 'lim', template.limiters.length > 0 ? '1' : '0'];
+  return [fields.length, ...fields, 'd', template.shown, ...documentFields(template)];
 }
 
-/** Fields of both kinds, so that what one leaves empty takes the place of what the other had. */
-function templateFields(template: NewTemplate): RestValue[] {
-  const { shown, limiters } = template;
-  const rest = (plan: RunPlan, y: string, fields: readonly RestValue[]): RestValue[] => [
-    ...['y', y, 'd', shown, 'm', JSON.stringify(plan), 'lim', limiters.length > 0 ? '1' : '0'],
-    ...fields,
-  ];
+function documentFields(template: NewTemplate): RestValue[] {
+  const { limiters } = template;
   if (template.kind === 'task') {
     const { head, payload, origin, timeout_s } = template.task;
-    const plan = { bases: [], runs: [{ from: 0, to: 0, origin, timeout_s }], limiters };
-    return rest(plan, 't', ['h', head, 'p', payload ?? '', 'c', '', 'o', '', 'r', '']);
+    const plan: RunPlan = { bases: [], runs: [{ from: 0, to: 0, origin, timeout_s }], limiters };
+    return ['m', JSON.stringify(plan), 'h', head, ...(payload === null ? [] : ['p', payload])];
   }
-  const { tasks, doc, expiration_ms, movable, hold, labels } = template;
+  const { tasks, doc, expiration_ms, movable, hold, notify, labels } = template;
   const bases = tasks.segments.map(({ base }) => base);
-  const runs = tasks.runs.map(({ due_ms: _, ...run }) => run);
+  const plan: RunPlan = { bases, runs: tasks.runs.map(({ due_ms: _, ...run }) => run), limiters };
   const last_bytes = tasks.segments.at(-1)?.pages.byteLength ?? 0;
-  const options = [tasks.count, last_bytes, expiration_ms, movable ? 1 : 0, hold ? 1 : 0, labels.join('')];
-  return rest({ bases, runs, limiters }, 'b', ['h', '', 'p', '', 'c', bases.join(','), 'o', doc, 'r', options.join(' ')]);
+  const options = [tasks.count, last_bytes, expiration_ms, movable ? 1 : 0, hold ? 1 : 0, labels.join(''), notify];
+  return ['m', JSON.stringify(plan), 'c', bases.join(','), 'o', doc, 'r', options.join(' ')];
 }
 
 /** A schedule of this account as it stands now, null where there is none. */
 export async function readSchedule(client: RedisClient, account_id: string, core: string): Promise<ScheduleRow | null> {
-  const [found, ahead, latest_ms, fields] = await scheduleRead.callBuffer(
+  const [found, ahead, latest_ms, fields, doc] = await scheduleRead.callBuffer(
     client,
     { meta: keys.partition(partitionOf(core)) },
     { core, account: account_id },
   );
   if (found === 0) return null;
-  const [, s, v, t, u, , n, , f, z, w, b, e, y, d, m, g] = fields;
+  const [, s, v, t, u, , n, , f, z, w, b, e, y, g] = fields;
+  const [shown, plan] = doc;
   const [code, at_ms] = f ? f.toString().split(' ') : [];
   return {
     core,
@@ -212,8 +210,8 @@ export async function readSchedule(client: RedisClient, account_id: string, core
     start_ms: time(text(b)),
     end_ms: time(text(e)),
     kind: text(y) === 't' ? 'task' : 'batch',
-    shown: d ?? Buffer.from('{}'),
-    plan: JSON.parse(text(m)) as RunPlan,
+    shown: shown ?? Buffer.from('{}'),
+    plan: JSON.parse(text(plan)) as RunPlan,
     template: text(g),
   };
 }
@@ -241,7 +239,7 @@ export async function listSchedules(
 ): Promise<{ total: number; rows: ScheduleRow[]; bytes: number }> {
   const lists = Array.from({ length: partitions }, (_, p) => keys.accountSchedules(p, account_id, page.status ?? undefined));
   const { total, places } = await listPlaces(client, lists, page);
-  const sizes = await Promise.all(places.map(({ core }) => client.hstrlen(keys.schedule(partitionOf(core), core), 'd')));
+  const sizes = await Promise.all(places.map(({ core }) => client.hstrlen(keys.scheduleDocument(partitionOf(core), core), 'd')));
   const bytes = sizes.reduce((sum, size) => sum + size, 0);
   if (bytes > page.bytes_max) return { total, rows: [], bytes };
   const rows = await Promise.all(places.map(({ core }) => readSchedule(client, account_id, core)));

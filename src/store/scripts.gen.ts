@@ -6059,10 +6059,10 @@ local function touch(list)
 end
 local function schedule_load(core, account)
   local key = root .. 'sched:' .. core
-  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'h', 'p', 'g', 'o', 'r', 'lim', 'l', 'c')
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
   if not v[1] or (account and v[1] ~= account) then return nil end
-  return { core = core, key = key, runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], h = v[6], p = v[7], g = v[8],
-    o = v[9], r = v[10], limited = v[11] == '1', l = v[12], c = v[13] }
+  return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
+    limited = v[7] == '1', l = v[8] }
 end
 local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
 local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
@@ -6087,17 +6087,17 @@ local function template_plan(s, number, list)
   local segments = tonumber(list[1])
   for i = 2, 1 + segments do
     local from = schedule_segment(s, '+' .. number, list[i])
-    if call('EXISTS', from) == 0 then return nil end
+    if call('EXISTS', from) == 0 then return false end
     incoming.names[#incoming.names + 1] = { from, schedule_segment(s, number, list[i]) }
   end
   incoming.keys_at = 2 + segments
   incoming.keyed = tonumber(list[incoming.keys_at])
   incoming.keys_name = schedule_segment(s, number, 'k')
-  incoming.list = list
-  return incoming.keys_at + incoming.keyed + 1
+  incoming.list, incoming.s = list, s
+  return true
 end
 local function template_touch()
-  local list = { incoming.keys_name }
+  local list = { incoming.keys_name, incoming.s.key, incoming.s.doc }
   for _, pair in ipairs(incoming.names) do list[#list + 1] = pair[2] end
   touch(list)
 end
@@ -6109,31 +6109,36 @@ local function template_write()
   for i = incoming.keys_at + 1, incoming.keys_at + incoming.keyed, 1000 do
     call('SADD', incoming.keys_name, unpack(incoming.list, i, math.min(i + 999, incoming.keys_at + incoming.keyed)))
   end
+  local fields_at = incoming.keys_at + incoming.keyed + 1
+  local doc_at = fields_at + 1 + tonumber(incoming.list[fields_at])
+  if doc_at > fields_at + 1 then call('HSET', incoming.s.key, unpack(incoming.list, fields_at + 1, doc_at - 1)) end
+  if #incoming.list >= doc_at then
+    call('DEL', incoming.s.doc)
+    call('HSET', incoming.s.doc, unpack(incoming.list, doc_at, #incoming.list))
+  end
 end
 local function template_keys(s)
   local list = { schedule_segment(s, s.g, 'k') }
-  for base in string.gmatch(s.c or '', '%d+') do list[#list + 1] = schedule_segment(s, s.g, base) end
+  for base in string.gmatch(call('HGET', s.doc, 'c') or '', '%d+') do list[#list + 1] = schedule_segment(s, s.g, base) end
   return list
 end
 local key = root .. 'sched:' .. core
 local before = call('HGET', key, 't')
 if before then return { 1, tonumber(before) } end
 if idem_taken() then return { 2, now_ms } end
-local s = { core = core, key = key }
-local fields_at = template_plan(s, '1', parts)
-if not fields_at then return { 0, now_ms } end
+local s = { core = core, key = key, doc = key .. ':doc' }
+if not template_plan(s, '1', parts) then return { 0, now_ms } end
 touch({ schedule_list(account), schedule_list(account, status), root .. 'schedules' })
 template_touch()
 template_write()
-call('HSET', key, 'a', account, 's', status, 'v', 1, 't', now_ms, 'u', now_ms, 'k', tick, 'n', 0, 'i', 0, 'g', 1,
-  unpack(parts, fields_at, #parts))
+call('HSET', key, 'a', account, 's', status, 'v', 1, 't', now_ms, 'u', now_ms, 'k', tick, 'n', 0, 'i', 0, 'g', 1)
 call('ZADD', schedule_list(account), now_ms, core)
 call('ZADD', schedule_list(account, status), now_ms, core)
 if due ~= '' then call('ZADD', root .. 'schedules', due, core) end
 ring_cron(due)
 idem_write({ 1, now_ms })
 return { 1, now_ms }`,
-  map: [[1,"lua/schedule/create.lua",1],[2,"lua/schedule/create.lua",4],[3,"lua/schedule/create.lua",13],[4,"lua/schedule/create.lua",12],[5,"lua/schedule/create.lua",11],[6,"lua/schedule/create.lua",10],[7,"lua/schedule/create.lua",9],[8,"lua/schedule/create.lua",8],[9,"lua/schedule/create.lua",7],[10,"lua/schedule/create.lua",6],[11,"lua/schedule/create.lua",5],[12,"lua/schedule/create.lua",14],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/root.lua",11],[19,"lua/lib/schedule.lua",15],[26,"lua/lib/schedule.lua",23],[27,"lua/lib/schedule.lua",25],[28,"lua/lib/schedule.lua",28],[31,"lua/lib/schedule.lua",32],[35,"lua/lib/idem.lua",6],[36,"lua/lib/idem.lua",8],[37,"lua/lib/idem.lua",10],[43,"lua/lib/template.lua",3],[44,"lua/lib/template.lua",7],[58,"lua/lib/template.lua",22],[63,"lua/lib/template.lua",28],[72,"lua/lib/template.lua",39],[77,"lua/schedule/create.lua",21],[84,"lua/schedule/create.lua",29]],
+  map: [[1,"lua/schedule/create.lua",1],[2,"lua/schedule/create.lua",4],[3,"lua/schedule/create.lua",13],[4,"lua/schedule/create.lua",12],[5,"lua/schedule/create.lua",11],[6,"lua/schedule/create.lua",10],[7,"lua/schedule/create.lua",9],[8,"lua/schedule/create.lua",8],[9,"lua/schedule/create.lua",7],[10,"lua/schedule/create.lua",6],[11,"lua/schedule/create.lua",5],[12,"lua/schedule/create.lua",14],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/root.lua",11],[19,"lua/lib/schedule.lua",17],[26,"lua/lib/schedule.lua",25],[27,"lua/lib/schedule.lua",27],[28,"lua/lib/schedule.lua",30],[31,"lua/lib/schedule.lua",34],[35,"lua/lib/idem.lua",6],[36,"lua/lib/idem.lua",8],[37,"lua/lib/idem.lua",10],[43,"lua/lib/template.lua",3],[44,"lua/lib/template.lua",7],[58,"lua/lib/template.lua",22],[63,"lua/lib/template.lua",28],[79,"lua/lib/template.lua",46],[84,"lua/schedule/create.lua",21],[90,"lua/schedule/create.lua",28]],
 });
 
 /** Deletes a schedule at once; what it made stays, under its own ids. See lua/schedule/delete.lua. */
@@ -6154,10 +6159,10 @@ local function touch(list)
 end
 local function schedule_load(core, account)
   local key = root .. 'sched:' .. core
-  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'h', 'p', 'g', 'o', 'r', 'lim', 'l', 'c')
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
   if not v[1] or (account and v[1] ~= account) then return nil end
-  return { core = core, key = key, runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], h = v[6], p = v[7], g = v[8],
-    o = v[9], r = v[10], limited = v[11] == '1', l = v[12], c = v[13] }
+  return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
+    limited = v[7] == '1', l = v[8] }
 end
 local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
 local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
@@ -6174,17 +6179,17 @@ local function template_plan(s, number, list)
   local segments = tonumber(list[1])
   for i = 2, 1 + segments do
     local from = schedule_segment(s, '+' .. number, list[i])
-    if call('EXISTS', from) == 0 then return nil end
+    if call('EXISTS', from) == 0 then return false end
     incoming.names[#incoming.names + 1] = { from, schedule_segment(s, number, list[i]) }
   end
   incoming.keys_at = 2 + segments
   incoming.keyed = tonumber(list[incoming.keys_at])
   incoming.keys_name = schedule_segment(s, number, 'k')
-  incoming.list = list
-  return incoming.keys_at + incoming.keyed + 1
+  incoming.list, incoming.s = list, s
+  return true
 end
 local function template_touch()
-  local list = { incoming.keys_name }
+  local list = { incoming.keys_name, incoming.s.key, incoming.s.doc }
   for _, pair in ipairs(incoming.names) do list[#list + 1] = pair[2] end
   touch(list)
 end
@@ -6196,16 +6201,24 @@ local function template_write()
   for i = incoming.keys_at + 1, incoming.keys_at + incoming.keyed, 1000 do
     call('SADD', incoming.keys_name, unpack(incoming.list, i, math.min(i + 999, incoming.keys_at + incoming.keyed)))
   end
+  local fields_at = incoming.keys_at + incoming.keyed + 1
+  local doc_at = fields_at + 1 + tonumber(incoming.list[fields_at])
+  if doc_at > fields_at + 1 then call('HSET', incoming.s.key, unpack(incoming.list, fields_at + 1, doc_at - 1)) end
+  if #incoming.list >= doc_at then
+    call('DEL', incoming.s.doc)
+    call('HSET', incoming.s.doc, unpack(incoming.list, doc_at, #incoming.list))
+  end
 end
 local function template_keys(s)
   local list = { schedule_segment(s, s.g, 'k') }
-  for base in string.gmatch(s.c or '', '%d+') do list[#list + 1] = schedule_segment(s, s.g, base) end
+  for base in string.gmatch(call('HGET', s.doc, 'c') or '', '%d+') do list[#list + 1] = schedule_segment(s, s.g, base) end
   return list
 end
 local s = schedule_load(core, account)
 if not s then return 0 end
 local list = template_keys(s)
 list[#list + 1] = s.key
+list[#list + 1] = s.doc
 list[#list + 1] = s.runs
 touch(list)
 touch({ schedule_list(account), schedule_list(account, s.s), root .. 'schedules' })
@@ -6214,7 +6227,7 @@ call('ZREM', schedule_list(account), core)
 call('ZREM', schedule_list(account, s.s), core)
 call('ZREM', root .. 'schedules', core)
 return 1`,
-  map: [[1,"lua/schedule/delete.lua",1],[2,"lua/schedule/delete.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/schedule.lua",15],[18,"lua/lib/schedule.lua",23],[19,"lua/lib/schedule.lua",25],[20,"lua/lib/schedule.lua",28],[23,"lua/lib/schedule.lua",32],[27,"lua/lib/template.lua",3],[28,"lua/lib/template.lua",7],[42,"lua/lib/template.lua",22],[47,"lua/lib/template.lua",28],[56,"lua/lib/template.lua",39],[61,"lua/schedule/delete.lua",12]],
+  map: [[1,"lua/schedule/delete.lua",1],[2,"lua/schedule/delete.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/schedule.lua",17],[18,"lua/lib/schedule.lua",25],[19,"lua/lib/schedule.lua",27],[20,"lua/lib/schedule.lua",30],[23,"lua/lib/schedule.lua",34],[27,"lua/lib/template.lua",3],[28,"lua/lib/template.lua",7],[42,"lua/lib/template.lua",22],[47,"lua/lib/template.lua",28],[63,"lua/lib/template.lua",46],[68,"lua/schedule/delete.lua",12]],
 });
 
 /** Schedules whose next tick is to be decided now, those that wait longest first, with what deciding takes. See lua/schedule/due.lua. */
@@ -6235,10 +6248,10 @@ local function touch(list)
 end
 local function schedule_load(core, account)
   local key = root .. 'sched:' .. core
-  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'h', 'p', 'g', 'o', 'r', 'lim', 'l', 'c')
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
   if not v[1] or (account and v[1] ~= account) then return nil end
-  return { core = core, key = key, runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], h = v[6], p = v[7], g = v[8],
-    o = v[9], r = v[10], limited = v[11] == '1', l = v[12], c = v[13] }
+  return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
+    limited = v[7] == '1', l = v[8] }
 end
 local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
 local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
@@ -6253,15 +6266,16 @@ local key = root .. 'schedules'
 local cores = call('ZRANGEBYSCORE', key, '-inf', now_ms, 'LIMIT', 0, most)
 local rows = {}
 for i, core in ipairs(cores) do
-  local row = call('HMGET', root .. 'sched:' .. core, 'a', 'v', 'k', 'z', 'w', 'b', 'e', 'y', 'm', 'g')
-  for k = 1, #row do row[k] = row[k] or '' end
+  local row = call('HMGET', root .. 'sched:' .. core, 'a', 'v', 'k', 'z', 'w', 'b', 'e', 'y', 'g')
+  row[10] = call('HGET', root .. 'sched:' .. core .. ':doc', 'm')
+  for k = 1, 10 do row[k] = row[k] or '' end
   table.insert(row, 1, core)
   rows[i] = row
 end
 local first = #cores > 0 and call('ZSCORE', key, cores[1]) or '0'
 local following = call('ZRANGE', key, #cores, #cores, 'WITHSCORES')
 return { now_ms, tonumber(following[2] or '0'), tonumber(first), rows }`,
-  map: [[1,"lua/schedule/due.lua",1],[2,"lua/schedule/due.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/schedule.lua",15],[18,"lua/lib/schedule.lua",23],[19,"lua/lib/schedule.lua",25],[20,"lua/lib/schedule.lua",28],[23,"lua/lib/schedule.lua",32],[27,"lua/schedule/due.lua",11]],
+  map: [[1,"lua/schedule/due.lua",1],[2,"lua/schedule/due.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/schedule.lua",17],[18,"lua/lib/schedule.lua",25],[19,"lua/lib/schedule.lua",27],[20,"lua/lib/schedule.lua",30],[23,"lua/lib/schedule.lua",34],[27,"lua/schedule/due.lua",11]],
 });
 
 /** Decides one tick of a schedule: makes its run, or says why there is none, and moves on to the next tick. Once, whoever See lua/schedule/fire.lua. */
@@ -6611,10 +6625,10 @@ local function append_write(b, count)
 end
 local function schedule_load(core, account)
   local key = root .. 'sched:' .. core
-  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'h', 'p', 'g', 'o', 'r', 'lim', 'l', 'c')
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
   if not v[1] or (account and v[1] ~= account) then return nil end
-  return { core = core, key = key, runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], h = v[6], p = v[7], g = v[8],
-    o = v[9], r = v[10], limited = v[11] == '1', l = v[12], c = v[13] }
+  return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
+    limited = v[7] == '1', l = v[8] }
 end
 local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
 local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
@@ -6629,23 +6643,25 @@ local RUNS_KEPT, RUNS_TRIMMED = 10, 4
 local run = nil
 local function with_member(object, members) return string.sub(object, 1, -2) .. members .. '}' end
 local function plan_task(s, tick_ms, tray_core, list, runs_at, now)
+  local template = call('HMGET', s.doc, 'h', 'p')
   local tray = root .. 'a:' .. s.a .. ':tray'
   local open = call('GET', tray)
   local b = open and batch_load(open)
   if not b or b.n + 1 > SEGMENT_TASKS or b.q >= SEGMENT_BYTES or now >= b.t + 1000 or now < b.t then
     b = { core = tray_core, key = root .. 'b:' .. tray_core, a = s.a, s = 'tray', s_was = 'tray', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
-      t = now, q = 0, opened = true }
+      t = now, q = 0, k = 0, opened = true }
     batches[tray_core] = b
     batches_loaded[#batches_loaded + 1] = b
   end
-  local head = with_member(s.h, string.format(',"at":%.0f,"for":%.0f', now, tick_ms))
-  append_records(b, { struct.pack('>I2', #head) .. head .. s.p }, 1, 1)
+  local head = with_member(template[1], string.format(',"at":%.0f,"for":%.0f', now, tick_ms))
+  append_records(b, { struct.pack('>I2', #head) .. head .. (template[2] or '') }, 1, 1)
   append_runs(b, list, runs_at + 1, tonumber(list[runs_at]), b.n, now)
   run.batch, run.index, run.tray, run.tasks = b, b.n, tray, 1
 end
 local function plan_batch(s, tick_ms, batch_core, list, runs_at, staged, now)
   local key = root .. 'b:' .. batch_core
-  local total, last_bytes, expiration_ms, movable, hold, labels = string.match(s.r, '^(%d+) (%d+) (%d+) (%d) (%d) (%w*)$')
+  local template = call('HMGET', s.doc, 'o', 'r')
+  local total, last_bytes, expiration_ms, movable, hold, labels, notify = string.match(template[2], '^(%d+) (%d+) (%d+) (%d) (%d) (%w*) (%S*)$')
   run.segments = {}
   for i = 2, runs_at - 1 do
     local base = list[i]
@@ -6656,9 +6672,10 @@ local function plan_batch(s, tick_ms, batch_core, list, runs_at, staged, now)
   local b = { core = batch_core, key = key, a = s.a }
   append_runs(b, list, runs_at + 1, tonumber(list[runs_at]), 0, now)
   run.batch, run.index, run.tasks, run.last_bytes, run.labels, run.staged = b, 0, tonumber(total), last_bytes, labels, staged == 1
-  run.movable, run.hold, run.keys_from = movable == '1', hold == '1', schedule_segment(s, s.g, 'k')
+  run.movable, run.hold, run.notify = movable == '1', hold == '1', notify
+  run.keys_from = schedule_segment(s, s.g, 'k')
   run.expires_ms = math.max(now, tick_ms) + tonumber(expiration_ms)
-  run.doc = with_member(s.o, string.format(',"schedule_id":"sched_%s","scheduled_for":%.0f', s.core, tick_ms))
+  run.doc = with_member(template[1], string.format(',"schedule_id":"sched_%s","scheduled_for":%.0f', s.core, tick_ms))
   run.lists = label_keys(s.a, labels)
   run.lists[#run.lists + 1] = list_key(b)
   run.lists[#run.lists + 1] = list_key(b, 'pending')
@@ -6722,6 +6739,7 @@ local function write_batch(now)
   if run.movable then call('HSET', key, 'w', '1') end
   if run.hold then call('HSET', key, 'h', '1') end
   if run.labels ~= '' then call('HSET', key, 'l', run.labels) end
+  if run.notify ~= '' then call('HSET', key, 'N', run.notify) end
   if #bases > 1 then call('HSET', key, 'g', table.concat(bases)) end
   call('COPY', run.keys_from, key .. ':k')
   call('SET', key .. ':s', string.rep('q', run.tasks))
@@ -6772,7 +6790,7 @@ call('HSET', s.key, 'k', next_tick)
 if latest[2] and tonumber(latest[2]) > tonumber(s.l or '0') then call('HSET', s.key, 'l', string.format('%.0f', tonumber(latest[2]))) end
 if next_due == '' then call('ZREM', root .. 'schedules', core) else call('ZADD', root .. 'schedules', next_due, core) end
 return { outcome, outcome == 'made' and run.tasks or 0 }`,
-  map: [[1,"lua/schedule/fire.lua",1],[2,"lua/schedule/fire.lua",8],[3,"lua/schedule/fire.lua",18],[4,"lua/schedule/fire.lua",17],[5,"lua/schedule/fire.lua",16],[6,"lua/schedule/fire.lua",15],[7,"lua/schedule/fire.lua",14],[8,"lua/schedule/fire.lua",13],[9,"lua/schedule/fire.lua",12],[10,"lua/schedule/fire.lua",11],[11,"lua/schedule/fire.lua",10],[12,"lua/schedule/fire.lua",9],[13,"lua/schedule/fire.lua",19],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",11],[21,"lua/lib/batch.lua",13],[42,"lua/lib/batch.lua",36],[47,"lua/lib/batch.lua",42],[48,"lua/lib/batch.lua",44],[49,"lua/lib/batch.lua",48],[50,"lua/lib/batch.lua",50],[51,"lua/lib/batch.lua",53],[55,"lua/lib/batch.lua",59],[67,"lua/lib/batch.lua",72],[68,"lua/lib/batch.lua",74],[72,"lua/lib/batch.lua",80],[88,"lua/lib/batch.lua",98],[95,"lua/lib/batch.lua",106],[98,"lua/lib/batch.lua",111],[103,"lua/lib/batch.lua",118],[113,"lua/lib/batch.lua",129],[130,"lua/lib/ring.lua",4],[131,"lua/lib/ring.lua",6],[139,"lua/lib/ring.lua",16],[145,"lua/lib/ring.lua",23],[146,"lua/lib/ring.lua",25],[147,"lua/lib/ring.lua",28],[151,"lua/lib/ring.lua",34],[158,"lua/lib/ring.lua",42],[164,"lua/lib/ready.lua",8],[165,"lua/lib/ready.lua",10],[166,"lua/lib/ready.lua",13],[180,"lua/lib/ready.lua",28],[185,"lua/lib/ready.lua",34],[188,"lua/lib/ready.lua",38],[200,"lua/lib/ready.lua",51],[203,"lua/lib/ready.lua",55],[209,"lua/lib/ready.lua",66],[212,"lua/lib/ready.lua",70],[219,"lua/lib/ready.lua",79],[220,"lua/lib/ready.lua",82],[221,"lua/lib/delayed.lua",3],[222,"lua/lib/delayed.lua",5],[226,"lua/lib/delayed.lua",11],[229,"lua/lib/delayed.lua",15],[233,"lua/lib/delayed.lua",20],[237,"lua/lib/delayed.lua",26],[244,"lua/lib/delayed.lua",36],[251,"lua/lib/operation.lua",4],[252,"lua/lib/operation.lua",6],[255,"lua/lib/operation.lua",11],[261,"lua/lib/operation.lua",18],[266,"lua/lib/append.lua",6],[268,"lua/lib/append.lua",9],[274,"lua/lib/append.lua",17],[303,"lua/lib/append.lua",48],[304,"lua/lib/append.lua",50],[314,"lua/lib/append.lua",62],[326,"lua/lib/append.lua",75],[331,"lua/lib/append.lua",81],[340,"lua/lib/schedule.lua",15],[347,"lua/lib/schedule.lua",23],[348,"lua/lib/schedule.lua",25],[349,"lua/lib/schedule.lua",28],[352,"lua/lib/schedule.lua",32],[356,"lua/lib/run.lua",6],[358,"lua/lib/run.lua",9],[359,"lua/lib/run.lua",11],[374,"lua/lib/run.lua",28],[388,"lua/lib/run.lua",43],[395,"lua/lib/run.lua",52],[403,"lua/lib/run.lua",61],[411,"lua/lib/run.lua",70],[425,"lua/lib/run.lua",85],[437,"lua/lib/run.lua",98],[459,"lua/lib/run.lua",121],[468,"lua/schedule/fire.lua",24],[470,"lua/schedule/fire.lua",27],[481,"lua/schedule/fire.lua",39],[491,"lua/schedule/fire.lua",50]],
+  map: [[1,"lua/schedule/fire.lua",1],[2,"lua/schedule/fire.lua",8],[3,"lua/schedule/fire.lua",18],[4,"lua/schedule/fire.lua",17],[5,"lua/schedule/fire.lua",16],[6,"lua/schedule/fire.lua",15],[7,"lua/schedule/fire.lua",14],[8,"lua/schedule/fire.lua",13],[9,"lua/schedule/fire.lua",12],[10,"lua/schedule/fire.lua",11],[11,"lua/schedule/fire.lua",10],[12,"lua/schedule/fire.lua",9],[13,"lua/schedule/fire.lua",19],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",11],[21,"lua/lib/batch.lua",13],[42,"lua/lib/batch.lua",36],[47,"lua/lib/batch.lua",42],[48,"lua/lib/batch.lua",44],[49,"lua/lib/batch.lua",48],[50,"lua/lib/batch.lua",50],[51,"lua/lib/batch.lua",53],[55,"lua/lib/batch.lua",59],[67,"lua/lib/batch.lua",72],[68,"lua/lib/batch.lua",74],[72,"lua/lib/batch.lua",80],[88,"lua/lib/batch.lua",98],[95,"lua/lib/batch.lua",106],[98,"lua/lib/batch.lua",111],[103,"lua/lib/batch.lua",118],[113,"lua/lib/batch.lua",129],[130,"lua/lib/ring.lua",4],[131,"lua/lib/ring.lua",6],[139,"lua/lib/ring.lua",16],[145,"lua/lib/ring.lua",23],[146,"lua/lib/ring.lua",25],[147,"lua/lib/ring.lua",28],[151,"lua/lib/ring.lua",34],[158,"lua/lib/ring.lua",42],[164,"lua/lib/ready.lua",8],[165,"lua/lib/ready.lua",10],[166,"lua/lib/ready.lua",13],[180,"lua/lib/ready.lua",28],[185,"lua/lib/ready.lua",34],[188,"lua/lib/ready.lua",38],[200,"lua/lib/ready.lua",51],[203,"lua/lib/ready.lua",55],[209,"lua/lib/ready.lua",66],[212,"lua/lib/ready.lua",70],[219,"lua/lib/ready.lua",79],[220,"lua/lib/ready.lua",82],[221,"lua/lib/delayed.lua",3],[222,"lua/lib/delayed.lua",5],[226,"lua/lib/delayed.lua",11],[229,"lua/lib/delayed.lua",15],[233,"lua/lib/delayed.lua",20],[237,"lua/lib/delayed.lua",26],[244,"lua/lib/delayed.lua",36],[251,"lua/lib/operation.lua",4],[252,"lua/lib/operation.lua",6],[255,"lua/lib/operation.lua",11],[261,"lua/lib/operation.lua",18],[266,"lua/lib/append.lua",6],[268,"lua/lib/append.lua",9],[274,"lua/lib/append.lua",17],[303,"lua/lib/append.lua",48],[304,"lua/lib/append.lua",50],[314,"lua/lib/append.lua",62],[326,"lua/lib/append.lua",75],[331,"lua/lib/append.lua",81],[340,"lua/lib/schedule.lua",17],[347,"lua/lib/schedule.lua",25],[348,"lua/lib/schedule.lua",27],[349,"lua/lib/schedule.lua",30],[352,"lua/lib/schedule.lua",34],[356,"lua/lib/run.lua",6],[358,"lua/lib/run.lua",9],[359,"lua/lib/run.lua",11],[375,"lua/lib/run.lua",29],[391,"lua/lib/run.lua",46],[398,"lua/lib/run.lua",55],[406,"lua/lib/run.lua",64],[414,"lua/lib/run.lua",73],[428,"lua/lib/run.lua",88],[440,"lua/lib/run.lua",101],[463,"lua/lib/run.lua",125],[472,"lua/schedule/fire.lua",24],[474,"lua/schedule/fire.lua",27],[485,"lua/schedule/fire.lua",39],[495,"lua/schedule/fire.lua",50]],
 });
 
 /** For how long the tick that waits longest in a partition should have been decided: 0 while tickers keep up. See lua/schedule/look.lua. */
@@ -6820,10 +6838,10 @@ local function touch(list)
 end
 local function schedule_load(core, account)
   local key = root .. 'sched:' .. core
-  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'h', 'p', 'g', 'o', 'r', 'lim', 'l', 'c')
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
   if not v[1] or (account and v[1] ~= account) then return nil end
-  return { core = core, key = key, runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], h = v[6], p = v[7], g = v[8],
-    o = v[9], r = v[10], limited = v[11] == '1', l = v[12], c = v[13] }
+  return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
+    limited = v[7] == '1', l = v[8] }
 end
 local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
 local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
@@ -6840,17 +6858,17 @@ local function template_plan(s, number, list)
   local segments = tonumber(list[1])
   for i = 2, 1 + segments do
     local from = schedule_segment(s, '+' .. number, list[i])
-    if call('EXISTS', from) == 0 then return nil end
+    if call('EXISTS', from) == 0 then return false end
     incoming.names[#incoming.names + 1] = { from, schedule_segment(s, number, list[i]) }
   end
   incoming.keys_at = 2 + segments
   incoming.keyed = tonumber(list[incoming.keys_at])
   incoming.keys_name = schedule_segment(s, number, 'k')
-  incoming.list = list
-  return incoming.keys_at + incoming.keyed + 1
+  incoming.list, incoming.s = list, s
+  return true
 end
 local function template_touch()
-  local list = { incoming.keys_name }
+  local list = { incoming.keys_name, incoming.s.key, incoming.s.doc }
   for _, pair in ipairs(incoming.names) do list[#list + 1] = pair[2] end
   touch(list)
 end
@@ -6862,24 +6880,29 @@ local function template_write()
   for i = incoming.keys_at + 1, incoming.keys_at + incoming.keyed, 1000 do
     call('SADD', incoming.keys_name, unpack(incoming.list, i, math.min(i + 999, incoming.keys_at + incoming.keyed)))
   end
+  local fields_at = incoming.keys_at + incoming.keyed + 1
+  local doc_at = fields_at + 1 + tonumber(incoming.list[fields_at])
+  if doc_at > fields_at + 1 then call('HSET', incoming.s.key, unpack(incoming.list, fields_at + 1, doc_at - 1)) end
+  if #incoming.list >= doc_at then
+    call('DEL', incoming.s.doc)
+    call('HSET', incoming.s.doc, unpack(incoming.list, doc_at, #incoming.list))
+  end
 end
 local function template_keys(s)
   local list = { schedule_segment(s, s.g, 'k') }
-  for base in string.gmatch(s.c or '', '%d+') do list[#list + 1] = schedule_segment(s, s.g, base) end
+  for base in string.gmatch(call('HGET', s.doc, 'c') or '', '%d+') do list[#list + 1] = schedule_segment(s, s.g, base) end
   return list
 end
 local s = schedule_load(core, account)
 if not s then return 'missing' end
 if s.v ~= version then return 'changed' end
-local fields_at = template_plan(s, template, parts)
-if not fields_at then return 'lost' end
+if not template_plan(s, template, parts) then return 'lost' end
 local old = template ~= '' and template_keys(s) or {}
 touch({ s.key, schedule_list(account, s.s), schedule_list(account, status), root .. 'schedules' })
 touch(old)
 template_touch()
 local created_ms = call('HGET', s.key, 't')
 template_write()
-if #parts >= fields_at then call('HSET', s.key, unpack(parts, fields_at, #parts)) end
 call('HINCRBY', s.key, 'v', 1)
 call('HSET', s.key, 's', status, 'u', now_ms)
 if template ~= '' then
@@ -6897,11 +6920,11 @@ if tick ~= 'keep' then
   ring_cron(due)
 end
 return 'patched'`,
-  map: [[1,"lua/schedule/patch.lua",1],[2,"lua/schedule/patch.lua",4],[3,"lua/schedule/patch.lua",12],[4,"lua/schedule/patch.lua",11],[5,"lua/schedule/patch.lua",10],[6,"lua/schedule/patch.lua",9],[7,"lua/schedule/patch.lua",8],[8,"lua/schedule/patch.lua",7],[9,"lua/schedule/patch.lua",6],[10,"lua/schedule/patch.lua",5],[11,"lua/schedule/patch.lua",13],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/root.lua",11],[18,"lua/lib/schedule.lua",15],[25,"lua/lib/schedule.lua",23],[26,"lua/lib/schedule.lua",25],[27,"lua/lib/schedule.lua",28],[30,"lua/lib/schedule.lua",32],[34,"lua/lib/template.lua",3],[35,"lua/lib/template.lua",7],[49,"lua/lib/template.lua",22],[54,"lua/lib/template.lua",28],[63,"lua/lib/template.lua",39],[68,"lua/schedule/patch.lua",19],[74,"lua/schedule/patch.lua",26]],
+  map: [[1,"lua/schedule/patch.lua",1],[2,"lua/schedule/patch.lua",4],[3,"lua/schedule/patch.lua",12],[4,"lua/schedule/patch.lua",11],[5,"lua/schedule/patch.lua",10],[6,"lua/schedule/patch.lua",9],[7,"lua/schedule/patch.lua",8],[8,"lua/schedule/patch.lua",7],[9,"lua/schedule/patch.lua",6],[10,"lua/schedule/patch.lua",5],[11,"lua/schedule/patch.lua",13],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/root.lua",11],[18,"lua/lib/schedule.lua",17],[25,"lua/lib/schedule.lua",25],[26,"lua/lib/schedule.lua",27],[27,"lua/lib/schedule.lua",30],[30,"lua/lib/schedule.lua",34],[34,"lua/lib/template.lua",3],[35,"lua/lib/template.lua",7],[49,"lua/lib/template.lua",22],[54,"lua/lib/template.lua",28],[70,"lua/lib/template.lua",46],[75,"lua/schedule/patch.lua",19],[80,"lua/schedule/patch.lua",25]],
 });
 
 /** Reads a schedule for its owner, and which of its runs have come. See lua/schedule/read.lua. */
-export const scheduleRead = script<{ meta: string }, { core: string; account: string; now_ms?: number | '' | undefined }, [number, number, number, (string | null)[]]>({
+export const scheduleRead = script<{ meta: string }, { core: string; account: string; now_ms?: number | '' | undefined }, [number, number, number, (string | null)[], (string | null)[]]>({
   name: 'schedule/read',
   keys: ["meta"],
   args: [["core","string"],["account","string"],["now_ms","now"]],
@@ -6919,10 +6942,10 @@ local function touch(list)
 end
 local function schedule_load(core, account)
   local key = root .. 'sched:' .. core
-  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'h', 'p', 'g', 'o', 'r', 'lim', 'l', 'c')
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
   if not v[1] or (account and v[1] ~= account) then return nil end
-  return { core = core, key = key, runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], h = v[6], p = v[7], g = v[8],
-    o = v[9], r = v[10], limited = v[11] == '1', l = v[12], c = v[13] }
+  return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
+    limited = v[7] == '1', l = v[8] }
 end
 local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
 local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
@@ -6934,25 +6957,25 @@ local function run_read(member)
   return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
 end
 local key = root .. 'sched:' .. core
-local fields = call('HMGET', key, 'a', 's', 'v', 't', 'u', 'k', 'n', 'l', 'f', 'z', 'w', 'b', 'e', 'y', 'd', 'm', 'g')
-if fields[1] ~= account then return { 0, 0, 0, {} } end
+local fields = call('HMGET', key, 'a', 's', 'v', 't', 'u', 'k', 'n', 'l', 'f', 'z', 'w', 'b', 'e', 'y', 'g')
+if fields[1] ~= account then return { 0, 0, 0, {}, {} } end
 local ahead = call('ZCOUNT', key .. ':runs', '(' .. string.format('%.0f', now_ms), '+inf')
 local latest = call('ZREVRANGEBYSCORE', key .. ':runs', now_ms, '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
-return { 1, ahead, math.max(tonumber(latest[2] or '0'), tonumber(fields[8] or '0')), fields }`,
-  map: [[1,"lua/schedule/read.lua",1],[2,"lua/schedule/read.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/schedule.lua",15],[19,"lua/lib/schedule.lua",23],[20,"lua/lib/schedule.lua",25],[21,"lua/lib/schedule.lua",28],[24,"lua/lib/schedule.lua",32],[28,"lua/schedule/read.lua",12]],
+return { 1, ahead, math.max(tonumber(latest[2] or '0'), tonumber(fields[8] or '0')), fields, call('HMGET', key .. ':doc', 'd', 'm') }`,
+  map: [[1,"lua/schedule/read.lua",1],[2,"lua/schedule/read.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/schedule.lua",17],[19,"lua/lib/schedule.lua",25],[20,"lua/lib/schedule.lua",27],[21,"lua/lib/schedule.lua",30],[24,"lua/lib/schedule.lua",34],[28,"lua/schedule/read.lua",12]],
 });
 
 /** A slice of a schedule's runs, the newest first, with how their tasks stand. See lua/schedule/runs.lua. */
-export const scheduleRuns = script<{ meta: string }, { core: string; account: string; skip: number; most: number }, [number, [string, number, string, number, number, number, number, number][]]>({
+export const scheduleRuns = script<{ meta: string }, { core: string; account: string; offset: number; most: number }, [number, [string, number, string, number, number, number, number, number][]]>({
   name: 'schedule/runs',
   keys: ["meta"],
-  args: [["core","string"],["account","string"],["skip","int"],["most","int"]],
+  args: [["core","string"],["account","string"],["offset","int"],["most","int"]],
   rest: null,
   lua: `#!lua flags=no-writes
 local meta = KEYS[1]
 local core = ARGV[1]
 local account = ARGV[2]
-local skip = tonumber(ARGV[3])
+local offset = tonumber(ARGV[3])
 local most = tonumber(ARGV[4])
 local root = string.sub(meta, 1, -2)
 local call = redis.call
@@ -6962,10 +6985,10 @@ local function touch(list)
 end
 local function schedule_load(core, account)
   local key = root .. 'sched:' .. core
-  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'h', 'p', 'g', 'o', 'r', 'lim', 'l', 'c')
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
   if not v[1] or (account and v[1] ~= account) then return nil end
-  return { core = core, key = key, runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], h = v[6], p = v[7], g = v[8],
-    o = v[9], r = v[10], limited = v[11] == '1', l = v[12], c = v[13] }
+  return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
+    limited = v[7] == '1', l = v[8] }
 end
 local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
 local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
@@ -6978,7 +7001,7 @@ local function run_read(member)
 end
 local key = root .. 'sched:' .. core
 if call('HGET', key, 'a') ~= account then return { 0, {} } end
-local members = call('ZREVRANGE', key .. ':runs', skip, skip + most - 1)
+local members = call('ZREVRANGE', key .. ':runs', offset, offset + most - 1)
 local rows = {}
 for _, member in ipairs(members) do
   local of = run_read(member)
@@ -6994,7 +7017,7 @@ for _, member in ipairs(members) do
   end
 end
 return { #members, rows }`,
-  map: [[1,"lua/schedule/runs.lua",1],[2,"lua/schedule/runs.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/schedule.lua",15],[20,"lua/lib/schedule.lua",23],[21,"lua/lib/schedule.lua",25],[22,"lua/lib/schedule.lua",28],[25,"lua/lib/schedule.lua",32],[29,"lua/schedule/runs.lua",13]],
+  map: [[1,"lua/schedule/runs.lua",1],[2,"lua/schedule/runs.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/schedule.lua",17],[20,"lua/lib/schedule.lua",25],[21,"lua/lib/schedule.lua",27],[22,"lua/lib/schedule.lua",30],[25,"lua/lib/schedule.lua",34],[29,"lua/schedule/runs.lua",13]],
 });
 
 /** Copies a segment of a template for a run that is about to be made, under a name that expires. See lua/schedule/stage.lua. */
@@ -7018,10 +7041,10 @@ local function touch(list)
 end
 local function schedule_load(core, account)
   local key = root .. 'sched:' .. core
-  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'h', 'p', 'g', 'o', 'r', 'lim', 'l', 'c')
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
   if not v[1] or (account and v[1] ~= account) then return nil end
-  return { core = core, key = key, runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], h = v[6], p = v[7], g = v[8],
-    o = v[9], r = v[10], limited = v[11] == '1', l = v[12], c = v[13] }
+  return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
+    limited = v[7] == '1', l = v[8] }
 end
 local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
 local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
@@ -7038,7 +7061,7 @@ touch({ from, to })
 if call('COPY', from, to, 'REPLACE') == 0 then return 0 end
 call('PEXPIRE', to, ttl_ms)
 return 1`,
-  map: [[1,"lua/schedule/stage.lua",1],[2,"lua/schedule/stage.lua",5],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/lib/schedule.lua",15],[21,"lua/lib/schedule.lua",23],[22,"lua/lib/schedule.lua",25],[23,"lua/lib/schedule.lua",28],[26,"lua/lib/schedule.lua",32],[30,"lua/schedule/stage.lua",15]],
+  map: [[1,"lua/schedule/stage.lua",1],[2,"lua/schedule/stage.lua",5],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/lib/schedule.lua",17],[21,"lua/lib/schedule.lua",25],[22,"lua/lib/schedule.lua",27],[23,"lua/lib/schedule.lua",30],[26,"lua/lib/schedule.lua",34],[30,"lua/schedule/stage.lua",15]],
 });
 
 /** Makes one run of a schedule now, whatever its ticks do. A repeated call with the same operation answers as the first. See lua/schedule/trigger.lua. */
@@ -7388,10 +7411,10 @@ local function append_write(b, count)
 end
 local function schedule_load(core, account)
   local key = root .. 'sched:' .. core
-  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'h', 'p', 'g', 'o', 'r', 'lim', 'l', 'c')
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
   if not v[1] or (account and v[1] ~= account) then return nil end
-  return { core = core, key = key, runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], h = v[6], p = v[7], g = v[8],
-    o = v[9], r = v[10], limited = v[11] == '1', l = v[12], c = v[13] }
+  return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
+    limited = v[7] == '1', l = v[8] }
 end
 local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
 local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
@@ -7406,23 +7429,25 @@ local RUNS_KEPT, RUNS_TRIMMED = 10, 4
 local run = nil
 local function with_member(object, members) return string.sub(object, 1, -2) .. members .. '}' end
 local function plan_task(s, tick_ms, tray_core, list, runs_at, now)
+  local template = call('HMGET', s.doc, 'h', 'p')
   local tray = root .. 'a:' .. s.a .. ':tray'
   local open = call('GET', tray)
   local b = open and batch_load(open)
   if not b or b.n + 1 > SEGMENT_TASKS or b.q >= SEGMENT_BYTES or now >= b.t + 1000 or now < b.t then
     b = { core = tray_core, key = root .. 'b:' .. tray_core, a = s.a, s = 'tray', s_was = 'tray', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
-      t = now, q = 0, opened = true }
+      t = now, q = 0, k = 0, opened = true }
     batches[tray_core] = b
     batches_loaded[#batches_loaded + 1] = b
   end
-  local head = with_member(s.h, string.format(',"at":%.0f,"for":%.0f', now, tick_ms))
-  append_records(b, { struct.pack('>I2', #head) .. head .. s.p }, 1, 1)
+  local head = with_member(template[1], string.format(',"at":%.0f,"for":%.0f', now, tick_ms))
+  append_records(b, { struct.pack('>I2', #head) .. head .. (template[2] or '') }, 1, 1)
   append_runs(b, list, runs_at + 1, tonumber(list[runs_at]), b.n, now)
   run.batch, run.index, run.tray, run.tasks = b, b.n, tray, 1
 end
 local function plan_batch(s, tick_ms, batch_core, list, runs_at, staged, now)
   local key = root .. 'b:' .. batch_core
-  local total, last_bytes, expiration_ms, movable, hold, labels = string.match(s.r, '^(%d+) (%d+) (%d+) (%d) (%d) (%w*)$')
+  local template = call('HMGET', s.doc, 'o', 'r')
+  local total, last_bytes, expiration_ms, movable, hold, labels, notify = string.match(template[2], '^(%d+) (%d+) (%d+) (%d) (%d) (%w*) (%S*)$')
   run.segments = {}
   for i = 2, runs_at - 1 do
     local base = list[i]
@@ -7433,9 +7458,10 @@ local function plan_batch(s, tick_ms, batch_core, list, runs_at, staged, now)
   local b = { core = batch_core, key = key, a = s.a }
   append_runs(b, list, runs_at + 1, tonumber(list[runs_at]), 0, now)
   run.batch, run.index, run.tasks, run.last_bytes, run.labels, run.staged = b, 0, tonumber(total), last_bytes, labels, staged == 1
-  run.movable, run.hold, run.keys_from = movable == '1', hold == '1', schedule_segment(s, s.g, 'k')
+  run.movable, run.hold, run.notify = movable == '1', hold == '1', notify
+  run.keys_from = schedule_segment(s, s.g, 'k')
   run.expires_ms = math.max(now, tick_ms) + tonumber(expiration_ms)
-  run.doc = with_member(s.o, string.format(',"schedule_id":"sched_%s","scheduled_for":%.0f', s.core, tick_ms))
+  run.doc = with_member(template[1], string.format(',"schedule_id":"sched_%s","scheduled_for":%.0f', s.core, tick_ms))
   run.lists = label_keys(s.a, labels)
   run.lists[#run.lists + 1] = list_key(b)
   run.lists[#run.lists + 1] = list_key(b, 'pending')
@@ -7499,6 +7525,7 @@ local function write_batch(now)
   if run.movable then call('HSET', key, 'w', '1') end
   if run.hold then call('HSET', key, 'h', '1') end
   if run.labels ~= '' then call('HSET', key, 'l', run.labels) end
+  if run.notify ~= '' then call('HSET', key, 'N', run.notify) end
   if #bases > 1 then call('HSET', key, 'g', table.concat(bases)) end
   call('COPY', run.keys_from, key .. ':k')
   call('SET', key .. ':s', string.rep('q', run.tasks))
@@ -7535,7 +7562,7 @@ operation_write(op, run.batch.core, run.index, now_ms)
 local reply = { 'made', s.y, run.batch.core, run.index, now_ms, run.tasks }
 idem_write(reply)
 return reply`,
-  map: [[1,"lua/schedule/trigger.lua",1],[2,"lua/schedule/trigger.lua",3],[3,"lua/schedule/trigger.lua",13],[4,"lua/schedule/trigger.lua",12],[5,"lua/schedule/trigger.lua",11],[6,"lua/schedule/trigger.lua",10],[7,"lua/schedule/trigger.lua",9],[8,"lua/schedule/trigger.lua",8],[9,"lua/schedule/trigger.lua",7],[10,"lua/schedule/trigger.lua",6],[11,"lua/schedule/trigger.lua",5],[12,"lua/schedule/trigger.lua",4],[13,"lua/schedule/trigger.lua",14],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",11],[21,"lua/lib/batch.lua",13],[42,"lua/lib/batch.lua",36],[47,"lua/lib/batch.lua",42],[48,"lua/lib/batch.lua",44],[49,"lua/lib/batch.lua",48],[50,"lua/lib/batch.lua",50],[51,"lua/lib/batch.lua",53],[55,"lua/lib/batch.lua",59],[67,"lua/lib/batch.lua",72],[68,"lua/lib/batch.lua",74],[72,"lua/lib/batch.lua",80],[88,"lua/lib/batch.lua",98],[95,"lua/lib/batch.lua",106],[98,"lua/lib/batch.lua",111],[103,"lua/lib/batch.lua",118],[113,"lua/lib/batch.lua",129],[130,"lua/lib/ring.lua",4],[131,"lua/lib/ring.lua",6],[139,"lua/lib/ring.lua",16],[145,"lua/lib/ring.lua",23],[146,"lua/lib/ring.lua",25],[147,"lua/lib/ring.lua",28],[151,"lua/lib/ring.lua",34],[158,"lua/lib/ring.lua",42],[164,"lua/lib/ready.lua",8],[165,"lua/lib/ready.lua",10],[166,"lua/lib/ready.lua",13],[180,"lua/lib/ready.lua",28],[185,"lua/lib/ready.lua",34],[188,"lua/lib/ready.lua",38],[200,"lua/lib/ready.lua",51],[203,"lua/lib/ready.lua",55],[209,"lua/lib/ready.lua",66],[212,"lua/lib/ready.lua",70],[219,"lua/lib/ready.lua",79],[220,"lua/lib/ready.lua",82],[221,"lua/lib/delayed.lua",3],[222,"lua/lib/delayed.lua",5],[226,"lua/lib/delayed.lua",11],[229,"lua/lib/delayed.lua",15],[233,"lua/lib/delayed.lua",20],[237,"lua/lib/delayed.lua",26],[244,"lua/lib/delayed.lua",36],[251,"lua/lib/operation.lua",4],[252,"lua/lib/operation.lua",6],[255,"lua/lib/operation.lua",11],[261,"lua/lib/operation.lua",18],[266,"lua/lib/append.lua",6],[268,"lua/lib/append.lua",9],[274,"lua/lib/append.lua",17],[303,"lua/lib/append.lua",48],[304,"lua/lib/append.lua",50],[314,"lua/lib/append.lua",62],[326,"lua/lib/append.lua",75],[331,"lua/lib/append.lua",81],[340,"lua/lib/schedule.lua",15],[347,"lua/lib/schedule.lua",23],[348,"lua/lib/schedule.lua",25],[349,"lua/lib/schedule.lua",28],[352,"lua/lib/schedule.lua",32],[356,"lua/lib/run.lua",6],[358,"lua/lib/run.lua",9],[359,"lua/lib/run.lua",11],[374,"lua/lib/run.lua",28],[388,"lua/lib/run.lua",43],[395,"lua/lib/run.lua",52],[403,"lua/lib/run.lua",61],[411,"lua/lib/run.lua",70],[425,"lua/lib/run.lua",85],[437,"lua/lib/run.lua",98],[459,"lua/lib/run.lua",121],[468,"lua/lib/idem.lua",6],[469,"lua/lib/idem.lua",8],[470,"lua/lib/idem.lua",10],[476,"lua/schedule/trigger.lua",20],[483,"lua/schedule/trigger.lua",28]],
+  map: [[1,"lua/schedule/trigger.lua",1],[2,"lua/schedule/trigger.lua",3],[3,"lua/schedule/trigger.lua",13],[4,"lua/schedule/trigger.lua",12],[5,"lua/schedule/trigger.lua",11],[6,"lua/schedule/trigger.lua",10],[7,"lua/schedule/trigger.lua",9],[8,"lua/schedule/trigger.lua",8],[9,"lua/schedule/trigger.lua",7],[10,"lua/schedule/trigger.lua",6],[11,"lua/schedule/trigger.lua",5],[12,"lua/schedule/trigger.lua",4],[13,"lua/schedule/trigger.lua",14],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",11],[21,"lua/lib/batch.lua",13],[42,"lua/lib/batch.lua",36],[47,"lua/lib/batch.lua",42],[48,"lua/lib/batch.lua",44],[49,"lua/lib/batch.lua",48],[50,"lua/lib/batch.lua",50],[51,"lua/lib/batch.lua",53],[55,"lua/lib/batch.lua",59],[67,"lua/lib/batch.lua",72],[68,"lua/lib/batch.lua",74],[72,"lua/lib/batch.lua",80],[88,"lua/lib/batch.lua",98],[95,"lua/lib/batch.lua",106],[98,"lua/lib/batch.lua",111],[103,"lua/lib/batch.lua",118],[113,"lua/lib/batch.lua",129],[130,"lua/lib/ring.lua",4],[131,"lua/lib/ring.lua",6],[139,"lua/lib/ring.lua",16],[145,"lua/lib/ring.lua",23],[146,"lua/lib/ring.lua",25],[147,"lua/lib/ring.lua",28],[151,"lua/lib/ring.lua",34],[158,"lua/lib/ring.lua",42],[164,"lua/lib/ready.lua",8],[165,"lua/lib/ready.lua",10],[166,"lua/lib/ready.lua",13],[180,"lua/lib/ready.lua",28],[185,"lua/lib/ready.lua",34],[188,"lua/lib/ready.lua",38],[200,"lua/lib/ready.lua",51],[203,"lua/lib/ready.lua",55],[209,"lua/lib/ready.lua",66],[212,"lua/lib/ready.lua",70],[219,"lua/lib/ready.lua",79],[220,"lua/lib/ready.lua",82],[221,"lua/lib/delayed.lua",3],[222,"lua/lib/delayed.lua",5],[226,"lua/lib/delayed.lua",11],[229,"lua/lib/delayed.lua",15],[233,"lua/lib/delayed.lua",20],[237,"lua/lib/delayed.lua",26],[244,"lua/lib/delayed.lua",36],[251,"lua/lib/operation.lua",4],[252,"lua/lib/operation.lua",6],[255,"lua/lib/operation.lua",11],[261,"lua/lib/operation.lua",18],[266,"lua/lib/append.lua",6],[268,"lua/lib/append.lua",9],[274,"lua/lib/append.lua",17],[303,"lua/lib/append.lua",48],[304,"lua/lib/append.lua",50],[314,"lua/lib/append.lua",62],[326,"lua/lib/append.lua",75],[331,"lua/lib/append.lua",81],[340,"lua/lib/schedule.lua",17],[347,"lua/lib/schedule.lua",25],[348,"lua/lib/schedule.lua",27],[349,"lua/lib/schedule.lua",30],[352,"lua/lib/schedule.lua",34],[356,"lua/lib/run.lua",6],[358,"lua/lib/run.lua",9],[359,"lua/lib/run.lua",11],[375,"lua/lib/run.lua",29],[391,"lua/lib/run.lua",46],[398,"lua/lib/run.lua",55],[406,"lua/lib/run.lua",64],[414,"lua/lib/run.lua",73],[428,"lua/lib/run.lua",88],[440,"lua/lib/run.lua",101],[463,"lua/lib/run.lua",125],[472,"lua/lib/idem.lua",6],[473,"lua/lib/idem.lua",8],[474,"lua/lib/idem.lua",10],[480,"lua/schedule/trigger.lua",20],[487,"lua/schedule/trigger.lua",28]],
 });
 
 /** The live signing secrets of an account, newest first; makes the first one where there is none. See lua/secret/ensure.lua. */

@@ -2,9 +2,9 @@
 // tasks that are due are claimed and, unless the test keeps them, completed.
 import assert from 'node:assert/strict';
 import { newCore, partitionOf } from '../../src/base/id.ts';
-import { createLog } from '../../src/base/log.ts';
+import { createLog, limitedLog } from '../../src/base/log.ts';
 import { leadOf, nextTick, storedTiming } from '../../src/schedules/preview.ts';
-import { decideDue, type SkipReason, type TickerDeps } from '../../src/schedules/ticker.ts';
+import { type DecideDeps, decideDue, type SkipReason } from '../../src/schedules/ticker.ts';
 import { encodeTasks } from '../../src/store/encoded.ts';
 import { keys } from '../../src/store/keys.ts';
 import type { Claimed } from '../../src/store/partition.ts';
@@ -29,7 +29,7 @@ export const CATCH_UP_MS = 3_600_000;
 
 export class Ticks {
   readonly rig: Rig;
-  readonly deps: Omit<TickerDeps, 'hints'>;
+  readonly deps: DecideDeps;
   readonly made: number[] = [];
   readonly skipped: Record<SkipReason, number> = { overlap: 0, missed: 0, limiter: 0 };
   missing: readonly string[] = [];
@@ -47,7 +47,7 @@ export class Ticks {
         },
         lag: () => {},
       },
-      log: createLog({ level: 'silent' }),
+      log: limitedLog(createLog({ level: 'silent' })),
     };
   }
 

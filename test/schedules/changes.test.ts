@@ -78,7 +78,7 @@ describe('a change', () => {
     const own = (await rig.redis.keys('*sched:*'))
       .filter((key) => key.includes(core))
       .map((key) => key.slice(key.indexOf(core) + core.length));
-    assert.deepEqual(own.sort(), ['', ':runs']);
+    assert.deepEqual(own.sort(), ['', ':doc', ':runs']);
   });
 
   test('to disabled takes it off the list of what is due, and to enabled puts its first tick after now on it', async () => {

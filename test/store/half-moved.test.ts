@@ -266,7 +266,7 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
   'schedule/create': [
     ({ unborn: core }) => ({
       ...{ ...IDEM, core, account: ACCOUNT, status: 'active', tick: String(T0 + DAY_MS), due: String(T0) },
-      parts: [1, 0, 1, 'k1', 'z', '* * * * *', 'm', '{}'],
+      parts: [1, 0, 1, 'k1', 2, 'z', '* * * * *', 'm', '{}'],
     }),
   ],
   'schedule/delete': [({ nightly: core }) => ({ core, account: ACCOUNT })],
@@ -282,15 +282,15 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
   'schedule/patch': [
     ({ staged: core }) => ({
       ...{ core, account: ACCOUNT, version: '1', status: 'disabled', tick: '', due: '', template: 'op' },
-      parts: [1, 0, 1, 'k2', 'z', '0 * * * *'],
+      parts: [1, 0, 1, 'k2', 2, 'z', '0 * * * *', 'm', '{}'],
     }),
     ({ minutely: core }) => ({
       ...{ core, account: ACCOUNT, version: '1', status: 'active', tick: String(T0 + DAY_MS), due: String(T0 + DAY_MS), template: '' },
-      parts: [0, 0, 'z', '0 * * * *'],
+      parts: [0, 0, 2, 'z', '0 * * * *'],
     }),
   ],
   'schedule/read': [({ minutely: core }) => ({ core, account: ACCOUNT })],
-  'schedule/runs': [({ nightly: core }) => ({ core, account: ACCOUNT, skip: 0, most: 10 })],
+  'schedule/runs': [({ nightly: core }) => ({ core, account: ACCOUNT, offset: 0, most: 10 })],
   'schedule/stage': [({ nightly: core, fresh: batch }) => ({ core, template: '1', batch, base: '0', ttl_ms: MINUTE_MS })],
   'schedule/trigger': [
     ({ minutely: core, fresh: run_core }) => ({ ...TRIGGER, core, run_core, parts: [0, 1, 0, 0, 'o1', 30, 0] }),
