@@ -6669,7 +6669,7 @@ local function plan_batch(s, tick_ms, batch_core, list, runs_at, staged, now)
     if call('EXISTS', from) == 0 then return false end
     run.segments[#run.segments + 1] = { from = from, to = key .. ':' .. base, base = tonumber(base) }
   end
-  local b = { core = batch_core, key = key, a = s.a }
+  local b = { core = batch_core, key = key, a = s.a, k = 0 }
   append_runs(b, list, runs_at + 1, tonumber(list[runs_at]), 0, now)
   run.batch, run.index, run.tasks, run.last_bytes, run.labels, run.staged = b, 0, tonumber(total), last_bytes, labels, staged == 1
   run.movable, run.hold, run.notify = movable == '1', hold == '1', notify
@@ -7455,7 +7455,7 @@ local function plan_batch(s, tick_ms, batch_core, list, runs_at, staged, now)
     if call('EXISTS', from) == 0 then return false end
     run.segments[#run.segments + 1] = { from = from, to = key .. ':' .. base, base = tonumber(base) }
   end
-  local b = { core = batch_core, key = key, a = s.a }
+  local b = { core = batch_core, key = key, a = s.a, k = 0 }
   append_runs(b, list, runs_at + 1, tonumber(list[runs_at]), 0, now)
   run.batch, run.index, run.tasks, run.last_bytes, run.labels, run.staged = b, 0, tonumber(total), last_bytes, labels, staged == 1
   run.movable, run.hold, run.notify = movable == '1', hold == '1', notify

@@ -142,6 +142,7 @@ export function templateOf({ batch, limiters = [] }: Pick<ScheduleOptions, 'batc
     expiration_ms: 3_600_000,
     movable: false,
     hold: false,
+    notify: '',
     labels: [],
   };
 }

@@ -104,6 +104,7 @@ export function schedules({ client, receiver, scoped }: Stage): void {
       task_templates: [1, 2, 3].map((n) => ({ target: { url: receiver.at(path), method: 'PUT' }, payload: { n } })),
       options: { expiration: 0.5 },
       labels: { made: path.slice(1) },
+      notifications: { on_finish: { url: receiver.at(`${path}-done`) } },
     };
     const created = await create(acme, { cron: '* * * * * *', timezone: 'UTC', batch_template });
     assert.deepEqual(created.batch_template, batch_template);
@@ -112,6 +113,7 @@ export function schedules({ client, receiver, scoped }: Stage): void {
     const { batches } = await acme.batches(`?label.made=${path.slice(1)}`);
     assert.ok(batches.length >= 2);
     for (const { id } of batches) await acme.ended(id, 'completed');
+    await receiver.heard(`${path}-done`, batches.length);
     assert.ok(batches.every(({ description, stats }) => description === 'nightly' && stats.total === 3));
     const { total, tasks } = await tasksOf(acme, created.id);
     const all = (await acme.batches(`?label.made=${path.slice(1)}`)).total;
