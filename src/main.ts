@@ -28,6 +28,7 @@ import { openStore, type Store, StoreRefused } from './store/connect.ts';
 import { type Durability, openDurability } from './store/durability.ts';
 import { preparePartitions } from './store/partition.ts';
 import { ensureLocalToken, lookupToken } from './store/tokens.ts';
+import { makeStreams, type StreamService } from './streams.ts';
 import { ThreadPool } from './threads/pool.ts';
 
 const SINGLE_KEEP_MS = 24 * 3_600_000;
@@ -71,10 +72,11 @@ async function serve(config: Config, log: Log, stopped: Promise<void>): Promise<
     const callbacks = callbackService(config, store, metrics, process_id, memory, log);
     const policy = policyOf(config);
     const intake = makeIntake(policy, log);
-    const door = new FrontDoorService({ config, store, metrics, threadsAlive: callbacks.alive, policy, intake, memory, log });
+    const streams = config.roles.includes('streams') ? makeStreams(config, store, metrics, process_id, log) : null;
+    const door = new FrontDoorService({ config, store, metrics, threadsAlive: callbacks.alive, policy, intake, streams, memory, log });
     const services: Service[] = [new PartitionWatch(store, log), memory];
     if (config.roles.includes('callbacks')) services.push(callbacks.pool, callbacks.membership);
-    if (config.roles.includes('api')) services.push(intake.worker, door);
+    if (config.roles.includes('api')) services.push(intake.worker, ...(streams === null ? [] : [streams.pool]), door);
     await runAll(services, stopped, config.drain_timeout_ms);
     stopWatching();
   } finally {
@@ -178,6 +180,7 @@ interface FrontDoorParts {
   threadsAlive: () => boolean;
   policy: EgressPolicy;
   intake: Intake;
+  streams: StreamService | null;
   memory: MemoryWatch;
   log: Log;
 }
@@ -212,6 +215,7 @@ class FrontDoorService implements Service {
       ops: { ready: () => this.#ready(), metrics: () => metrics.text() },
       metrics_token: config.metrics_token,
       max_body_bytes: config.max_body_bytes,
+      streams: this.#parts.streams,
       onRequest: ({ route, status, duration_ms }) => requests(route, status, duration_ms),
       log: this.#parts.log,
     });
@@ -253,6 +257,7 @@ class FrontDoorService implements Service {
         batch_add: this.#parts.config.limit_batch_add,
         batch_status: this.#parts.config.limit_batch_status,
       },
+      streams: this.#parts.streams?.places ?? null,
       placement,
       durability: this.#durability,
       trays: new TrayWriter({ client, placement, clock: systemClock }),

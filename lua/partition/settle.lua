@@ -101,7 +101,9 @@ local function settle(group)
   for _, run in ipairs(group.runs) do
     local from, tasks = tonumber(run[1]), tonumber(run[2])
     for i = from, from + tasks - 1 do outcomes[i] = run[3] end
-    marks[#marks + 1] = { b.key .. ':s', from, string.rep(count_run(b, run[3], tasks), tasks) }
+    local byte = count_run(b, run[3], tasks)
+    batch_ended(b, from, tasks, byte)
+    marks[#marks + 1] = { b.key .. ':s', from, string.rep(byte, tasks) }
   end
   if batch_live(b) then
     for _, delay in ipairs(group.delays) do

@@ -95,6 +95,7 @@ local function recover(name, member)
     marks_state[#marks_state + 1] = { b.key .. ':s', from, string.rep(over and 'f' or 'r', to - from + 1) }
     if over then
       b.f = b.f + to - from + 1
+      batch_ended(b, from, to - from + 1, 'f')
       lose(b, ref, from, to, recoveries)
     else
       ready_push(flow_as('r', ref.flow), entry_of(ref.core, from, to, ref.attempt, recoveries, ref.timeout_s, now_ms))

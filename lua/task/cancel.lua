@@ -20,6 +20,7 @@ if state ~= 'q' and state ~= 'r' then return 'state' end
 if not batch_live(b) then return b.s == 'cancelled' and 'cancelled' or 'state' end
 
 b.x = b.x + 1
+batch_ended(b, index, 1, 'x')
 batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms)
 batch_touch()
 touch({ b.key .. ':s' })

@@ -7,6 +7,7 @@ import type { Api, Call, QuotaVerdict } from './call.ts';
 import type { ApiContext, ApiLimits } from './context.ts';
 import { takeQuota } from './quota.ts';
 import * as secrets from './secrets.ts';
+import * as streams from './streams.ts';
 import * as tasks from './tasks.ts';
 
 /** A Redis that cannot be reached, or cannot take this now, is 503: the same request will be right later. */
@@ -30,6 +31,9 @@ export function makeApi(context: ApiContext): Api {
     cancelBatch: bind(batches.cancelBatch),
     releaseBatch: bind(batches.releaseBatch),
     listBatchTasks: bind(batches.listBatchTasks),
+    createStreamTicket: bind(streams.createStreamTicket),
+    streamBatch: bind(streams.openStream),
+    streamBatchEvents: bind(streams.openStream),
     createTask: bind(tasks.createTask),
     getTask: bind(tasks.getTask),
     cancelTask: bind(tasks.cancelTask),
@@ -42,6 +46,9 @@ export function makeApi(context: ApiContext): Api {
       listBatchTasks: bind(batches.batchReadable),
       cancelBatch: bind(batches.batchExists),
       releaseBatch: bind(batches.batchExists),
+      createStreamTicket: bind(batches.batchExists),
+      streamBatch: bind(streams.streamable),
+      streamBatchEvents: bind(streams.streamable),
       getTask: bind(tasks.taskExists),
       cancelTask: bind(tasks.taskExists),
       retryTask: bind(tasks.taskExists),

@@ -5,6 +5,7 @@ import type { JsonSchema, SchemaTable } from './definition.ts';
 import { ERROR_SCHEMAS } from './error.ts';
 import { NOTIFICATION_SCHEMAS } from './notifications.ts';
 import { SIGNING_SECRET_SCHEMAS } from './signing-secret.ts';
+import { STREAM_QUERIES, STREAM_SCHEMAS } from './stream.ts';
 import { TARGET_SCHEMAS } from './target.ts';
 import { TASK_QUERIES, TASK_SCHEMAS } from './task.ts';
 
@@ -15,6 +16,7 @@ export const SCHEMAS: SchemaTable = {
   ...NOTIFICATION_SCHEMAS,
   ...BATCH_SCHEMAS,
   ...SIGNING_SECRET_SCHEMAS,
+  ...STREAM_SCHEMAS,
   ...ERROR_SCHEMAS,
 };
 
@@ -22,6 +24,7 @@ export const SCHEMAS: SchemaTable = {
 export const QUERIES: SchemaTable = {
   ...TASK_QUERIES,
   ...BATCH_QUERIES,
+  ...STREAM_QUERIES,
 };
 
 /** Schemas that requests are checked against; each gets a validator that stops at the first fault besides the one that finds all. */

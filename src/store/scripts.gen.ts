@@ -31,14 +31,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], W = v[16], dirty = false }
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
@@ -107,6 +107,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.ended = b.ended or {}
+  b.ended[#b.ended + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.ended and table.concat(b.ended, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -121,6 +134,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -391,7 +405,7 @@ queue_write()
 ring_bell()
 idem_write(answer('added', first, now_ms))
 return answer('added', first, now_ms)`,
-  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",17],[4,"lua/batch/add.lua",16],[5,"lua/batch/add.lua",15],[6,"lua/batch/add.lua",14],[7,"lua/batch/add.lua",13],[8,"lua/batch/add.lua",12],[9,"lua/batch/add.lua",11],[10,"lua/batch/add.lua",10],[11,"lua/batch/add.lua",9],[12,"lua/batch/add.lua",8],[13,"lua/batch/add.lua",18],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",9],[21,"lua/lib/batch.lua",11],[37,"lua/lib/batch.lua",29],[42,"lua/lib/batch.lua",35],[43,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",40],[56,"lua/lib/batch.lua",53],[57,"lua/lib/batch.lua",55],[61,"lua/lib/batch.lua",61],[76,"lua/lib/batch.lua",78],[83,"lua/lib/batch.lua",86],[86,"lua/lib/batch.lua",91],[91,"lua/lib/batch.lua",98],[101,"lua/lib/batch.lua",109],[118,"lua/lib/ring.lua",4],[119,"lua/lib/ring.lua",6],[127,"lua/lib/ring.lua",16],[133,"lua/lib/ring.lua",23],[134,"lua/lib/ring.lua",25],[135,"lua/lib/ring.lua",28],[139,"lua/lib/ring.lua",34],[146,"lua/lib/ring.lua",42],[152,"lua/lib/ready.lua",8],[153,"lua/lib/ready.lua",10],[154,"lua/lib/ready.lua",13],[168,"lua/lib/ready.lua",28],[173,"lua/lib/ready.lua",34],[176,"lua/lib/ready.lua",38],[188,"lua/lib/ready.lua",51],[191,"lua/lib/ready.lua",55],[197,"lua/lib/ready.lua",66],[200,"lua/lib/ready.lua",70],[207,"lua/lib/ready.lua",79],[208,"lua/lib/ready.lua",82],[209,"lua/lib/delayed.lua",3],[210,"lua/lib/delayed.lua",5],[214,"lua/lib/delayed.lua",11],[217,"lua/lib/delayed.lua",15],[221,"lua/lib/delayed.lua",20],[225,"lua/lib/delayed.lua",26],[232,"lua/lib/delayed.lua",35],[239,"lua/lib/operation.lua",4],[240,"lua/lib/operation.lua",6],[243,"lua/lib/operation.lua",11],[249,"lua/lib/operation.lua",18],[254,"lua/lib/append.lua",6],[256,"lua/lib/append.lua",9],[262,"lua/lib/append.lua",17],[291,"lua/lib/append.lua",48],[299,"lua/lib/append.lua",57],[304,"lua/lib/append.lua",63],[312,"lua/lib/idem.lua",6],[313,"lua/lib/idem.lua",8],[314,"lua/lib/idem.lua",10],[320,"lua/batch/add.lua",24],[322,"lua/batch/add.lua",27],[325,"lua/batch/add.lua",31],[329,"lua/batch/add.lua",36],[353,"lua/batch/add.lua",61],[362,"lua/batch/add.lua",71],[367,"lua/batch/add.lua",77]],
+  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",17],[4,"lua/batch/add.lua",16],[5,"lua/batch/add.lua",15],[6,"lua/batch/add.lua",14],[7,"lua/batch/add.lua",13],[8,"lua/batch/add.lua",12],[9,"lua/batch/add.lua",11],[10,"lua/batch/add.lua",10],[11,"lua/batch/add.lua",9],[12,"lua/batch/add.lua",8],[13,"lua/batch/add.lua",18],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",10],[21,"lua/lib/batch.lua",12],[37,"lua/lib/batch.lua",30],[42,"lua/lib/batch.lua",36],[43,"lua/lib/batch.lua",38],[44,"lua/lib/batch.lua",41],[56,"lua/lib/batch.lua",54],[57,"lua/lib/batch.lua",56],[61,"lua/lib/batch.lua",62],[76,"lua/lib/batch.lua",79],[83,"lua/lib/batch.lua",87],[86,"lua/lib/batch.lua",92],[91,"lua/lib/batch.lua",99],[101,"lua/lib/batch.lua",111],[106,"lua/lib/batch.lua",119],[114,"lua/lib/batch.lua",128],[132,"lua/lib/ring.lua",4],[133,"lua/lib/ring.lua",6],[141,"lua/lib/ring.lua",16],[147,"lua/lib/ring.lua",23],[148,"lua/lib/ring.lua",25],[149,"lua/lib/ring.lua",28],[153,"lua/lib/ring.lua",34],[160,"lua/lib/ring.lua",42],[166,"lua/lib/ready.lua",8],[167,"lua/lib/ready.lua",10],[168,"lua/lib/ready.lua",13],[182,"lua/lib/ready.lua",28],[187,"lua/lib/ready.lua",34],[190,"lua/lib/ready.lua",38],[202,"lua/lib/ready.lua",51],[205,"lua/lib/ready.lua",55],[211,"lua/lib/ready.lua",66],[214,"lua/lib/ready.lua",70],[221,"lua/lib/ready.lua",79],[222,"lua/lib/ready.lua",82],[223,"lua/lib/delayed.lua",3],[224,"lua/lib/delayed.lua",5],[228,"lua/lib/delayed.lua",11],[231,"lua/lib/delayed.lua",15],[235,"lua/lib/delayed.lua",20],[239,"lua/lib/delayed.lua",26],[246,"lua/lib/delayed.lua",35],[253,"lua/lib/operation.lua",4],[254,"lua/lib/operation.lua",6],[257,"lua/lib/operation.lua",11],[263,"lua/lib/operation.lua",18],[268,"lua/lib/append.lua",6],[270,"lua/lib/append.lua",9],[276,"lua/lib/append.lua",17],[305,"lua/lib/append.lua",48],[313,"lua/lib/append.lua",57],[318,"lua/lib/append.lua",63],[326,"lua/lib/idem.lua",6],[327,"lua/lib/idem.lua",8],[328,"lua/lib/idem.lua",10],[334,"lua/batch/add.lua",24],[336,"lua/batch/add.lua",27],[339,"lua/batch/add.lua",31],[343,"lua/batch/add.lua",36],[367,"lua/batch/add.lua",61],[376,"lua/batch/add.lua",71],[381,"lua/batch/add.lua",77]],
 });
 
 /** Cancels a batch: every task not running becomes cancelled at once, whatever their number; running ones finish and count. See lua/batch/cancel.lua. */
@@ -417,14 +431,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], W = v[16], dirty = false }
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
@@ -493,6 +507,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.ended = b.ended or {}
+  b.ended[#b.ended + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.ended and table.concat(b.ended, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -507,6 +534,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -523,7 +551,7 @@ else
   updated_ms = tonumber(call('HGET', b.key, 'u'))
 end
 return { outcome, b.s, b.n, b.c, b.f, b.x, updated_ms }`,
-  map: [[1,"lua/batch/cancel.lua",1],[2,"lua/batch/cancel.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",9],[14,"lua/lib/batch.lua",11],[30,"lua/lib/batch.lua",29],[35,"lua/lib/batch.lua",35],[36,"lua/lib/batch.lua",37],[37,"lua/lib/batch.lua",40],[49,"lua/lib/batch.lua",53],[50,"lua/lib/batch.lua",55],[54,"lua/lib/batch.lua",61],[69,"lua/lib/batch.lua",78],[76,"lua/lib/batch.lua",86],[79,"lua/lib/batch.lua",91],[84,"lua/lib/batch.lua",98],[94,"lua/lib/batch.lua",109],[111,"lua/batch/cancel.lua",16]],
+  map: [[1,"lua/batch/cancel.lua",1],[2,"lua/batch/cancel.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",10],[14,"lua/lib/batch.lua",12],[30,"lua/lib/batch.lua",30],[35,"lua/lib/batch.lua",36],[36,"lua/lib/batch.lua",38],[37,"lua/lib/batch.lua",41],[49,"lua/lib/batch.lua",54],[50,"lua/lib/batch.lua",56],[54,"lua/lib/batch.lua",62],[69,"lua/lib/batch.lua",79],[76,"lua/lib/batch.lua",87],[79,"lua/lib/batch.lua",92],[84,"lua/lib/batch.lua",99],[94,"lua/lib/batch.lua",111],[99,"lua/lib/batch.lua",119],[107,"lua/lib/batch.lua",128],[125,"lua/batch/cancel.lua",16]],
 });
 
 /** Makes a batch real: its segments were written before, under names that expire; here they get their own, and its work See lua/batch/create.lua. */
@@ -560,14 +588,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], W = v[16], dirty = false }
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
@@ -636,6 +664,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.ended = b.ended or {}
+  b.ended[#b.ended + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.ended and table.concat(b.ended, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -650,6 +691,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -833,7 +875,7 @@ queue_write()
 ring_bell()
 idem_write({ 1, now_ms })
 return { 1, now_ms }`,
-  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",7],[3,"lua/batch/create.lua",21],[4,"lua/batch/create.lua",20],[5,"lua/batch/create.lua",19],[6,"lua/batch/create.lua",18],[7,"lua/batch/create.lua",17],[8,"lua/batch/create.lua",16],[9,"lua/batch/create.lua",15],[10,"lua/batch/create.lua",14],[11,"lua/batch/create.lua",13],[12,"lua/batch/create.lua",12],[13,"lua/batch/create.lua",11],[14,"lua/batch/create.lua",10],[15,"lua/batch/create.lua",9],[16,"lua/batch/create.lua",8],[17,"lua/batch/create.lua",22],[18,"lua/lib/root.lua",2],[20,"lua/lib/root.lua",8],[21,"lua/lib/root.lua",11],[24,"lua/lib/batch.lua",9],[25,"lua/lib/batch.lua",11],[41,"lua/lib/batch.lua",29],[46,"lua/lib/batch.lua",35],[47,"lua/lib/batch.lua",37],[48,"lua/lib/batch.lua",40],[60,"lua/lib/batch.lua",53],[61,"lua/lib/batch.lua",55],[65,"lua/lib/batch.lua",61],[80,"lua/lib/batch.lua",78],[87,"lua/lib/batch.lua",86],[90,"lua/lib/batch.lua",91],[95,"lua/lib/batch.lua",98],[105,"lua/lib/batch.lua",109],[122,"lua/lib/ring.lua",4],[123,"lua/lib/ring.lua",6],[131,"lua/lib/ring.lua",16],[137,"lua/lib/ring.lua",23],[138,"lua/lib/ring.lua",25],[139,"lua/lib/ring.lua",28],[143,"lua/lib/ring.lua",34],[150,"lua/lib/ring.lua",42],[156,"lua/lib/ready.lua",8],[157,"lua/lib/ready.lua",10],[158,"lua/lib/ready.lua",13],[172,"lua/lib/ready.lua",28],[177,"lua/lib/ready.lua",34],[180,"lua/lib/ready.lua",38],[192,"lua/lib/ready.lua",51],[195,"lua/lib/ready.lua",55],[201,"lua/lib/ready.lua",66],[204,"lua/lib/ready.lua",70],[211,"lua/lib/ready.lua",79],[212,"lua/lib/ready.lua",82],[213,"lua/lib/delayed.lua",3],[214,"lua/lib/delayed.lua",5],[218,"lua/lib/delayed.lua",11],[221,"lua/lib/delayed.lua",15],[225,"lua/lib/delayed.lua",20],[229,"lua/lib/delayed.lua",26],[236,"lua/lib/delayed.lua",35],[243,"lua/lib/idem.lua",6],[244,"lua/lib/idem.lua",8],[245,"lua/lib/idem.lua",10],[251,"lua/batch/create.lua",29],[255,"lua/batch/create.lua",34],[266,"lua/batch/create.lua",46],[274,"lua/batch/create.lua",55],[276,"lua/batch/create.lua",58],[281,"lua/batch/create.lua",64]],
+  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",7],[3,"lua/batch/create.lua",21],[4,"lua/batch/create.lua",20],[5,"lua/batch/create.lua",19],[6,"lua/batch/create.lua",18],[7,"lua/batch/create.lua",17],[8,"lua/batch/create.lua",16],[9,"lua/batch/create.lua",15],[10,"lua/batch/create.lua",14],[11,"lua/batch/create.lua",13],[12,"lua/batch/create.lua",12],[13,"lua/batch/create.lua",11],[14,"lua/batch/create.lua",10],[15,"lua/batch/create.lua",9],[16,"lua/batch/create.lua",8],[17,"lua/batch/create.lua",22],[18,"lua/lib/root.lua",2],[20,"lua/lib/root.lua",8],[21,"lua/lib/root.lua",11],[24,"lua/lib/batch.lua",10],[25,"lua/lib/batch.lua",12],[41,"lua/lib/batch.lua",30],[46,"lua/lib/batch.lua",36],[47,"lua/lib/batch.lua",38],[48,"lua/lib/batch.lua",41],[60,"lua/lib/batch.lua",54],[61,"lua/lib/batch.lua",56],[65,"lua/lib/batch.lua",62],[80,"lua/lib/batch.lua",79],[87,"lua/lib/batch.lua",87],[90,"lua/lib/batch.lua",92],[95,"lua/lib/batch.lua",99],[105,"lua/lib/batch.lua",111],[110,"lua/lib/batch.lua",119],[118,"lua/lib/batch.lua",128],[136,"lua/lib/ring.lua",4],[137,"lua/lib/ring.lua",6],[145,"lua/lib/ring.lua",16],[151,"lua/lib/ring.lua",23],[152,"lua/lib/ring.lua",25],[153,"lua/lib/ring.lua",28],[157,"lua/lib/ring.lua",34],[164,"lua/lib/ring.lua",42],[170,"lua/lib/ready.lua",8],[171,"lua/lib/ready.lua",10],[172,"lua/lib/ready.lua",13],[186,"lua/lib/ready.lua",28],[191,"lua/lib/ready.lua",34],[194,"lua/lib/ready.lua",38],[206,"lua/lib/ready.lua",51],[209,"lua/lib/ready.lua",55],[215,"lua/lib/ready.lua",66],[218,"lua/lib/ready.lua",70],[225,"lua/lib/ready.lua",79],[226,"lua/lib/ready.lua",82],[227,"lua/lib/delayed.lua",3],[228,"lua/lib/delayed.lua",5],[232,"lua/lib/delayed.lua",11],[235,"lua/lib/delayed.lua",15],[239,"lua/lib/delayed.lua",20],[243,"lua/lib/delayed.lua",26],[250,"lua/lib/delayed.lua",35],[257,"lua/lib/idem.lua",6],[258,"lua/lib/idem.lua",8],[259,"lua/lib/idem.lua",10],[265,"lua/batch/create.lua",29],[269,"lua/batch/create.lua",34],[280,"lua/batch/create.lua",46],[288,"lua/batch/create.lua",55],[290,"lua/batch/create.lua",58],[295,"lua/batch/create.lua",64]],
 });
 
 /** Reads a batch for its owner, within his limit on such reads: who it belongs to, the limit and the state in one step. See lua/batch/read.lua. */
@@ -911,14 +953,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], W = v[16], dirty = false }
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
@@ -987,6 +1029,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.ended = b.ended or {}
+  b.ended[#b.ended + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.ended and table.concat(b.ended, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -1001,6 +1056,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -1014,7 +1070,7 @@ if b.h then
   batch_save(now_ms)
 end
 return 1`,
-  map: [[1,"lua/batch/release.lua",1],[2,"lua/batch/release.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",9],[14,"lua/lib/batch.lua",11],[30,"lua/lib/batch.lua",29],[35,"lua/lib/batch.lua",35],[36,"lua/lib/batch.lua",37],[37,"lua/lib/batch.lua",40],[49,"lua/lib/batch.lua",53],[50,"lua/lib/batch.lua",55],[54,"lua/lib/batch.lua",61],[69,"lua/lib/batch.lua",78],[76,"lua/lib/batch.lua",86],[79,"lua/lib/batch.lua",91],[84,"lua/lib/batch.lua",98],[94,"lua/lib/batch.lua",109],[111,"lua/batch/release.lua",13]],
+  map: [[1,"lua/batch/release.lua",1],[2,"lua/batch/release.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",10],[14,"lua/lib/batch.lua",12],[30,"lua/lib/batch.lua",30],[35,"lua/lib/batch.lua",36],[36,"lua/lib/batch.lua",38],[37,"lua/lib/batch.lua",41],[49,"lua/lib/batch.lua",54],[50,"lua/lib/batch.lua",56],[54,"lua/lib/batch.lua",62],[69,"lua/lib/batch.lua",79],[76,"lua/lib/batch.lua",87],[79,"lua/lib/batch.lua",92],[84,"lua/lib/batch.lua",99],[94,"lua/lib/batch.lua",111],[99,"lua/lib/batch.lua",119],[107,"lua/lib/batch.lua",128],[125,"lua/batch/release.lua",13]],
 });
 
 /** Claims an idempotency key for work on a resource that exists, or tells what it was claimed for. See lua/idem/begin.lua. */
@@ -1626,14 +1682,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], W = v[16], dirty = false }
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
@@ -1702,6 +1758,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.ended = b.ended or {}
+  b.ended[#b.ended + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.ended and table.concat(b.ended, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -1716,6 +1785,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -2072,7 +2142,7 @@ if #runs > 0 then
   call('HSETNX', written[3], holder, now_ms)
 end
 return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded) and 1 or 0, delays_first() or 0, parked, runs }`,
-  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",15],[4,"lua/partition/claim.lua",14],[5,"lua/partition/claim.lua",13],[6,"lua/partition/claim.lua",12],[7,"lua/partition/claim.lua",11],[8,"lua/partition/claim.lua",10],[9,"lua/partition/claim.lua",16],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/root.lua",11],[16,"lua/lib/batch.lua",9],[17,"lua/lib/batch.lua",11],[33,"lua/lib/batch.lua",29],[38,"lua/lib/batch.lua",35],[39,"lua/lib/batch.lua",37],[40,"lua/lib/batch.lua",40],[52,"lua/lib/batch.lua",53],[53,"lua/lib/batch.lua",55],[57,"lua/lib/batch.lua",61],[72,"lua/lib/batch.lua",78],[79,"lua/lib/batch.lua",86],[82,"lua/lib/batch.lua",91],[87,"lua/lib/batch.lua",98],[97,"lua/lib/batch.lua",109],[114,"lua/lib/ring.lua",4],[115,"lua/lib/ring.lua",6],[123,"lua/lib/ring.lua",16],[129,"lua/lib/ring.lua",23],[130,"lua/lib/ring.lua",25],[131,"lua/lib/ring.lua",28],[135,"lua/lib/ring.lua",34],[142,"lua/lib/ring.lua",42],[148,"lua/lib/ready.lua",8],[149,"lua/lib/ready.lua",10],[150,"lua/lib/ready.lua",13],[164,"lua/lib/ready.lua",28],[169,"lua/lib/ready.lua",34],[172,"lua/lib/ready.lua",38],[184,"lua/lib/ready.lua",51],[187,"lua/lib/ready.lua",55],[193,"lua/lib/ready.lua",66],[196,"lua/lib/ready.lua",70],[203,"lua/lib/ready.lua",79],[204,"lua/lib/ready.lua",82],[205,"lua/lib/delayed.lua",3],[206,"lua/lib/delayed.lua",5],[210,"lua/lib/delayed.lua",11],[213,"lua/lib/delayed.lua",15],[217,"lua/lib/delayed.lua",20],[221,"lua/lib/delayed.lua",26],[228,"lua/lib/delayed.lua",35],[235,"lua/lib/parked.lua",5],[237,"lua/lib/parked.lua",8],[243,"lua/lib/parked.lua",16],[255,"lua/lib/parked.lua",30],[268,"lua/lib/parked.lua",44],[273,"lua/lib/parked.lua",51],[286,"lua/partition/claim.lua",23],[290,"lua/partition/claim.lua",29],[297,"lua/partition/claim.lua",37],[301,"lua/partition/claim.lua",42],[317,"lua/partition/claim.lua",59],[318,"lua/partition/claim.lua",61],[322,"lua/partition/claim.lua",67],[335,"lua/partition/claim.lua",82],[338,"lua/partition/claim.lua",86],[355,"lua/partition/claim.lua",105],[372,"lua/partition/claim.lua",123],[400,"lua/partition/claim.lua",152],[414,"lua/partition/claim.lua",167],[428,"lua/partition/claim.lua",184],[441,"lua/partition/claim.lua",198],[448,"lua/partition/claim.lua",206],[463,"lua/partition/claim.lua",222]],
+  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",15],[4,"lua/partition/claim.lua",14],[5,"lua/partition/claim.lua",13],[6,"lua/partition/claim.lua",12],[7,"lua/partition/claim.lua",11],[8,"lua/partition/claim.lua",10],[9,"lua/partition/claim.lua",16],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/root.lua",11],[16,"lua/lib/batch.lua",10],[17,"lua/lib/batch.lua",12],[33,"lua/lib/batch.lua",30],[38,"lua/lib/batch.lua",36],[39,"lua/lib/batch.lua",38],[40,"lua/lib/batch.lua",41],[52,"lua/lib/batch.lua",54],[53,"lua/lib/batch.lua",56],[57,"lua/lib/batch.lua",62],[72,"lua/lib/batch.lua",79],[79,"lua/lib/batch.lua",87],[82,"lua/lib/batch.lua",92],[87,"lua/lib/batch.lua",99],[97,"lua/lib/batch.lua",111],[102,"lua/lib/batch.lua",119],[110,"lua/lib/batch.lua",128],[128,"lua/lib/ring.lua",4],[129,"lua/lib/ring.lua",6],[137,"lua/lib/ring.lua",16],[143,"lua/lib/ring.lua",23],[144,"lua/lib/ring.lua",25],[145,"lua/lib/ring.lua",28],[149,"lua/lib/ring.lua",34],[156,"lua/lib/ring.lua",42],[162,"lua/lib/ready.lua",8],[163,"lua/lib/ready.lua",10],[164,"lua/lib/ready.lua",13],[178,"lua/lib/ready.lua",28],[183,"lua/lib/ready.lua",34],[186,"lua/lib/ready.lua",38],[198,"lua/lib/ready.lua",51],[201,"lua/lib/ready.lua",55],[207,"lua/lib/ready.lua",66],[210,"lua/lib/ready.lua",70],[217,"lua/lib/ready.lua",79],[218,"lua/lib/ready.lua",82],[219,"lua/lib/delayed.lua",3],[220,"lua/lib/delayed.lua",5],[224,"lua/lib/delayed.lua",11],[227,"lua/lib/delayed.lua",15],[231,"lua/lib/delayed.lua",20],[235,"lua/lib/delayed.lua",26],[242,"lua/lib/delayed.lua",35],[249,"lua/lib/parked.lua",5],[251,"lua/lib/parked.lua",8],[257,"lua/lib/parked.lua",16],[269,"lua/lib/parked.lua",30],[282,"lua/lib/parked.lua",44],[287,"lua/lib/parked.lua",51],[300,"lua/partition/claim.lua",23],[304,"lua/partition/claim.lua",29],[311,"lua/partition/claim.lua",37],[315,"lua/partition/claim.lua",42],[331,"lua/partition/claim.lua",59],[332,"lua/partition/claim.lua",61],[336,"lua/partition/claim.lua",67],[349,"lua/partition/claim.lua",82],[352,"lua/partition/claim.lua",86],[369,"lua/partition/claim.lua",105],[386,"lua/partition/claim.lua",123],[414,"lua/partition/claim.lua",152],[428,"lua/partition/claim.lua",167],[442,"lua/partition/claim.lua",184],[455,"lua/partition/claim.lua",198],[462,"lua/partition/claim.lua",206],[477,"lua/partition/claim.lua",222]],
 });
 
 /** What waits in a partition, for the operator's gauges. Counts are exact; the oldest is looked for at the heads of the See lua/partition/look.lua. */
@@ -2132,14 +2202,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], W = v[16], dirty = false }
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
@@ -2208,6 +2278,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.ended = b.ended or {}
+  b.ended[#b.ended + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.ended and table.concat(b.ended, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -2222,6 +2305,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -2429,7 +2513,9 @@ local function settle(group)
   for _, run in ipairs(group.runs) do
     local from, tasks = tonumber(run[1]), tonumber(run[2])
     for i = from, from + tasks - 1 do outcomes[i] = run[3] end
-    marks[#marks + 1] = { b.key .. ':s', from, string.rep(count_run(b, run[3], tasks), tasks) }
+    local byte = count_run(b, run[3], tasks)
+    batch_ended(b, from, tasks, byte)
+    marks[#marks + 1] = { b.key .. ':s', from, string.rep(byte, tasks) }
   end
   if batch_live(b) then
     for _, delay in ipairs(group.delays) do
@@ -2464,7 +2550,7 @@ end
 batch_save(now_ms)
 queue_write()
 return { now_ms, delays_first() or 0, flags }`,
-  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",10],[3,"lua/partition/settle.lua",14],[4,"lua/partition/settle.lua",13],[5,"lua/partition/settle.lua",12],[6,"lua/partition/settle.lua",11],[7,"lua/partition/settle.lua",15],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/lib/batch.lua",9],[15,"lua/lib/batch.lua",11],[31,"lua/lib/batch.lua",29],[36,"lua/lib/batch.lua",35],[37,"lua/lib/batch.lua",37],[38,"lua/lib/batch.lua",40],[50,"lua/lib/batch.lua",53],[51,"lua/lib/batch.lua",55],[55,"lua/lib/batch.lua",61],[70,"lua/lib/batch.lua",78],[77,"lua/lib/batch.lua",86],[80,"lua/lib/batch.lua",91],[85,"lua/lib/batch.lua",98],[95,"lua/lib/batch.lua",109],[112,"lua/lib/ring.lua",4],[113,"lua/lib/ring.lua",6],[121,"lua/lib/ring.lua",16],[127,"lua/lib/ring.lua",23],[128,"lua/lib/ring.lua",25],[129,"lua/lib/ring.lua",28],[133,"lua/lib/ring.lua",34],[140,"lua/lib/ring.lua",42],[146,"lua/lib/ready.lua",8],[147,"lua/lib/ready.lua",10],[148,"lua/lib/ready.lua",13],[162,"lua/lib/ready.lua",28],[167,"lua/lib/ready.lua",34],[170,"lua/lib/ready.lua",38],[182,"lua/lib/ready.lua",51],[185,"lua/lib/ready.lua",55],[191,"lua/lib/ready.lua",66],[194,"lua/lib/ready.lua",70],[201,"lua/lib/ready.lua",79],[202,"lua/lib/ready.lua",82],[203,"lua/lib/delayed.lua",3],[204,"lua/lib/delayed.lua",5],[208,"lua/lib/delayed.lua",11],[211,"lua/lib/delayed.lua",15],[215,"lua/lib/delayed.lua",20],[219,"lua/lib/delayed.lua",26],[226,"lua/lib/delayed.lua",35],[233,"lua/lib/results.lua",3],[242,"lua/lib/results.lua",13],[243,"lua/lib/results.lua",15],[244,"lua/partition/settle.lua",22],[246,"lua/partition/settle.lua",26],[263,"lua/partition/settle.lua",45],[276,"lua/partition/settle.lua",60],[284,"lua/partition/settle.lua",69],[290,"lua/partition/settle.lua",76],[296,"lua/partition/settle.lua",83],[304,"lua/partition/settle.lua",92],[330,"lua/partition/settle.lua",119],[337,"lua/partition/settle.lua",127],[343,"lua/partition/settle.lua",134]],
+  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",10],[3,"lua/partition/settle.lua",14],[4,"lua/partition/settle.lua",13],[5,"lua/partition/settle.lua",12],[6,"lua/partition/settle.lua",11],[7,"lua/partition/settle.lua",15],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/lib/batch.lua",10],[15,"lua/lib/batch.lua",12],[31,"lua/lib/batch.lua",30],[36,"lua/lib/batch.lua",36],[37,"lua/lib/batch.lua",38],[38,"lua/lib/batch.lua",41],[50,"lua/lib/batch.lua",54],[51,"lua/lib/batch.lua",56],[55,"lua/lib/batch.lua",62],[70,"lua/lib/batch.lua",79],[77,"lua/lib/batch.lua",87],[80,"lua/lib/batch.lua",92],[85,"lua/lib/batch.lua",99],[95,"lua/lib/batch.lua",111],[100,"lua/lib/batch.lua",119],[108,"lua/lib/batch.lua",128],[126,"lua/lib/ring.lua",4],[127,"lua/lib/ring.lua",6],[135,"lua/lib/ring.lua",16],[141,"lua/lib/ring.lua",23],[142,"lua/lib/ring.lua",25],[143,"lua/lib/ring.lua",28],[147,"lua/lib/ring.lua",34],[154,"lua/lib/ring.lua",42],[160,"lua/lib/ready.lua",8],[161,"lua/lib/ready.lua",10],[162,"lua/lib/ready.lua",13],[176,"lua/lib/ready.lua",28],[181,"lua/lib/ready.lua",34],[184,"lua/lib/ready.lua",38],[196,"lua/lib/ready.lua",51],[199,"lua/lib/ready.lua",55],[205,"lua/lib/ready.lua",66],[208,"lua/lib/ready.lua",70],[215,"lua/lib/ready.lua",79],[216,"lua/lib/ready.lua",82],[217,"lua/lib/delayed.lua",3],[218,"lua/lib/delayed.lua",5],[222,"lua/lib/delayed.lua",11],[225,"lua/lib/delayed.lua",15],[229,"lua/lib/delayed.lua",20],[233,"lua/lib/delayed.lua",26],[240,"lua/lib/delayed.lua",35],[247,"lua/lib/results.lua",3],[256,"lua/lib/results.lua",13],[257,"lua/lib/results.lua",15],[258,"lua/partition/settle.lua",22],[260,"lua/partition/settle.lua",26],[277,"lua/partition/settle.lua",45],[290,"lua/partition/settle.lua",60],[298,"lua/partition/settle.lua",69],[304,"lua/partition/settle.lua",76],[310,"lua/partition/settle.lua",83],[318,"lua/partition/settle.lua",92],[346,"lua/partition/settle.lua",121],[353,"lua/partition/settle.lua",129],[359,"lua/partition/settle.lua",136]],
 });
 
 /** What time brings to a partition: work becomes due, batches expire or are deleted, silent holders lose their work. See lua/partition/tick.lua. */
@@ -2494,14 +2580,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], W = v[16], dirty = false }
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
@@ -2570,6 +2656,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.ended = b.ended or {}
+  b.ended[#b.ended + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.ended and table.concat(b.ended, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -2584,6 +2683,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -2783,6 +2883,7 @@ local function recover(name, member)
     marks_state[#marks_state + 1] = { b.key .. ':s', from, string.rep(over and 'f' or 'r', to - from + 1) }
     if over then
       b.f = b.f + to - from + 1
+      batch_ended(b, from, to - from + 1, 'f')
       lose(b, ref, from, to, recoveries)
     else
       ready_push(flow_as('r', ref.flow), entry_of(ref.core, from, to, ref.attempt, recoveries, ref.timeout_s, now_ms))
@@ -2917,7 +3018,7 @@ end
 if early_rank then call('HSET', meta, 'early', early_rank) end
 queue_write()
 return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready, early }`,
-  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",9],[18,"lua/lib/batch.lua",11],[34,"lua/lib/batch.lua",29],[39,"lua/lib/batch.lua",35],[40,"lua/lib/batch.lua",37],[41,"lua/lib/batch.lua",40],[53,"lua/lib/batch.lua",53],[54,"lua/lib/batch.lua",55],[58,"lua/lib/batch.lua",61],[73,"lua/lib/batch.lua",78],[80,"lua/lib/batch.lua",86],[83,"lua/lib/batch.lua",91],[88,"lua/lib/batch.lua",98],[98,"lua/lib/batch.lua",109],[115,"lua/lib/ring.lua",4],[116,"lua/lib/ring.lua",6],[124,"lua/lib/ring.lua",16],[130,"lua/lib/ring.lua",23],[131,"lua/lib/ring.lua",25],[132,"lua/lib/ring.lua",28],[136,"lua/lib/ring.lua",34],[143,"lua/lib/ring.lua",42],[149,"lua/lib/ready.lua",8],[150,"lua/lib/ready.lua",10],[151,"lua/lib/ready.lua",13],[165,"lua/lib/ready.lua",28],[170,"lua/lib/ready.lua",34],[173,"lua/lib/ready.lua",38],[185,"lua/lib/ready.lua",51],[188,"lua/lib/ready.lua",55],[194,"lua/lib/ready.lua",66],[197,"lua/lib/ready.lua",70],[204,"lua/lib/ready.lua",79],[205,"lua/lib/ready.lua",82],[206,"lua/lib/delayed.lua",3],[207,"lua/lib/delayed.lua",5],[211,"lua/lib/delayed.lua",11],[214,"lua/lib/delayed.lua",15],[218,"lua/lib/delayed.lua",20],[222,"lua/lib/delayed.lua",26],[229,"lua/lib/delayed.lua",35],[236,"lua/lib/results.lua",3],[245,"lua/lib/results.lua",13],[246,"lua/lib/results.lua",15],[247,"lua/partition/tick.lua",23],[248,"lua/partition/tick.lua",25],[251,"lua/partition/tick.lua",30],[257,"lua/partition/tick.lua",38],[262,"lua/partition/tick.lua",44],[279,"lua/partition/tick.lua",63],[281,"lua/partition/tick.lua",66],[295,"lua/partition/tick.lua",82],[319,"lua/partition/tick.lua",107],[337,"lua/partition/tick.lua",127],[343,"lua/partition/tick.lua",135],[361,"lua/partition/tick.lua",154],[375,"lua/partition/tick.lua",171],[396,"lua/partition/tick.lua",194],[406,"lua/partition/tick.lua",205],[408,"lua/partition/tick.lua",208],[411,"lua/partition/tick.lua",212]],
+  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",10],[18,"lua/lib/batch.lua",12],[34,"lua/lib/batch.lua",30],[39,"lua/lib/batch.lua",36],[40,"lua/lib/batch.lua",38],[41,"lua/lib/batch.lua",41],[53,"lua/lib/batch.lua",54],[54,"lua/lib/batch.lua",56],[58,"lua/lib/batch.lua",62],[73,"lua/lib/batch.lua",79],[80,"lua/lib/batch.lua",87],[83,"lua/lib/batch.lua",92],[88,"lua/lib/batch.lua",99],[98,"lua/lib/batch.lua",111],[103,"lua/lib/batch.lua",119],[111,"lua/lib/batch.lua",128],[129,"lua/lib/ring.lua",4],[130,"lua/lib/ring.lua",6],[138,"lua/lib/ring.lua",16],[144,"lua/lib/ring.lua",23],[145,"lua/lib/ring.lua",25],[146,"lua/lib/ring.lua",28],[150,"lua/lib/ring.lua",34],[157,"lua/lib/ring.lua",42],[163,"lua/lib/ready.lua",8],[164,"lua/lib/ready.lua",10],[165,"lua/lib/ready.lua",13],[179,"lua/lib/ready.lua",28],[184,"lua/lib/ready.lua",34],[187,"lua/lib/ready.lua",38],[199,"lua/lib/ready.lua",51],[202,"lua/lib/ready.lua",55],[208,"lua/lib/ready.lua",66],[211,"lua/lib/ready.lua",70],[218,"lua/lib/ready.lua",79],[219,"lua/lib/ready.lua",82],[220,"lua/lib/delayed.lua",3],[221,"lua/lib/delayed.lua",5],[225,"lua/lib/delayed.lua",11],[228,"lua/lib/delayed.lua",15],[232,"lua/lib/delayed.lua",20],[236,"lua/lib/delayed.lua",26],[243,"lua/lib/delayed.lua",35],[250,"lua/lib/results.lua",3],[259,"lua/lib/results.lua",13],[260,"lua/lib/results.lua",15],[261,"lua/partition/tick.lua",23],[262,"lua/partition/tick.lua",25],[265,"lua/partition/tick.lua",30],[271,"lua/partition/tick.lua",38],[276,"lua/partition/tick.lua",44],[293,"lua/partition/tick.lua",63],[295,"lua/partition/tick.lua",66],[309,"lua/partition/tick.lua",82],[334,"lua/partition/tick.lua",108],[352,"lua/partition/tick.lua",128],[358,"lua/partition/tick.lua",136],[376,"lua/partition/tick.lua",155],[390,"lua/partition/tick.lua",172],[411,"lua/partition/tick.lua",195],[421,"lua/partition/tick.lua",206],[423,"lua/partition/tick.lua",209],[426,"lua/partition/tick.lua",213]],
 });
 
 /** Takes one request from an API limit: an exact sliding minute, shared by all processes. See lua/quota/take.lua. */
@@ -3033,6 +3134,122 @@ return reply`,
   map: [[1,"lua/secret/rotate.lua",1],[2,"lua/secret/rotate.lua",4],[7,"lua/secret/rotate.lua",11]],
 });
 
+/** Reads a batch for those who watch it, says for how long they will go on, and renews the places of their streams. See lua/stream/look.lua. */
+export const streamLook = script<{ meta: string }, { core: string; watch_ms: number; tasks: number; max: number; place_ms: number; now_ms?: number | '' | undefined; streams: readonly RestValue[] }, [number, (string | null)[], string[]]>({
+  name: 'stream/look',
+  keys: ["meta"],
+  args: [["core","string"],["watch_ms","int"],["tasks","int"],["max","int"],["place_ms","int"],["now_ms","now"]],
+  rest: "streams",
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local place_ms = tonumber(table.remove(ARGV))
+local max = tonumber(table.remove(ARGV))
+local tasks = tonumber(table.remove(ARGV))
+local watch_ms = tonumber(table.remove(ARGV))
+local core = table.remove(ARGV)
+local streams = ARGV
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local key = root .. 'b:' .. core
+local places = key .. ':streams'
+local fields = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 't', 'u', 'z', 'd', 'g')
+if not fields[1] or fields[2] == 'tray' or fields[2] == 'deleted' then return { 0, {}, {} } end
+local watch = call('HGET', key, 'W') or '0 0 0'
+local till, tasks_till, number = string.match(watch, '^(%d+) (%d+) (%d+)$')
+local renewed, lost = {}, {}
+if max > 0 and #streams > 0 then
+  local open = call('ZCOUNT', places, '(' .. string.format('%.0f', now_ms), '+inf')
+  for _, stream in ipairs(streams) do
+    local ends_ms = tonumber(call('ZSCORE', places, stream) or 0)
+    if ends_ms > now_ms or open < max then
+      if ends_ms <= now_ms then open = open + 1 end
+      renewed[#renewed + 1] = now_ms + place_ms
+      renewed[#renewed + 1] = stream
+    else
+      lost[#lost + 1] = stream
+    end
+  end
+end
+local until_ms = string.format('%.0f', math.max(tonumber(till), now_ms + watch_ms))
+if tasks == 1 then tasks_till = string.format('%.0f', math.max(tonumber(tasks_till), now_ms + watch_ms)) end
+call('HSET', key, 'W', until_ms .. ' ' .. tasks_till .. ' ' .. number)
+for i = 1, #renewed, 1000 do call('ZADD', places, unpack(renewed, i, math.min(i + 999, #renewed))) end
+if #renewed > 0 then call('PEXPIRE', places, place_ms) end
+return { tonumber(number), fields, lost }`,
+  map: [[1,"lua/stream/look.lua",1],[2,"lua/stream/look.lua",6],[3,"lua/stream/look.lua",12],[4,"lua/stream/look.lua",11],[5,"lua/stream/look.lua",10],[6,"lua/stream/look.lua",9],[7,"lua/stream/look.lua",8],[8,"lua/stream/look.lua",7],[9,"lua/stream/look.lua",13],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/root.lua",11],[16,"lua/stream/look.lua",18],[36,"lua/stream/look.lua",39]],
+});
+
+/** Takes a place among the streams of a batch; by a ticket, which is used up, or for an account that is known already. See lua/stream/take.lua. */
+export const streamTake = script<{ meta: string }, { core: string; account: string; ticket: string; stream: string; max: number; place_ms: number; now_ms?: number | '' | undefined }, [string, string]>({
+  name: 'stream/take',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["ticket","string"],["stream","string"],["max","int"],["place_ms","int"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local core = ARGV[1]
+local account = ARGV[2]
+local ticket = ARGV[3]
+local stream = ARGV[4]
+local max = tonumber(ARGV[5])
+local place_ms = tonumber(ARGV[6])
+local now_ms = tonumber(ARGV[7]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local key = root .. 'b:' .. core
+local places = key .. ':streams'
+local owner = call('HMGET', key, 'a', 's')
+local ticket_key = key .. ':ticket:' .. ticket
+if ticket ~= '' then account = call('GET', ticket_key) or '' end
+local open = max > 0 and call('ZCOUNT', places, '(' .. string.format('%.0f', now_ms), '+inf') or 0
+if ticket ~= '' and stream ~= '' then call('DEL', ticket_key) end
+if account == '' then return { 'unknown', '' } end
+if owner[1] ~= account or owner[2] == 'tray' or owner[2] == 'deleted' then return { 'missing', account } end
+if max > 0 and open >= max then return { 'full', account } end
+if max == 0 or stream == '' then return { 'taken', account } end
+call('ZREMRANGEBYSCORE', places, '-inf', now_ms)
+call('ZADD', places, now_ms + place_ms, stream)
+call('PEXPIRE', places, place_ms)
+return { 'taken', account }`,
+  map: [[1,"lua/stream/take.lua",1],[2,"lua/stream/take.lua",6],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/root.lua",11],[16,"lua/stream/take.lua",18],[22,"lua/stream/take.lua",25]],
+});
+
+/** Writes a ticket: for half a minute it opens one stream of this batch, in the place of a token. See lua/stream/ticket.lua. */
+export const streamTicket = script<{ meta: string }, { core: string; account: string; ticket: string; ttl_ms: number; now_ms?: number | '' | undefined }, number>({
+  name: 'stream/ticket',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["ticket","string"],["ttl_ms","int"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local core = ARGV[1]
+local account = ARGV[2]
+local ticket = ARGV[3]
+local ttl_ms = tonumber(ARGV[4])
+local now_ms = tonumber(ARGV[5]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local key = root .. 'b:' .. core
+local owner = call('HMGET', key, 'a', 's')
+if owner[1] ~= account or owner[2] == 'tray' or owner[2] == 'deleted' then return 0 end
+call('SET', key .. ':ticket:' .. ticket, account, 'PX', ttl_ms)
+return now_ms + ttl_ms`,
+  map: [[1,"lua/stream/ticket.lua",1],[2,"lua/stream/ticket.lua",4],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/stream/ticket.lua",14]],
+});
+
 /** Cancels one task that is not running and not finished. See lua/task/cancel.lua. */
 export const taskCancel = script<{ meta: string }, { core: string; index: number; account: string; keep_ms: number; tray_keep_ms: number; now_ms?: number | '' | undefined }, string>({
   name: 'task/cancel',
@@ -3058,14 +3275,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], W = v[16], dirty = false }
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
@@ -3134,6 +3351,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.ended = b.ended or {}
+  b.ended[#b.ended + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.ended and table.concat(b.ended, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -3148,6 +3378,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -3158,13 +3389,14 @@ if state == 'x' then return 'cancelled' end
 if state ~= 'q' and state ~= 'r' then return 'state' end
 if not batch_live(b) then return b.s == 'cancelled' and 'cancelled' or 'state' end
 b.x = b.x + 1
+batch_ended(b, index, 1, 'x')
 batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms)
 batch_touch()
 touch({ b.key .. ':s' })
 call('SETRANGE', b.key .. ':s', index, 'x')
 batch_save(now_ms)
 return 'cancelled'`,
-  map: [[1,"lua/task/cancel.lua",1],[2,"lua/task/cancel.lua",4],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",9],[16,"lua/lib/batch.lua",11],[32,"lua/lib/batch.lua",29],[37,"lua/lib/batch.lua",35],[38,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",40],[51,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",55],[56,"lua/lib/batch.lua",61],[71,"lua/lib/batch.lua",78],[78,"lua/lib/batch.lua",86],[81,"lua/lib/batch.lua",91],[86,"lua/lib/batch.lua",98],[96,"lua/lib/batch.lua",109],[113,"lua/task/cancel.lua",15],[119,"lua/task/cancel.lua",22]],
+  map: [[1,"lua/task/cancel.lua",1],[2,"lua/task/cancel.lua",4],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",10],[16,"lua/lib/batch.lua",12],[32,"lua/lib/batch.lua",30],[37,"lua/lib/batch.lua",36],[38,"lua/lib/batch.lua",38],[39,"lua/lib/batch.lua",41],[51,"lua/lib/batch.lua",54],[52,"lua/lib/batch.lua",56],[56,"lua/lib/batch.lua",62],[71,"lua/lib/batch.lua",79],[78,"lua/lib/batch.lua",87],[81,"lua/lib/batch.lua",92],[86,"lua/lib/batch.lua",99],[96,"lua/lib/batch.lua",111],[101,"lua/lib/batch.lua",119],[109,"lua/lib/batch.lua",128],[127,"lua/task/cancel.lua",15],[133,"lua/task/cancel.lua",22]],
 });
 
 /** Accepts single tasks: puts them into the account's open tray, or opens a new one. See lua/task/create.lua. */
@@ -3195,14 +3427,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], W = v[16], dirty = false }
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
@@ -3271,6 +3503,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.ended = b.ended or {}
+  b.ended[#b.ended + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.ended and table.concat(b.ended, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -3285,6 +3530,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -3524,7 +3770,7 @@ queue_write()
 ring_bell()
 idem_write({ b.core, first, now_ms })
 return { b.core, first, now_ms }`,
-  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",15],[4,"lua/task/create.lua",14],[5,"lua/task/create.lua",13],[6,"lua/task/create.lua",12],[7,"lua/task/create.lua",11],[8,"lua/task/create.lua",10],[9,"lua/task/create.lua",9],[10,"lua/task/create.lua",8],[11,"lua/task/create.lua",16],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/root.lua",11],[18,"lua/lib/batch.lua",9],[19,"lua/lib/batch.lua",11],[35,"lua/lib/batch.lua",29],[40,"lua/lib/batch.lua",35],[41,"lua/lib/batch.lua",37],[42,"lua/lib/batch.lua",40],[54,"lua/lib/batch.lua",53],[55,"lua/lib/batch.lua",55],[59,"lua/lib/batch.lua",61],[74,"lua/lib/batch.lua",78],[81,"lua/lib/batch.lua",86],[84,"lua/lib/batch.lua",91],[89,"lua/lib/batch.lua",98],[99,"lua/lib/batch.lua",109],[116,"lua/lib/ring.lua",4],[117,"lua/lib/ring.lua",6],[125,"lua/lib/ring.lua",16],[131,"lua/lib/ring.lua",23],[132,"lua/lib/ring.lua",25],[133,"lua/lib/ring.lua",28],[137,"lua/lib/ring.lua",34],[144,"lua/lib/ring.lua",42],[150,"lua/lib/ready.lua",8],[151,"lua/lib/ready.lua",10],[152,"lua/lib/ready.lua",13],[166,"lua/lib/ready.lua",28],[171,"lua/lib/ready.lua",34],[174,"lua/lib/ready.lua",38],[186,"lua/lib/ready.lua",51],[189,"lua/lib/ready.lua",55],[195,"lua/lib/ready.lua",66],[198,"lua/lib/ready.lua",70],[205,"lua/lib/ready.lua",79],[206,"lua/lib/ready.lua",82],[207,"lua/lib/delayed.lua",3],[208,"lua/lib/delayed.lua",5],[212,"lua/lib/delayed.lua",11],[215,"lua/lib/delayed.lua",15],[219,"lua/lib/delayed.lua",20],[223,"lua/lib/delayed.lua",26],[230,"lua/lib/delayed.lua",35],[237,"lua/lib/operation.lua",4],[238,"lua/lib/operation.lua",6],[241,"lua/lib/operation.lua",11],[247,"lua/lib/operation.lua",18],[252,"lua/lib/append.lua",6],[254,"lua/lib/append.lua",9],[260,"lua/lib/append.lua",17],[289,"lua/lib/append.lua",48],[297,"lua/lib/append.lua",57],[302,"lua/lib/append.lua",63],[310,"lua/lib/idem.lua",6],[311,"lua/lib/idem.lua",8],[312,"lua/lib/idem.lua",10],[318,"lua/task/create.lua",22],[321,"lua/task/create.lua",26],[331,"lua/task/create.lua",37],[335,"lua/task/create.lua",42],[338,"lua/task/create.lua",46]],
+  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",15],[4,"lua/task/create.lua",14],[5,"lua/task/create.lua",13],[6,"lua/task/create.lua",12],[7,"lua/task/create.lua",11],[8,"lua/task/create.lua",10],[9,"lua/task/create.lua",9],[10,"lua/task/create.lua",8],[11,"lua/task/create.lua",16],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/root.lua",11],[18,"lua/lib/batch.lua",10],[19,"lua/lib/batch.lua",12],[35,"lua/lib/batch.lua",30],[40,"lua/lib/batch.lua",36],[41,"lua/lib/batch.lua",38],[42,"lua/lib/batch.lua",41],[54,"lua/lib/batch.lua",54],[55,"lua/lib/batch.lua",56],[59,"lua/lib/batch.lua",62],[74,"lua/lib/batch.lua",79],[81,"lua/lib/batch.lua",87],[84,"lua/lib/batch.lua",92],[89,"lua/lib/batch.lua",99],[99,"lua/lib/batch.lua",111],[104,"lua/lib/batch.lua",119],[112,"lua/lib/batch.lua",128],[130,"lua/lib/ring.lua",4],[131,"lua/lib/ring.lua",6],[139,"lua/lib/ring.lua",16],[145,"lua/lib/ring.lua",23],[146,"lua/lib/ring.lua",25],[147,"lua/lib/ring.lua",28],[151,"lua/lib/ring.lua",34],[158,"lua/lib/ring.lua",42],[164,"lua/lib/ready.lua",8],[165,"lua/lib/ready.lua",10],[166,"lua/lib/ready.lua",13],[180,"lua/lib/ready.lua",28],[185,"lua/lib/ready.lua",34],[188,"lua/lib/ready.lua",38],[200,"lua/lib/ready.lua",51],[203,"lua/lib/ready.lua",55],[209,"lua/lib/ready.lua",66],[212,"lua/lib/ready.lua",70],[219,"lua/lib/ready.lua",79],[220,"lua/lib/ready.lua",82],[221,"lua/lib/delayed.lua",3],[222,"lua/lib/delayed.lua",5],[226,"lua/lib/delayed.lua",11],[229,"lua/lib/delayed.lua",15],[233,"lua/lib/delayed.lua",20],[237,"lua/lib/delayed.lua",26],[244,"lua/lib/delayed.lua",35],[251,"lua/lib/operation.lua",4],[252,"lua/lib/operation.lua",6],[255,"lua/lib/operation.lua",11],[261,"lua/lib/operation.lua",18],[266,"lua/lib/append.lua",6],[268,"lua/lib/append.lua",9],[274,"lua/lib/append.lua",17],[303,"lua/lib/append.lua",48],[311,"lua/lib/append.lua",57],[316,"lua/lib/append.lua",63],[324,"lua/lib/idem.lua",6],[325,"lua/lib/idem.lua",8],[326,"lua/lib/idem.lua",10],[332,"lua/task/create.lua",22],[335,"lua/task/create.lua",26],[345,"lua/task/create.lua",37],[349,"lua/task/create.lua",42],[352,"lua/task/create.lua",46]],
 });
 
 /** Runs a failed task of a tray or of an unfinished batch again, its attempts at zero. See lua/task/retry.lua. */
@@ -3552,14 +3798,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], W = v[16], dirty = false }
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
@@ -3628,6 +3874,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.ended = b.ended or {}
+  b.ended[#b.ended + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.ended and table.concat(b.ended, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -3642,6 +3901,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -3797,8 +4057,8 @@ batch_save(now_ms)
 queue_write()
 ring_bell()
 return 'queued'`,
-  map: [[1,"lua/task/retry.lua",1],[2,"lua/task/retry.lua",3],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",9],[16,"lua/lib/batch.lua",11],[32,"lua/lib/batch.lua",29],[37,"lua/lib/batch.lua",35],[38,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",40],[51,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",55],[56,"lua/lib/batch.lua",61],[71,"lua/lib/batch.lua",78],[78,"lua/lib/batch.lua",86],[81,"lua/lib/batch.lua",91],[86,"lua/lib/batch.lua",98],[96,"lua/lib/batch.lua",109],[113,"lua/lib/ring.lua",4],[114,"lua/lib/ring.lua",6],[122,"lua/lib/ring.lua",16],[128,"lua/lib/ring.lua",23],[129,"lua/lib/ring.lua",25],[130,"lua/lib/ring.lua",28],[134,"lua/lib/ring.lua",34],[141,"lua/lib/ring.lua",42],[147,"lua/lib/ready.lua",8],[148,"lua/lib/ready.lua",10],[149,"lua/lib/ready.lua",13],[163,"lua/lib/ready.lua",28],[168,"lua/lib/ready.lua",34],[171,"lua/lib/ready.lua",38],[183,"lua/lib/ready.lua",51],[186,"lua/lib/ready.lua",55],[192,"lua/lib/ready.lua",66],[195,"lua/lib/ready.lua",70],[202,"lua/lib/ready.lua",79],[203,"lua/lib/ready.lua",82],[204,"lua/lib/delayed.lua",3],[205,"lua/lib/delayed.lua",5],[209,"lua/lib/delayed.lua",11],[212,"lua/lib/delayed.lua",15],[216,"lua/lib/delayed.lua",20],[220,"lua/lib/delayed.lua",26],[227,"lua/lib/delayed.lua",35],[234,"lua/lib/results.lua",3],[243,"lua/lib/results.lua",13],[244,"lua/lib/results.lua",15],[245,"lua/task/retry.lua",16],[248,"lua/task/retry.lua",20],[259,"lua/task/retry.lua",32]],
+  map: [[1,"lua/task/retry.lua",1],[2,"lua/task/retry.lua",3],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",10],[16,"lua/lib/batch.lua",12],[32,"lua/lib/batch.lua",30],[37,"lua/lib/batch.lua",36],[38,"lua/lib/batch.lua",38],[39,"lua/lib/batch.lua",41],[51,"lua/lib/batch.lua",54],[52,"lua/lib/batch.lua",56],[56,"lua/lib/batch.lua",62],[71,"lua/lib/batch.lua",79],[78,"lua/lib/batch.lua",87],[81,"lua/lib/batch.lua",92],[86,"lua/lib/batch.lua",99],[96,"lua/lib/batch.lua",111],[101,"lua/lib/batch.lua",119],[109,"lua/lib/batch.lua",128],[127,"lua/lib/ring.lua",4],[128,"lua/lib/ring.lua",6],[136,"lua/lib/ring.lua",16],[142,"lua/lib/ring.lua",23],[143,"lua/lib/ring.lua",25],[144,"lua/lib/ring.lua",28],[148,"lua/lib/ring.lua",34],[155,"lua/lib/ring.lua",42],[161,"lua/lib/ready.lua",8],[162,"lua/lib/ready.lua",10],[163,"lua/lib/ready.lua",13],[177,"lua/lib/ready.lua",28],[182,"lua/lib/ready.lua",34],[185,"lua/lib/ready.lua",38],[197,"lua/lib/ready.lua",51],[200,"lua/lib/ready.lua",55],[206,"lua/lib/ready.lua",66],[209,"lua/lib/ready.lua",70],[216,"lua/lib/ready.lua",79],[217,"lua/lib/ready.lua",82],[218,"lua/lib/delayed.lua",3],[219,"lua/lib/delayed.lua",5],[223,"lua/lib/delayed.lua",11],[226,"lua/lib/delayed.lua",15],[230,"lua/lib/delayed.lua",20],[234,"lua/lib/delayed.lua",26],[241,"lua/lib/delayed.lua",35],[248,"lua/lib/results.lua",3],[257,"lua/lib/results.lua",13],[258,"lua/lib/results.lua",15],[259,"lua/task/retry.lua",16],[262,"lua/task/retry.lua",20],[273,"lua/task/retry.lua",32]],
 });
 
 /** Every script, by its name. */
-export const scripts = { batchAdd, batchCancel, batchCreate, batchRead, batchRelease, idemBegin, idemFinish, installationGrow, memberBeat, outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice, partitionClaim, partitionLook, partitionSettle, partitionTick, quotaTake, secretEnsure, secretRotate, taskCancel, taskCreate, taskRetry };
+export const scripts = { batchAdd, batchCancel, batchCreate, batchRead, batchRelease, idemBegin, idemFinish, installationGrow, memberBeat, outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice, partitionClaim, partitionLook, partitionSettle, partitionTick, quotaTake, secretEnsure, secretRotate, streamLook, streamTake, streamTicket, taskCancel, taskCreate, taskRetry };

@@ -9,6 +9,7 @@ import { operations } from './contract/operations.ts';
 import { refusals } from './contract/refusals.ts';
 import { retries } from './contract/retries.ts';
 import { states } from './contract/states.ts';
+import { streams } from './contract/streams.ts';
 import { tasks } from './contract/tasks.ts';
 import type { Stage } from './stage.ts';
 
@@ -16,7 +17,7 @@ import type { Stage } from './stage.ts';
 const CONCURRENCY = 8;
 
 export function contract(stage: Stage): void {
-  for (const part of [conventions, refusals, batches, labels, states, tasks, delivery, retries, accounts, operations]) {
+  for (const part of [conventions, refusals, batches, labels, states, tasks, delivery, retries, streams, accounts, operations]) {
     describe(part.name, { concurrency: CONCURRENCY }, () => part(stage));
   }
 }

@@ -196,6 +196,9 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
     () => ({ ...TICK, holder: 'h1', late_ms: SETTINGS.keep_ms }),
     () => ({ ...TICK, holder: 'h1', pressure: 1 }),
   ],
+  'stream/look': [({ running: core }) => ({ core, watch_ms: 15_000, tasks: 1, max: 10, place_ms: 25_000, streams: ['s1', 's2'] })],
+  'stream/take': [({ running: core }) => ({ core, account: ACCOUNT, ticket: '', stream: 's1', max: 10, place_ms: 25_000 })],
+  'stream/ticket': [({ running: core }) => ({ core, account: ACCOUNT, ticket: 'hash', ttl_ms: 30_000 })],
   'task/cancel': [({ running: core }) => ({ ...KEEP, core, index: 1199, account: ACCOUNT })],
   'task/create': [
     ({ fresh: core }) => ({ ...IDEM, core, account: ACCOUNT, op: 'op3', total: 1, parts: [1, RECORD, 1, 0, 0, 'o1', 30, 0] }),
