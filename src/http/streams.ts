@@ -303,10 +303,10 @@ class EventReader implements Reader {
     res.cork(() => void res.end(undefined, true));
   }
 
-  /** The client went away. */
+  /** The client went away, or took nothing for so long that the native code gave it up. */
   gone(): void {
     this.#res = null;
-    if (!this.#ended) this.#onClosed('client');
+    if (!this.#ended) this.#onClosed(this.#clear ? 'client' : 'slow');
     this.#ended = true;
   }
 }

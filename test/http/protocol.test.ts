@@ -79,7 +79,7 @@ describe('the front door', () => {
     assert.deepEqual((await door.ask('GET', '/readyz', { token: null })).json, { status: 'ok', checks: { redis: 'ok' } });
     const document = (await door.ask('GET', '/openapi.json', { token: null })).json as { openapi: string; paths: object };
     assert.equal(document.openapi, '3.1.0');
-    assert.equal(Object.keys(document.paths).length, 11);
+    assert.equal(Object.keys(document.paths).length, 14);
     assert.equal((await door.ask('GET', '/metrics', { token: null })).status, 401);
     assert.equal((await door.ask('GET', '/metrics', { token: ADMIN })).status, 401);
     const metrics = await door.ask('GET', '/metrics', { token: 'metrics-token' });
