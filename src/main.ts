@@ -29,6 +29,7 @@ import { openStore, type Store, StoreRefused } from './store/connect.ts';
 import { type Durability, openDurability } from './store/durability.ts';
 import { preparePartitions } from './store/partition.ts';
 import { ensureLocalToken, lookupToken } from './store/tokens.ts';
+import { makeStreams, type StreamService } from './streams.ts';
 import { ThreadPool } from './threads/pool.ts';
 
 const SINGLE_KEEP_MS = 24 * 3_600_000;
@@ -77,11 +78,23 @@ async function serve(config: Config, log: Log, stopped: Promise<void>): Promise<
       callbacks.setMemory(state);
       cron?.setMemory(state);
     };
-    const door = new FrontDoorService({ config, store, metrics, threadsAlive: callbacks.alive, cron, policy, intake, memory, log });
+    const streams = config.roles.includes('streams') ? makeStreams(config, store, metrics, process_id, log) : null;
+    const door = new FrontDoorService({
+      config,
+      store,
+      metrics,
+      threadsAlive: callbacks.alive,
+      cron,
+      policy,
+      intake,
+      streams,
+      memory,
+      log,
+    });
     const services: Service[] = [new PartitionWatch(store, log), memory];
     if (config.roles.includes('callbacks')) services.push(callbacks.pool, callbacks.membership);
     if (cron !== null) services.push(...cron.services);
-    if (config.roles.includes('api')) services.push(intake.worker, door);
+    if (config.roles.includes('api')) services.push(intake.worker, ...(streams === null ? [] : [streams.pool]), door);
     await runAll(services, stopped, config.drain_timeout_ms);
     stopWatching();
   } finally {
@@ -187,6 +200,7 @@ interface FrontDoorParts {
   cron: CronService | null;
   policy: EgressPolicy;
   intake: Intake;
+  streams: StreamService | null;
   memory: MemoryWatch;
   log: Log;
 }
@@ -221,6 +235,7 @@ class FrontDoorService implements Service {
       ops: { ready: () => this.#ready(), metrics: () => metrics.text() },
       metrics_token: config.metrics_token,
       max_body_bytes: config.max_body_bytes,
+      streams: this.#parts.streams,
       onRequest: ({ route, status, duration_ms }) => requests(route, status, duration_ms),
       log: this.#parts.log,
     });
@@ -265,6 +280,7 @@ class FrontDoorService implements Service {
         batch_status: this.#parts.config.limit_batch_status,
       },
       schedule_lead_ms: this.#parts.config.schedule_lead_ms,
+      streams: this.#parts.streams?.places ?? null,
       placement,
       durability: this.#durability,
       trays: new TrayWriter({ client, placement, clock: systemClock }),

@@ -10,6 +10,7 @@ import { takeQuota } from './quota.ts';
 import * as rounds from './rounds.ts';
 import * as schedules from './schedules.ts';
 import * as secrets from './secrets.ts';
+import * as streams from './streams.ts';
 import * as tasks from './tasks.ts';
 
 /** A Redis that cannot be reached, or cannot take this now, is 503: the same request will be right later. */
@@ -37,6 +38,9 @@ export function makeApi(context: ApiContext): Api {
     listNotifications: bind(notifications.listNotifications),
     redeliverNotification: bind(notifications.redeliverNotification),
     listBatchTasks: bind(batches.listBatchTasks),
+    createStreamTicket: bind(streams.createStreamTicket),
+    streamBatch: bind(streams.openStream),
+    streamBatchEvents: bind(streams.openStream),
     createTask: bind(tasks.createTask),
     getTask: bind(tasks.getTask),
     cancelTask: bind(tasks.cancelTask),
@@ -61,6 +65,9 @@ export function makeApi(context: ApiContext): Api {
       deleteBatch: bind(batches.batchExists),
       listNotifications: bind(batches.batchExists),
       redeliverNotification: bind(notifications.notificationExists),
+      createStreamTicket: bind(batches.batchExists),
+      streamBatch: bind(streams.streamable),
+      streamBatchEvents: bind(streams.streamable),
       getTask: bind(tasks.taskExists),
       cancelTask: bind(tasks.taskExists),
       retryTask: bind(tasks.taskExists),

@@ -4,6 +4,7 @@ import type { Keep } from '../store/batches.ts';
 import type { Durability } from '../store/durability.ts';
 import type { PartitionCount } from '../store/partition-count.ts';
 import type { RedisClient } from '../store/script.ts';
+import type { Places } from '../store/streams.ts';
 import type { Placement } from './placement.ts';
 import type { Prepared, PrepareRequest } from './prepare.ts';
 import type { TrayWriter } from './tray-writer.ts';
@@ -27,6 +28,8 @@ export interface ApiContext {
   limits: ApiLimits;
   /** How far ahead of its time a scheduled run is made, at most. */
   schedule_lead_ms: number;
+  /** null: this process serves no progress streams. */
+  streams: (Places & { newName(): string }) | null;
   placement: Placement;
   /** Asked by durable.ts before admitted work is answered. */
   durability: Durability;

@@ -7,6 +7,8 @@ import type {
   BatchStats,
   Labels,
   Notifications,
+  StreamProgress,
+  StreamTaskEnd,
   Target,
   TaskListItem,
   TaskResult,
@@ -78,6 +80,34 @@ export function batchView(row: BatchRow, doc: BatchDoc): Batch {
     created_at: timestamp(row.created_ms),
     updated_at: timestamp(row.updated_ms),
     completion_rate: completionRate(row),
+  };
+}
+
+/** How a batch stands, as its progress streams tell it: what `GET` of the batch shows of it now. */
+export function progressView(row: BatchRow): Omit<StreamProgress, 'type' | 'seq'> {
+  return {
+    batch_id: ID_PREFIX.batch + row.core,
+    status: row.status ?? 'pending',
+    stats: stats(row),
+    completion_rate: completionRate(row),
+    timestamp: timestamp(row.updated_ms),
+  };
+}
+
+/** A task that ended; `stored` as delivery/verdict.ts writes it, null where it never ran. */
+export function taskEndView(
+  core: string,
+  { index, status, at_ms }: { index: number; status: 'completed' | 'failed' | 'cancelled'; at_ms: number },
+  stored: string | null,
+): StreamTaskEnd {
+  const { attempts, ended_ms, result } = resultOf({ status, expired: false, result: stored });
+  const { response_excerpt: _excerpt, ...told } = result ?? { status_code: null, duration_ms: 0, error: null };
+  return {
+    id: taskId(core, index),
+    status,
+    completed_at: timestamp(ended_ms ?? at_ms),
+    attempts,
+    ...(result === null ? {} : { result: told }),
   };
 }
 
@@ -169,7 +199,11 @@ export function lastAttempt(stored: string): { ended_ms: number; attempts: numbe
   return { ended_ms, attempts, next_ms: next_ms ?? null, result };
 }
 
-function resultOf(row: TaskRow): { attempts: number; ended_ms: number | null; result: TaskResult | null } {
+function resultOf(row: Pick<TaskRow, 'status' | 'expired' | 'result'>): {
+  attempts: number;
+  ended_ms: number | null;
+  result: TaskResult | null;
+} {
   const running = row.status === 'processing' ? 1 : 0;
   if (row.result === null) {
     const result = row.expired ? { status_code: null, duration_ms: 0, error: BATCH_EXPIRED } : null;

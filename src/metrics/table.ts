@@ -228,6 +228,18 @@ export const METRICS = {
     merge: 'sum',
     question: 'How many watch?',
   },
+  stream_frames_total: {
+    kind: 'counter',
+    help: 'Messages handed to progress streams.',
+    labels: [],
+    question: 'How much do streams send?',
+  },
+  streams_closed_total: {
+    kind: 'counter',
+    help: 'Progress streams that ended, by reason: finished, client (it went away), slow, misused, crowded (its place was lost), deleted, shutdown.',
+    labels: ['reason'],
+    question: 'Do readers keep up?',
+  },
   build_info: {
     kind: 'gauge',
     help: 'Always 1; the labels say what runs.',

@@ -6,6 +6,7 @@ import { ERROR_SCHEMAS } from './error.ts';
 import { NOTIFICATION_QUERIES, NOTIFICATION_SCHEMAS } from './notifications.ts';
 import { SCHEDULE_QUERIES, SCHEDULE_SCHEMAS } from './schedule.ts';
 import { SIGNING_SECRET_SCHEMAS } from './signing-secret.ts';
+import { STREAM_QUERIES, STREAM_SCHEMAS } from './stream.ts';
 import { TARGET_SCHEMAS } from './target.ts';
 import { TASK_QUERIES, TASK_SCHEMAS } from './task.ts';
 
@@ -17,6 +18,7 @@ export const SCHEMAS: SchemaTable = {
   ...BATCH_SCHEMAS,
   ...SCHEDULE_SCHEMAS,
   ...SIGNING_SECRET_SCHEMAS,
+  ...STREAM_SCHEMAS,
   ...ERROR_SCHEMAS,
 };
 
@@ -26,6 +28,7 @@ export const QUERIES: SchemaTable = {
   ...BATCH_QUERIES,
   ...NOTIFICATION_QUERIES,
   ...SCHEDULE_QUERIES,
+  ...STREAM_QUERIES,
 };
 
 /** Schemas that requests are checked against; each gets a validator that stops at the first fault besides the one that finds all. */

@@ -480,6 +480,56 @@ export interface SigningSecrets {
   secrets: SigningSecret[];
 }
 
+/** Opens one stream of one batch, in the place of a token. */
+export interface StreamTicket {
+  ticket: string;
+  expires_at: string;
+}
+
+/** The first message of a stream; later, with gap true, where messages were lost on the way. */
+export interface StreamSnapshot {
+  type: 'snapshot';
+  batch: Batch;
+  gap?: boolean;
+  /** One more than in the message before. */
+  seq: number;
+}
+
+/** How the batch stands: at most 20 a second, the newest always sent. The last message of a stream is of type finished. */
+export interface StreamProgress {
+  type: 'progress' | 'finished';
+  batch_id: string;
+  status: 'pending' | 'processing' | 'completed' | 'failed' | 'expired' | 'cancelled';
+  stats: BatchStats;
+  completion_rate: number;
+  timestamp: string;
+  /** One more than in the message before. */
+  seq: number;
+}
+
+/** With tasks=true: a task that ended by itself. Those that end with their batch, cancelled or expired, are in its progress alone. */
+export interface StreamTask {
+  type: 'task';
+  task: StreamTaskEnd;
+  /** One more than in the message before. */
+  seq: number;
+}
+
+/** A task as it ended. */
+export interface StreamTaskEnd {
+  id: string;
+  status: 'completed' | 'failed' | 'cancelled';
+  /** When it ended, however it did. */
+  completed_at: string;
+  attempts: number;
+  /** Its last attempt, as in the task, without the excerpt of the answer. */
+  result?: {
+    status_code: number | null;
+    duration_ms: number;
+    error: TaskError;
+  };
+}
+
 /** Why a request was refused. */
 export interface ErrorReply {
   error: {
@@ -540,6 +590,13 @@ export interface SchedulePreviewQuery {
   start_from?: string;
 }
 
+export interface StreamQuery {
+  /** Whether to tell of each task that ends. */
+  tasks: boolean;
+  /** Stands for the token, where no Authorization is sent. */
+  ticket?: string;
+}
+
 /** Bodies and their parts, by name. */
 export interface Schemas {
   TargetHeaders: TargetHeaders;
@@ -586,6 +643,11 @@ export interface Schemas {
   ScheduleRun: ScheduleRun;
   SigningSecret: SigningSecret;
   SigningSecrets: SigningSecrets;
+  StreamTicket: StreamTicket;
+  StreamSnapshot: StreamSnapshot;
+  StreamProgress: StreamProgress;
+  StreamTask: StreamTask;
+  StreamTaskEnd: StreamTaskEnd;
   ErrorReply: ErrorReply;
 }
 
@@ -596,4 +658,5 @@ export interface Queries {
   NotificationListQuery: NotificationListQuery;
   ScheduleListQuery: ScheduleListQuery;
   SchedulePreviewQuery: SchedulePreviewQuery;
+  StreamQuery: StreamQuery;
 }

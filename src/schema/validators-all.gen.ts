@@ -10583,10 +10583,1546 @@ validate89.errors = vErrors;
 return errors === 0;
 }
 
-export const ErrorReply = validate90;
-const schema81 = {"type":"object","properties":{"error":{"type":"object","properties":{"code":{"type":"string","enum":["invalid_json","validation_error","invalid_cron","invalid_timezone","cron_never_fires","target_not_allowed","rate_limiter_not_found","unauthorized","forbidden","batch_not_found","task_not_found","schedule_not_found","notification_not_found","not_found","method_not_allowed","batch_completed","rate_limiter_name_taken","idempotency_conflict","payload_too_large","unsupported_media_type","batch_state_invalid","task_state_invalid","idempotency_key_reused","rate_limited","internal_error","unavailable"]},"message":{"type":"string"},"details":{"type":"object"}},"required":["code","message","details"],"additionalProperties":false}},"required":["error"],"additionalProperties":false};
+export const StreamTicket = validate90;
+const schema81 = {"type":"object","properties":{"ticket":{"type":"string"},"expires_at":{"type":"string","format":"date-time"}},"required":["ticket","expires_at"],"additionalProperties":false};
 
 function validate90(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.ticket === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "ticket"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.expires_at === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "expires_at"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+for(const key0 in data){
+if(!((key0 === "ticket") || (key0 === "expires_at"))){
+const err2 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+}
+if(data.ticket !== undefined){
+if(typeof data.ticket !== "string"){
+const err3 = {instancePath:instancePath+"/ticket",schemaPath:"#/properties/ticket/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+}
+if(data.expires_at !== undefined){
+let data1 = data.expires_at;
+if(typeof data1 === "string"){
+if(!(formats0(data1))){
+const err4 = {instancePath:instancePath+"/expires_at",schemaPath:"#/properties/expires_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+}
+else {
+const err5 = {instancePath:instancePath+"/expires_at",schemaPath:"#/properties/expires_at/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+}
+else {
+const err6 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+validate90.errors = vErrors;
+return errors === 0;
+}
+
+export const StreamSnapshot = validate91;
+const schema82 = {"type":"object","properties":{"type":{"type":"string","enum":["snapshot"]},"batch":{"$ref":"#/components/schemas/Batch"},"gap":{"type":"boolean"},"seq":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["type","batch","seq"],"additionalProperties":false};
+
+function validate91(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.type === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "type"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.batch === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "batch"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if(data.seq === undefined){
+const err2 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "seq"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+for(const key0 in data){
+if(!((((key0 === "type") || (key0 === "batch")) || (key0 === "gap")) || (key0 === "seq"))){
+const err3 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+}
+if(data.type !== undefined){
+let data0 = data.type;
+if(typeof data0 !== "string"){
+const err4 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+if(!(data0 === "snapshot")){
+const err5 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema82.properties.type.enum}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+if(data.batch !== undefined){
+if(!(validate48(data.batch, {instancePath:instancePath+"/batch",parentData:data,parentDataProperty:"batch",rootData}))){
+vErrors = vErrors === null ? validate48.errors : vErrors.concat(validate48.errors);
+errors = vErrors.length;
+}
+}
+if(data.gap !== undefined){
+if(typeof data.gap !== "boolean"){
+const err6 = {instancePath:instancePath+"/gap",schemaPath:"#/properties/gap/type",keyword:"type",params:{type: "boolean"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+}
+if(data.seq !== undefined){
+let data3 = data.seq;
+if(!(((typeof data3 == "number") && (!(data3 % 1) && !isNaN(data3))) && (isFinite(data3)))){
+const err7 = {instancePath:instancePath+"/seq",schemaPath:"#/properties/seq/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+if((typeof data3 == "number") && (isFinite(data3))){
+if(data3 > 9007199254740991 || isNaN(data3)){
+const err8 = {instancePath:instancePath+"/seq",schemaPath:"#/properties/seq/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+if(data3 < 0 || isNaN(data3)){
+const err9 = {instancePath:instancePath+"/seq",schemaPath:"#/properties/seq/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err10 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+validate91.errors = vErrors;
+return errors === 0;
+}
+
+export const StreamProgress = validate93;
+const schema83 = {"type":"object","properties":{"type":{"type":"string","enum":["progress","finished"]},"batch_id":{"type":"string"},"status":{"type":"string","enum":["pending","processing","completed","failed","expired","cancelled"]},"stats":{"$ref":"#/components/schemas/BatchStats"},"completion_rate":{"type":"number","minimum":0,"maximum":100},"timestamp":{"type":"string","format":"date-time"},"seq":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["type","batch_id","status","stats","completion_rate","timestamp","seq"],"additionalProperties":false};
+
+function validate93(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.type === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "type"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.batch_id === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "batch_id"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if(data.status === undefined){
+const err2 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "status"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+if(data.stats === undefined){
+const err3 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "stats"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+if(data.completion_rate === undefined){
+const err4 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "completion_rate"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+if(data.timestamp === undefined){
+const err5 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "timestamp"}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+if(data.seq === undefined){
+const err6 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "seq"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+for(const key0 in data){
+if(!(((((((key0 === "type") || (key0 === "batch_id")) || (key0 === "status")) || (key0 === "stats")) || (key0 === "completion_rate")) || (key0 === "timestamp")) || (key0 === "seq"))){
+const err7 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+}
+if(data.type !== undefined){
+let data0 = data.type;
+if(typeof data0 !== "string"){
+const err8 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+if(!((data0 === "progress") || (data0 === "finished"))){
+const err9 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema83.properties.type.enum}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+}
+if(data.batch_id !== undefined){
+if(typeof data.batch_id !== "string"){
+const err10 = {instancePath:instancePath+"/batch_id",schemaPath:"#/properties/batch_id/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+}
+if(data.status !== undefined){
+let data2 = data.status;
+if(typeof data2 !== "string"){
+const err11 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err11];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err11);
+}
+errors++;
+}
+if(!((((((data2 === "pending") || (data2 === "processing")) || (data2 === "completed")) || (data2 === "failed")) || (data2 === "expired")) || (data2 === "cancelled"))){
+const err12 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema83.properties.status.enum}};
+if(vErrors === null){
+vErrors = [err12];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err12);
+}
+errors++;
+}
+}
+if(data.stats !== undefined){
+let data3 = data.stats;
+if(data3 && typeof data3 == "object" && !Array.isArray(data3)){
+if(data3.total === undefined){
+const err13 = {instancePath:instancePath+"/stats",schemaPath:"#/components/schemas/BatchStats/required",keyword:"required",params:{missingProperty: "total"}};
+if(vErrors === null){
+vErrors = [err13];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err13);
+}
+errors++;
+}
+if(data3.pending === undefined){
+const err14 = {instancePath:instancePath+"/stats",schemaPath:"#/components/schemas/BatchStats/required",keyword:"required",params:{missingProperty: "pending"}};
+if(vErrors === null){
+vErrors = [err14];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err14);
+}
+errors++;
+}
+if(data3.completed === undefined){
+const err15 = {instancePath:instancePath+"/stats",schemaPath:"#/components/schemas/BatchStats/required",keyword:"required",params:{missingProperty: "completed"}};
+if(vErrors === null){
+vErrors = [err15];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err15);
+}
+errors++;
+}
+if(data3.failed === undefined){
+const err16 = {instancePath:instancePath+"/stats",schemaPath:"#/components/schemas/BatchStats/required",keyword:"required",params:{missingProperty: "failed"}};
+if(vErrors === null){
+vErrors = [err16];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err16);
+}
+errors++;
+}
+if(data3.cancelled === undefined){
+const err17 = {instancePath:instancePath+"/stats",schemaPath:"#/components/schemas/BatchStats/required",keyword:"required",params:{missingProperty: "cancelled"}};
+if(vErrors === null){
+vErrors = [err17];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err17);
+}
+errors++;
+}
+for(const key1 in data3){
+if(!(((((key1 === "total") || (key1 === "pending")) || (key1 === "completed")) || (key1 === "failed")) || (key1 === "cancelled"))){
+const err18 = {instancePath:instancePath+"/stats",schemaPath:"#/components/schemas/BatchStats/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key1}};
+if(vErrors === null){
+vErrors = [err18];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err18);
+}
+errors++;
+}
+}
+if(data3.total !== undefined){
+let data4 = data3.total;
+if(!(((typeof data4 == "number") && (!(data4 % 1) && !isNaN(data4))) && (isFinite(data4)))){
+const err19 = {instancePath:instancePath+"/stats/total",schemaPath:"#/components/schemas/BatchStats/properties/total/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err19];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err19);
+}
+errors++;
+}
+if((typeof data4 == "number") && (isFinite(data4))){
+if(data4 > 9007199254740991 || isNaN(data4)){
+const err20 = {instancePath:instancePath+"/stats/total",schemaPath:"#/components/schemas/BatchStats/properties/total/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err20];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err20);
+}
+errors++;
+}
+if(data4 < 0 || isNaN(data4)){
+const err21 = {instancePath:instancePath+"/stats/total",schemaPath:"#/components/schemas/BatchStats/properties/total/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err21];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err21);
+}
+errors++;
+}
+}
+}
+if(data3.pending !== undefined){
+let data5 = data3.pending;
+if(!(((typeof data5 == "number") && (!(data5 % 1) && !isNaN(data5))) && (isFinite(data5)))){
+const err22 = {instancePath:instancePath+"/stats/pending",schemaPath:"#/components/schemas/BatchStats/properties/pending/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err22];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err22);
+}
+errors++;
+}
+if((typeof data5 == "number") && (isFinite(data5))){
+if(data5 > 9007199254740991 || isNaN(data5)){
+const err23 = {instancePath:instancePath+"/stats/pending",schemaPath:"#/components/schemas/BatchStats/properties/pending/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err23];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err23);
+}
+errors++;
+}
+if(data5 < 0 || isNaN(data5)){
+const err24 = {instancePath:instancePath+"/stats/pending",schemaPath:"#/components/schemas/BatchStats/properties/pending/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err24];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err24);
+}
+errors++;
+}
+}
+}
+if(data3.completed !== undefined){
+let data6 = data3.completed;
+if(!(((typeof data6 == "number") && (!(data6 % 1) && !isNaN(data6))) && (isFinite(data6)))){
+const err25 = {instancePath:instancePath+"/stats/completed",schemaPath:"#/components/schemas/BatchStats/properties/completed/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err25];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err25);
+}
+errors++;
+}
+if((typeof data6 == "number") && (isFinite(data6))){
+if(data6 > 9007199254740991 || isNaN(data6)){
+const err26 = {instancePath:instancePath+"/stats/completed",schemaPath:"#/components/schemas/BatchStats/properties/completed/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err26];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err26);
+}
+errors++;
+}
+if(data6 < 0 || isNaN(data6)){
+const err27 = {instancePath:instancePath+"/stats/completed",schemaPath:"#/components/schemas/BatchStats/properties/completed/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err27];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err27);
+}
+errors++;
+}
+}
+}
+if(data3.failed !== undefined){
+let data7 = data3.failed;
+if(!(((typeof data7 == "number") && (!(data7 % 1) && !isNaN(data7))) && (isFinite(data7)))){
+const err28 = {instancePath:instancePath+"/stats/failed",schemaPath:"#/components/schemas/BatchStats/properties/failed/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err28];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err28);
+}
+errors++;
+}
+if((typeof data7 == "number") && (isFinite(data7))){
+if(data7 > 9007199254740991 || isNaN(data7)){
+const err29 = {instancePath:instancePath+"/stats/failed",schemaPath:"#/components/schemas/BatchStats/properties/failed/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err29];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err29);
+}
+errors++;
+}
+if(data7 < 0 || isNaN(data7)){
+const err30 = {instancePath:instancePath+"/stats/failed",schemaPath:"#/components/schemas/BatchStats/properties/failed/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err30];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err30);
+}
+errors++;
+}
+}
+}
+if(data3.cancelled !== undefined){
+let data8 = data3.cancelled;
+if(!(((typeof data8 == "number") && (!(data8 % 1) && !isNaN(data8))) && (isFinite(data8)))){
+const err31 = {instancePath:instancePath+"/stats/cancelled",schemaPath:"#/components/schemas/BatchStats/properties/cancelled/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err31];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err31);
+}
+errors++;
+}
+if((typeof data8 == "number") && (isFinite(data8))){
+if(data8 > 9007199254740991 || isNaN(data8)){
+const err32 = {instancePath:instancePath+"/stats/cancelled",schemaPath:"#/components/schemas/BatchStats/properties/cancelled/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err32];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err32);
+}
+errors++;
+}
+if(data8 < 0 || isNaN(data8)){
+const err33 = {instancePath:instancePath+"/stats/cancelled",schemaPath:"#/components/schemas/BatchStats/properties/cancelled/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err33];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err33);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err34 = {instancePath:instancePath+"/stats",schemaPath:"#/components/schemas/BatchStats/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err34];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err34);
+}
+errors++;
+}
+}
+if(data.completion_rate !== undefined){
+let data9 = data.completion_rate;
+if((typeof data9 == "number") && (isFinite(data9))){
+if(data9 > 100 || isNaN(data9)){
+const err35 = {instancePath:instancePath+"/completion_rate",schemaPath:"#/properties/completion_rate/maximum",keyword:"maximum",params:{comparison: "<=", limit: 100}};
+if(vErrors === null){
+vErrors = [err35];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err35);
+}
+errors++;
+}
+if(data9 < 0 || isNaN(data9)){
+const err36 = {instancePath:instancePath+"/completion_rate",schemaPath:"#/properties/completion_rate/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err36];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err36);
+}
+errors++;
+}
+}
+else {
+const err37 = {instancePath:instancePath+"/completion_rate",schemaPath:"#/properties/completion_rate/type",keyword:"type",params:{type: "number"}};
+if(vErrors === null){
+vErrors = [err37];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err37);
+}
+errors++;
+}
+}
+if(data.timestamp !== undefined){
+let data10 = data.timestamp;
+if(typeof data10 === "string"){
+if(!(formats0(data10))){
+const err38 = {instancePath:instancePath+"/timestamp",schemaPath:"#/properties/timestamp/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err38];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err38);
+}
+errors++;
+}
+}
+else {
+const err39 = {instancePath:instancePath+"/timestamp",schemaPath:"#/properties/timestamp/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err39];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err39);
+}
+errors++;
+}
+}
+if(data.seq !== undefined){
+let data11 = data.seq;
+if(!(((typeof data11 == "number") && (!(data11 % 1) && !isNaN(data11))) && (isFinite(data11)))){
+const err40 = {instancePath:instancePath+"/seq",schemaPath:"#/properties/seq/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err40];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err40);
+}
+errors++;
+}
+if((typeof data11 == "number") && (isFinite(data11))){
+if(data11 > 9007199254740991 || isNaN(data11)){
+const err41 = {instancePath:instancePath+"/seq",schemaPath:"#/properties/seq/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err41];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err41);
+}
+errors++;
+}
+if(data11 < 0 || isNaN(data11)){
+const err42 = {instancePath:instancePath+"/seq",schemaPath:"#/properties/seq/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err42];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err42);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err43 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err43];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err43);
+}
+errors++;
+}
+validate93.errors = vErrors;
+return errors === 0;
+}
+
+export const StreamTask = validate94;
+const schema85 = {"type":"object","properties":{"type":{"type":"string","enum":["task"]},"task":{"$ref":"#/components/schemas/StreamTaskEnd"},"seq":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["type","task","seq"],"additionalProperties":false};
+const schema86 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["completed","failed","cancelled"]},"completed_at":{"type":"string","format":"date-time"},"attempts":{"type":"integer","minimum":0,"maximum":9007199254740991},"result":{"type":"object","properties":{"status_code":{"type":["integer","null"]},"duration_ms":{"type":"number","minimum":0},"error":{"$ref":"#/components/schemas/TaskError"}},"required":["status_code","duration_ms","error"],"additionalProperties":false}},"required":["id","status","completed_at","attempts"],"additionalProperties":false};
+
+function validate95(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.id === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "id"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.status === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "status"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if(data.completed_at === undefined){
+const err2 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "completed_at"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+if(data.attempts === undefined){
+const err3 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "attempts"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+for(const key0 in data){
+if(!(((((key0 === "id") || (key0 === "status")) || (key0 === "completed_at")) || (key0 === "attempts")) || (key0 === "result"))){
+const err4 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+}
+if(data.id !== undefined){
+if(typeof data.id !== "string"){
+const err5 = {instancePath:instancePath+"/id",schemaPath:"#/properties/id/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+if(data.status !== undefined){
+let data1 = data.status;
+if(typeof data1 !== "string"){
+const err6 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+if(!(((data1 === "completed") || (data1 === "failed")) || (data1 === "cancelled"))){
+const err7 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema86.properties.status.enum}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+}
+if(data.completed_at !== undefined){
+let data2 = data.completed_at;
+if(typeof data2 === "string"){
+if(!(formats0(data2))){
+const err8 = {instancePath:instancePath+"/completed_at",schemaPath:"#/properties/completed_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+}
+else {
+const err9 = {instancePath:instancePath+"/completed_at",schemaPath:"#/properties/completed_at/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+}
+if(data.attempts !== undefined){
+let data3 = data.attempts;
+if(!(((typeof data3 == "number") && (!(data3 % 1) && !isNaN(data3))) && (isFinite(data3)))){
+const err10 = {instancePath:instancePath+"/attempts",schemaPath:"#/properties/attempts/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+if((typeof data3 == "number") && (isFinite(data3))){
+if(data3 > 9007199254740991 || isNaN(data3)){
+const err11 = {instancePath:instancePath+"/attempts",schemaPath:"#/properties/attempts/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err11];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err11);
+}
+errors++;
+}
+if(data3 < 0 || isNaN(data3)){
+const err12 = {instancePath:instancePath+"/attempts",schemaPath:"#/properties/attempts/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err12];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err12);
+}
+errors++;
+}
+}
+}
+if(data.result !== undefined){
+let data4 = data.result;
+if(data4 && typeof data4 == "object" && !Array.isArray(data4)){
+if(data4.status_code === undefined){
+const err13 = {instancePath:instancePath+"/result",schemaPath:"#/properties/result/required",keyword:"required",params:{missingProperty: "status_code"}};
+if(vErrors === null){
+vErrors = [err13];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err13);
+}
+errors++;
+}
+if(data4.duration_ms === undefined){
+const err14 = {instancePath:instancePath+"/result",schemaPath:"#/properties/result/required",keyword:"required",params:{missingProperty: "duration_ms"}};
+if(vErrors === null){
+vErrors = [err14];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err14);
+}
+errors++;
+}
+if(data4.error === undefined){
+const err15 = {instancePath:instancePath+"/result",schemaPath:"#/properties/result/required",keyword:"required",params:{missingProperty: "error"}};
+if(vErrors === null){
+vErrors = [err15];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err15);
+}
+errors++;
+}
+for(const key1 in data4){
+if(!(((key1 === "status_code") || (key1 === "duration_ms")) || (key1 === "error"))){
+const err16 = {instancePath:instancePath+"/result",schemaPath:"#/properties/result/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key1}};
+if(vErrors === null){
+vErrors = [err16];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err16);
+}
+errors++;
+}
+}
+if(data4.status_code !== undefined){
+let data5 = data4.status_code;
+if((!(((typeof data5 == "number") && (!(data5 % 1) && !isNaN(data5))) && (isFinite(data5)))) && (data5 !== null)){
+const err17 = {instancePath:instancePath+"/result/status_code",schemaPath:"#/properties/result/properties/status_code/type",keyword:"type",params:{type: schema86.properties.result.properties.status_code.type}};
+if(vErrors === null){
+vErrors = [err17];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err17);
+}
+errors++;
+}
+}
+if(data4.duration_ms !== undefined){
+let data6 = data4.duration_ms;
+if((typeof data6 == "number") && (isFinite(data6))){
+if(data6 < 0 || isNaN(data6)){
+const err18 = {instancePath:instancePath+"/result/duration_ms",schemaPath:"#/properties/result/properties/duration_ms/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err18];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err18);
+}
+errors++;
+}
+}
+else {
+const err19 = {instancePath:instancePath+"/result/duration_ms",schemaPath:"#/properties/result/properties/duration_ms/type",keyword:"type",params:{type: "number"}};
+if(vErrors === null){
+vErrors = [err19];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err19);
+}
+errors++;
+}
+}
+if(data4.error !== undefined){
+let data7 = data4.error;
+if((!(data7 && typeof data7 == "object" && !Array.isArray(data7))) && (data7 !== null)){
+const err20 = {instancePath:instancePath+"/result/error",schemaPath:"#/components/schemas/TaskError/type",keyword:"type",params:{type: schema23.type}};
+if(vErrors === null){
+vErrors = [err20];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err20);
+}
+errors++;
+}
+if(data7 && typeof data7 == "object" && !Array.isArray(data7)){
+if(data7.code === undefined){
+const err21 = {instancePath:instancePath+"/result/error",schemaPath:"#/components/schemas/TaskError/required",keyword:"required",params:{missingProperty: "code"}};
+if(vErrors === null){
+vErrors = [err21];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err21);
+}
+errors++;
+}
+if(data7.message === undefined){
+const err22 = {instancePath:instancePath+"/result/error",schemaPath:"#/components/schemas/TaskError/required",keyword:"required",params:{missingProperty: "message"}};
+if(vErrors === null){
+vErrors = [err22];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err22);
+}
+errors++;
+}
+for(const key2 in data7){
+if(!((key2 === "code") || (key2 === "message"))){
+const err23 = {instancePath:instancePath+"/result/error",schemaPath:"#/components/schemas/TaskError/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key2}};
+if(vErrors === null){
+vErrors = [err23];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err23);
+}
+errors++;
+}
+}
+if(data7.code !== undefined){
+if(typeof data7.code !== "string"){
+const err24 = {instancePath:instancePath+"/result/error/code",schemaPath:"#/components/schemas/TaskError/properties/code/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err24];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err24);
+}
+errors++;
+}
+}
+if(data7.message !== undefined){
+if(typeof data7.message !== "string"){
+const err25 = {instancePath:instancePath+"/result/error/message",schemaPath:"#/components/schemas/TaskError/properties/message/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err25];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err25);
+}
+errors++;
+}
+}
+}
+}
+}
+else {
+const err26 = {instancePath:instancePath+"/result",schemaPath:"#/properties/result/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err26];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err26);
+}
+errors++;
+}
+}
+}
+else {
+const err27 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err27];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err27);
+}
+errors++;
+}
+validate95.errors = vErrors;
+return errors === 0;
+}
+
+
+function validate94(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.type === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "type"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.task === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "task"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if(data.seq === undefined){
+const err2 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "seq"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+for(const key0 in data){
+if(!(((key0 === "type") || (key0 === "task")) || (key0 === "seq"))){
+const err3 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+}
+if(data.type !== undefined){
+let data0 = data.type;
+if(typeof data0 !== "string"){
+const err4 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+if(!(data0 === "task")){
+const err5 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema85.properties.type.enum}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+if(data.task !== undefined){
+if(!(validate95(data.task, {instancePath:instancePath+"/task",parentData:data,parentDataProperty:"task",rootData}))){
+vErrors = vErrors === null ? validate95.errors : vErrors.concat(validate95.errors);
+errors = vErrors.length;
+}
+}
+if(data.seq !== undefined){
+let data2 = data.seq;
+if(!(((typeof data2 == "number") && (!(data2 % 1) && !isNaN(data2))) && (isFinite(data2)))){
+const err6 = {instancePath:instancePath+"/seq",schemaPath:"#/properties/seq/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+if((typeof data2 == "number") && (isFinite(data2))){
+if(data2 > 9007199254740991 || isNaN(data2)){
+const err7 = {instancePath:instancePath+"/seq",schemaPath:"#/properties/seq/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+if(data2 < 0 || isNaN(data2)){
+const err8 = {instancePath:instancePath+"/seq",schemaPath:"#/properties/seq/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err9 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+validate94.errors = vErrors;
+return errors === 0;
+}
+
+export const StreamTaskEnd = validate97;
+
+function validate97(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.id === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "id"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.status === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "status"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if(data.completed_at === undefined){
+const err2 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "completed_at"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+if(data.attempts === undefined){
+const err3 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "attempts"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+for(const key0 in data){
+if(!(((((key0 === "id") || (key0 === "status")) || (key0 === "completed_at")) || (key0 === "attempts")) || (key0 === "result"))){
+const err4 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+}
+if(data.id !== undefined){
+if(typeof data.id !== "string"){
+const err5 = {instancePath:instancePath+"/id",schemaPath:"#/properties/id/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+if(data.status !== undefined){
+let data1 = data.status;
+if(typeof data1 !== "string"){
+const err6 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+if(!(((data1 === "completed") || (data1 === "failed")) || (data1 === "cancelled"))){
+const err7 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema86.properties.status.enum}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+}
+if(data.completed_at !== undefined){
+let data2 = data.completed_at;
+if(typeof data2 === "string"){
+if(!(formats0(data2))){
+const err8 = {instancePath:instancePath+"/completed_at",schemaPath:"#/properties/completed_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+}
+else {
+const err9 = {instancePath:instancePath+"/completed_at",schemaPath:"#/properties/completed_at/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+}
+if(data.attempts !== undefined){
+let data3 = data.attempts;
+if(!(((typeof data3 == "number") && (!(data3 % 1) && !isNaN(data3))) && (isFinite(data3)))){
+const err10 = {instancePath:instancePath+"/attempts",schemaPath:"#/properties/attempts/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+if((typeof data3 == "number") && (isFinite(data3))){
+if(data3 > 9007199254740991 || isNaN(data3)){
+const err11 = {instancePath:instancePath+"/attempts",schemaPath:"#/properties/attempts/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err11];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err11);
+}
+errors++;
+}
+if(data3 < 0 || isNaN(data3)){
+const err12 = {instancePath:instancePath+"/attempts",schemaPath:"#/properties/attempts/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err12];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err12);
+}
+errors++;
+}
+}
+}
+if(data.result !== undefined){
+let data4 = data.result;
+if(data4 && typeof data4 == "object" && !Array.isArray(data4)){
+if(data4.status_code === undefined){
+const err13 = {instancePath:instancePath+"/result",schemaPath:"#/properties/result/required",keyword:"required",params:{missingProperty: "status_code"}};
+if(vErrors === null){
+vErrors = [err13];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err13);
+}
+errors++;
+}
+if(data4.duration_ms === undefined){
+const err14 = {instancePath:instancePath+"/result",schemaPath:"#/properties/result/required",keyword:"required",params:{missingProperty: "duration_ms"}};
+if(vErrors === null){
+vErrors = [err14];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err14);
+}
+errors++;
+}
+if(data4.error === undefined){
+const err15 = {instancePath:instancePath+"/result",schemaPath:"#/properties/result/required",keyword:"required",params:{missingProperty: "error"}};
+if(vErrors === null){
+vErrors = [err15];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err15);
+}
+errors++;
+}
+for(const key1 in data4){
+if(!(((key1 === "status_code") || (key1 === "duration_ms")) || (key1 === "error"))){
+const err16 = {instancePath:instancePath+"/result",schemaPath:"#/properties/result/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key1}};
+if(vErrors === null){
+vErrors = [err16];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err16);
+}
+errors++;
+}
+}
+if(data4.status_code !== undefined){
+let data5 = data4.status_code;
+if((!(((typeof data5 == "number") && (!(data5 % 1) && !isNaN(data5))) && (isFinite(data5)))) && (data5 !== null)){
+const err17 = {instancePath:instancePath+"/result/status_code",schemaPath:"#/properties/result/properties/status_code/type",keyword:"type",params:{type: schema86.properties.result.properties.status_code.type}};
+if(vErrors === null){
+vErrors = [err17];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err17);
+}
+errors++;
+}
+}
+if(data4.duration_ms !== undefined){
+let data6 = data4.duration_ms;
+if((typeof data6 == "number") && (isFinite(data6))){
+if(data6 < 0 || isNaN(data6)){
+const err18 = {instancePath:instancePath+"/result/duration_ms",schemaPath:"#/properties/result/properties/duration_ms/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err18];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err18);
+}
+errors++;
+}
+}
+else {
+const err19 = {instancePath:instancePath+"/result/duration_ms",schemaPath:"#/properties/result/properties/duration_ms/type",keyword:"type",params:{type: "number"}};
+if(vErrors === null){
+vErrors = [err19];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err19);
+}
+errors++;
+}
+}
+if(data4.error !== undefined){
+let data7 = data4.error;
+if((!(data7 && typeof data7 == "object" && !Array.isArray(data7))) && (data7 !== null)){
+const err20 = {instancePath:instancePath+"/result/error",schemaPath:"#/components/schemas/TaskError/type",keyword:"type",params:{type: schema23.type}};
+if(vErrors === null){
+vErrors = [err20];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err20);
+}
+errors++;
+}
+if(data7 && typeof data7 == "object" && !Array.isArray(data7)){
+if(data7.code === undefined){
+const err21 = {instancePath:instancePath+"/result/error",schemaPath:"#/components/schemas/TaskError/required",keyword:"required",params:{missingProperty: "code"}};
+if(vErrors === null){
+vErrors = [err21];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err21);
+}
+errors++;
+}
+if(data7.message === undefined){
+const err22 = {instancePath:instancePath+"/result/error",schemaPath:"#/components/schemas/TaskError/required",keyword:"required",params:{missingProperty: "message"}};
+if(vErrors === null){
+vErrors = [err22];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err22);
+}
+errors++;
+}
+for(const key2 in data7){
+if(!((key2 === "code") || (key2 === "message"))){
+const err23 = {instancePath:instancePath+"/result/error",schemaPath:"#/components/schemas/TaskError/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key2}};
+if(vErrors === null){
+vErrors = [err23];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err23);
+}
+errors++;
+}
+}
+if(data7.code !== undefined){
+if(typeof data7.code !== "string"){
+const err24 = {instancePath:instancePath+"/result/error/code",schemaPath:"#/components/schemas/TaskError/properties/code/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err24];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err24);
+}
+errors++;
+}
+}
+if(data7.message !== undefined){
+if(typeof data7.message !== "string"){
+const err25 = {instancePath:instancePath+"/result/error/message",schemaPath:"#/components/schemas/TaskError/properties/message/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err25];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err25);
+}
+errors++;
+}
+}
+}
+}
+}
+else {
+const err26 = {instancePath:instancePath+"/result",schemaPath:"#/properties/result/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err26];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err26);
+}
+errors++;
+}
+}
+}
+else {
+const err27 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err27];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err27);
+}
+errors++;
+}
+validate97.errors = vErrors;
+return errors === 0;
+}
+
+export const ErrorReply = validate98;
+const schema90 = {"type":"object","properties":{"error":{"type":"object","properties":{"code":{"type":"string","enum":["invalid_json","validation_error","invalid_cron","invalid_timezone","cron_never_fires","target_not_allowed","rate_limiter_not_found","unauthorized","forbidden","batch_not_found","task_not_found","schedule_not_found","notification_not_found","not_found","method_not_allowed","batch_completed","rate_limiter_name_taken","idempotency_conflict","payload_too_large","unsupported_media_type","batch_state_invalid","task_state_invalid","idempotency_key_reused","rate_limited","internal_error","unavailable"]},"message":{"type":"string"},"details":{"type":"object"}},"required":["code","message","details"],"additionalProperties":false}},"required":["error"],"additionalProperties":false};
+
+function validate98(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -10670,7 +12206,7 @@ if(vErrors.length < 100)vErrors.push(err6);
 errors++;
 }
 if(!((((((((((((((((((((((((((data1 === "invalid_json") || (data1 === "validation_error")) || (data1 === "invalid_cron")) || (data1 === "invalid_timezone")) || (data1 === "cron_never_fires")) || (data1 === "target_not_allowed")) || (data1 === "rate_limiter_not_found")) || (data1 === "unauthorized")) || (data1 === "forbidden")) || (data1 === "batch_not_found")) || (data1 === "task_not_found")) || (data1 === "schedule_not_found")) || (data1 === "notification_not_found")) || (data1 === "not_found")) || (data1 === "method_not_allowed")) || (data1 === "batch_completed")) || (data1 === "rate_limiter_name_taken")) || (data1 === "idempotency_conflict")) || (data1 === "payload_too_large")) || (data1 === "unsupported_media_type")) || (data1 === "batch_state_invalid")) || (data1 === "task_state_invalid")) || (data1 === "idempotency_key_reused")) || (data1 === "rate_limited")) || (data1 === "internal_error")) || (data1 === "unavailable"))){
-const err7 = {instancePath:instancePath+"/error/code",schemaPath:"#/properties/error/properties/code/enum",keyword:"enum",params:{allowedValues: schema81.properties.error.properties.code.enum}};
+const err7 = {instancePath:instancePath+"/error/code",schemaPath:"#/properties/error/properties/code/enum",keyword:"enum",params:{allowedValues: schema90.properties.error.properties.code.enum}};
 if(vErrors === null){
 vErrors = [err7];
 }
@@ -10728,14 +12264,14 @@ if(vErrors.length < 100)vErrors.push(err11);
 }
 errors++;
 }
-validate90.errors = vErrors;
+validate98.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchCreateEnvelope = validate91;
-const schema82 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"notifications":{"$ref":"#/components/schemas/Notifications"},"options":{"$ref":"#/components/schemas/BatchOptionsInput"},"labels":{"$ref":"#/components/schemas/Labels"}},"required":["tasks"],"additionalProperties":false};
+export const BatchCreateEnvelope = validate99;
+const schema91 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"notifications":{"$ref":"#/components/schemas/Notifications"},"options":{"$ref":"#/components/schemas/BatchOptionsInput"},"labels":{"$ref":"#/components/schemas/Labels"}},"required":["tasks"],"additionalProperties":false};
 
-function validate91(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate99(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -11030,14 +12566,14 @@ if(vErrors.length < 100)vErrors.push(err23);
 }
 errors++;
 }
-validate91.errors = vErrors;
+validate99.errors = vErrors;
 return errors === 0;
 }
 
-export const TasksAddEnvelope = validate93;
-const schema85 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1},"atomic":{"type":"boolean","default":true}},"required":["tasks"],"additionalProperties":false};
+export const TasksAddEnvelope = validate101;
+const schema94 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1},"atomic":{"type":"boolean","default":true}},"required":["tasks"],"additionalProperties":false};
 
-function validate93(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate101(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -11111,14 +12647,14 @@ if(vErrors.length < 100)vErrors.push(err5);
 }
 errors++;
 }
-validate93.errors = vErrors;
+validate101.errors = vErrors;
 return errors === 0;
 }
 
-export const TaskListQuery = validate94;
-const schema86 = {"type":"object","properties":{"status":{"type":"string","enum":["queued","processing","completed","failed"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
+export const TaskListQuery = validate102;
+const schema95 = {"type":"object","properties":{"status":{"type":"string","enum":["queued","processing","completed","failed"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
 
-function validate94(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate102(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -11147,7 +12683,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 if(!((((data0 === "queued") || (data0 === "processing")) || (data0 === "completed")) || (data0 === "failed"))){
-const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema86.properties.status.enum}};
+const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema95.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err2];
 }
@@ -11238,15 +12774,15 @@ if(vErrors.length < 100)vErrors.push(err9);
 }
 errors++;
 }
-validate94.errors = vErrors;
+validate102.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchListQuery = validate95;
-const schema87 = {"type":"object","properties":{"status":{"type":"string","enum":["pending","processing","completed","failed","expired"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false,"patternProperties":{"^label\\.[a-z0-9_.\\x2d]{1,32}$":{"type":"string","minLength":1,"maxLength":64,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"}}};
+export const BatchListQuery = validate103;
+const schema96 = {"type":"object","properties":{"status":{"type":"string","enum":["pending","processing","completed","failed","expired"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false,"patternProperties":{"^label\\.[a-z0-9_.\\x2d]{1,32}$":{"type":"string","minLength":1,"maxLength":64,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"}}};
 const pattern35 = new RegExp("^label\\.[a-z0-9_.\\x2d]{1,32}$", "u");
 
-function validate95(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate103(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -11275,7 +12811,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 if(!(((((data0 === "pending") || (data0 === "processing")) || (data0 === "completed")) || (data0 === "failed")) || (data0 === "expired"))){
-const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema87.properties.status.enum}};
+const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema96.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err2];
 }
@@ -11413,14 +12949,14 @@ if(vErrors.length < 100)vErrors.push(err13);
 }
 errors++;
 }
-validate95.errors = vErrors;
+validate103.errors = vErrors;
 return errors === 0;
 }
 
-export const NotificationListQuery = validate96;
-const schema88 = {"type":"object","properties":{"status":{"type":"string","enum":["pending","delivering","delivered","failed"]},"event":{"type":"string","enum":["on_progress","on_finish","on_success","on_death","on_complete"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
+export const NotificationListQuery = validate104;
+const schema97 = {"type":"object","properties":{"status":{"type":"string","enum":["pending","delivering","delivered","failed"]},"event":{"type":"string","enum":["on_progress","on_finish","on_success","on_death","on_complete"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
 
-function validate96(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate104(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -11449,7 +12985,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 if(!((((data0 === "pending") || (data0 === "delivering")) || (data0 === "delivered")) || (data0 === "failed"))){
-const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema88.properties.status.enum}};
+const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema97.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err2];
 }
@@ -11472,7 +13008,7 @@ if(vErrors.length < 100)vErrors.push(err3);
 errors++;
 }
 if(!(((((data1 === "on_progress") || (data1 === "on_finish")) || (data1 === "on_success")) || (data1 === "on_death")) || (data1 === "on_complete"))){
-const err4 = {instancePath:instancePath+"/event",schemaPath:"#/properties/event/enum",keyword:"enum",params:{allowedValues: schema88.properties.event.enum}};
+const err4 = {instancePath:instancePath+"/event",schemaPath:"#/properties/event/enum",keyword:"enum",params:{allowedValues: schema97.properties.event.enum}};
 if(vErrors === null){
 vErrors = [err4];
 }
@@ -11563,14 +13099,14 @@ if(vErrors.length < 100)vErrors.push(err11);
 }
 errors++;
 }
-validate96.errors = vErrors;
+validate104.errors = vErrors;
 return errors === 0;
 }
 
-export const ScheduleListQuery = validate97;
-const schema89 = {"type":"object","properties":{"status":{"type":"string","enum":["active","disabled"]},"enabled":{"type":"boolean"},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
+export const ScheduleListQuery = validate105;
+const schema98 = {"type":"object","properties":{"status":{"type":"string","enum":["active","disabled"]},"enabled":{"type":"boolean"},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
 
-function validate97(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate105(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -11599,7 +13135,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 if(!((data0 === "active") || (data0 === "disabled"))){
-const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema89.properties.status.enum}};
+const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema98.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err2];
 }
@@ -11702,14 +13238,14 @@ if(vErrors.length < 100)vErrors.push(err10);
 }
 errors++;
 }
-validate97.errors = vErrors;
+validate105.errors = vErrors;
 return errors === 0;
 }
 
-export const SchedulePreviewQuery = validate98;
-const schema90 = {"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":100,"default":10},"start_from":{"type":"string","format":"date-time"}},"required":[],"additionalProperties":false};
+export const SchedulePreviewQuery = validate106;
+const schema99 = {"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":100,"default":10},"start_from":{"type":"string","format":"date-time"}},"required":[],"additionalProperties":false};
 
-function validate98(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate106(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -11796,6 +13332,87 @@ if(vErrors.length < 100)vErrors.push(err6);
 }
 errors++;
 }
-validate98.errors = vErrors;
+validate106.errors = vErrors;
+return errors === 0;
+}
+
+export const StreamQuery = validate107;
+const schema100 = {"type":"object","properties":{"tasks":{"type":"boolean","default":false},"ticket":{"type":"string","pattern":"^[\\x21-\\x7e]+$","maxLength":128}},"required":[],"additionalProperties":false};
+
+function validate107(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+for(const key0 in data){
+if(!((key0 === "tasks") || (key0 === "ticket"))){
+const err0 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+}
+if(data.tasks !== undefined){
+if(typeof data.tasks !== "boolean"){
+const err1 = {instancePath:instancePath+"/tasks",schemaPath:"#/properties/tasks/type",keyword:"type",params:{type: "boolean"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+}
+if(data.ticket !== undefined){
+let data1 = data.ticket;
+if(typeof data1 === "string"){
+if(!pattern9.test(data1)){
+const err2 = {instancePath:instancePath+"/ticket",schemaPath:"#/properties/ticket/pattern",keyword:"pattern",params:{pattern: "^[\\x21-\\x7e]+$"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+if(data1.length > 256 || (data1.length > 128 && func2(data1) > 128)){
+const err3 = {instancePath:instancePath+"/ticket",schemaPath:"#/properties/ticket/maxLength",keyword:"maxLength",params:{limit: 128}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+}
+else {
+const err4 = {instancePath:instancePath+"/ticket",schemaPath:"#/properties/ticket/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+}
+}
+else {
+const err5 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+validate107.errors = vErrors;
 return errors === 0;
 }

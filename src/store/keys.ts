@@ -56,6 +56,12 @@ export const keys = {
   operations: (p: number, window: number): string => `${root(p)}ops:${window}`,
   /** list: times of the last requests of an API limit on a batch (`add`, `status`); 1 min. */
   batchQuota: (p: number, core: string, limit: string): string => `${root(p)}b:${core}:quota:${limit}`,
+  /** zset: names of the open streams of a batch by the time (ms) at which their places end; see lua/stream/take.lua. */
+  streams: (p: number, core: string): string => `${root(p)}b:${core}:streams`,
+  /** string: account id; a ticket for one stream of a batch, named by its SHA-256; 30 s. */
+  ticket: (p: number, core: string, hash: string): string => `${root(p)}b:${core}:ticket:${hash}`,
+  /** sharded channel: how a watched batch stands, see lua/lib/batch.lua; a hint. */
+  progress: (p: number, core: string): string => `${root(p)}progress:${core}`,
   /** zset: messages to partition `destination` by sequence, see lua/lib/outbox.lua; without one: destinations that have some waiting. */
   outbox: (p: number, destination?: number): string => (destination === undefined ? `${root(p)}outbox` : `${root(p)}outbox:${destination}`),
   /** hash: `<lane> <reference>` → what its lane is to do with it: `q` hold or `r` have let go, last sequence, place. */

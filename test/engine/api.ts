@@ -12,6 +12,7 @@ import { retries } from './contract/retries.ts';
 import { rounds } from './contract/rounds.ts';
 import { schedules } from './contract/schedules.ts';
 import { states } from './contract/states.ts';
+import { streams } from './contract/streams.ts';
 import { tasks } from './contract/tasks.ts';
 import type { Stage } from './stage.ts';
 
@@ -31,6 +32,7 @@ export function contract(stage: Stage): void {
     delivery,
     retries,
     notificationLog,
+    streams,
     accounts,
     operations,
   ]) {
