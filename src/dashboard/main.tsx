@@ -1,0 +1,8 @@
+// The page's beginning.
+import { render } from 'preact';
+import { App } from './app.tsx';
+import 'uplot/dist/uPlot.min.css';
+import './styles.css';
+
+const root = document.getElementById('app');
+if (root !== null) render(<App />, root);
