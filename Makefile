@@ -32,6 +32,7 @@ build: dist/.stamp ## Compile src to dist, where src is newer
 
 check: setup check-gen ## Generated files, types, style, Lua
 	$(BIN)/tsc --noEmit
+	$(BIN)/tsc --noEmit -p src/dashboard
 	$(BIN)/biome check --error-on-warnings .
 	$(TS) scripts/lint-lua.ts
 
@@ -64,6 +65,7 @@ bench/smoke: setup build ## The same in seconds: does every bench still run?
 dist/.stamp: $(SOURCES) tsconfig.json tsconfig.build.json | setup
 	@rm -rf .make/dist
 	$(BIN)/tsc -p tsconfig.build.json --outDir .make/dist
+	$(BIN)/vite build src/dashboard --config src/dashboard/vite.config.ts --outDir ../../.make/dist/dashboard --logLevel warn
 	@rm -rf dist && mv .make/dist dist && touch $@
 
 # A first receiver is on localhost, which the egress guard refuses elsewhere.

@@ -2,6 +2,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { Client } from '../client/index.ts';
 import { SessionContext } from './context.ts';
+import icon from './icon.svg';
 import { BatchPage } from './pages/batch.tsx';
 import { BatchFormPage } from './pages/batch-form.tsx';
 import { BatchesPage } from './pages/batches.tsx';
@@ -47,7 +48,7 @@ export function App() {
       </a>
       <header class="bar">
         <a class="brand" href="#/overview">
-          <img src="./icon.svg" alt="" width="22" height="22" />
+          <img src={icon} alt="" width="22" height="22" />
           Sluice
         </a>
         <nav aria-label="Main">

@@ -20,7 +20,8 @@ export function useLoad<T>(name: string, ask: () => Promise<T>, every_ms: number
   const load = useCallback(async () => {
     const asked = latest.current;
     const tell = (data: T | null, error: string | null): void => {
-      if (latest.current.name === asked.name) setState((before) => ({ name: asked.name, data: data ?? (before.name === asked.name ? before.data : null), error }));
+      if (latest.current.name === asked.name)
+        setState((before) => ({ name: asked.name, data: data ?? (before.name === asked.name ? before.data : null), error }));
     };
     try {
       tell(await asked.ask(), null);

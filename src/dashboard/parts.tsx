@@ -56,7 +56,17 @@ export function Empty({ title, children }: { title: string; children?: Component
   );
 }
 
-export function Pager({ total, limit, offset, onOffset }: { total: number; limit: number; offset: number; onOffset(offset: number): void }) {
+export function Pager({
+  total,
+  limit,
+  offset,
+  onOffset,
+}: {
+  total: number;
+  limit: number;
+  offset: number;
+  onOffset(offset: number): void;
+}) {
   if (total <= limit) return null;
   return (
     <div class="pager">

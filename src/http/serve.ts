@@ -17,6 +17,7 @@ import { type EndpointHost, type Quota, serveRoute } from './endpoint.ts';
 import { Exchange, type ExchangeHost, type RequestRecord } from './exchange.ts';
 import { OPENAPI } from './openapi.gen.ts';
 import { draining, OPS_ROUTES, type Ops, type OpsHost } from './ops.ts';
+import { type Pages, pageReply } from './pages.ts';
 import { Pending } from './pending.ts';
 import { allowed, Router } from './router.ts';
 import { makeRoutes } from './routes.ts';
@@ -38,6 +39,8 @@ export interface ServerOptions {
   /** Bearer token of /metrics; null: open. */
   metrics_token?: string | null;
   quota?: Quota | null;
+  /** The dashboard; default: none. */
+  pages?: Pages;
   max_body_bytes?: number;
   /** Of all requests together. */
   bodies_bytes_max?: number;
@@ -105,6 +108,7 @@ class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
     this.#log = options.log;
     this.#connections = new Connections(options.connections_max ?? null);
     this.#addRoutes(options.api);
+    this.#addPages(options.pages ?? new Map());
     this.#connections.watch(this.#app);
     this.#app.any('/*', (res, req) => this.#handle(res, req));
   }
@@ -117,6 +121,13 @@ class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
     for (const { name, path, run } of OPS_ROUTES) {
       const serve: Endpoint = (_x, req) => run(this, req.getHeader('authorization'));
       this.#router.add('GET', path, { name, serve, while_draining: true });
+    }
+  }
+
+  #addPages(pages: Pages): void {
+    for (const [path, page] of pages) {
+      const serve: Endpoint = async (_x, req) => pageReply(page, req.getHeader('if-none-match'));
+      this.#router.add('GET', path, { name: 'dashboard', serve, while_draining: false });
     }
   }
 
