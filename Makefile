@@ -1,6 +1,6 @@
 # `make` lists the targets. Works with GNU make from 3.81.
 .DEFAULT_GOAL := help
-.PHONY: help setup start demo dev gen build check check-gen format test test/full bench bench/smoke
+.PHONY: help setup setup/browser start demo dev gen build check check-gen format test test/full bench bench/smoke
 
 BIN := node_modules/.bin
 TS := node --import tsx
@@ -15,6 +15,9 @@ help: ## Print this list
 
 setup: ## Install Redis and the packages, where missing
 	@sh scripts/setup.sh
+
+setup/browser: ## The same, and a Chromium for the tests of the dashboard
+	@sh scripts/setup.sh browser
 
 start: setup build ## Build and run the server; localhost is allowed as a target
 	@$(allow-private); exec node dist/main.js
@@ -45,14 +48,14 @@ check-gen:
 format: ## Put the style right where a machine can
 	$(BIN)/biome check --write .
 
-test: setup check ## Check, then all tests; each file has its own Redis
+test: setup/browser build check ## Check, then all tests; each file has its own Redis
 	@$(call run-tests,find test -name '*.test.ts')
 
 test/full: TEST_MS_MAX := 900000
-test/full: setup check ## The same, and the long ones
+test/full: setup/browser build check ## The same, and the long ones
 	@$(call run-tests,find test -name '*.test.ts' -o -path 'test/full/*.full.ts')
 
-test/%: setup ## The tests of one room: make test/store
+test/%: setup/browser build ## The tests of one room: make test/store
 	@$(call run-tests,find test/$* -name '*.test.ts')
 
 bench: setup build ## Measure, about as long as it takes to trust a figure

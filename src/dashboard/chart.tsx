@@ -14,11 +14,13 @@ export interface ChartProps {
   /** Times in seconds since the epoch, then the values of each series. */
   data: readonly (readonly (number | null)[])[];
   format(value: number): string;
+  /** The least that the scale shows, so that an idle hour is a line at the bottom and no noise. */
+  top_min: number;
 }
 
 const HEIGHT = 160;
 
-export function Chart({ title, series, data, format }: ChartProps) {
+export function Chart({ title, series, data, format, top_min }: ChartProps) {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const shown = useRef(format);
@@ -35,8 +37,8 @@ export function Chart({ title, series, data, format }: ChartProps) {
         height: HEIGHT,
         cursor: { y: false, drag: { x: false } },
         legend: { live: true },
-        scales: { y: { range: (_, __, max) => [0, Math.max(max * 1.1, 1e-9)] } },
-        axes: [axis, { ...axis, size: 58, values: (_, values) => values.map((value) => shown.current(value)) }],
+        scales: { y: { range: (_, __, max) => [0, Math.max(max * 1.1, top_min)] } },
+        axes: [{ ...axis, values: '{HH}:{mm}:{ss}', space: 70 }, { ...axis, size: 58, values: (_, values) => values.map((value) => shown.current(value)) }],
         series: [
           { label: 'time', value: '{HH}:{mm}:{ss}' },
           ...series.map((one) => ({

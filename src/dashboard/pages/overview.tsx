@@ -75,6 +75,7 @@ function Live({ history }: { history: History }) {
           ]}
           data={[history.times, completed, rates(history, outcome('retry')), rates(history, outcome('failed'))]}
           format={(value) => count(Math.round(value * 10) / 10)}
+          top_min={10}
         />
         <Chart
           title="From due to sent"
@@ -88,6 +89,7 @@ function Live({ history }: { history: History }) {
             quantiles(history, 'sluice_delivery_lag_seconds', 0.99),
           ]}
           format={seconds}
+          top_min={0.01}
         />
         <Chart
           title="How long targets take"
@@ -101,6 +103,7 @@ function Live({ history }: { history: History }) {
             quantiles(history, 'sluice_callback_duration_seconds', 0.99),
           ]}
           format={seconds}
+          top_min={0.01}
         />
       </div>
     </>
