@@ -80,7 +80,7 @@ fi
 endef
 
 # Whatever a generator may write.
-fingerprint = find src docs -type f \( -name '*.gen.*' -o -path 'docs/*' \) -exec cksum {} + | sort -k 3
+fingerprint = find src docs deploy -type f \( -name '*.gen.*' -o -path 'docs/*' -o -path 'deploy/*' \) -exec cksum {} + | sort -k 3
 
 # Node 20 expands no patterns and is content with no file at all, so the files are named, and none is a failure.
 define run-tests
