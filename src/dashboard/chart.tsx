@@ -38,7 +38,10 @@ export function Chart({ title, series, data, format, top_min }: ChartProps) {
         cursor: { y: false, drag: { x: false } },
         legend: { live: true },
         scales: { y: { range: (_, __, max) => [0, Math.max(max * 1.1, top_min)] } },
-        axes: [{ ...axis, values: '{HH}:{mm}:{ss}', space: 70 }, { ...axis, size: 58, values: (_, values) => values.map((value) => shown.current(value)) }],
+        axes: [
+          { ...axis, values: '{HH}:{mm}:{ss}', space: 70 },
+          { ...axis, size: 58, values: (_, values) => values.map((value) => shown.current(value)) },
+        ],
         series: [
           { label: 'time', value: '{HH}:{mm}:{ss}' },
           ...series.map((one) => ({
