@@ -10,7 +10,7 @@ REDIS_MIN=7
 
 main() {
   check_node
-  need redis-server redis-server redis
+  has redis-server || has valkey-server || need redis-server redis-server redis
   check_redis
   [ "${1:-}" != browser ] || need_browser
   install_packages
@@ -73,13 +73,17 @@ apt_install() {
   fi
 }
 
+# Valkey began at 7.2.4, so any version of it will do.
 check_redis() {
+  has redis-server || return 0
   found=$(redis-server --version | sed -n 's/.*v=\([0-9.]*\).*/\1/p')
   [ "${found%%.*}" -ge "$REDIS_MIN" ] 2>/dev/null || die "Redis $REDIS_MIN or later is needed; this is ${found:-unknown}."
 }
 
 # The stamp holds what was installed, so a checkout that only touches files installs nothing.
+# A linked directory belongs to another checkout: npm would empty it.
 install_packages() {
+  [ -L node_modules ] && return
   stamp=.make/packages
   wanted="$(cksum <package-lock.json) node $(node -p process.versions.modules)"
   [ -d node_modules ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && return

@@ -130,6 +130,18 @@ export class Origins {
     parked.add(partition);
   }
 
+  /** Origins that this thread knows to have work parked in this partition. */
+  parkedIn(partition: number): number {
+    let count = 0;
+    if (this.#parked > 0) for (const { parked } of this.#origins.values()) if (parked.has(partition)) count += 1;
+    return count;
+  }
+
+  /** Nothing is parked in this partition any more. */
+  unparkedAll(partition: number): void {
+    if (this.#parked > 0) for (const { parked } of this.#origins.values()) if (parked.delete(partition)) this.#parked -= 1;
+  }
+
   /** Origins that have room again for work parked in this partition; they count as rung for. */
   unparkable(partition: number): string[] {
     const names: string[] = [];

@@ -15,41 +15,16 @@ import { backoff_ms } from '../base/backoff.ts';
 import { monotonicMs } from '../base/clock.ts';
 import { CLAIM_MAX, SETTLE_DELAY_MS, SETTLE_FLUSH, SETTLE_MAX } from '../base/limits.ts';
 import {
-  type Claimed,
   type ClaimReply,
   type ClaimRequest,
   readActive,
   type Settlement,
   type SettleReply,
   type TickReply,
-  type TurnSettings,
   turn,
 } from '../store/partition.ts';
 import type { RedisClient } from '../store/script.ts';
-import type { Origins } from './origins.ts';
-
-/** What a pump needs from the thread that runs it. */
-export interface PumpHost {
-  /** Takes up to `wanted` places for tasks in flight; at least `floor` are given, so that no partition starves. */
-  reserve(pump: Pump, wanted: number, floor: number): number;
-  /** Gives back places that no task took. */
-  release(places: number): void;
-  /** A claim was answered or failed; until then few others may begin. */
-  claimEnded(pump: Pump): void;
-  /** A turn ended and left work to claim. */
-  stillHungry(pump: Pump): void;
-  origins: Origins;
-  /** Starts tasks; each takes one reserved place until `pump.settle` names it. */
-  run(pump: Pump, tasks: readonly Claimed[], now_ms: number): void;
-  ticked(reply: TickReply): void;
-  failed(partition: number, error: Error): void;
-}
-
-export interface PumpSettings extends TurnSettings {
-  sweep_ms: number;
-  /** Without an answer for this long, nothing more that was claimed here is started. */
-  fence_ms: number;
-}
+import type { PumpHost, PumpSettings } from './pump-host.ts';
 
 /** A partition that never starves has this many places in flight whatever the others do. */
 const PLACES_MIN = 16;
@@ -60,6 +35,9 @@ const ALL = '*';
 const ALIVE_MS = 2_000;
 /** While the probe of a broken origin is under way elsewhere, it is asked for again after this. */
 const PROBE_WAIT_MS = 250;
+/** Who owned a partition before may not know yet that he does not, and parks work there: for so long it is looked at so often. */
+const OVERLAP_MS = 1_500;
+const OVERLAP_LOOK_MS = 250;
 const BACKOFF = { min_ms: 20, max_ms: 1_000 };
 
 export class Pump {
@@ -74,7 +52,10 @@ export class Pump {
   #first_outcome_ms = 0;
   #claiming = false;
   #ready = true;
+  /** Notifications wait for a place of theirs. */
+  #notes_ready = false;
   #call_no: number;
+  #owned_ms = 0;
   #next_tick_ms = 0;
   #offset_ms = 0;
   #answered_ms: number;
@@ -84,7 +65,8 @@ export class Pump {
   #again = false;
   #timer: NodeJS.Timeout | null = null;
   #strangers = new Set<string>();
-  #claimed_since_audit = false;
+  /** Whether an audit may find something. */
+  #audit_due = false;
   /** The first claim of an owner lets go of what an owner before him parked. */
   #unpark_all = true;
   /** A reply was lost since the last claim: the next one may be a repetition, which does not say again what was parked. */
@@ -106,6 +88,7 @@ export class Pump {
   own(): void {
     if (this.#claiming) return;
     this.#claiming = true;
+    this.#owned_ms = monotonicMs();
     this.#ready = true;
     this.#unpark_all = true;
     this.#next_tick_ms = 0;
@@ -147,9 +130,10 @@ export class Pump {
     this.wake();
   }
 
-  /** Bells may have been lost: looks for itself. */
+  /** Bells may have been lost, and a Redis that died or was replaced its latest writes with them: looks for itself. */
   look(): void {
     this.#ready = true;
+    this.#audit_due = true;
     this.#next_tick_ms = 0;
     this.wake();
   }
@@ -165,7 +149,12 @@ export class Pump {
   }
 
   #hasWork(): boolean {
-    return this.#ready || this.#unparking.length > 0 || this.#host.origins.hasUnparkable(this.partition);
+    return (
+      this.#ready ||
+      (this.#notes_ready && this.#host.has_notes) ||
+      this.#unparking.length > 0 ||
+      this.#host.origins.hasUnparkable(this.partition)
+    );
   }
 
   /** What became of a task that was started. It counts as in flight until Redis has answered. */
@@ -195,15 +184,21 @@ export class Pump {
     void this.#turns();
   }
 
-  /** Whether an audit could find nothing: no claim was tried since the last one. */
+  /**
+   * Whether an audit could find nothing: since the last one no claim was tried, and Redis was there all the time. One that
+   * comes back without its latest writes has in flight again what was settled.
+   */
   get quiet(): boolean {
-    return this.#in_flight === 0 && this.#strangers.size === 0 && !this.#claimed_since_audit;
+    return this.#in_flight === 0 && this.#strangers.size === 0 && !this.#audit_due;
   }
 
   /** Holds what Redis thinks is in flight here against what is, and hands back what nobody runs. Twice seen is sure. */
   async audit(): Promise<number> {
-    this.#claimed_since_audit = false;
-    const active = await readActive(this.#client, this.partition, this.#settings.holder, ACTIVE_MAX);
+    this.#audit_due = false;
+    const active = await readActive(this.#client, this.partition, this.#settings.holder, ACTIVE_MAX).catch((error: unknown) => {
+      this.#audit_due = true;
+      throw error;
+    });
     const strangers = active.filter(({ flight }) => !this.#flights.has(flight.name));
     const sure = strangers.filter(({ flight }) => this.#strangers.has(flight.name));
     this.#strangers = new Set(strangers.map(({ flight }) => flight.name));
@@ -240,11 +235,12 @@ export class Pump {
     const tick = began_ms >= this.#next_tick_ms;
     const places = this.#claiming && this.#hasWork() ? this.#host.reserve(this, CLAIM_MAX, PLACES_MIN - this.#in_flight) : 0;
     if (settlements.length === 0 && !tick && places === 0) return false;
-    if (places > 0) this.#claimed_since_audit = true;
+    if (places > 0) this.#audit_due = true;
+    const notes = places > 0 ? this.#host.reserveNotes(places) : 0;
     const reply = await turn(this.#client, this.partition, this.#settings, {
       settlements,
       tick,
-      claim: places > 0 ? this.#claimRequest(places) : null,
+      claim: places > 0 ? this.#claimRequest(places, notes) : null,
     }).finally(() => {
       if (places > 0) this.#host.claimEnded(this);
     });
@@ -260,6 +256,7 @@ export class Pump {
     if (settled !== null) this.#settled(settlements, settled);
     else this.#outcomes.unshift(...settlements);
     if (ticked !== null) this.#ticked(ticked);
+    this.#host.releaseNotes(notes - (claimed?.tasks.filter(({ of }) => of !== null).length ?? 0));
     if (claimed !== null) this.#claimed(claimed, places);
     else this.#host.release(places);
     if (error !== null) {
@@ -272,8 +269,9 @@ export class Pump {
     return this.#outcomes.length >= SETTLE_FLUSH || ticked?.more === true;
   }
 
-  #claimRequest(places: number): ClaimRequest {
+  #claimRequest(places: number, notes: number): ClaimRequest {
     const { origins } = this.#host;
+    if (this.#unpark_all) origins.unparkedAll(this.partition);
     this.#unparking = this.#unpark_all ? [ALL] : [...this.#unparking, ...origins.unparkable(this.partition)];
     return {
       call_no: this.#call_no,
@@ -281,6 +279,7 @@ export class Pump {
       room: origins.room(),
       unpark: this.#unparking,
       rooms: origins.rooms(),
+      notes,
     };
   }
 
@@ -294,7 +293,7 @@ export class Pump {
       again ||= (settlement.verdict === 'b' || settlement.verdict === 'r') && settlement.delay_ms === 0;
     }
     if (left.size > 0) this.#outcomes.unshift(...left);
-    if (again) this.#ready = true;
+    if (again || reply.ready) this.#ready = true;
     this.#dueAt(reply.first_due_ms);
   }
 
@@ -313,22 +312,30 @@ export class Pump {
   #ticked(reply: TickReply): void {
     this.#clock(reply.now_ms);
     // Where nothing moves, a look every other sweep is enough: a bell that was lost is told by the subscriber.
-    const sweep_ms = this.#in_flight === 0 && !reply.ready ? this.#settings.sweep_ms * 2 : this.#settings.sweep_ms;
+    const calm_ms = this.#in_flight === 0 && !reply.ready ? this.#settings.sweep_ms * 2 : this.#settings.sweep_ms;
+    const sweep_ms = monotonicMs() - this.#owned_ms < OVERLAP_MS ? Math.min(OVERLAP_LOOK_MS, calm_ms) : calm_ms;
     const wait_ms = reply.next_ms === 0 ? sweep_ms : reply.next_ms - reply.now_ms;
     this.#next_tick_ms = reply.more ? 0 : monotonicMs() + Math.min(Math.max(wait_ms, 0), sweep_ms);
     if (reply.ready) this.#ready = true;
+    // Parked behind our back: by another owner who has left, or by a claim of ours that ran after it was given up.
+    if (reply.parked > this.#host.origins.parkedIn(this.partition) + this.#unparking.length) {
+      this.#unpark_all = true;
+      this.#ready = true;
+    }
     this.#host.ticked(reply);
   }
 
   #claimed(reply: ClaimReply, places: number): void {
     this.#clock(reply.now_ms);
     this.#call_no += 1;
-    this.#unpark_all = this.#lost || reply.parked.includes(ALL);
+    // What a tick of this very turn found stays true, unless this claim let go of everything.
+    this.#unpark_all = (this.#unpark_all && !this.#unparking.includes(ALL)) || this.#lost || reply.parked.includes(ALL);
     this.#unparking = [];
     for (const origin of reply.parked) if (origin !== ALL) this.#host.origins.parked(origin, this.partition);
     this.#dueAt(reply.first_due_ms);
     const { tasks } = reply;
     this.#ready = reply.more || tasks.length >= places || this.#unpark_all;
+    this.#notes_ready = reply.more_notes;
     this.#lost = false;
     for (const { flight } of tasks) this.#flights.set(flight.name, (this.#flights.get(flight.name) ?? 0) + 1);
     this.#in_flight += tasks.length;
@@ -345,6 +352,7 @@ export class Pump {
   #failed(error: Error): void {
     this.#failures += 1;
     this.#lost = true;
+    this.#audit_due = true;
     this.#pause_until_ms = monotonicMs() + backoff_ms(this.#failures, BACKOFF, Math.random);
     this.#host.failed(this.partition, error);
   }

@@ -32,6 +32,8 @@ export interface EmbeddedOptions {
   binary?: string;
 }
 
+/** Debian has Valkey without the name of Redis, unless valkey-redis-compat is installed too. */
+const BINARIES = ['redis-server', 'valkey-server'];
 const LOG_BYTES_MAX = 10 * 1024 * 1024;
 const LOG_TAIL_BYTES = 2_000;
 const POLL_MS = 20;
@@ -49,7 +51,7 @@ const STEADY_MS = 30_000;
 
 /** Throws StoreRefused where the server cannot be run. Resolves when it answers. */
 export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded> {
-  const binary = findBinary(options.binary ?? 'redis-server');
+  const binary = findBinary(options.binary === undefined ? BINARIES : [options.binary]);
   const keeper = new Keeper(openDir(options.data_dir), binary, options.log);
   const socket = await keeper.begin();
   return { socket, stop: () => keeper.end() };

@@ -47,8 +47,10 @@ export function serverArgs(dir: string, socket: string): string[] {
   }).flatMap(([name, value]) => [`--${name}`, value]);
 }
 
-export function findBinary(name: string): string {
-  const places = name.includes('/') ? [resolve(name)] : (process.env['PATH'] ?? '').split(delimiter).map((dir) => join(dir, name));
+/** The first of these names that PATH has; one with a slash is a path. */
+export function findBinary(names: readonly string[]): string {
+  const dirs = (process.env['PATH'] ?? '').split(delimiter);
+  const places = names.flatMap((name) => (name.includes('/') ? [resolve(name)] : dirs.map((dir) => join(dir, name))));
   for (const place of places) {
     try {
       accessSync(place, constants.X_OK);
@@ -57,7 +59,7 @@ export function findBinary(name: string): string {
       // Not here.
     }
   }
-  throw new StoreRefused(`There is no ${name} on this machine, and SLUICE_REDIS_URL is not set. ${INSTALL}`);
+  throw new StoreRefused(`There is no ${names.join(' or ')} on this machine, and SLUICE_REDIS_URL is not set. ${INSTALL}`);
 }
 
 export function openDir(data_dir: string): string {

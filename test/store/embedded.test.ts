@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -11,6 +11,7 @@ import { createLog } from '../../src/base/log.ts';
 import { isAlive, processStart } from '../../src/store/datadir.ts';
 import { type Embedded, embeddedSocket, startEmbedded } from '../../src/store/embedded.ts';
 import { StoreRefused } from '../../src/store/errors.ts';
+import { findBinary } from '../../src/store/redis-server.ts';
 import { endProcess, until } from '../helpers/redis.ts';
 
 const KEEPER = fileURLToPath(new URL('../helpers/keeper.ts', import.meta.url));
@@ -168,6 +169,17 @@ test('a copied data directory does not use the redis of the original', async () 
   );
   const other = await start(copy);
   assert.notEqual(await pidOf(client(other.socket)), await pidOf(client(embedded.socket)));
+});
+
+test('a machine that has Valkey only runs that', async () => {
+  const dir = dataDir();
+  const path = process.env['PATH'];
+  undo.push(() => {
+    process.env['PATH'] = path;
+  });
+  symlinkSync(findBinary(['redis-server']), join(dir, 'valkey-server'));
+  process.env['PATH'] = dir;
+  assert.equal(await client((await start(dataDir())).socket).ping(), 'PONG');
 });
 
 test('a machine without redis-server is told how to install it', async () => {

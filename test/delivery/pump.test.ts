@@ -1,0 +1,86 @@
+// A pump on a real partition, with a host that says when there are places.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { newCore } from '../../src/base/id.ts';
+import { Origins } from '../../src/delivery/origins.ts';
+import { Pump } from '../../src/delivery/pump.ts';
+import type { PumpHost, PumpSettings } from '../../src/delivery/pump-host.ts';
+import { createBatch } from '../../src/store/batches.ts';
+import { encodeTasks } from '../../src/store/encoded.ts';
+import { keys } from '../../src/store/keys.ts';
+import { type Claimed, preparePartitions, turn } from '../../src/store/partition.ts';
+import { startRedis, until } from '../helpers/redis.ts';
+import { ACCOUNT, SETTINGS, tasksOf } from '../helpers/rig.ts';
+
+const ORIGIN = 'o1';
+const { redis } = await startRedis();
+await preparePartitions(redis, 1);
+
+class Host implements PumpHost {
+  readonly origins = new Origins(100, () => 100);
+  readonly started: Claimed[] = [];
+  places = 100;
+  ticks = 0;
+  reserve(_pump: Pump, wanted: number): number {
+    return Math.min(wanted, this.places);
+  }
+  release(): void {}
+  readonly has_notes = true;
+  reserveNotes(wanted: number): number {
+    return wanted;
+  }
+  releaseNotes(): void {}
+  claimEnded(): void {}
+  stillHungry(pump: Pump): void {
+    if (this.places > 0) pump.wake();
+  }
+  run(_pump: Pump, tasks: readonly Claimed[]): void {
+    this.started.push(...tasks);
+  }
+  ticked(): void {
+    this.ticks += 1;
+  }
+  failed(_partition: number, error: Error): void {
+    throw error;
+  }
+}
+
+async function create(tasks: number): Promise<void> {
+  await createBatch(redis, {
+    partition: 0,
+    core: newCore(0, Date.now()),
+    account_id: ACCOUNT,
+    doc: Buffer.from('{}'),
+    tasks: encodeTasks(tasksOf(tasks)),
+    expiration_ms: 3_600_000,
+    expires_from_ms: 0,
+    movable: false,
+    hold: false,
+    task_keys: [],
+  });
+}
+
+test('work that somebody else parked after the owner had let go of everything is found by its next look', async (t) => {
+  const settings: PumpSettings = { ...SETTINGS, holder: 'owner', sweep_ms: 50, fence_ms: 60_000 };
+  const host = new Host();
+  const pump = new Pump(0, redis, settings, host);
+  t.after(() => pump.close());
+  pump.own();
+  await create(1);
+  pump.bell('0');
+  await until(() => host.started.length === 1, 5_000, 'the first task to start');
+
+  host.places = 0;
+  await create(3);
+  const claim = { call_no: 1, budget: 10, room: 10, notes: 10, unpark: [], rooms: [[ORIGIN, 0]] as const };
+  const left = await turn(redis, 0, { ...SETTINGS, holder: 'another' }, { settlements: [], tick: false, claim });
+  assert.ok(left.claimed !== null && !(left.claimed instanceof Error));
+  assert.deepEqual([left.claimed.parked, left.claimed.tasks], [[ORIGIN], []]);
+
+  host.places = 100;
+  pump.wake();
+  await until(() => host.started.length === 4, 5_000, 'what was parked to start');
+  const ticks = host.ticks;
+  await until(() => host.ticks > ticks, 5_000, 'another look');
+  assert.equal(await redis.scard(keys.parked(0)), 0);
+});
