@@ -5,7 +5,7 @@ import { SluiceError } from './transport.ts';
 
 /** What a stream says; see "Streams" of the API. */
 export type Frame =
-  | { type: 'snapshot'; seq: number; gap?: boolean; batch: Record<string, unknown> & BatchProgress & { id: string } }
+  | { type: 'snapshot'; seq: number; gap?: boolean; batch: Record<string, unknown> & BatchProgress & { id: string; updated_at: string } }
   | ({ type: 'progress' | 'finished'; seq: number; batch_id: string; timestamp: string } & BatchProgress)
   | { type: 'task'; seq: number; task: Record<string, unknown> & { id: string; status: string } };
 
@@ -19,6 +19,8 @@ export interface WatchOptions {
   /** Also a frame for each task that finishes. */
   tasks?: boolean;
   signal?: AbortSignal;
+  /** Told when a connection has given its first frame, and when it is gone. */
+  onConnection?(connected: boolean): void;
 }
 
 const PAUSE_MS = 500;
@@ -31,12 +33,13 @@ export async function* watchBatch(
   transport: Transport,
   ticket: (batch_id: string) => Promise<string>,
   batch_id: string,
-  { tasks = false, signal }: WatchOptions = {},
+  { tasks = false, signal, onConnection }: WatchOptions = {},
 ): AsyncGenerator<Frame, void, undefined> {
   const path = `/v1/batches/${encodeURIComponent(batch_id)}`;
   const aborted = (): boolean => signal?.aborted ?? false;
   for (let failures = 0; !aborted(); failures++) {
     if (failures > 0) await new Promise((done) => setTimeout(done, Math.min(PAUSE_MS_MAX, PAUSE_MS * 2 ** (failures - 1))));
+    let connected = false;
     try {
       const frames =
         typeof WebSocket === 'undefined'
@@ -44,12 +47,16 @@ export async function* watchBatch(
           : socket(transport, `${path}/stream?ticket=${await ticket(batch_id)}${tasks ? '&tasks=true' : ''}`, signal);
       for await (const frame of frames) {
         failures = 0;
+        if (!connected) onConnection?.(true);
+        connected = true;
         yield frame;
         if (frame.type === 'finished') return;
       }
     } catch (error) {
       if (error instanceof SluiceError && error.status !== 429 && error.status < 500) throw error;
       if (aborted()) return;
+    } finally {
+      if (connected) onConnection?.(false);
     }
   }
 }

@@ -15,6 +15,12 @@ export function seconds(value: number): string {
   return value < 7200 ? `${trim(value / 60)} min` : `${trim(value / 3600)} h`;
 }
 
+/** 24 → `24 hours`; 0.5 → `30 min`. */
+export function hours(value: number): string {
+  if (value < 2) return seconds(value * 3600);
+  return value < 72 ? `${count(value)} hours` : `${count(value / 24)} days`;
+}
+
 export function bytes(value: number): string {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
   const power = value < 1 ? 0 : Math.min(units.length - 1, Math.floor(Math.log2(value) / 10));

@@ -11,8 +11,14 @@ export interface Loaded<T> {
   again(): void;
 }
 
-/** `name` tells one question from another: a new one is asked at once. `every_ms` null asks once. */
-export function useLoad<T>(name: string, ask: () => Promise<T>, every_ms: number | null = null): Loaded<T> {
+/** A view that a stream moves asks again for what the stream does not carry, but not with every frame. */
+const CHANGES_MS = 1_500;
+
+/**
+ * `name` tells one question from another: a new one is asked at once. `every_ms` null asks once. A new `version` asks again,
+ * soon.
+ */
+export function useLoad<T>(name: string, ask: () => Promise<T>, every_ms: number | null = null, version = ''): Loaded<T> {
   const { signOut } = useSession();
   const [state, setState] = useState<{ name: string; data: T | null; error: string | null }>({ name, data: null, error: null });
   const latest = useRef({ ask, name });
@@ -38,6 +44,17 @@ export function useLoad<T>(name: string, ask: () => Promise<T>, every_ms: number
     }, every_ms);
     return () => clearInterval(timer);
   }, [name, every_ms, load]);
+  const known = useRef(version);
+  const due = useRef<ReturnType<typeof setTimeout> | null>(null);
+  useEffect(() => {
+    if (known.current === version || due.current !== null) return;
+    due.current = setTimeout(() => {
+      due.current = null;
+      void load();
+    }, CHANGES_MS);
+    known.current = version;
+  }, [version, load]);
+  useEffect(() => () => clearTimeout(due.current ?? undefined), []);
   const current = state.name === name ? state : { data: null, error: null };
   return { data: current.data, error: current.error, again: () => void load() };
 }

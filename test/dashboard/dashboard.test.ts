@@ -2,11 +2,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Page } from 'playwright-core';
+import { createClient } from '../../src/client/index.ts';
 import { openPage, startBrowser } from '../helpers/browser.ts';
 import { startEngine, TOKENS } from '../helpers/engine.ts';
 import { startReceiver } from '../helpers/receiver.ts';
 
 const [engine, browser] = await Promise.all([startEngine(), startBrowser()]);
+const client = createClient({ base_url: engine.url, token: TOKENS.acme });
 
 async function signedIn(hash = '', options: { width?: number; dark?: boolean } = {}): Promise<{ page: Page; complaints: string[] }> {
   const opened = await openPage(browser, options);
@@ -51,6 +53,60 @@ test('a batch made in the form runs, is listed, and shows what became of its tas
   const bar = page.getByRole('progressbar').first();
   assert.equal(await bar.getAttribute('aria-valuenow'), '3');
   assert.deepEqual(complaints, []);
+});
+
+test('a batch that failed shows why, runs its failed tasks again, tells of it once more, and can be deleted', async () => {
+  const receiver = await startReceiver();
+  const target = receiver.at('/work', { status: 503, body: 'Come back later.' }, {});
+  const on_finish = receiver.at('/told', {});
+  const { id } = await client.createBatch({
+    description: 'Two of them',
+    tasks: [1, 2].map((n) => ({ target, payload: { n }, retry: { max_retries: 0 } })),
+    notifications: { on_finish: { url: on_finish } },
+  });
+  await receiver.heard('/told', 1);
+  const { page, complaints } = await signedIn(`#/batches/${id}`);
+  page.on('dialog', (dialog) => void dialog.accept());
+  await page.locator('.title .status.failed').waitFor();
+  const tasks = page.getByRole('region', { name: 'Tasks' });
+  await tasks.locator('tbody button.fold').first().click();
+  await tasks.getByText('Come back later.').waitFor();
+  const log = page.getByRole('region', { name: 'Notifications' });
+  await log.locator('.status.delivered').waitFor();
+  await log.getByRole('button', { name: 'Redeliver' }).click();
+  await receiver.heard('/told', 2);
+  const [first, second] = receiver.to('/told');
+  assert.equal(second?.id, first?.id);
+
+  await page.getByRole('button', { name: 'Retry 2 failed' }).click();
+  await page.locator('.title .status.completed').waitFor();
+  assert.equal(await page.getByRole('progressbar').getAttribute('aria-valuenow'), '2');
+  await receiver.heard('/told', 3);
+  await log.locator('tbody tr:nth-child(2)').waitFor();
+  await page.getByRole('button', { name: 'Delete' }).click();
+  await page.getByRole('heading', { name: /^Batches/ }).waitFor();
+  await assert.rejects(client.getBatch(id), { code: 'batch_not_found' });
+  assert.deepEqual(complaints, []);
+});
+
+test('what runs is cancelled after a question', async () => {
+  const receiver = await startReceiver();
+  const target = receiver.at('/held', { hold: true });
+  const execute_after = new Date(Date.now() + 3_600_000).toISOString();
+  const { id } = await client.createBatch({ tasks: [{ target }, ...Array.from({ length: 9 }, () => ({ target, execute_after }))] });
+  await receiver.heard('/held', 1);
+  const { page } = await signedIn(`#/batches/${id}`);
+  const asked: string[] = [];
+  page.on('dialog', (dialog) => {
+    asked.push(dialog.message());
+    void dialog.accept();
+  });
+  await page.locator('.title .status.processing').waitFor();
+  await page.getByRole('button', { name: 'Cancel' }).first().click();
+  await page.locator('.title .status.cancelled').waitFor();
+  assert.match(asked[0] ?? '', /10 tasks/);
+  assert.equal(await page.getByRole('progressbar').getAttribute('aria-valuenow'), '9');
+  receiver.release('/held');
 });
 
 test('what the service refuses is said where it was entered', async () => {

@@ -1,7 +1,8 @@
 // Batches: newest first, by status and label; those that run move while one looks.
-import { useEffect, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import type { BatchList } from '../../client/index.ts';
 import { useSession } from '../context.ts';
+import { isLive, newest, useFollow } from '../follow.ts';
 import { count, shortId } from '../format.ts';
 import { useLoad } from '../load.ts';
 import { Empty, ErrorNote, Pager, Progress, Status, When } from '../parts.tsx';
@@ -23,7 +24,7 @@ export function BatchesPage() {
   const status = (filters.get('status') ?? '') as Filter | '';
   const label = filters.get('label') ?? '';
   const query = { limit: LIMIT, offset, ...(status === '' ? {} : { status }), ...labelOf(label) };
-  const { data, error } = useLoad<BatchList>(JSON.stringify(query), () => client.listBatches(query), LIST_MS);
+  const { data, error, again } = useLoad<BatchList>(JSON.stringify(query), () => client.listBatches(query), LIST_MS);
   const filter = (name: string, value: string): void => {
     const next = new URLSearchParams(filters);
     if (value === '') next.delete(name);
@@ -31,7 +32,7 @@ export function BatchesPage() {
     setOffset(0);
     goTo(`#/batches?${next}`);
   };
-  const running = data?.batches.filter(({ status: now }) => now === 'pending' || now === 'processing').slice(0, STREAMS_MAX) ?? [];
+  const running = data?.batches.filter((batch) => isLive(batch.status)).slice(0, STREAMS_MAX) ?? [];
   return (
     <>
       <div class="title">
@@ -79,7 +80,7 @@ export function BatchesPage() {
             </thead>
             <tbody>
               {data.batches.map((batch) => (
-                <Row key={batch.id} batch={batch} live={running.includes(batch)} />
+                <Row key={batch.id} batch={batch} live={running.includes(batch)} onEnd={again} />
               ))}
             </tbody>
           </table>
@@ -110,8 +111,9 @@ function NoBatches({ filtered }: { filtered: boolean }) {
   );
 }
 
-function Row({ batch, live }: { batch: Item; live: boolean }) {
-  const { status, stats } = useProgress(batch, live);
+function Row({ batch, live, onEnd }: { batch: Item; live: boolean; onEnd(): void }) {
+  const { progress } = useFollow(batch.id, live, onEnd);
+  const { status, stats } = newest(batch, progress);
   return (
     <tr>
       <td>
@@ -136,25 +138,4 @@ function Row({ batch, live }: { batch: Item; live: boolean }) {
       </td>
     </tr>
   );
-}
-
-/** The list's numbers, or those of the batch's stream, whichever finished more. */
-function useProgress(batch: Item, live: boolean): Pick<Item, 'status' | 'stats'> {
-  const { client } = useSession();
-  const [streamed, setStreamed] = useState<Pick<Item, 'status' | 'stats'> | null>(null);
-  useEffect(() => {
-    if (!live) return;
-    const stop = new AbortController();
-    const follow = async (): Promise<void> => {
-      for await (const frame of client.watch(batch.id, { signal: stop.signal })) {
-        if (frame.type === 'task') continue;
-        const { status, stats } = frame.type === 'snapshot' ? frame.batch : frame;
-        setStreamed({ status: status as Item['status'], stats });
-      }
-    };
-    void follow().catch(() => {});
-    return () => stop.abort();
-  }, [client, batch.id, live]);
-  if (streamed === null || streamed.stats.pending > batch.stats.pending) return batch;
-  return streamed;
 }
