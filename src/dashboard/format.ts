@@ -9,6 +9,7 @@ export function count(value: number): string {
 
 /** 0.0012 → `1.2 ms`; 3.4 → `3.4 s`. */
 export function seconds(value: number): string {
+  if (value === 0) return '0 s';
   if (value < 0.0005) return `${Math.round(value * 1e6)} µs`;
   if (value < 1) return `${trim(value * 1000)} ms`;
   if (value < 120) return `${trim(value)} s`;
@@ -45,7 +46,9 @@ export function ago(timestamp: string, now_ms = Date.now()): string {
   return RELATIVE.format(Math.round(s / 86_400), 'day');
 }
 
-/** An id as it fits into a table. */
+/** An id as it fits into a table: its end is what tells one task of a batch from the next. */
 export function shortId(id: string): string {
-  return id.length <= 18 ? id : `${id.slice(0, id.indexOf('_') + 5)}…${id.slice(-5)}`;
+  if (id.length <= 18) return id;
+  const [kind = '', core = '', index] = id.split('_');
+  return `${kind}_${core.slice(0, 4)}…${index === undefined ? core.slice(-5) : `_${index}`}`;
 }

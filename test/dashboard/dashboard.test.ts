@@ -19,6 +19,10 @@ async function signedIn(hash = '', options: { width?: number; dark?: boolean } =
   return opened;
 }
 
+async function widthOf(page: Page): Promise<number> {
+  return Number(await page.evaluate('document.documentElement.scrollWidth'));
+}
+
 test('a token that the service does not take is refused in words, and one that it takes is kept for the tab', async () => {
   const { page } = await openPage(browser);
   await page.goto(engine.url);
@@ -78,6 +82,11 @@ test('a batch that failed shows why, runs its failed tasks again, tells of it on
   const [first, second] = receiver.to('/told');
   assert.equal(second?.id, first?.id);
 
+  const phone = (await signedIn(`#/batches/${id}`, { width: 390 })).page;
+  await phone.getByRole('region', { name: 'Tasks' }).locator('tbody button.fold').first().click();
+  await phone.getByRole('button', { name: 'Redeliver' }).first().waitFor();
+  assert.ok((await widthOf(phone)) <= 390);
+
   await page.getByRole('button', { name: 'Retry 2 failed' }).click();
   await page.locator('.title .status.completed').waitFor();
   assert.equal(await page.getByRole('progressbar').getAttribute('aria-valuenow'), '2');
@@ -124,7 +133,7 @@ test('the overview draws its charts and fits a phone, by day and by night', asyn
   for (const dark of [false, true]) {
     const { page, complaints } = await signedIn('#/overview', { width: 390, dark });
     await page.locator('.chart canvas').first().waitFor();
-    const width = Number(await page.evaluate('document.documentElement.scrollWidth'));
+    const width = await widthOf(page);
     assert.ok(width <= 390, `the page is ${width} wide`);
     assert.deepEqual(complaints, []);
   }

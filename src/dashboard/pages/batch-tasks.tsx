@@ -11,7 +11,8 @@ type TaskStatus = 'queued' | 'processing' | 'completed' | 'failed';
 type Item = TaskList['tasks'][number];
 
 const STATUSES: readonly (TaskStatus | '')[] = ['', 'queued', 'processing', 'completed', 'failed'];
-const LIMIT = 50;
+/** Few enough that what stands below is not far. */
+const LIMIT = 20;
 /** The batch's own changes bring the list again; this is for a try that neither ended nor began anything. */
 const EVERY_MS = 15_000;
 const COLUMNS = 6;

@@ -212,7 +212,7 @@ function targetsOf(lists: readonly TaskList[]): { origin: string; why: string; t
   const found = new Map<string, { origin: string; why: string; tasks: number }>();
   for (const { target, result } of lists.flatMap(({ tasks }) => tasks)) {
     const { origin } = new URL(typeof target === 'string' ? target : target.url);
-    const why = result?.error?.code ?? (result?.status_code ? `status ${result.status_code}` : 'unknown');
+    const why = result?.status_code ? `answers ${result.status_code}` : (result?.error?.code ?? 'unknown');
     const key = `${origin} ${why}`;
     const one = found.get(key) ?? { origin, why, tasks: 0 };
     one.tasks += 1;
