@@ -17,6 +17,7 @@ import { type CronService, cronService } from './cron.ts';
 import { Membership } from './delivery/membership.ts';
 import { watchStore } from './gauges.ts';
 import { Authenticator } from './http/auth.ts';
+import { loadPages } from './http/pages.ts';
 import { type Server, startServer } from './http/serve.ts';
 import { type Intake, makeIntake } from './intake.ts';
 import { type MemoryState, MemoryWatch } from './memory.ts';
@@ -32,6 +33,8 @@ import { ensureLocalToken, lookupToken } from './store/tokens.ts';
 import { makeStreams, type StreamService } from './streams.ts';
 import { ThreadPool } from './threads/pool.ts';
 
+/** Where the build puts the page, seen from the sources and from the build. */
+const DASHBOARD = fileURLToPath(new URL(extname(import.meta.url) === '.ts' ? '../dist/dashboard' : './dashboard', import.meta.url));
 const SINGLE_KEEP_MS = 24 * 3_600_000;
 const LOCAL_ACCOUNT = 'default';
 const CONNECTIONS_MAX = 16_384;
@@ -234,6 +237,7 @@ class FrontDoorService implements Service {
       auth: new Authenticator({ lookup: (hash) => lookupToken(this.#parts.store.client, hash), fixed, clock: systemClock }),
       ops: { ready: () => this.#ready(), metrics: () => metrics.text() },
       metrics_token: config.metrics_token,
+      pages: loadPages(DASHBOARD),
       max_body_bytes: config.max_body_bytes,
       streams: this.#parts.streams,
       onRequest: ({ route, status, duration_ms }) => requests(route, status, duration_ms),

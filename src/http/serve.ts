@@ -18,6 +18,7 @@ import { type EndpointHost, type Quota, serveRoute } from './endpoint.ts';
 import { Exchange, type ExchangeHost, type RequestRecord } from './exchange.ts';
 import { OPENAPI } from './openapi.gen.ts';
 import { draining, OPS_ROUTES, type Ops, type OpsHost } from './ops.ts';
+import { type Pages, pageReply } from './pages.ts';
 import { Pending } from './pending.ts';
 import { allowed, Router } from './router.ts';
 import { makeRoutes, STREAM_PATH } from './routes.ts';
@@ -40,6 +41,8 @@ export interface ServerOptions {
   /** Bearer token of /metrics; null: open. */
   metrics_token?: string | null;
   quota?: Quota | null;
+  /** The dashboard; default: none. */
+  pages?: Pages;
   max_body_bytes?: number;
   /** Of all requests together. */
   bodies_bytes_max?: number;
@@ -110,6 +113,7 @@ class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
     this.#log = options.log;
     this.#connections = new Connections(options.connections_max ?? null);
     this.#addRoutes(options.api);
+    this.#addPages(options.pages ?? new Map());
     this.#connections.watch(this.#app);
     this.streams = options.streams == null ? null : new Streams(this.#app, options.streams.hub, options.streams.meter);
     this.streams?.serve(
@@ -128,6 +132,13 @@ class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
     for (const { name, path, run } of OPS_ROUTES) {
       const serve: Endpoint = (_x, req) => run(this, req.getHeader('authorization'));
       this.#router.add('GET', path, { name, serve, while_draining: true });
+    }
+  }
+
+  #addPages(pages: Pages): void {
+    for (const [path, page] of pages) {
+      const serve: Endpoint = async (_x, req) => pageReply(page, req.getHeader('if-none-match'));
+      this.#router.add('GET', path, { name: 'dashboard', serve, while_draining: false });
     }
   }
 
