@@ -153,6 +153,12 @@ export class Pump {
     this.wake();
   }
 
+  /** Others came or went: one who is gone may have left work here, though this partition was not his. */
+  glance(): void {
+    this.#next_tick_ms = 0;
+    this.wake();
+  }
+
   /** Bells may have been lost, and a Redis that died or was replaced its latest writes with them: looks for itself. */
   look(): void {
     this.#ready = true;

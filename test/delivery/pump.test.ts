@@ -1,6 +1,6 @@
 // A pump on a real partition, with a host that says when there are places.
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { beforeEach, test } from 'node:test';
 import { newCore } from '../../src/base/id.ts';
 import { Origins } from '../../src/delivery/origins.ts';
 import { Pump, type PumpHost, type PumpSettings } from '../../src/delivery/pump.ts';
@@ -13,7 +13,10 @@ import { ACCOUNT, SETTINGS, tasksOf } from '../helpers/rig.ts';
 
 const ORIGIN = 'o1';
 const { redis } = await startRedis();
-await preparePartitions(redis, 1);
+beforeEach(async () => {
+  await redis.flushall();
+  await preparePartitions(redis, 1);
+});
 
 class Host implements PumpHost {
   readonly origins = new Origins(100, () => 100);
@@ -77,4 +80,26 @@ test('work that somebody else parked after the owner had let go of everything is
   const ticks = host.ticks;
   await until(() => host.ticks > ticks, 5_000, 'another look');
   assert.equal(await redis.scard(keys.parked(0)), 0);
+});
+
+test('work that somebody left in a partition that was not his is found after the glance that follows his end', async (t) => {
+  const settings: PumpSettings = { ...SETTINGS, holder: 'stays', silence_ms: 2_500, sweep_ms: 60_000, fence_ms: 60_000 };
+  const host = new Host();
+  const pump = new Pump(0, redis, settings, host);
+  t.after(() => pump.close());
+  pump.own();
+  await until(() => host.ticks > 0, 5_000, 'the first look');
+  host.places = 0;
+  await create(2);
+  const claim = { call_no: 1, budget: 10, room: 10, unpark: [], rooms: [] };
+  const taken = await turn(redis, 0, { ...settings, holder: 'leaves' }, { settlements: [], tick: false, claim });
+  assert.ok(taken.claimed !== null && !(taken.claimed instanceof Error));
+  assert.equal(taken.claimed.tasks.length, 2);
+  host.places = 100;
+  pump.glance();
+  await until(() => host.started.length === 2, 10_000, 'what was left behind to start');
+  assert.deepEqual(
+    host.started.map(({ recoveries }) => recoveries),
+    [1, 1],
+  );
 });
