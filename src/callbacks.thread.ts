@@ -6,6 +6,7 @@ import { CallbackShard, type DeliveryMeter } from './delivery/shard.ts';
 import { watchLoop } from './metrics/loop.ts';
 import { createMetrics, type Metrics, type MetricsSnapshot } from './metrics/registry.ts';
 import { Outbound, type OutboundOptions } from './outbound/outbound.ts';
+import { NOTIFICATION_EVENTS, type NotificationEvent } from './schema/notifications.ts';
 import type { Keep } from './store/batches.ts';
 import { type ConnectionSpec, joinStore } from './store/connect.ts';
 import type { JobInput } from './threads/pool.ts';
@@ -22,6 +23,7 @@ export interface CallbackThreadData {
   sweep_ms: number;
   grace_ms: number;
   in_flight_max: number;
+  notification_delays_ms: readonly number[];
   outbound: Pick<
     OutboundOptions,
     'version' | 'allow_private' | 'allow_cidrs' | 'deny_cidrs' | 'connections_per_origin_max' | 'connections_max'
@@ -67,6 +69,7 @@ export default async function run({ data, port }: JobInput<CallbackThreadData>):
     },
     in_flight_max: data.in_flight_max,
     in_flight_per_origin_max: data.outbound.connections_per_origin_max,
+    notification_delays_ms: data.notification_delays_ms,
     audit_ms: data.sweep_ms,
     meter: meterOf(metrics),
     log,
@@ -110,12 +113,22 @@ function meterOf(metrics: Metrics): DeliveryMeter {
   const ends = { completed: outcome('completed'), retried: outcome('retry'), failed: outcome('failed'), returned: outcome('returned') };
   const duration = metrics.histogram('callback_duration_seconds', {});
   const lag = metrics.histogram('delivery_lag_seconds', {});
+  const notified = (event: NotificationEvent) => {
+    const of = (name: string) => metrics.counter('notifications_total', { event, outcome: name });
+    return { completed: of('delivered'), retried: of('retry'), failed: of('failed'), returned: of('returned') };
+  };
+  const notifications = new Map(NOTIFICATION_EVENTS.map((event) => [event, notified(event)]));
+  const notification_lag = metrics.histogram('notification_lag_seconds', {});
   const recovered = metrics.counter('recovered_leases_total', {});
   const early = metrics.counter('retention_early_total', {});
   return {
     ended: (end, ms) => {
       ends[end].add();
       if (end !== 'returned') duration.observe(ms / 1000);
+    },
+    notified: (event, end, lag_ms) => {
+      notifications.get(event)?.[end].add();
+      if (end === 'completed') notification_lag.observe(lag_ms / 1000);
     },
     lag: (ms) => lag.observe(ms / 1000),
     ticked: (reply) => {

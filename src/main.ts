@@ -159,6 +159,7 @@ function threadData(config: Config, store: Store, holder: string, index: number)
     sweep_ms: config.sweep_interval_ms,
     grace_ms: config.lease_grace_ms,
     in_flight_max: config.callbacks_per_thread,
+    notification_delays_ms: config.notification_retry_delays_ms,
     outbound: {
       version: VERSION,
       allow_private: config.allow_private_targets,
@@ -241,6 +242,7 @@ class FrontDoorService implements Service {
     const tasks = this.#parts.metrics.counter('tasks_created_total', { source: 'batch' });
     const singles = this.#parts.metrics.counter('tasks_created_total', { source: 'single' });
     const degraded = this.#parts.metrics.counter('durability_degraded_total', {});
+    const dropped = this.#parts.metrics.counter('notifications_dropped_total', {});
     return {
       client,
       partitions,
@@ -263,6 +265,10 @@ class FrontDoorService implements Service {
         },
         added: (count) => tasks.add(count),
         single: () => singles.add(),
+        dropped: (batch_id, notifications) => {
+          dropped.add(notifications);
+          this.#parts.log.warn({ batch_id, notifications }, 'a batch was deleted with notifications that were not delivered');
+        },
         degraded: () => degraded.add(),
       },
     };

@@ -19,6 +19,7 @@
 -- @reply [string, string, number, number, number, number, number, number]   outcome (added, taken: the idempotency key is, missing, state, lost, repeat: a key is there already), status, n, c, f, x, updated ms, first index
 -- @cost  O(segments + records + runs); all are bounded by the caller
 -- @include lib/append
+-- @include lib/notify
 -- @include lib/idem
 
 local b = batch_visible(core, account)
@@ -68,14 +69,15 @@ for _, segment in ipairs(staged) do
   b.q = segment.bytes
 end
 
+b.n = first + total
+b.dirty = true
+notify_plan(now_ms)
 append_touch(b)
 if keyed > 0 then touch({ b.key .. ':k' }) end
 touch(targets)
 batch_touch()
 queue_touch()
 
-b.n = first + total
-b.dirty = true
 if b.w and expires_from_ms > 0 and expires_from_ms + expiration_ms > (b.e or 0) then
   b.deadline = expires_from_ms + expiration_ms
   call('HSET', b.key, 'e', b.deadline)
@@ -88,6 +90,7 @@ append_write(b, total)
 for i = 1, keyed, 1000 do call('SADD', b.key .. ':k', unpack(parts, keys_at + i, keys_at + math.min(i + 999, keyed))) end
 operation_write(op, core, first, now_ms)
 batch_save(now_ms)
+notify_write()
 queue_write()
 ring_bell()
 idem_write(answer('added', first, now_ms))

@@ -11,7 +11,7 @@
 -- @arg   now_ms    now     this shard's clock
 -- @reply [string, string, number, number, number, number, number]   outcome (cancelled, missing, state), status, n, c, f, x, updated ms
 -- @cost  O(1)
--- @include lib/batch
+-- @include lib/notify
 
 local b = batch_visible(core, account)
 if not b then return { 'missing', '', 0, 0, 0, 0, 0 } end
@@ -19,8 +19,13 @@ local updated_ms = now_ms
 local outcome = 'cancelled'
 if batch_live(b) then
   batch_stop(b, 'cancelled', now_ms, keep_ms)
+  notify_plan(now_ms)
   batch_touch()
+  queue_touch()
   batch_save(now_ms)
+  notify_write()
+  queue_write()
+  ring_bell()
 else
   if b.s ~= 'cancelled' then outcome = 'state' end
   updated_ms = tonumber(call('HGET', b.key, 'u'))

@@ -15,6 +15,7 @@
 -- @arg   movable         int     1 where the expiry moves with the latest execute_after of added tasks
 -- @arg   hold            int     1 where it is held open until it is released
 -- @arg   labels          string  hashes of its labels, 10 characters each
+-- @arg   notify          string  which notifications it sends, see lib/notify; '' for none
 -- @arg   idem_key        string  idempotency record to write, '' for none; see lib/idem
 -- @arg   idem_print      string  fingerprint of the request
 -- @arg   idem_extra      bytes   what the answer needs besides the reply
@@ -76,9 +77,10 @@ end
 call('ZADD', list, now_ms, core)
 call('ZADD', list .. ':pending', now_ms, core)
 if labels ~= '' then call('HSET', key, 'l', labels) end
+if notify ~= '' then call('HSET', key, 'N', notify) end
 for _, label_list in ipairs(label_lists) do call('ZADD', label_list, now_ms, core) end
 call('ZADD', root .. 'deadlines', expires_ms, core)
 queue_write()
-ring_bell()
+ring_bell(expires_ms)
 idem_write({ 1, now_ms })
 return { 1, now_ms }

@@ -8,15 +8,20 @@
 -- @arg   now_ms    now     this shard's clock
 -- @reply number            1, or 0 where the account has no such batch
 -- @cost  O(1)
--- @include lib/batch
+-- @include lib/notify
 
 local b = batch_visible(core, account)
 if not b then return 0 end
 if b.h then
   b.h = nil
   batch_end(b, now_ms, keep_ms)
+  notify_plan(now_ms)
   batch_touch()
+  queue_touch()
   call('HDEL', b.key, 'h')
   batch_save(now_ms)
+  notify_write()
+  queue_write()
+  ring_bell()
 end
 return 1

@@ -44,13 +44,31 @@ local function append_records(b, parts, at, count)
   if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
 end
 
+-- Where records of a batch go is kept beside them, in the map of their segment, for a round to read; trays have no rounds.
+local maps = {}
+
+local function map_run(b, from, to, rest)
+  while from <= to do
+    local base, segment_end = segment_bounds(b, from)
+    local last = segment_end >= from and math.min(to, segment_end) or to
+    local key = segment_key(b, base)
+    maps[key] = maps[key] or { call('HGET', key, 'm') or '' }
+    table.insert(maps[key], string.format('%.0f,%.0f,%s;', from - base, last - base, rest))
+    from = last + 1
+  end
+end
+
 -- Queues the runs that begin at `parts[at]`, (from, to, origin, timeout_s, due_ms) each, counted from task `first`.
 local function append_runs(b, parts, at, runs, first, now)
   for k = 0, runs - 1 do
     local p = at + k * 5
     local due_ms = tonumber(parts[p + 4])
     enqueue(now, due_ms, 'f:' .. b.a .. ':' .. parts[p + 2],
-      entry_of(b.core, first + tonumber(parts[p]), first + tonumber(parts[p + 1]), 0, 0, tonumber(parts[p + 3]), math.max(now, due_ms)))
+      entry_of(b.core, first + tonumber(parts[p]), first + tonumber(parts[p + 1]), attempts_first(b), 0, tonumber(parts[p + 3]),
+        math.max(now, due_ms)))
+    if #page_writes > 0 and b.s ~= 'tray' then
+      map_run(b, first + tonumber(parts[p]), first + tonumber(parts[p + 1]), table.concat(parts, ',', p + 2, p + 4))
+    end
   end
 end
 
@@ -64,6 +82,7 @@ local function append_write(b, count)
   for _, writes in ipairs(page_writes) do
     for i = 2, #writes, 1000 do call('HSET', writes[1], unpack(writes, i, math.min(i + 999, #writes))) end
   end
+  for key, texts in pairs(maps) do call('HSET', key, 'm', table.concat(texts)) end
   call('APPEND', b.key .. ':s', string.rep('q', count))
   call('HSET', b.key, 'q', b.q)
   if b.g_new then call('HSET', b.key, 'g', b.g) end

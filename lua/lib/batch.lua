@@ -1,10 +1,12 @@
 -- @include lib/root
 -- A batch in memory: loaded once a script, changed, saved once. Fields of the hash `b:<core>`:
---   a account   s status, or `tray`   n total  c completed  f failed  x cancelled  r running (counts of tasks)
+--   a account   s status, or `tray`, or `notes`   n total  c completed  f failed  x cancelled  r running (counts of tasks)
 --   v change number   t created   u updated   e expires ('' = never)   z finished   (ms)
 --   g first index of each segment, 4 bytes each (absent: one segment at 0)   q bytes in the last segment
 --   l hashes of its labels, 10 characters each (absent: none)
 --   h '1' while it is held open   w '1' where the expiry moves with the latest execute_after   d document, opaque JSON
+--   N which notifications it sends, see lib/notify (absent: none)
+--   k rounds after its first (absent: none)   o what a round has not reached, see lib/round   y see batch/sweep
 -- total = pending + c + f + x holds by construction: pending is never stored.
 local batches, batches_loaded = {}, {}
 
@@ -12,29 +14,46 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
 end
 
--- The batch where callers may see it: the account's own, no tray, not on its way out.
+-- The batch where callers may see it: the account's own, no tray, no companion, not on its way out.
 local function batch_visible(core, account)
   local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'deleted' then return nil end
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
   return b
 end
 
-local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
 
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+
+-- A new round counts attempts from here on, so what is left in the queues of an earlier one is known by its attempts, and
+-- no name in flight is used twice. More attempts than a task can have: 25 retries and a few recoveries.
+local ROUND_ATTEMPTS = 100
+
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+
+-- Whether the byte of task `i` says that it waits, in a batch that is live. What a round has not reached waits for it.
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
 
 -- First and last index of the segment that holds task `i`.
 local function segment_bounds(b, i)
@@ -60,7 +79,7 @@ end
 -- After counters changed: ends the batch where nothing is left to finish. `keep_ms` is how long a finished one stays.
 local function batch_end(b, now, keep_ms)
   b.dirty = true
-  if b.n > b.c + b.f + b.x then return false end
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
   if b.s == 'tray' then
     b.deadline = math.max(now, b.t + 1000) + keep_ms
     return true
@@ -70,6 +89,7 @@ local function batch_end(b, now, keep_ms)
     b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
   end
   b.z = now
+  b.ended = true
   b.deadline = now + keep_ms
   return true
 end

@@ -31,11 +31,12 @@ local function delays_first()
   return first
 end
 
--- A hint to whoever works on this partition: `0` work is ready, else the time at which some will be.
-local function ring_bell()
+-- A hint to whoever works on this partition: `0` work is ready, else the time at which some will be, or at which something
+-- else (`sooner_ms`) is to happen before.
+local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
   elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
   end
 end

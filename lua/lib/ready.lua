@@ -78,5 +78,5 @@ end
 -- The pattern of a byte that is in flight under this name.
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
 
--- The same account and origin in another class.
-local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end
+-- The same account and origin in another class; notifications keep theirs.
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end

@@ -12,13 +12,15 @@
 -- @arg   budget    int     tasks; a page rounds up to 15 more
 -- @arg   room      int     tasks of one origin at most, where `limits` does not name it
 -- @arg   grace_ms  int     lease beyond a task's own total deadline
+-- @arg   notes     int     notifications at most, a page rounds up too
 -- @arg   now_ms    now     this shard's clock
 -- @rest  limits            origins that have room again ('*' all): count, then each; origins with little room: count, then (origin, tasks) of each
--- @reply [number, number, number, string[], unknown[]]   this shard's time; 1 where more may be ready; first due ms among what was delayed, 0 where none; origins parked for want of room; of each run: name in active, core, account, from, to, attempt, recoveries, due_ms, segment base, first page, 1 of a tray, pages
+-- @reply [number, number, number, string[], unknown[]]   this shard's time; 1 where more may be ready, 2 where notifications are beyond `notes`; first due ms among what was delayed, 0 where none; origins parked for want of room; of each run: name in active, core, account, from, to, attempt, recoveries, due_ms, segment base, first page, 1 of a tray and 2 of notifications, pages; of the first run of notifications of a batch also its document and when it was created
 -- @cost  O(budget + visits), visits at most 96
 -- @include lib/batch
 -- @include lib/delayed
 -- @include lib/parked
+-- @include lib/round
 
 local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND = 48, 96, 16, 250
 local visits = 0
@@ -34,9 +36,17 @@ local function pages_of(b, base, from, to)
   return call('HMGET', segment_key(b, base), unpack(fields, 1, #fields))
 end
 
+-- What notifications are made from, once for each batch.
+local parents = {}
+local function parent_of(b)
+  if b.s ~= 'notes' or parents[b.core] then return nil end
+  parents[b.core] = true
+  return call('HMGET', string.sub(b.key, 1, -2), 'd', 't')
+end
+
 local function add_run(b, ref, member, base, from, to, due_ms)
-  runs[#runs + 1] = { member, b.core, b.a, from, to, ref.attempt, ref.recoveries, due_ms, base, math.floor((from - base) / PAGE_TASKS),
-    b.s == 'tray' and 1 or 0, pages_of(b, base, from, to) }
+  runs[#runs + 1] = { member, b.core, b.a, from, to, ref.attempt % ROUND_ATTEMPTS, ref.recoveries, due_ms, base, math.floor((from - base) / PAGE_TASKS),
+    b.s == 'tray' and 1 or b.s == 'notes' and 2 or 0, pages_of(b, base, from, to), parent_of(b) }
 end
 
 local function replay()
@@ -101,22 +111,33 @@ local function take_range(b, entry, chunk, most, flow)
   return started, to + 1
 end
 
--- A range whose tasks go to many origins: its segment's map of runs, written at creation, gives them to their flows.
+-- A range whose tasks go to many origins, or that a round has begun again: its segment's map of runs, written at creation,
+-- gives them to their flows.
 local function expand(b, entry)
   expanded = true
   local base, segment_end = segment_bounds(b, entry.from)
+  local last = math.min(entry.to, segment_end)
+  local undealt = round_undealt(b, entry)
   local map = call('HGET', segment_key(b, base), 'm') or ''
+  local states = undealt and call('GETRANGE', b.key .. ':s', entry.from, last)
   local done, next_from = 0, nil
   for from, to, origin, timeout_s, due_ms in string.gmatch(map, '(%d+),(%d+),(%w+),(%d+),(%d+);') do
     from, to, due_ms = tonumber(from) + base, tonumber(to) + base, tonumber(due_ms)
-    if from >= entry.from then
-      if done == EXPAND then next_from = from break end
-      done = done + 1
-      enqueue(now_ms, due_ms, 'f:' .. b.a .. ':' .. origin,
-        entry_of(b.core, from, to, 0, 0, tonumber(timeout_s), math.max(entry.due_ms, due_ms)))
+    if to >= entry.from and from <= last then
+      local stretches = { { from, to } }
+      if undealt then stretches = round_stretches(states, entry.from, math.max(from, entry.from), math.min(to, last)) end
+      for _, stretch in ipairs(stretches) do
+        if done == EXPAND then next_from = stretch[1] break end
+        done = done + 1
+        if undealt then round_deal(b, base, stretch[1], stretch[2]) end
+        enqueue(now_ms, due_ms, 'f:' .. b.a .. ':' .. origin,
+          entry_of(b.core, stretch[1], stretch[2], attempts_first(b), 0, tonumber(timeout_s), math.max(entry.due_ms, due_ms)))
+      end
+      if next_from then break end
     end
   end
   if not next_from and entry.to > segment_end then next_from = segment_end + 1 end
+  if undealt then round_reached(b, next_from) end
   return next_from
 end
 
@@ -131,7 +152,7 @@ local function visit_flow(cls, account, origin, chunk)
     local entry = entry_read(text)
     depth[cls] = depth[cls] - (entry.to - entry.from + 1)
     local b = batch_load(entry.core)
-    if b and batch_live(b) then
+    if b and batch_live(b) and not round_entry_stale(b, entry) then
       local left_from
       if origin == '*' then
         left_from = expand(b, entry)
@@ -179,6 +200,8 @@ local function serve(cls, quota)
   return quota - left
 end
 
+-- Notifications have places of their own, so that slow webhooks never take those of tasks.
+local notes_left = notes
 -- Weights by turns: of eight calls six begin with fresh work, one with retries, one with notifications, and each
 -- class has its share of the budget before another may take what it leaves.
 local turn = call_no % 8
@@ -189,15 +212,24 @@ for round = 1, 2 do
   for _, cls in ipairs(order) do
     if left > 0 then
       local quota = round == 1 and math.min(left, math.max(1, math.floor(budget * weight[cls] / 8))) or left
-      local started = serve(cls, quota)
+      if cls == 'n' then quota = math.min(quota, notes_left) end
+      local started = quota > 0 and serve(cls, quota) or 0
+      if cls == 'n' then notes_left = notes_left - started end
       left = left - started
     end
   end
 end
 
+local notes_ready = 0
+if notes_left <= 0 then
+  local accounts = ring_read(root .. 'ready:n', WINDOW)
+  if ring_left(accounts) > 0 or not accounts.whole then notes_ready = 2 end
+end
+
 batch_touch()
 queue_touch()
 parked_touch()
+round_touch()
 local written = { root .. 'active:' .. holder, root .. 'claims', root .. 'holders', meta }
 for _, s in ipairs(starts) do written[#written + 1] = s[1] end
 touch(written)
@@ -209,6 +241,7 @@ rings_trim()
 local parked = parked_write()
 for i = 1, #active, 1000 do call('ZADD', written[1], unpack(active, i, math.min(i + 999, #active))) end
 for _, s in ipairs(starts) do call('SETRANGE', s[1], s[2], s[3]) end
+round_deals_write()
 for _, b in ipairs(batches_loaded) do
   if b.dirty and b.s == b.s_was then
     call('HSET', b.key, 'r', b.r, 'v', b.v + 1)
@@ -222,4 +255,4 @@ if #runs > 0 then
   if alone then call('HSET', meta, 'last', now_ms) end
   call('HSETNX', written[3], holder, now_ms)
 end
-return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded) and 1 or 0, delays_first() or 0, parked, runs }
+return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded) and 1 or notes_ready, delays_first() or 0, parked, runs }

@@ -13,10 +13,11 @@
 -- @arg   tray_keep_ms int  how long a finished tray stays
 -- @arg   now_ms    now     this shard's clock
 -- @rest  parts             of each group: name; runs: count, then (from, tasks, outcome) of each; results: count, then (field, records) of each; delays: count, then (task, delay_ms) of each `r` and `b`
--- @reply [number, number, string[]]   this shard's time; first due ms among what was delayed, 0 where none; of each group '' counted, '-' name gone, else its tasks' state bytes
+-- @reply [number, number, string[], number]   this shard's time; first due ms among what was delayed, 0 where none; of each group '' counted, '-' name gone, else its tasks' state bytes; 1 where work is ready now
 -- @cost  O(runs + pages + delays)
 -- @include lib/batch
 -- @include lib/delayed
+-- @include lib/notify
 -- @include lib/results
 
 local active = root .. 'active:' .. holder
@@ -101,7 +102,12 @@ local function settle(group)
   for _, run in ipairs(group.runs) do
     local from, tasks = tonumber(run[1]), tonumber(run[2])
     for i = from, from + tasks - 1 do outcomes[i] = run[3] end
+    local c, f, x = b.c, b.f, b.x
     marks[#marks + 1] = { b.key .. ':s', from, string.rep(count_run(b, run[3], tasks), tasks) }
+    if b.N then
+      local use = notify_use()
+      use.finishes(b, c, f, x, now_ms, from, function() return use.result_in(group.results, (segment_bounds(b, ref.from)), from) end)
+    end
   end
   if batch_live(b) then
     for _, delay in ipairs(group.delays) do
@@ -123,6 +129,7 @@ while at <= #parts do
   flags[#flags + 1] = settle(group)
 end
 for b in pairs(touched) do batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms) end
+notify_plan(now_ms)
 
 batch_touch()
 queue_touch()
@@ -137,5 +144,6 @@ for segment, fields in pairs(results) do
   for field, text in pairs(fields) do call('HSET', segment, field, text) end
 end
 batch_save(now_ms)
+notify_write()
 queue_write()
-return { now_ms, delays_first() or 0, flags }
+return { now_ms, delays_first() or 0, flags, #plans_made > 0 and 1 or 0 }

@@ -18,6 +18,7 @@
 -- @cost  O(200) due references, 50 batches, under pressure 100 more, 200 recovered ranges, 500 segments deleted
 -- @include lib/batch
 -- @include lib/delayed
+-- @include lib/notify
 -- @include lib/results
 
 local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX = 200, 50, 200, 500
@@ -63,13 +64,17 @@ end
 local reaped, gone, recovered = {}, {}, 0
 local marks_state, results = {}, {}
 
+local function lost_json(ref, recoveries)
+  return string.format('[%.0f,%.0f,%.0f,null,null,"worker_lost","The process that ran this task was lost %.0f times."]',
+    now_ms, ref.attempt % ROUND_ATTEMPTS, recoveries, recoveries)
+end
+
 local function lose(b, ref, from, to, recoveries)
   local base = segment_bounds(b, from)
   local segment = segment_key(b, base)
   written[#written + 1] = segment
   results[segment] = results[segment] or {}
-  local json = string.format('[%.0f,%.0f,%.0f,null,null,"worker_lost","The process that ran this task was lost %.0f times."]',
-    now_ms, ref.attempt, recoveries, recoveries)
+  local json = lost_json(ref, recoveries)
   for i = from, to do
     local place = (i - base) % 16
     local field = result_field(i - base)
@@ -96,6 +101,9 @@ local function recover(name, member)
     if over then
       b.f = b.f + to - from + 1
       lose(b, ref, from, to, recoveries)
+      if b.N then
+        notify_use().finishes(b, b.c, b.f - (to - from + 1), b.x, now_ms, from, function() return lost_json(ref, recoveries) end)
+      end
     else
       ready_push(flow_as('r', ref.flow), entry_of(ref.core, from, to, ref.attempt, recoveries, ref.timeout_s, now_ms))
     end
@@ -132,7 +140,13 @@ end
 if #due == DUE_MAX then more = 1 end
 
 -- Batches whose expiry or retention has come.
-local expired, purged, segments_left = 0, {}, SEGMENTS_MAX
+local expired, purged, put_off, segments_left = 0, {}, {}, SEGMENTS_MAX
+-- Notifications that are not delivered yet keep their batch, for as long as the longest schedule of tries and a good deal more.
+local NOTES_KEEP_MS, NOTES_LOOK_MS = 86400000, 60000
+local function notes_wait(b)
+  local m = b.N and b.s ~= 'deleted' and batch_load(b.core .. 'n')
+  return m and m.n > m.c + m.f + m.x
+end
 local function purge(b)
   local list = {}
   local bases = b.g and #b.g / 4 or 1
@@ -141,6 +155,9 @@ local function purge(b)
     list[#list + 1] = segment_key(b, b.g and struct.unpack('>I4', b.g, k * 4 + 1) or 0)
   end
   segments_left = segments_left - #list
+  if b.N then
+    for _, of in ipairs({ 'n', 'n:s', 'n:0' }) do list[#list + 1] = b.key .. of end
+  end
   local lists = {}
   if b.s ~= 'tray' then
     lists = label_keys(b.a, call('HGET', b.key, 'l') or '')
@@ -161,7 +178,12 @@ for _, core in ipairs(ended) do
     batch_stop(b, 'expired', now_ms, keep_ms)
     expired = expired + 1
   elseif segments_left > 0 and b.r == 0 and not b.deadline then -- one that ended just now stays its time
-    purge(b)
+    if notes_wait(b) and now_ms < b.z + keep_ms + NOTES_KEEP_MS then
+      put_off[#put_off + 1] = now_ms + NOTES_LOOK_MS
+      put_off[#put_off + 1] = core
+    else
+      purge(b)
+    end
   end
 end
 if #ended == BATCHES_MAX or segments_left <= 0 then more = 1 end
@@ -179,7 +201,8 @@ if pressure == 1 and segments_left > 0 then
     if early == EARLY_MAX or segments_left <= 0 then break end
     looked = looked + 1
     local b = batch_load(core)
-    if b and (b.s == 'tray' or not batch_live(b)) and b.n == b.c + b.f + b.x and b.r == 0 and not b.deadline then
+    if b and (b.s == 'tray' or not batch_live(b)) and b.n == b.c + b.f + b.x and b.r == 0 and not b.deadline
+      and not notes_wait(b) then
       purge(b)
       purged[#purged].early = true
       early = early + 1
@@ -189,6 +212,8 @@ if pressure == 1 and segments_left > 0 then
   end
   early_rank = looked == #listed and #listed < EARLY_LOOK and 0 or rank + stays
 end
+
+notify_plan(now_ms)
 
 -- When to come again, read before the first write as everything is.
 local next_ms = 0
@@ -229,6 +254,7 @@ for segment, fields in pairs(results) do
   for field, text in pairs(fields) do call('HSET', segment, field, text) end
 end
 if #due > 0 then call('ZREM', written[4], unpack(due, 1, #due)) end
+if #put_off > 0 then call('ZADD', written[5], unpack(put_off, 1, #put_off)) end
 if #orphans > 0 then call('ZREM', written[5], unpack(orphans, 1, #orphans)) end
 batch_save(now_ms)
 for _, p in ipairs(purged) do
@@ -243,5 +269,6 @@ for _, p in ipairs(purged) do
   end
 end
 if early_rank then call('HSET', meta, 'early', early_rank) end
+notify_write()
 queue_write()
 return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready, early, parked }

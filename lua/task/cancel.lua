@@ -10,19 +10,24 @@
 -- @arg   now_ms    now     this shard's clock
 -- @reply string            cancelled (also when it was before), missing, state
 -- @cost  O(1)
--- @include lib/batch
+-- @include lib/notify
 
 local b = batch_load(core)
 if not b or b.a ~= account or b.s == 'deleted' or index >= b.n then return 'missing' end
 local state = call('GETRANGE', b.key .. ':s', index, index)
 if state == 'x' then return 'cancelled' end
-if state ~= 'q' and state ~= 'r' then return 'state' end
+if not task_waits(b, index, state) then return 'state' end
 if not batch_live(b) then return b.s == 'cancelled' and 'cancelled' or 'state' end
 
 b.x = b.x + 1
 batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms)
+notify_plan(now_ms)
 batch_touch()
+queue_touch()
 touch({ b.key .. ':s' })
 call('SETRANGE', b.key .. ':s', index, 'x')
 batch_save(now_ms)
+notify_write()
+queue_write()
+ring_bell()
 return 'cancelled'

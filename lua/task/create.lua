@@ -28,7 +28,7 @@ local open = call('GET', tray)
 local b = open and batch_load(open)
 if not b or b.n + total > SEGMENT_TASKS or b.q >= SEGMENT_BYTES or now_ms >= b.t + 1000 or now_ms < b.t then
   b = { core = core, key = root .. 'b:' .. core, a = account, s = 'tray', s_was = 'tray', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
-    t = now_ms, q = 0, opened = true }
+    t = now_ms, q = 0, k = 0, opened = true }
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   touch({ b.key })

@@ -5,7 +5,9 @@ import { isUnavailable } from '../store/errors.ts';
 import * as batches from './batches.ts';
 import type { Api, Call, QuotaVerdict } from './call.ts';
 import type { ApiContext, ApiLimits } from './context.ts';
+import * as notifications from './notifications.ts';
 import { takeQuota } from './quota.ts';
+import * as rounds from './rounds.ts';
 import * as secrets from './secrets.ts';
 import * as tasks from './tasks.ts';
 
@@ -29,6 +31,10 @@ export function makeApi(context: ApiContext): Api {
     addTasks: bind(batches.addTasks),
     cancelBatch: bind(batches.cancelBatch),
     releaseBatch: bind(batches.releaseBatch),
+    retryBatch: bind(rounds.retryBatch),
+    deleteBatch: bind(batches.deleteBatch),
+    listNotifications: bind(notifications.listNotifications),
+    redeliverNotification: bind(notifications.redeliverNotification),
     listBatchTasks: bind(batches.listBatchTasks),
     createTask: bind(tasks.createTask),
     getTask: bind(tasks.getTask),
@@ -42,6 +48,10 @@ export function makeApi(context: ApiContext): Api {
       listBatchTasks: bind(batches.batchReadable),
       cancelBatch: bind(batches.batchExists),
       releaseBatch: bind(batches.batchExists),
+      retryBatch: bind(batches.batchExists),
+      deleteBatch: bind(batches.batchExists),
+      listNotifications: bind(batches.batchExists),
+      redeliverNotification: bind(notifications.notificationExists),
       getTask: bind(tasks.taskExists),
       cancelTask: bind(tasks.taskExists),
       retryTask: bind(tasks.taskExists),

@@ -27,7 +27,7 @@ export async function createBatch(context: ApiContext, call: Call): Promise<Answ
   if (before !== null) return before;
   const { tasks, task_keys, latest_ms, left_out, batch } = ready(prepared);
   if (batch === null) throw new Error('an add was prepared for a create');
-  const { doc, movable } = batch;
+  const { doc, movable, notify } = batch;
   const create = async (partition: number) => {
     const core = newCore(partition, call.now_ms);
     const row = { ...NEW, core, account_id: call.account_id, total: tasks.count };
@@ -44,6 +44,7 @@ export async function createBatch(context: ApiContext, call: Call): Promise<Answ
       expires_from_ms: movable ? latest_ms : 0,
       movable,
       hold: doc.options.hold ?? false,
+      notify,
       labels: Object.entries(doc.labels ?? {}).map(([name, value]) => labelHash(name, value)),
       idem: recordArgs(keyed, view),
     });
@@ -69,6 +70,7 @@ const NEW = {
   finished_ms: null,
   doc: '',
   bases: [0],
+  undealt: null,
 } as const satisfies Partial<batches.BatchRow>;
 
 /** The answer to a create as it was first given, where its key has a record. */
@@ -151,7 +153,8 @@ export async function batchReadable(context: ApiContext, call: Call): Promise<vo
   if (quota?.granted === false) throw new ApiError('rate_limited', {}, { retry_after_s: quota.reset_s });
 }
 
-async function visible(context: ApiContext, call: Call): Promise<batches.BatchRow> {
+/** The batch in the path; throws 404. */
+export async function visible(context: ApiContext, call: Call): Promise<batches.BatchRow> {
   const row = await batches.readBatch(context.client, call.account_id, coreOf(call));
   if (row === null || row.status === null) throw missing(call);
   return row;
@@ -162,13 +165,13 @@ export async function batchExists(context: ApiContext, call: Call): Promise<void
   await visible(context, call);
 }
 
-function coreOf(call: Call): string {
+export function coreOf(call: Call): string {
   const core = parseId(ID_PREFIX.batch, call.params['batch_id'] ?? '');
   if (core === null) throw missing(call);
   return core;
 }
 
-function missing(call: Call): ApiError {
+export function missing(call: Call): ApiError {
   return new ApiError('batch_not_found', { batch_id: call.params['batch_id'] });
 }
 
@@ -290,4 +293,22 @@ export async function releaseBatch(context: ApiContext, call: Call): Promise<Ans
     if (!(await batches.releaseBatch(context.client, call.account_id, coreOf(call), context.keep))) throw missing(call);
     return { body: viewOf(await visible(context, call)) };
   });
+}
+
+export async function deleteBatch(context: ApiContext, call: Call): Promise<Answer> {
+  const core = coreOf(call);
+  const outcome = await batches.deleteBatch(context.client, call.account_id, core);
+  switch (outcome.kind) {
+    case 'deleted':
+      if (outcome.dropped > 0) context.meter.dropped(ID_PREFIX.batch + core, outcome.dropped);
+      return { body: { deleted: true, id: ID_PREFIX.batch + core } };
+    case 'missing':
+      throw missing(call);
+    case 'state':
+      throw new ApiError(
+        'batch_state_invalid',
+        { batch_id: call.params['batch_id'], status: outcome.status },
+        { message: 'Only a batch that has finished can be deleted; a cancelled or expired one when its last running task has.' },
+      );
+  }
 }

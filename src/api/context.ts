@@ -34,6 +34,8 @@ export interface ApiContext {
     batch(tasks: number): void;
     added(tasks: number): void;
     single(): void;
+    /** A batch was deleted with so many notifications that were not delivered. */
+    dropped(batch_id: string, notifications: number): void;
     /** A request was answered although no replica has its work. */
     degraded(): void;
   };

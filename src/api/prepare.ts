@@ -6,9 +6,11 @@ import { DEFAULT_EXPIRATION_H } from '../base/limits.ts';
 import type { EgressPolicy } from '../outbound/addresses.ts';
 import { type BodyCheck, checkBatchCreate, checkTasksAdd, type Rejected, rejectedTasks } from '../schema/batch-check.ts';
 import { BODY_JSON, parseJson } from '../schema/json.ts';
-import type { BatchCreate, TaskInput, TasksAdd } from '../schema/types.gen.ts';
+import type { NotificationEvent } from '../schema/notifications.ts';
+import type { BatchCreate, Notifications, TaskInput, TasksAdd } from '../schema/types.gen.ts';
 import { type EncodedTasks, encodeAdded, encodeTasks, memoryOf } from '../store/encoded.ts';
-import { type Intake, takeIn, targetFault } from './intake.ts';
+import { encodeTargets, type NoteTarget } from '../store/notes.ts';
+import { type Intake, originOf, takeIn, targetFault } from './intake.ts';
 import type { BatchDoc } from './present.ts';
 
 export interface PrepareRequest {
@@ -42,8 +44,8 @@ export interface Ready {
   latest_ms: number;
   /** What the answer says of tasks that were left out: members of a JSON object, each with a comma in front. */
   left_out: Uint8Array;
-  /** Of a create: what is stored besides tasks, and whether the expiry follows them. */
-  batch: { doc: BatchDoc; movable: boolean } | null;
+  /** Of a create: what is stored besides tasks, whether the expiry follows them, and which notifications are sent. */
+  batch: { doc: BatchDoc; movable: boolean; notify: string } | null;
   /** The body once more, where it may be needed: some of its keys may turn out to be in the batch. */
   body: Uint8Array | null;
 }
@@ -91,8 +93,17 @@ function prepareCreate(request: PrepareRequest, value: unknown, policy: EgressPo
     options: { atomic, expiration: expiration ?? DEFAULT_EXPIRATION_H, hold },
     ...(body.labels === undefined ? {} : { labels: body.labels }),
   };
-  const batch = { doc, movable: expiration === undefined };
+  const batch = { doc, movable: expiration === undefined, notify: encodeTargets(targetsOf(notifications)) };
   return cut(request, body.tasks, checked.rejected, !atomic, policy, batch);
+}
+
+function targetsOf(notifications: Notifications): NoteTarget[] {
+  const { on_progress } = notifications;
+  return Object.entries(notifications).map(([event, { url }]) => ({
+    event: event as NotificationEvent,
+    origin: originOf(url).hash,
+    min_interval_ms: event === 'on_progress' ? (on_progress?.min_interval ?? 0) * 1000 : 0,
+  }));
 }
 
 function prepareAdd(request: PrepareRequest, value: unknown, policy: EgressPolicy): Ready | Refusal {

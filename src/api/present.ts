@@ -125,7 +125,15 @@ export function taskBytes(row: TaskRow, batch: BatchRow): Buffer {
 }
 
 /** As delivery/verdict.ts writes it. */
-type Stored = [number, number, number, number | null, number | null, string?, string?, string?];
+type Stored = [number, number, number, number | null, number | null, string?, string?, string?, number?];
+
+/** A stored result as it is shown, with when that attempt ended, the number of attempts and when the next one is due. */
+export function lastAttempt(stored: string): { ended_ms: number; attempts: number; next_ms: number | null; result: TaskResult } {
+  const [ended_ms, attempts, , status_code, duration_ms, code, message, excerpt, next_ms] = JSON.parse(stored) as Stored;
+  const error = code ? { code, message: message ?? '' } : null;
+  const result = { status_code, duration_ms: duration_ms ?? 0, error, ...(excerpt ? { response_excerpt: excerpt } : {}) };
+  return { ended_ms, attempts, next_ms: next_ms ?? null, result };
+}
 
 function resultOf(row: TaskRow): { attempts: number; ended_ms: number | null; result: TaskResult | null } {
   const running = row.status === 'processing' ? 1 : 0;
@@ -133,16 +141,6 @@ function resultOf(row: TaskRow): { attempts: number; ended_ms: number | null; re
     const result = row.expired ? { status_code: null, duration_ms: 0, error: BATCH_EXPIRED } : null;
     return { attempts: running, ended_ms: null, result };
   }
-  const [ended_ms, attempts, , status_code, duration_ms, code, message, excerpt] = JSON.parse(row.result) as Stored;
-  const error = code ? { code, message: message ?? '' } : null;
-  return {
-    attempts: attempts + running,
-    ended_ms,
-    result: {
-      status_code,
-      duration_ms: duration_ms ?? 0,
-      error: row.expired ? BATCH_EXPIRED : error,
-      ...(excerpt ? { response_excerpt: excerpt } : {}),
-    },
-  };
+  const { ended_ms, attempts, result } = lastAttempt(row.result);
+  return { attempts: attempts + running, ended_ms, result: row.expired ? { ...result, error: BATCH_EXPIRED } : result };
 }

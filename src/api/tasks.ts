@@ -8,12 +8,14 @@ import * as batches from '../store/batches.ts';
 import { readRecord } from '../store/idempotency.ts';
 import { readTask } from '../store/listing.ts';
 import type { NewTask } from '../store/records.ts';
+import * as rounds from '../store/rounds.ts';
 import type { Answer, Call } from './call.ts';
 import type { ApiContext } from './context.ts';
 import { whenDurable } from './durable.ts';
 import { type Keyed, keyedBy, once, recordArgs, replayed, sameRequest } from './idempotency.ts';
 import { originOf, takeIn } from './intake.ts';
 import { taskBytes } from './present.ts';
+import { roundMs } from './rounds.ts';
 import type { Place } from './tray-writer.ts';
 
 export async function createTask(context: ApiContext, call: Call): Promise<Answer> {
@@ -98,6 +100,7 @@ const TRAY: batches.BatchRow = {
   finished_ms: null,
   doc: '{}',
   bases: [0],
+  undealt: null,
 };
 
 function placeOf(call: Call): Place {
@@ -139,9 +142,10 @@ export async function retryTask(context: ApiContext, call: Call): Promise<Answer
     if (found === null) throw missing(call);
     const head = JSON.parse(found.row.head.toString()) as { target: Target; timeout?: number };
     const url = typeof head.target === 'string' ? head.target : head.target.url;
-    const outcome = await batches.retryTask(context.client, call.account_id, core, index, {
+    const outcome = await rounds.retryTask(context.client, call.account_id, core, index, {
       origin: originOf(url).hash,
       timeout_s: Math.ceil(head.timeout ?? DEFAULT_TIMEOUT_S),
+      expiration_ms: roundMs(found.batch),
     });
     if (outcome === 'missing') throw missing(call);
     // Begun before under the same key: what stands in the way is most likely that first try.
@@ -150,7 +154,7 @@ export async function retryTask(context: ApiContext, call: Call): Promise<Answer
   });
 }
 
-const RETRY_REFUSED = 'Only a failed task of an unfinished batch, or a failed single task, can be retried.';
+const RETRY_REFUSED = 'Only a failed task can be retried, and not in a batch that was cancelled or has expired with tasks still running.';
 
 async function stateError(context: ApiContext, call: Call, message: string): Promise<ApiError> {
   const { core, index } = placeOf(call);

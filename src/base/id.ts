@@ -2,6 +2,7 @@
 //
 //   batch_<PP><TTTTTTT><RRRRRRRRR>     PP partition, T creation ms, R 53 random bits; all base 62
 //   task_<batch part>_<index>          index: decimal place in the batch, from 0
+//   ntf_<batch part>_<index>           the same among a batch's notifications
 //
 // The alphabet is in ASCII order and the parts have fixed widths, so ids of one partition sort by creation.
 // Every id carries its partition: any process finds the resource without a look-up.
@@ -14,10 +15,10 @@ const RANDOM_WIDTH = 9;
 const CORE_WIDTH = PARTITION_WIDTH + TIME_WIDTH + RANDOM_WIDTH;
 const ACCOUNT_WIDTH = 10;
 const CORE = new RegExp(`^[0-9A-Za-z]{${CORE_WIDTH}}$`);
-const TASK_INDEX_MAX = 99_999_999;
+const INDEX_MAX = 99_999_999;
 
 /** The kinds of resource and the prefix of their ids. */
-export const ID_PREFIX = { batch: 'batch_', task: 'task_', schedule: 'sched_', limiter: 'rl_' } as const;
+export const ID_PREFIX = { batch: 'batch_', task: 'task_', notification: 'ntf_', schedule: 'sched_', limiter: 'rl_' } as const;
 
 /** Non-negative integer below 2^53 in base 62, padded to `width` digits. */
 export function base62(value: number, width: number): string {
@@ -55,13 +56,27 @@ export function taskId(core: string, index: number): string {
 
 /** Batch core and index in a task id, or null where `id` is not one. */
 export function parseTaskId(id: string): { core: string; index: number } | null {
-  const at = ID_PREFIX.task.length + CORE_WIDTH;
-  if (!id.startsWith(ID_PREFIX.task) || id[at] !== '_') return null;
-  const core = id.slice(ID_PREFIX.task.length, at);
+  return parseIndexed(ID_PREFIX.task, id);
+}
+
+/** `ntf_<core>_<index>`. */
+export function notificationId(core: string, index: number): string {
+  return `${ID_PREFIX.notification}${core}_${index}`;
+}
+
+/** Batch core and index in a notification's id, or null where `id` is not one. */
+export function parseNotificationId(id: string): { core: string; index: number } | null {
+  return parseIndexed(ID_PREFIX.notification, id);
+}
+
+function parseIndexed(prefix: string, id: string): { core: string; index: number } | null {
+  const at = prefix.length + CORE_WIDTH;
+  if (!id.startsWith(prefix) || id[at] !== '_') return null;
+  const core = id.slice(prefix.length, at);
   const digits = id.slice(at + 1);
   if (!CORE.test(core) || !/^(0|[1-9]\d{0,7})$/.test(digits)) return null;
   const index = Number(digits);
-  return index <= TASK_INDEX_MAX ? { core, index } : null;
+  return index <= INDEX_MAX ? { core, index } : null;
 }
 
 /** The key-safe name of an account: ten base-62 characters of SHA-256. A name that people chose is never part of a key. */

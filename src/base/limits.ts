@@ -22,6 +22,9 @@ export const INTAKE_WAITING_MAX = 32;
 export const TRAY_GROUP_TASKS_MAX = 200;
 export const TRAY_GROUP_BYTES_MAX = 262_144;
 
+/** Tasks of an expired batch whose bytes are rewritten in one call: about a millisecond of Redis. */
+export const SWEEP_TASKS_MAX = 20_000;
+
 /** Tasks in one claim: about half a millisecond of Redis. */
 export const CLAIM_MAX = 128;
 /** Claims that a thread has under way: what it may take of an origin is known only when the ones before were answered. */
@@ -52,6 +55,12 @@ export const SECRETS_TTL_MS = 5_000;
 /** What a task that says nothing about retries gets (spec/api.md, section 3). */
 export const DEFAULT_RETRY = { max_retries: 3, backoff: 'exponential', delay: 1, max_delay: 3600 } as const;
 export const DEFAULT_TIMEOUT_S = 30;
+/** Pages of a delivery log that are read in one round trip where it is searched for an event: about 200 KB. */
+export const LOG_PAGES_READ = 200;
+/** Total deadline of a try of a notification; as lua/lib/notify.lua has it. */
+export const NOTIFICATION_TIMEOUT_MS = 15_000;
+/** Of a thread's places those that notifications may have at once: slow webhooks leave the rest to tasks. */
+export const NOTIFICATIONS_SHARE = 0.25;
 /** Starts that may die with their process before a task is failed as `worker_lost`. */
 export const RECOVERIES_MAX = 3;
 /** Hours that a batch lives where its creator said nothing. */

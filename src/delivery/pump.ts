@@ -15,41 +15,16 @@ import { backoff_ms } from '../base/backoff.ts';
 import { monotonicMs } from '../base/clock.ts';
 import { CLAIM_MAX, SETTLE_DELAY_MS, SETTLE_FLUSH, SETTLE_MAX } from '../base/limits.ts';
 import {
-  type Claimed,
   type ClaimReply,
   type ClaimRequest,
   readActive,
   type Settlement,
   type SettleReply,
   type TickReply,
-  type TurnSettings,
   turn,
 } from '../store/partition.ts';
 import type { RedisClient } from '../store/script.ts';
-import type { Origins } from './origins.ts';
-
-/** What a pump needs from the thread that runs it. */
-export interface PumpHost {
-  /** Takes up to `wanted` places for tasks in flight; at least `floor` are given, so that no partition starves. */
-  reserve(pump: Pump, wanted: number, floor: number): number;
-  /** Gives back places that no task took. */
-  release(places: number): void;
-  /** A claim was answered or failed; until then few others may begin. */
-  claimEnded(pump: Pump): void;
-  /** A turn ended and left work to claim. */
-  stillHungry(pump: Pump): void;
-  origins: Origins;
-  /** Starts tasks; each takes one reserved place until `pump.settle` names it. */
-  run(pump: Pump, tasks: readonly Claimed[], now_ms: number): void;
-  ticked(reply: TickReply): void;
-  failed(partition: number, error: Error): void;
-}
-
-export interface PumpSettings extends TurnSettings {
-  sweep_ms: number;
-  /** Without an answer for this long, nothing more that was claimed here is started. */
-  fence_ms: number;
-}
+import type { PumpHost, PumpSettings } from './pump-host.ts';
 
 /** A partition that never starves has this many places in flight whatever the others do. */
 const PLACES_MIN = 16;
@@ -77,6 +52,8 @@ export class Pump {
   #first_outcome_ms = 0;
   #claiming = false;
   #ready = true;
+  /** Notifications wait for a place of theirs. */
+  #notes_ready = false;
   #call_no: number;
   #owned_ms = 0;
   #next_tick_ms = 0;
@@ -178,7 +155,12 @@ export class Pump {
   }
 
   #hasWork(): boolean {
-    return this.#ready || this.#unparking.length > 0 || this.#host.origins.hasUnparkable(this.partition);
+    return (
+      this.#ready ||
+      (this.#notes_ready && this.#host.has_notes) ||
+      this.#unparking.length > 0 ||
+      this.#host.origins.hasUnparkable(this.partition)
+    );
   }
 
   /** What became of a task that was started. It counts as in flight until Redis has answered. */
@@ -260,10 +242,11 @@ export class Pump {
     const places = this.#claiming && this.#hasWork() ? this.#host.reserve(this, CLAIM_MAX, PLACES_MIN - this.#in_flight) : 0;
     if (settlements.length === 0 && !tick && places === 0) return false;
     if (places > 0) this.#audit_due = true;
+    const notes = places > 0 ? this.#host.reserveNotes(places) : 0;
     const reply = await turn(this.#client, this.partition, this.#settings, {
       settlements,
       tick,
-      claim: places > 0 ? this.#claimRequest(places) : null,
+      claim: places > 0 ? this.#claimRequest(places, notes) : null,
     }).finally(() => {
       if (places > 0) this.#host.claimEnded(this);
     });
@@ -279,6 +262,7 @@ export class Pump {
     if (settled !== null) this.#settled(settlements, settled);
     else this.#outcomes.unshift(...settlements);
     if (ticked !== null) this.#ticked(ticked);
+    this.#host.releaseNotes(notes - (claimed?.tasks.filter(({ of }) => of !== null).length ?? 0));
     if (claimed !== null) this.#claimed(claimed, places);
     else this.#host.release(places);
     if (error !== null) {
@@ -291,7 +275,7 @@ export class Pump {
     return this.#outcomes.length >= SETTLE_FLUSH || ticked?.more === true;
   }
 
-  #claimRequest(places: number): ClaimRequest {
+  #claimRequest(places: number, notes: number): ClaimRequest {
     const { origins } = this.#host;
     if (this.#unpark_all) origins.unparkedAll(this.partition);
     this.#unparking = this.#unpark_all ? [ALL] : [...this.#unparking, ...origins.unparkable(this.partition)];
@@ -301,6 +285,7 @@ export class Pump {
       room: origins.room(),
       unpark: this.#unparking,
       rooms: origins.rooms(),
+      notes,
     };
   }
 
@@ -314,7 +299,7 @@ export class Pump {
       again ||= (settlement.verdict === 'b' || settlement.verdict === 'r') && settlement.delay_ms === 0;
     }
     if (left.size > 0) this.#outcomes.unshift(...left);
-    if (again) this.#ready = true;
+    if (again || reply.ready) this.#ready = true;
     this.#dueAt(reply.first_due_ms);
   }
 
@@ -356,6 +341,7 @@ export class Pump {
     this.#dueAt(reply.first_due_ms);
     const { tasks } = reply;
     this.#ready = reply.more || tasks.length >= places || this.#unpark_all;
+    this.#notes_ready = reply.more_notes;
     this.#lost = false;
     for (const { flight } of tasks) this.#flights.set(flight.name, (this.#flights.get(flight.name) ?? 0) + 1);
     this.#in_flight += tasks.length;

@@ -1,27 +1,32 @@
 // A callback thread's work: the pumps of the partitions it owns, one budget of calls in flight, one outbound client.
 import { monotonicMs } from '../base/clock.ts';
 import { ID_PREFIX, taskId } from '../base/id.ts';
-import { CLAIM_PATIENCE_MS, CLAIMS_UNDER_WAY_MAX } from '../base/limits.ts';
+import { CLAIM_PATIENCE_MS, CLAIMS_UNDER_WAY_MAX, NOTIFICATIONS_SHARE } from '../base/limits.ts';
 import { type LimitedLog, type Log, limitedLog } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
 import type { RunningCall } from '../outbound/call.ts';
 import type { FailureCode } from '../outbound/failures.ts';
 import type { Outbound } from '../outbound/outbound.ts';
+import type { NotificationEvent } from '../schema/notifications.ts';
 import type { Hints } from '../store/hints.ts';
 import { keys } from '../store/keys.ts';
 import type { Claimed, Settlement, TickReply } from '../store/partition.ts';
 import type { RedisClient } from '../store/script.ts';
+import { type Notification, notificationOf } from './notification.ts';
 import { Origins } from './origins.ts';
-import { Pump, type PumpHost, type PumpSettings } from './pump.ts';
+import { Pump } from './pump.ts';
+import type { PumpHost, PumpSettings } from './pump-host.ts';
 import { SigningKeys } from './signing-keys.ts';
 import { specOf } from './spec.ts';
-import { settlementOf, settlementOfExpired } from './verdict.ts';
+import { handedBack, settlementOf, settlementOfExpired, settlementOfLost, settlementOfNotification } from './verdict.ts';
 
 export type AttemptEnd = 'completed' | 'retried' | 'failed' | 'returned';
 
 /** Where a shard's numbers go; called for every attempt, so plain functions. */
 export interface DeliveryMeter {
   ended(end: AttemptEnd, duration_ms: number): void;
+  /** The same of a notification; `lag_ms` is from what it tells of to the end of the call. */
+  notified(event: NotificationEvent, end: AttemptEnd, lag_ms: number): void;
   /** From due to sent, by the partition's clock. */
   lag(ms: number): void;
   ticked(reply: TickReply): void;
@@ -36,6 +41,8 @@ export interface ShardDeps {
   settings: PumpSettings;
   in_flight_max: number;
   in_flight_per_origin_max: number;
+  /** Waits between the tries of a notification. */
+  notification_delays_ms: readonly number[];
   audit_ms: number;
   meter: DeliveryMeter;
   log: Log;
@@ -61,6 +68,8 @@ export class CallbackShard implements Service, PumpHost {
   #places: number;
   /** Places that tasks have; what is reserved for claims under way is not in it. */
   #taken = 0;
+  /** Places for notifications that are neither taken nor reserved; they are among all places. */
+  #notes: number;
   #feeding = false;
   #audit: NodeJS.Timeout | null = null;
   #draining = false;
@@ -71,6 +80,7 @@ export class CallbackShard implements Service, PumpHost {
     this.#log = limitedLog(deps.log);
     this.#keys = new SigningKeys(deps.client);
     this.#places = deps.in_flight_max;
+    this.#notes = Math.max(1, Math.floor(deps.in_flight_max * NOTIFICATIONS_SHARE));
     this.origins = new Origins(deps.in_flight_per_origin_max, () => Math.max(0, deps.in_flight_max - this.#taken));
   }
 
@@ -147,6 +157,20 @@ export class CallbackShard implements Service, PumpHost {
     return places;
   }
 
+  reserveNotes(wanted: number): number {
+    const notes = Math.max(0, Math.min(wanted, this.#notes));
+    this.#notes -= notes;
+    return notes;
+  }
+
+  releaseNotes(notes: number): void {
+    this.#notes += notes;
+  }
+
+  get has_notes(): boolean {
+    return this.#notes > 0;
+  }
+
   /** Calls under way. */
   get in_flight(): number {
     return this.#calls.size;
@@ -208,6 +232,7 @@ export class CallbackShard implements Service, PumpHost {
 
   #begin(pump: Pump, task: Claimed, secrets: readonly Buffer[], now_ms: number): void {
     if (this.#draining || pump.fenced) return this.#handBack(pump, task, 0);
+    if (task.of !== null) return this.#beginNotification(pump, task, secrets);
     const spec = specOf(task.head);
     if (spec.valid_until_ms !== null && now_ms >= spec.valid_until_ms)
       return this.#end(pump, settlementOfExpired(task, now_ms), 'shutdown', 0);
@@ -236,16 +261,48 @@ export class CallbackShard implements Service, PumpHost {
     this.#calls.add(running);
   }
 
+  #beginNotification(pump: Pump, task: Claimed, secrets: readonly Buffer[]): void {
+    const notification = notificationOf(task);
+    if (notification === null) return this.#endNotification(pump, null, settlementOfLost(task, pump.now_ms()), 'shutdown', 0);
+    const running = this.#deps.outbound.call({ ...notification, attempt: task.attempt, secrets }, (outcome) => {
+      this.#calls.delete(running);
+      const brief = this.#brief || (notification.event === 'on_progress' && outcome.verdict === 'success');
+      const told = brief ? { ...outcome, excerpt: null } : outcome;
+      const now = { now_ms: pump.now_ms(), dice: Math.random() };
+      const settlement = settlementOfNotification(task, this.#deps.notification_delays_ms, told, now);
+      this.#endNotification(pump, notification, settlement, outcome.error?.code ?? null, outcome.duration_ms);
+    });
+    this.#calls.add(running);
+  }
+
+  #endNotification(
+    pump: Pump,
+    notification: Notification | null,
+    settlement: Settlement,
+    failure: FailureCode | null,
+    duration_ms: number,
+  ): void {
+    const lag_ms = notification === null ? 0 : Math.max(0, pump.now_ms() - notification.at_ms);
+    if (notification !== null) this.#deps.meter.notified(notification.event, END_NAMES[settlement.verdict], lag_ms);
+    this.#leave(pump, settlement, failure, duration_ms, true);
+  }
+
   #handBack(pump: Pump, task: Claimed, delay_ms: number): void {
-    this.#end(pump, { flight: task.flight, index: task.index, verdict: 'b', delay_ms, result: '' }, 'shutdown', 0);
+    if (task.of !== null) return this.#leave(pump, handedBack(task, delay_ms), 'shutdown', 0, true);
+    this.#end(pump, handedBack(task, delay_ms), 'shutdown', 0);
+  }
+
+  #end(pump: Pump, settlement: Settlement, failure: FailureCode | null, duration_ms: number): void {
+    this.#deps.meter.ended(END_NAMES[settlement.verdict], duration_ms);
+    this.#leave(pump, settlement, failure, duration_ms, false);
   }
 
   /** `failure` is null where the host answered; `shutdown` where nothing was learnt about it. */
-  #end(pump: Pump, settlement: Settlement, failure: FailureCode | null, duration_ms: number): void {
+  #leave(pump: Pump, settlement: Settlement, failure: FailureCode | null, duration_ms: number, note: boolean): void {
     this.#taken -= 1;
     this.origins.ended(settlement.flight.origin, failure, duration_ms);
     pump.settle(settlement);
-    this.#deps.meter.ended(END_NAMES[settlement.verdict], duration_ms);
+    if (note) this.releaseNotes(1);
     this.release(1);
   }
 

@@ -28,37 +28,72 @@ export type StoredResult = [
   error_code?: string | null,
   error_message?: string | null,
   excerpt?: string | null,
+  /** Of a notification that is to be sent again: when. */
+  next_ms?: number | null,
 ];
 
 const EXPIRED = { code: 'expired', message: 'valid_until passed before the task could start.' };
 
 /** The settlement of an attempt that was made. */
 export function settlementOf(task: Claimed, spec: CallSpec, outcome: Outcome, now: Now): Settlement {
-  const { flight, index } = task;
   const { now_ms } = now;
-  if (outcome.error?.code === 'shutdown') return { flight, index, verdict: 'b', delay_ms: 0, result: '' };
-  const settle = (verdict: Settlement['verdict'], delay_ms: number, error: { code: string; message: string } | null): Settlement => ({
-    flight,
-    index,
-    verdict,
-    delay_ms: Math.round(delay_ms),
-    result: encodeResult([
-      Math.round(now_ms),
-      task.attempt,
-      task.recoveries,
-      outcome.status_code,
-      outcome.duration_ms,
-      error?.code ?? null,
-      error?.message ?? null,
-      outcome.excerpt,
-    ]),
-  });
+  if (outcome.error?.code === 'shutdown') return handedBack(task, 0);
+  const settle = (verdict: Settlement['verdict'], delay_ms: number, error: { code: string; message: string } | null): Settlement =>
+    settled(task, verdict, delay_ms, resultOf(task, now_ms, { ...outcome, error }));
   if (outcome.verdict === 'success') return settle('c', 0, null);
   const failures = task.attempt - task.recoveries;
   if (outcome.verdict === 'final' || failures > spec.retry.max_retries) return settle('f', 0, outcome.error);
   const delay_ms = Math.max(backoffMs(spec, failures, now.dice), outcome.retry_after_ms ?? 0);
   if (spec.valid_until_ms !== null && now_ms + delay_ms > spec.valid_until_ms) return settle('f', 0, EXPIRED);
   return settle('r', delay_ms, outcome.error);
+}
+
+/**
+ * The settlement of a notification that was sent. `delays_ms` lie between its tries; nothing that the batch's creator says
+ * changes them, but the receiver may ask for more time, or for no further try.
+ */
+export function settlementOfNotification(task: Claimed, delays_ms: readonly number[], outcome: Outcome, { now_ms, dice }: Now): Settlement {
+  if (outcome.error?.code === 'shutdown') return handedBack(task, 0);
+  if (outcome.verdict === 'success') return settled(task, 'c', 0, resultOf(task, now_ms, outcome));
+  const planned_ms = delays_ms[task.attempt - task.recoveries - 1];
+  if (outcome.verdict === 'final' || planned_ms === undefined) return settled(task, 'f', 0, resultOf(task, now_ms, outcome));
+  const delay_ms = Math.round(Math.max(planned_ms * (1 - JITTER + 2 * JITTER * dice), outcome.retry_after_ms ?? 0));
+  return settled(task, 'r', delay_ms, resultOf(task, now_ms, outcome, Math.round(now_ms + delay_ms)));
+}
+
+/** Of the delays between the tries of a notification. */
+const JITTER = 0.1;
+
+/** Its process ended before it could be sent, or while it was: it starts again elsewhere, uncounted. */
+export function handedBack({ flight, index }: Claimed, delay_ms: number): Settlement {
+  return { flight, index, verdict: 'b', delay_ms, result: '' };
+}
+
+function settled({ flight, index }: Claimed, verdict: Settlement['verdict'], delay_ms: number, result: StoredResult): Settlement {
+  return { flight, index, verdict, delay_ms: Math.round(delay_ms), result: encodeResult(result) };
+}
+
+interface Told {
+  status_code: number | null;
+  duration_ms: number | null;
+  excerpt: string | null;
+  error: { code: string; message: string } | null;
+}
+
+function resultOf(
+  task: Claimed,
+  now_ms: number,
+  { status_code, duration_ms, error, excerpt }: Told,
+  next_ms: number | null = null,
+): StoredResult {
+  const { attempt, recoveries } = task;
+  return [Math.round(now_ms), attempt, recoveries, status_code, duration_ms, error?.code ?? null, error?.message ?? null, excerpt, next_ms];
+}
+
+/** The settlement of a notification whose batch is gone. */
+export function settlementOfLost(task: Claimed, now_ms: number): Settlement {
+  const error = { code: 'batch_gone', message: 'The batch was deleted.' };
+  return settled(task, 'f', 0, resultOf(task, now_ms, { status_code: null, duration_ms: null, excerpt: null, error }));
 }
 
 /** The settlement of a task that came too late to start. */

@@ -38,6 +38,7 @@ export interface Route extends Row {
 }
 
 const BATCHES = ['Batches'];
+const NOTIFICATIONS = ['Notifications'];
 const TASKS = ['Tasks'];
 const ACCOUNT = ['Account'];
 
@@ -141,6 +142,66 @@ export function makeRoutes(api: Api): Route[] {
       quota: null,
       resource: 'batch',
     }),
+    route('POST', '/v1/batches/{batch_id}/retry', {
+      name: 'retryBatch',
+      summary: 'Run the failed tasks of a batch again',
+      description:
+        'Begins a new round of a batch that is failed or expired and of which nothing runs any more: its failed tasks run again, their attempts counted from zero. A round has an expiry of its own, as long as the first one from now on, and sends its own on_death, on_finish, on_complete and on_success. A batch that is held stays held.',
+      tags: BATCHES,
+      scope: 'write',
+      query: null,
+      body: null,
+      reply: 'BatchChange',
+      status: 200,
+      errors: ['batch_not_found', 'batch_state_invalid'],
+      quota: null,
+      resource: 'batch',
+    }),
+    route('DELETE', '/v1/batches/{batch_id}', {
+      name: 'deleteBatch',
+      summary: 'Delete a finished batch',
+      description:
+        'It and its tasks are gone at once, from lists too. Notifications that have not been delivered are dropped; how many is in the log of the service.',
+      tags: BATCHES,
+      scope: 'write',
+      query: null,
+      body: null,
+      reply: 'Deleted',
+      status: 200,
+      errors: ['batch_not_found', 'batch_state_invalid'],
+      quota: null,
+      resource: 'batch',
+    }),
+    route('GET', '/v1/batches/{batch_id}/notifications', {
+      name: 'listNotifications',
+      summary: 'Show the delivery log of a batch, newest first',
+      description:
+        'Every notification that the batch has sent or is to send. Of delivered ones of on_progress only the newest 10,000 are kept for certain.',
+      tags: NOTIFICATIONS,
+      scope: 'read',
+      query: 'NotificationListQuery',
+      body: null,
+      reply: 'NotificationLog',
+      status: 200,
+      errors: ['batch_not_found'],
+      quota: null,
+      resource: 'batch',
+    }),
+    route('POST', '/v1/batches/{batch_id}/notifications/{notification_id}/redeliver', {
+      name: 'redeliverNotification',
+      summary: 'Send a notification again',
+      description:
+        'One that was delivered or given up is sent again, its tries counted from zero, with the same webhook-id and body. One that is on its way already stays as it is.',
+      tags: NOTIFICATIONS,
+      scope: 'write',
+      query: null,
+      body: null,
+      reply: 'NotificationDelivery',
+      status: 200,
+      errors: ['batch_not_found', 'notification_not_found'],
+      quota: null,
+      resource: 'batch',
+    }),
     route('POST', '/v1/tasks', {
       name: 'createTask',
       summary: 'Create a single task',
@@ -183,7 +244,8 @@ export function makeRoutes(api: Api): Route[] {
     route('POST', '/v1/tasks/{task_id}/retry', {
       name: 'retryTask',
       summary: 'Run a failed task again',
-      description: 'Its attempts are counted from zero again.',
+      description:
+        'Its attempts are counted from zero again. In a batch that is failed or expired this begins a new round, as retrying the batch does, of this task alone.',
       tags: TASKS,
       scope: 'write',
       query: null,

@@ -54,9 +54,22 @@ export const METRICS = {
   },
   notifications_total: {
     kind: 'counter',
-    help: 'Notification attempts that ended, by outcome: delivered, retry, failed.',
-    labels: ['outcome'],
-    question: 'Do callers hear of the end of their batches?',
+    help: 'Notification attempts that ended, by event and outcome: delivered, retry (failed, will be tried again), failed (for good), returned (handed back unsent).',
+    labels: ['event', 'outcome'],
+    question: 'Do callers hear of their batches? A rising share of retry and failed means that their webhooks do not take it.',
+  },
+  notification_lag_seconds: {
+    kind: 'histogram',
+    help: 'Time from what a notification tells of to its delivery, over all tries.',
+    labels: [],
+    buckets: LAG_BUCKETS,
+    question: 'Do callers hear of the end of their batches in time?',
+  },
+  notifications_dropped_total: {
+    kind: 'counter',
+    help: 'Notifications that were not delivered when their batch was deleted.',
+    labels: [],
+    question: 'Do callers delete batches that others still wait to hear of?',
   },
   queue_depth: {
     kind: 'gauge',

@@ -81,7 +81,7 @@ export const BATCH_SCHEMAS = {
     'batches',
   ]),
   BatchChange: closed(
-    'A batch after tasks were added or cancelled.',
+    'A batch after tasks were added, cancelled or retried.',
     {
       id: SHOWN_FIELDS.id,
       status: SHOWN_FIELDS.status,
@@ -92,6 +92,10 @@ export const BATCH_SCHEMAS = {
     },
     ['id', 'status', 'stats', 'updated_at', 'completion_rate'],
   ),
+  Deleted: closed('What was deleted.', { deleted: { type: 'boolean', description: 'Always true.' }, id: { type: 'string' } }, [
+    'deleted',
+    'id',
+  ]),
 } as const satisfies SchemaTable;
 
 export const BATCH_QUERIES = {

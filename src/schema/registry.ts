@@ -3,7 +3,7 @@
 import { BATCH_QUERIES, BATCH_SCHEMAS } from './batch.ts';
 import type { JsonSchema, SchemaTable } from './definition.ts';
 import { ERROR_SCHEMAS } from './error.ts';
-import { NOTIFICATION_SCHEMAS } from './notifications.ts';
+import { NOTIFICATION_QUERIES, NOTIFICATION_SCHEMAS } from './notifications.ts';
 import { SIGNING_SECRET_SCHEMAS } from './signing-secret.ts';
 import { TARGET_SCHEMAS } from './target.ts';
 import { TASK_QUERIES, TASK_SCHEMAS } from './task.ts';
@@ -22,6 +22,7 @@ export const SCHEMAS: SchemaTable = {
 export const QUERIES: SchemaTable = {
   ...TASK_QUERIES,
   ...BATCH_QUERIES,
+  ...NOTIFICATION_QUERIES,
 };
 
 /** Schemas that requests are checked against; each gets a validator that stops at the first fault besides the one that finds all. */

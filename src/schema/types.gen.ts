@@ -127,6 +127,28 @@ export interface Notifications {
   on_complete?: Webhook;
 }
 
+/** A notification and how its delivery stands. */
+export interface NotificationDelivery {
+  id: string;
+  event: 'on_progress' | 'on_finish' | 'on_success' | 'on_death' | 'on_complete';
+  /** pending: not sent yet, or waiting to be sent again; delivering: being sent; failed: given up after the last try. */
+  status: 'pending' | 'delivering' | 'delivered' | 'failed';
+  /** How many tries have been made. */
+  attempts: number;
+  /** When what it tells of happened. */
+  created_at: string;
+  delivered_at?: string;
+  /** Where it waits to be sent again. */
+  next_attempt_at?: string;
+  result?: TaskResult;
+}
+
+/** A page of the delivery log of a batch, newest first. */
+export interface NotificationLog {
+  total: number;
+  notifications: NotificationDelivery[];
+}
+
 /** A caller's own marks, to find batches by. */
 export type Labels = Record<string, string>;
 
@@ -239,7 +261,7 @@ export interface BatchList {
   batches: BatchListItem[];
 }
 
-/** A batch after tasks were added or cancelled. */
+/** A batch after tasks were added, cancelled or retried. */
 export interface BatchChange {
   id: string;
   status: 'pending' | 'processing' | 'completed' | 'failed' | 'expired' | 'cancelled';
@@ -251,6 +273,13 @@ export interface BatchChange {
   errors?: RejectedTask[];
   /** Tasks skipped for a repeated idempotency_key, where above 0. */
   duplicates?: number;
+}
+
+/** What was deleted. */
+export interface Deleted {
+  /** Always true. */
+  deleted: boolean;
+  id: string;
 }
 
 /** A secret; two are live while a rotation lasts. */
@@ -298,6 +327,17 @@ export interface BatchListQuery {
   [label: `label.${string}`]: string;
 }
 
+export interface NotificationListQuery {
+  /** Only notifications of this status. */
+  status?: 'pending' | 'delivering' | 'delivered' | 'failed';
+  /** Only notifications of this event. */
+  event?: 'on_progress' | 'on_finish' | 'on_success' | 'on_death' | 'on_complete';
+  /** How many items to return. */
+  limit: number;
+  /** How many items to skip. */
+  offset: number;
+}
+
 /** Bodies and their parts, by name. */
 export interface Schemas {
   TargetHeaders: TargetHeaders;
@@ -312,6 +352,8 @@ export interface Schemas {
   TaskListItem: TaskListItem;
   TaskList: TaskList;
   Notifications: Notifications;
+  NotificationDelivery: NotificationDelivery;
+  NotificationLog: NotificationLog;
   Labels: Labels;
   BatchOptionsInput: BatchOptionsInput;
   BatchCreate: BatchCreate;
@@ -324,6 +366,7 @@ export interface Schemas {
   BatchListItem: BatchListItem;
   BatchList: BatchList;
   BatchChange: BatchChange;
+  Deleted: Deleted;
   SigningSecret: SigningSecret;
   SigningSecrets: SigningSecrets;
   ErrorReply: ErrorReply;
@@ -333,4 +376,5 @@ export interface Schemas {
 export interface Queries {
   TaskListQuery: TaskListQuery;
   BatchListQuery: BatchListQuery;
+  NotificationListQuery: NotificationListQuery;
 }

@@ -2388,12 +2388,381 @@ validate28.errors = vErrors;
 return errors === 0;
 }
 
-export const Labels = validate34;
-const schema29 = {"type":"object","propertyNames":{"type":"string","pattern":"^[a-z0-9_.\\x2d]{1,32}$"},"additionalProperties":{"type":"string","minLength":1,"maxLength":64,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"maxProperties":16};
+export const NotificationDelivery = validate34;
+const schema29 = {"type":"object","properties":{"id":{"type":"string"},"event":{"type":"string","enum":["on_progress","on_finish","on_success","on_death","on_complete"]},"status":{"type":"string","enum":["pending","delivering","delivered","failed"]},"attempts":{"type":"integer","minimum":0,"maximum":9007199254740991},"created_at":{"type":"string","format":"date-time"},"delivered_at":{"type":"string","format":"date-time"},"next_attempt_at":{"type":"string","format":"date-time"},"result":{"$ref":"#/components/schemas/TaskResult"}},"required":["id","event","status","attempts","created_at"],"additionalProperties":false};
+
+function validate34(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.id === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "id"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.event === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "event"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if(data.status === undefined){
+const err2 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "status"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+if(data.attempts === undefined){
+const err3 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "attempts"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+if(data.created_at === undefined){
+const err4 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "created_at"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+for(const key0 in data){
+if(!((((((((key0 === "id") || (key0 === "event")) || (key0 === "status")) || (key0 === "attempts")) || (key0 === "created_at")) || (key0 === "delivered_at")) || (key0 === "next_attempt_at")) || (key0 === "result"))){
+const err5 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+if(data.id !== undefined){
+if(typeof data.id !== "string"){
+const err6 = {instancePath:instancePath+"/id",schemaPath:"#/properties/id/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+}
+if(data.event !== undefined){
+let data1 = data.event;
+if(typeof data1 !== "string"){
+const err7 = {instancePath:instancePath+"/event",schemaPath:"#/properties/event/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+if(!(((((data1 === "on_progress") || (data1 === "on_finish")) || (data1 === "on_success")) || (data1 === "on_death")) || (data1 === "on_complete"))){
+const err8 = {instancePath:instancePath+"/event",schemaPath:"#/properties/event/enum",keyword:"enum",params:{allowedValues: schema29.properties.event.enum}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+}
+if(data.status !== undefined){
+let data2 = data.status;
+if(typeof data2 !== "string"){
+const err9 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+if(!((((data2 === "pending") || (data2 === "delivering")) || (data2 === "delivered")) || (data2 === "failed"))){
+const err10 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema29.properties.status.enum}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+}
+if(data.attempts !== undefined){
+let data3 = data.attempts;
+if(!(((typeof data3 == "number") && (!(data3 % 1) && !isNaN(data3))) && (isFinite(data3)))){
+const err11 = {instancePath:instancePath+"/attempts",schemaPath:"#/properties/attempts/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err11];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err11);
+}
+errors++;
+}
+if((typeof data3 == "number") && (isFinite(data3))){
+if(data3 > 9007199254740991 || isNaN(data3)){
+const err12 = {instancePath:instancePath+"/attempts",schemaPath:"#/properties/attempts/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err12];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err12);
+}
+errors++;
+}
+if(data3 < 0 || isNaN(data3)){
+const err13 = {instancePath:instancePath+"/attempts",schemaPath:"#/properties/attempts/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err13];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err13);
+}
+errors++;
+}
+}
+}
+if(data.created_at !== undefined){
+let data4 = data.created_at;
+if(typeof data4 === "string"){
+if(!(formats0(data4))){
+const err14 = {instancePath:instancePath+"/created_at",schemaPath:"#/properties/created_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err14];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err14);
+}
+errors++;
+}
+}
+else {
+const err15 = {instancePath:instancePath+"/created_at",schemaPath:"#/properties/created_at/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err15];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err15);
+}
+errors++;
+}
+}
+if(data.delivered_at !== undefined){
+let data5 = data.delivered_at;
+if(typeof data5 === "string"){
+if(!(formats0(data5))){
+const err16 = {instancePath:instancePath+"/delivered_at",schemaPath:"#/properties/delivered_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err16];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err16);
+}
+errors++;
+}
+}
+else {
+const err17 = {instancePath:instancePath+"/delivered_at",schemaPath:"#/properties/delivered_at/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err17];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err17);
+}
+errors++;
+}
+}
+if(data.next_attempt_at !== undefined){
+let data6 = data.next_attempt_at;
+if(typeof data6 === "string"){
+if(!(formats0(data6))){
+const err18 = {instancePath:instancePath+"/next_attempt_at",schemaPath:"#/properties/next_attempt_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err18];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err18);
+}
+errors++;
+}
+}
+else {
+const err19 = {instancePath:instancePath+"/next_attempt_at",schemaPath:"#/properties/next_attempt_at/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err19];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err19);
+}
+errors++;
+}
+}
+if(data.result !== undefined){
+if(!(validate18(data.result, {instancePath:instancePath+"/result",parentData:data,parentDataProperty:"result",rootData}))){
+vErrors = vErrors === null ? validate18.errors : vErrors.concat(validate18.errors);
+errors = vErrors.length;
+}
+}
+}
+else {
+const err20 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err20];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err20);
+}
+errors++;
+}
+validate34.errors = vErrors;
+return errors === 0;
+}
+
+export const NotificationLog = validate36;
+const schema30 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"notifications":{"type":"array","items":{"$ref":"#/components/schemas/NotificationDelivery"}}},"required":["total","notifications"],"additionalProperties":false};
+
+function validate36(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.total === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "total"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.notifications === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "notifications"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+for(const key0 in data){
+if(!((key0 === "total") || (key0 === "notifications"))){
+const err2 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+}
+if(data.total !== undefined){
+let data0 = data.total;
+if(!(((typeof data0 == "number") && (!(data0 % 1) && !isNaN(data0))) && (isFinite(data0)))){
+const err3 = {instancePath:instancePath+"/total",schemaPath:"#/properties/total/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+if((typeof data0 == "number") && (isFinite(data0))){
+if(data0 > 9007199254740991 || isNaN(data0)){
+const err4 = {instancePath:instancePath+"/total",schemaPath:"#/properties/total/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+if(data0 < 0 || isNaN(data0)){
+const err5 = {instancePath:instancePath+"/total",schemaPath:"#/properties/total/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+}
+if(data.notifications !== undefined){
+let data1 = data.notifications;
+if(Array.isArray(data1)){
+const len0 = data1.length;
+for(let i0=0; i0<len0; i0++){
+if(!(validate34(data1[i0], {instancePath:instancePath+"/notifications/" + i0,parentData:data1,parentDataProperty:i0,rootData}))){
+vErrors = vErrors === null ? validate34.errors : vErrors.concat(validate34.errors);
+errors = vErrors.length;
+}
+}
+}
+else {
+const err6 = {instancePath:instancePath+"/notifications",schemaPath:"#/properties/notifications/type",keyword:"type",params:{type: "array"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+}
+}
+else {
+const err7 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+validate36.errors = vErrors;
+return errors === 0;
+}
+
+export const Labels = validate38;
+const schema31 = {"type":"object","propertyNames":{"type":"string","pattern":"^[a-z0-9_.\\x2d]{1,32}$"},"additionalProperties":{"type":"string","minLength":1,"maxLength":64,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"maxProperties":16};
 const pattern12 = new RegExp("^[a-z0-9_.\\x2d]{1,32}$", "u");
 const pattern13 = new RegExp("^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$", "u");
 
-function validate34(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate38(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -2499,14 +2868,14 @@ if(vErrors.length < 100)vErrors.push(err8);
 }
 errors++;
 }
-validate34.errors = vErrors;
+validate38.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchOptionsInput = validate35;
-const schema30 = {"type":"object","properties":{"atomic":{"type":"boolean","default":true},"expiration":{"type":"number","exclusiveMinimum":0,"maximum":720,"default":24},"hold":{"type":"boolean","default":false}},"required":[],"additionalProperties":false};
+export const BatchOptionsInput = validate39;
+const schema32 = {"type":"object","properties":{"atomic":{"type":"boolean","default":true},"expiration":{"type":"number","exclusiveMinimum":0,"maximum":720,"default":24},"hold":{"type":"boolean","default":false}},"required":[],"additionalProperties":false};
 
-function validate35(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate39(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -2592,14 +2961,14 @@ if(vErrors.length < 100)vErrors.push(err6);
 }
 errors++;
 }
-validate35.errors = vErrors;
+validate39.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchCreate = validate36;
-const schema31 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1,"items":{"$ref":"#/components/schemas/TaskInput"}},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"notifications":{"$ref":"#/components/schemas/Notifications"},"options":{"$ref":"#/components/schemas/BatchOptionsInput"},"labels":{"$ref":"#/components/schemas/Labels"}},"required":["tasks"],"additionalProperties":false};
+export const BatchCreate = validate40;
+const schema33 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1,"items":{"$ref":"#/components/schemas/TaskInput"}},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"notifications":{"$ref":"#/components/schemas/Notifications"},"options":{"$ref":"#/components/schemas/BatchOptionsInput"},"labels":{"$ref":"#/components/schemas/Labels"}},"required":["tasks"],"additionalProperties":false};
 
-function validate36(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate40(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -2901,14 +3270,14 @@ if(vErrors.length < 100)vErrors.push(err23);
 }
 errors++;
 }
-validate36.errors = vErrors;
+validate40.errors = vErrors;
 return errors === 0;
 }
 
-export const TasksAdd = validate39;
-const schema34 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1,"items":{"$ref":"#/components/schemas/TaskInput"}},"atomic":{"type":"boolean","default":true}},"required":["tasks"],"additionalProperties":false};
+export const TasksAdd = validate43;
+const schema36 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1,"items":{"$ref":"#/components/schemas/TaskInput"}},"atomic":{"type":"boolean","default":true}},"required":["tasks"],"additionalProperties":false};
 
-function validate39(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate43(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -2989,14 +3358,14 @@ if(vErrors.length < 100)vErrors.push(err5);
 }
 errors++;
 }
-validate39.errors = vErrors;
+validate43.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchStats = validate41;
-const schema35 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"pending":{"type":"integer","minimum":0,"maximum":9007199254740991},"completed":{"type":"integer","minimum":0,"maximum":9007199254740991},"failed":{"type":"integer","minimum":0,"maximum":9007199254740991},"cancelled":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["total","pending","completed","failed","cancelled"],"additionalProperties":false};
+export const BatchStats = validate45;
+const schema37 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"pending":{"type":"integer","minimum":0,"maximum":9007199254740991},"completed":{"type":"integer","minimum":0,"maximum":9007199254740991},"failed":{"type":"integer","minimum":0,"maximum":9007199254740991},"cancelled":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["total","pending","completed","failed","cancelled"],"additionalProperties":false};
 
-function validate41(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate45(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -3248,14 +3617,14 @@ if(vErrors.length < 100)vErrors.push(err21);
 }
 errors++;
 }
-validate41.errors = vErrors;
+validate45.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchOptions = validate42;
-const schema36 = {"type":"object","properties":{"atomic":{"type":"boolean","default":true},"expiration":{"type":"number","exclusiveMinimum":0,"maximum":720,"default":24},"hold":{"type":"boolean","default":false}},"required":["atomic","expiration","hold"],"additionalProperties":false};
+export const BatchOptions = validate46;
+const schema38 = {"type":"object","properties":{"atomic":{"type":"boolean","default":true},"expiration":{"type":"number","exclusiveMinimum":0,"maximum":720,"default":24},"hold":{"type":"boolean","default":false}},"required":["atomic","expiration","hold"],"additionalProperties":false};
 
-function validate42(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate46(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -3371,14 +3740,14 @@ if(vErrors.length < 100)vErrors.push(err9);
 }
 errors++;
 }
-validate42.errors = vErrors;
+validate46.errors = vErrors;
 return errors === 0;
 }
 
-export const RejectedTask = validate43;
-const schema37 = {"type":"object","properties":{"index":{"type":"integer","minimum":0,"maximum":9007199254740991},"message":{"type":"string"},"path":{"type":"string"}},"required":["index","message","path"],"additionalProperties":false};
+export const RejectedTask = validate47;
+const schema39 = {"type":"object","properties":{"index":{"type":"integer","minimum":0,"maximum":9007199254740991},"message":{"type":"string"},"path":{"type":"string"}},"required":["index","message","path"],"additionalProperties":false};
 
-function validate43(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate47(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -3494,14 +3863,14 @@ if(vErrors.length < 100)vErrors.push(err9);
 }
 errors++;
 }
-validate43.errors = vErrors;
+validate47.errors = vErrors;
 return errors === 0;
 }
 
-export const Batch = validate44;
-const schema38 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["pending","processing","completed","failed","expired","cancelled"]},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"stats":{"$ref":"#/components/schemas/BatchStats"},"labels":{"$ref":"#/components/schemas/Labels"},"created_at":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"},"completion_rate":{"type":"number","minimum":0,"maximum":100},"notifications":{"$ref":"#/components/schemas/Notifications"},"options":{"$ref":"#/components/schemas/BatchOptions"}},"required":["id","status","notifications","stats","options","created_at","updated_at","completion_rate"],"additionalProperties":false};
+export const Batch = validate48;
+const schema40 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["pending","processing","completed","failed","expired","cancelled"]},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"stats":{"$ref":"#/components/schemas/BatchStats"},"labels":{"$ref":"#/components/schemas/Labels"},"created_at":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"},"completion_rate":{"type":"number","minimum":0,"maximum":100},"notifications":{"$ref":"#/components/schemas/Notifications"},"options":{"$ref":"#/components/schemas/BatchOptions"}},"required":["id","status","notifications","stats","options","created_at","updated_at","completion_rate"],"additionalProperties":false};
 
-function validate44(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate48(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -3586,7 +3955,7 @@ if(vErrors.length < 100)vErrors.push(err7);
 errors++;
 }
 for(const key0 in data){
-if(!(func14.call(schema38.properties, key0))){
+if(!(func14.call(schema40.properties, key0))){
 const err8 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
 if(vErrors === null){
 vErrors = [err8];
@@ -3622,7 +3991,7 @@ if(vErrors.length < 100)vErrors.push(err10);
 errors++;
 }
 if(!((((((data1 === "pending") || (data1 === "processing")) || (data1 === "completed")) || (data1 === "failed")) || (data1 === "expired")) || (data1 === "cancelled"))){
-const err11 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema38.properties.status.enum}};
+const err11 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema40.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err11];
 }
@@ -4243,14 +4612,14 @@ if(vErrors.length < 100)vErrors.push(err63);
 }
 errors++;
 }
-validate44.errors = vErrors;
+validate48.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchCreated = validate46;
-const schema42 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["pending","processing","completed","failed","expired","cancelled"]},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"stats":{"$ref":"#/components/schemas/BatchStats"},"labels":{"$ref":"#/components/schemas/Labels"},"created_at":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"},"completion_rate":{"type":"number","minimum":0,"maximum":100},"notifications":{"$ref":"#/components/schemas/Notifications"},"options":{"$ref":"#/components/schemas/BatchOptions"},"errors":{"type":"array","items":{"$ref":"#/components/schemas/RejectedTask"}},"duplicates":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["id","status","notifications","stats","options","created_at","updated_at","completion_rate"],"additionalProperties":false};
+export const BatchCreated = validate50;
+const schema44 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["pending","processing","completed","failed","expired","cancelled"]},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"stats":{"$ref":"#/components/schemas/BatchStats"},"labels":{"$ref":"#/components/schemas/Labels"},"created_at":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"},"completion_rate":{"type":"number","minimum":0,"maximum":100},"notifications":{"$ref":"#/components/schemas/Notifications"},"options":{"$ref":"#/components/schemas/BatchOptions"},"errors":{"type":"array","items":{"$ref":"#/components/schemas/RejectedTask"}},"duplicates":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["id","status","notifications","stats","options","created_at","updated_at","completion_rate"],"additionalProperties":false};
 
-function validate46(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate50(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -4335,7 +4704,7 @@ if(vErrors.length < 100)vErrors.push(err7);
 errors++;
 }
 for(const key0 in data){
-if(!(func14.call(schema42.properties, key0))){
+if(!(func14.call(schema44.properties, key0))){
 const err8 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
 if(vErrors === null){
 vErrors = [err8];
@@ -4371,7 +4740,7 @@ if(vErrors.length < 100)vErrors.push(err10);
 errors++;
 }
 if(!((((((data1 === "pending") || (data1 === "processing")) || (data1 === "completed")) || (data1 === "failed")) || (data1 === "expired")) || (data1 === "cancelled"))){
-const err11 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema42.properties.status.enum}};
+const err11 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema44.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err11];
 }
@@ -5159,14 +5528,14 @@ if(vErrors.length < 100)vErrors.push(err77);
 }
 errors++;
 }
-validate46.errors = vErrors;
+validate50.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchListItem = validate48;
-const schema47 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["pending","processing","completed","failed","expired","cancelled"]},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"stats":{"$ref":"#/components/schemas/BatchStats"},"labels":{"$ref":"#/components/schemas/Labels"},"created_at":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"},"completion_rate":{"type":"number","minimum":0,"maximum":100}},"required":["id","status","stats","created_at","updated_at","completion_rate"],"additionalProperties":false};
+export const BatchListItem = validate52;
+const schema49 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["pending","processing","completed","failed","expired","cancelled"]},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"stats":{"$ref":"#/components/schemas/BatchStats"},"labels":{"$ref":"#/components/schemas/Labels"},"created_at":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"},"completion_rate":{"type":"number","minimum":0,"maximum":100}},"required":["id","status","stats","created_at","updated_at","completion_rate"],"additionalProperties":false};
 
-function validate48(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate52(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -5267,7 +5636,7 @@ if(vErrors.length < 100)vErrors.push(err8);
 errors++;
 }
 if(!((((((data1 === "pending") || (data1 === "processing")) || (data1 === "completed")) || (data1 === "failed")) || (data1 === "expired")) || (data1 === "cancelled"))){
-const err9 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema47.properties.status.enum}};
+const err9 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema49.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err9];
 }
@@ -5766,14 +6135,14 @@ if(vErrors.length < 100)vErrors.push(err51);
 }
 errors++;
 }
-validate48.errors = vErrors;
+validate52.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchList = validate49;
-const schema50 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"batches":{"type":"array","items":{"$ref":"#/components/schemas/BatchListItem"}}},"required":["total","batches"],"additionalProperties":false};
+export const BatchList = validate53;
+const schema52 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"batches":{"type":"array","items":{"$ref":"#/components/schemas/BatchListItem"}}},"required":["total","batches"],"additionalProperties":false};
 
-function validate49(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate53(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -5849,8 +6218,8 @@ let data1 = data.batches;
 if(Array.isArray(data1)){
 const len0 = data1.length;
 for(let i0=0; i0<len0; i0++){
-if(!(validate48(data1[i0], {instancePath:instancePath+"/batches/" + i0,parentData:data1,parentDataProperty:i0,rootData}))){
-vErrors = vErrors === null ? validate48.errors : vErrors.concat(validate48.errors);
+if(!(validate52(data1[i0], {instancePath:instancePath+"/batches/" + i0,parentData:data1,parentDataProperty:i0,rootData}))){
+vErrors = vErrors === null ? validate52.errors : vErrors.concat(validate52.errors);
 errors = vErrors.length;
 }
 }
@@ -5877,14 +6246,14 @@ if(vErrors.length < 100)vErrors.push(err7);
 }
 errors++;
 }
-validate49.errors = vErrors;
+validate53.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchChange = validate51;
-const schema51 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["pending","processing","completed","failed","expired","cancelled"]},"stats":{"$ref":"#/components/schemas/BatchStats"},"updated_at":{"type":"string","format":"date-time"},"completion_rate":{"type":"number","minimum":0,"maximum":100},"errors":{"type":"array","items":{"$ref":"#/components/schemas/RejectedTask"}},"duplicates":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["id","status","stats","updated_at","completion_rate"],"additionalProperties":false};
+export const BatchChange = validate55;
+const schema53 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["pending","processing","completed","failed","expired","cancelled"]},"stats":{"$ref":"#/components/schemas/BatchStats"},"updated_at":{"type":"string","format":"date-time"},"completion_rate":{"type":"number","minimum":0,"maximum":100},"errors":{"type":"array","items":{"$ref":"#/components/schemas/RejectedTask"}},"duplicates":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["id","status","stats","updated_at","completion_rate"],"additionalProperties":false};
 
-function validate51(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate55(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -5975,7 +6344,7 @@ if(vErrors.length < 100)vErrors.push(err7);
 errors++;
 }
 if(!((((((data1 === "pending") || (data1 === "processing")) || (data1 === "completed")) || (data1 === "failed")) || (data1 === "expired")) || (data1 === "cancelled"))){
-const err8 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema51.properties.status.enum}};
+const err8 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema53.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err8];
 }
@@ -6475,14 +6844,92 @@ if(vErrors.length < 100)vErrors.push(err50);
 }
 errors++;
 }
-validate51.errors = vErrors;
+validate55.errors = vErrors;
 return errors === 0;
 }
 
-export const SigningSecret = validate52;
-const schema54 = {"type":"object","properties":{"id":{"type":"string"},"secret":{"type":"string"},"created_at":{"type":"string","format":"date-time"},"expires_at":{"type":["string","null"],"format":"date-time"}},"required":["id","secret","created_at","expires_at"],"additionalProperties":false};
+export const Deleted = validate56;
+const schema56 = {"type":"object","properties":{"deleted":{"type":"boolean"},"id":{"type":"string"}},"required":["deleted","id"],"additionalProperties":false};
 
-function validate52(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate56(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.deleted === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "deleted"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.id === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "id"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+for(const key0 in data){
+if(!((key0 === "deleted") || (key0 === "id"))){
+const err2 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+}
+if(data.deleted !== undefined){
+if(typeof data.deleted !== "boolean"){
+const err3 = {instancePath:instancePath+"/deleted",schemaPath:"#/properties/deleted/type",keyword:"type",params:{type: "boolean"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+}
+if(data.id !== undefined){
+if(typeof data.id !== "string"){
+const err4 = {instancePath:instancePath+"/id",schemaPath:"#/properties/id/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+}
+}
+else {
+const err5 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+validate56.errors = vErrors;
+return errors === 0;
+}
+
+export const SigningSecret = validate57;
+const schema57 = {"type":"object","properties":{"id":{"type":"string"},"secret":{"type":"string"},"created_at":{"type":"string","format":"date-time"},"expires_at":{"type":["string","null"],"format":"date-time"}},"required":["id","secret","created_at","expires_at"],"additionalProperties":false};
+
+function validate57(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -6590,7 +7037,7 @@ errors++;
 if(data.expires_at !== undefined){
 let data3 = data.expires_at;
 if((typeof data3 !== "string") && (data3 !== null)){
-const err9 = {instancePath:instancePath+"/expires_at",schemaPath:"#/properties/expires_at/type",keyword:"type",params:{type: schema54.properties.expires_at.type}};
+const err9 = {instancePath:instancePath+"/expires_at",schemaPath:"#/properties/expires_at/type",keyword:"type",params:{type: schema57.properties.expires_at.type}};
 if(vErrors === null){
 vErrors = [err9];
 }
@@ -6623,14 +7070,14 @@ if(vErrors.length < 100)vErrors.push(err11);
 }
 errors++;
 }
-validate52.errors = vErrors;
+validate57.errors = vErrors;
 return errors === 0;
 }
 
-export const SigningSecrets = validate53;
-const schema55 = {"type":"object","properties":{"secrets":{"type":"array","items":{"$ref":"#/components/schemas/SigningSecret"}}},"required":["secrets"],"additionalProperties":false};
+export const SigningSecrets = validate58;
+const schema58 = {"type":"object","properties":{"secrets":{"type":"array","items":{"$ref":"#/components/schemas/SigningSecret"}}},"required":["secrets"],"additionalProperties":false};
 
-function validate53(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate58(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -6767,7 +7214,7 @@ errors++;
 if(data1.expires_at !== undefined){
 let data5 = data1.expires_at;
 if((typeof data5 !== "string") && (data5 !== null)){
-const err11 = {instancePath:instancePath+"/secrets/" + i0+"/expires_at",schemaPath:"#/components/schemas/SigningSecret/properties/expires_at/type",keyword:"type",params:{type: schema54.properties.expires_at.type}};
+const err11 = {instancePath:instancePath+"/secrets/" + i0+"/expires_at",schemaPath:"#/components/schemas/SigningSecret/properties/expires_at/type",keyword:"type",params:{type: schema57.properties.expires_at.type}};
 if(vErrors === null){
 vErrors = [err11];
 }
@@ -6824,14 +7271,14 @@ if(vErrors.length < 100)vErrors.push(err15);
 }
 errors++;
 }
-validate53.errors = vErrors;
+validate58.errors = vErrors;
 return errors === 0;
 }
 
-export const ErrorReply = validate54;
-const schema57 = {"type":"object","properties":{"error":{"type":"object","properties":{"code":{"type":"string","enum":["invalid_json","validation_error","invalid_cron","invalid_timezone","cron_never_fires","target_not_allowed","rate_limiter_not_found","unauthorized","forbidden","batch_not_found","task_not_found","schedule_not_found","notification_not_found","not_found","method_not_allowed","batch_completed","rate_limiter_name_taken","idempotency_conflict","payload_too_large","unsupported_media_type","batch_state_invalid","task_state_invalid","idempotency_key_reused","rate_limited","internal_error","unavailable"]},"message":{"type":"string"},"details":{"type":"object"}},"required":["code","message","details"],"additionalProperties":false}},"required":["error"],"additionalProperties":false};
+export const ErrorReply = validate59;
+const schema60 = {"type":"object","properties":{"error":{"type":"object","properties":{"code":{"type":"string","enum":["invalid_json","validation_error","invalid_cron","invalid_timezone","cron_never_fires","target_not_allowed","rate_limiter_not_found","unauthorized","forbidden","batch_not_found","task_not_found","schedule_not_found","notification_not_found","not_found","method_not_allowed","batch_completed","rate_limiter_name_taken","idempotency_conflict","payload_too_large","unsupported_media_type","batch_state_invalid","task_state_invalid","idempotency_key_reused","rate_limited","internal_error","unavailable"]},"message":{"type":"string"},"details":{"type":"object"}},"required":["code","message","details"],"additionalProperties":false}},"required":["error"],"additionalProperties":false};
 
-function validate54(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate59(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -6915,7 +7362,7 @@ if(vErrors.length < 100)vErrors.push(err6);
 errors++;
 }
 if(!((((((((((((((((((((((((((data1 === "invalid_json") || (data1 === "validation_error")) || (data1 === "invalid_cron")) || (data1 === "invalid_timezone")) || (data1 === "cron_never_fires")) || (data1 === "target_not_allowed")) || (data1 === "rate_limiter_not_found")) || (data1 === "unauthorized")) || (data1 === "forbidden")) || (data1 === "batch_not_found")) || (data1 === "task_not_found")) || (data1 === "schedule_not_found")) || (data1 === "notification_not_found")) || (data1 === "not_found")) || (data1 === "method_not_allowed")) || (data1 === "batch_completed")) || (data1 === "rate_limiter_name_taken")) || (data1 === "idempotency_conflict")) || (data1 === "payload_too_large")) || (data1 === "unsupported_media_type")) || (data1 === "batch_state_invalid")) || (data1 === "task_state_invalid")) || (data1 === "idempotency_key_reused")) || (data1 === "rate_limited")) || (data1 === "internal_error")) || (data1 === "unavailable"))){
-const err7 = {instancePath:instancePath+"/error/code",schemaPath:"#/properties/error/properties/code/enum",keyword:"enum",params:{allowedValues: schema57.properties.error.properties.code.enum}};
+const err7 = {instancePath:instancePath+"/error/code",schemaPath:"#/properties/error/properties/code/enum",keyword:"enum",params:{allowedValues: schema60.properties.error.properties.code.enum}};
 if(vErrors === null){
 vErrors = [err7];
 }
@@ -6973,14 +7420,14 @@ if(vErrors.length < 100)vErrors.push(err11);
 }
 errors++;
 }
-validate54.errors = vErrors;
+validate59.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchCreateEnvelope = validate55;
-const schema58 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"notifications":{"$ref":"#/components/schemas/Notifications"},"options":{"$ref":"#/components/schemas/BatchOptionsInput"},"labels":{"$ref":"#/components/schemas/Labels"}},"required":["tasks"],"additionalProperties":false};
+export const BatchCreateEnvelope = validate60;
+const schema61 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"notifications":{"$ref":"#/components/schemas/Notifications"},"options":{"$ref":"#/components/schemas/BatchOptionsInput"},"labels":{"$ref":"#/components/schemas/Labels"}},"required":["tasks"],"additionalProperties":false};
 
-function validate55(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate60(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -7275,14 +7722,14 @@ if(vErrors.length < 100)vErrors.push(err23);
 }
 errors++;
 }
-validate55.errors = vErrors;
+validate60.errors = vErrors;
 return errors === 0;
 }
 
-export const TasksAddEnvelope = validate57;
-const schema61 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1},"atomic":{"type":"boolean","default":true}},"required":["tasks"],"additionalProperties":false};
+export const TasksAddEnvelope = validate62;
+const schema64 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1},"atomic":{"type":"boolean","default":true}},"required":["tasks"],"additionalProperties":false};
 
-function validate57(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate62(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -7356,14 +7803,14 @@ if(vErrors.length < 100)vErrors.push(err5);
 }
 errors++;
 }
-validate57.errors = vErrors;
+validate62.errors = vErrors;
 return errors === 0;
 }
 
-export const TaskListQuery = validate58;
-const schema62 = {"type":"object","properties":{"status":{"type":"string","enum":["queued","processing","completed","failed"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
+export const TaskListQuery = validate63;
+const schema65 = {"type":"object","properties":{"status":{"type":"string","enum":["queued","processing","completed","failed"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
 
-function validate58(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate63(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -7392,7 +7839,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 if(!((((data0 === "queued") || (data0 === "processing")) || (data0 === "completed")) || (data0 === "failed"))){
-const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema62.properties.status.enum}};
+const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema65.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err2];
 }
@@ -7483,15 +7930,15 @@ if(vErrors.length < 100)vErrors.push(err9);
 }
 errors++;
 }
-validate58.errors = vErrors;
+validate63.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchListQuery = validate59;
-const schema63 = {"type":"object","properties":{"status":{"type":"string","enum":["pending","processing","completed","failed","expired"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false,"patternProperties":{"^label\\.[a-z0-9_.\\x2d]{1,32}$":{"type":"string","minLength":1,"maxLength":64,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"}}};
+export const BatchListQuery = validate64;
+const schema66 = {"type":"object","properties":{"status":{"type":"string","enum":["pending","processing","completed","failed","expired"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false,"patternProperties":{"^label\\.[a-z0-9_.\\x2d]{1,32}$":{"type":"string","minLength":1,"maxLength":64,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"}}};
 const pattern29 = new RegExp("^label\\.[a-z0-9_.\\x2d]{1,32}$", "u");
 
-function validate59(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate64(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -7520,7 +7967,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 if(!(((((data0 === "pending") || (data0 === "processing")) || (data0 === "completed")) || (data0 === "failed")) || (data0 === "expired"))){
-const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema63.properties.status.enum}};
+const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema66.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err2];
 }
@@ -7658,6 +8105,156 @@ if(vErrors.length < 100)vErrors.push(err13);
 }
 errors++;
 }
-validate59.errors = vErrors;
+validate64.errors = vErrors;
+return errors === 0;
+}
+
+export const NotificationListQuery = validate65;
+const schema67 = {"type":"object","properties":{"status":{"type":"string","enum":["pending","delivering","delivered","failed"]},"event":{"type":"string","enum":["on_progress","on_finish","on_success","on_death","on_complete"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
+
+function validate65(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+for(const key0 in data){
+if(!((((key0 === "status") || (key0 === "event")) || (key0 === "limit")) || (key0 === "offset"))){
+const err0 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+}
+if(data.status !== undefined){
+let data0 = data.status;
+if(typeof data0 !== "string"){
+const err1 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if(!((((data0 === "pending") || (data0 === "delivering")) || (data0 === "delivered")) || (data0 === "failed"))){
+const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema67.properties.status.enum}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+}
+if(data.event !== undefined){
+let data1 = data.event;
+if(typeof data1 !== "string"){
+const err3 = {instancePath:instancePath+"/event",schemaPath:"#/properties/event/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+if(!(((((data1 === "on_progress") || (data1 === "on_finish")) || (data1 === "on_success")) || (data1 === "on_death")) || (data1 === "on_complete"))){
+const err4 = {instancePath:instancePath+"/event",schemaPath:"#/properties/event/enum",keyword:"enum",params:{allowedValues: schema67.properties.event.enum}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+}
+if(data.limit !== undefined){
+let data2 = data.limit;
+if(!(((typeof data2 == "number") && (!(data2 % 1) && !isNaN(data2))) && (isFinite(data2)))){
+const err5 = {instancePath:instancePath+"/limit",schemaPath:"#/properties/limit/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+if((typeof data2 == "number") && (isFinite(data2))){
+if(data2 > 1000 || isNaN(data2)){
+const err6 = {instancePath:instancePath+"/limit",schemaPath:"#/properties/limit/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+if(data2 < 1 || isNaN(data2)){
+const err7 = {instancePath:instancePath+"/limit",schemaPath:"#/properties/limit/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+}
+}
+if(data.offset !== undefined){
+let data3 = data.offset;
+if(!(((typeof data3 == "number") && (!(data3 % 1) && !isNaN(data3))) && (isFinite(data3)))){
+const err8 = {instancePath:instancePath+"/offset",schemaPath:"#/properties/offset/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+if((typeof data3 == "number") && (isFinite(data3))){
+if(data3 > 100000 || isNaN(data3)){
+const err9 = {instancePath:instancePath+"/offset",schemaPath:"#/properties/offset/maximum",keyword:"maximum",params:{comparison: "<=", limit: 100000}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+if(data3 < 0 || isNaN(data3)){
+const err10 = {instancePath:instancePath+"/offset",schemaPath:"#/properties/offset/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err11 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err11];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err11);
+}
+errors++;
+}
+validate65.errors = vErrors;
 return errors === 0;
 }

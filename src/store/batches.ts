@@ -8,7 +8,7 @@ import { type IdemArgs, NO_RECORD } from './idempotency.ts';
 import { keys } from './keys.ts';
 import { encodeRecord, type NewSegment, type NewTask, type Run, runsOf, segmentFields } from './records.ts';
 import { execPipeline, type RedisClient } from './script.ts';
-import { batchAdd, batchCancel, batchCreate, batchRelease, taskCancel, taskCreate, taskRetry } from './scripts.gen.ts';
+import { batchAdd, batchCancel, batchCreate, batchDelete, batchRelease, taskCancel, taskCreate } from './scripts.gen.ts';
 
 export type BatchStatus = 'pending' | 'processing' | 'completed' | 'failed' | 'expired' | 'cancelled';
 
@@ -29,6 +29,8 @@ export interface BatchRow {
   doc: string;
   /** First index of each segment. */
   bases: readonly number[];
+  /** Tasks from..to that a round has not reached: what says failed there is of the round before, and waits. */
+  undealt: { from: number; to: number } | null;
 }
 
 /** Counters of a batch right after a change. */
@@ -58,6 +60,8 @@ export interface NewBatch {
   task_keys: readonly string[];
   /** Its labels, hashed (labelHash); none by default. */
   labels?: readonly string[];
+  /** Which notifications it sends, see notes.ts; none by default. */
+  notify?: string;
   /** The record to write with it; none by default. */
   idem?: IdemArgs;
 }
@@ -69,7 +73,7 @@ export interface Keep {
 }
 
 /** Fields of a batch's hash, in the order that `toRow` takes. */
-export const BATCH_FIELDS = ['a', 's', 'n', 'c', 'f', 'x', 'r', 't', 'u', 'z', 'd', 'g'] as const;
+export const BATCH_FIELDS = ['a', 's', 'n', 'c', 'f', 'x', 'r', 't', 'u', 'z', 'd', 'g', 'o'] as const;
 /** Stands for the operation in the names of a new batch's segments; as lua/batch/create.lua has it. */
 const NEW = 'new';
 
@@ -101,6 +105,7 @@ export async function createBatch(client: RedisClient, batch: NewBatch): Promise
       movable: batch.movable ? 1 : 0,
       hold: batch.hold ? 1 : 0,
       labels: batch.labels?.join('') ?? '',
+      notify: batch.notify ?? '',
       ...(batch.idem ?? NO_RECORD),
       parts,
     },
@@ -268,15 +273,15 @@ export async function cancelTask(client: RedisClient, account_id: string, core: 
   return taskCancel.call(client, { meta: keys.partition(partitionOf(core)) }, { core, index, account: account_id, ...keep });
 }
 
-/** `queued`, `missing`, or `state`: not failed, or its batch is over. */
-export async function retryTask(
-  client: RedisClient,
-  account_id: string,
-  core: string,
-  index: number,
-  task: { origin: string; timeout_s: number },
-): Promise<string> {
-  return taskRetry.call(client, { meta: keys.partition(partitionOf(core)) }, { core, index, account: account_id, ...task });
+/** `dropped`: notifications that were not delivered. */
+export type DeleteOutcome = { kind: 'deleted'; dropped: number } | { kind: 'missing' } | { kind: 'state'; status: BatchStatus };
+
+/** Deletes a finished batch; its memory is freed later, in slices. */
+export async function deleteBatch(client: RedisClient, account_id: string, core: string): Promise<DeleteOutcome> {
+  const place = { meta: keys.partition(partitionOf(core)) };
+  const [outcome, status, dropped] = await batchDelete.call(client, place, { core, account: account_id });
+  if (outcome === 'state') return { kind: 'state', status: status as BatchStatus };
+  return outcome === 'deleted' ? { kind: 'deleted', dropped } : { kind: 'missing' };
 }
 
 /** The batch or tray, or null where there is none of this account. */
@@ -288,7 +293,7 @@ export async function readBatch(client: RedisClient, account_id: string, core: s
 
 /** A row from the values of BATCH_FIELDS; null where the batch is gone or going. */
 export function toRow(core: string, values: readonly (Buffer | null)[]): BatchRow | null {
-  const [account, status, total, completed, failed, cancelled, running, created, updated, finished, doc, bases] = values;
+  const [account, status, total, completed, failed, cancelled, running, created, updated, finished, doc, bases, undealt] = values;
   if (!account || !status || status.toString() === 'deleted') return null;
   const state = status.toString();
   return {
@@ -305,11 +310,17 @@ export function toRow(core: string, values: readonly (Buffer | null)[]): BatchRo
     finished_ms: finished ? Number(finished) : null,
     doc: doc ? doc.toString() : '{}',
     bases: bases ? readBases(bases) : [0],
+    undealt: undealt ? readSpan(undealt.toString()) : null,
   };
 }
 
 function readBases(packed: Buffer): number[] {
   return Array.from({ length: packed.length / 4 }, (_, k) => packed.readUInt32BE(k * 4));
+}
+
+function readSpan(text: string): { from: number; to: number } {
+  const [from, to] = text.split(',').map(Number);
+  return { from: from ?? 0, to: to ?? -1 };
 }
 
 /** The first error among replies becomes the caller's: nothing after it counts. */

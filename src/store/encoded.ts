@@ -30,13 +30,16 @@ export function encodeAdded(tasks: readonly NewTask[]): EncodedTasks {
   return { count: tasks.length, segments: [], records: tasks.map((task) => encodeRecord(task, false)), runs };
 }
 
-/** Few runs are queued by the commit; many lie as maps in their segments, to be dealt out when the account's turn comes. */
+/**
+ * Every segment has its runs as a map, for rounds. Few are queued by the commit itself; many are dealt out from the maps
+ * when the account's turn comes.
+ */
 function planRuns(tasks: readonly NewTask[], segments: readonly NewSegment[]): Run[] {
-  const runs = runsOf(tasks, 0, tasks.length, BATCH_RUNS_MAX);
-  if (runs.length <= BATCH_RUNS_MAX) return runs;
   for (const segment of segments) {
     segment.map = encodeRunMap(runsOf(tasks, segment.base, segment.tasks, Number.POSITIVE_INFINITY), segment.base);
   }
+  const runs = runsOf(tasks, 0, tasks.length, BATCH_RUNS_MAX);
+  if (runs.length <= BATCH_RUNS_MAX) return runs;
   return [{ from: 0, to: tasks.length - 1, origin: UNEXPANDED, timeout_s: 0, due_ms: 0 }];
 }
 

@@ -25,7 +25,7 @@ export const keys = {
   states: (p: number, core: string): string => `${root(p)}b:${core}:s`,
   /** set: hashes of the idempotency keys of its tasks. */
   taskKeys: (p: number, core: string): string => `${root(p)}b:${core}:k`,
-  /** hash: a segment, named by the index of its first task; fields `<page>` (16 tasks as given), `r<index>` (results), `m` (runs). */
+  /** hash: a segment, named by the index of its first task; fields `<page>` (16 tasks as given), `r<page>` (their results), `m` (its runs, see lua/partition/claim.lua). */
   segment: (p: number, core: string, base: number): string => `${root(p)}b:${core}:${base}`,
   /** hash: a segment on its way in (60 s), before a commit gives it its place; `new` is the operation of a create. */
   staged: (p: number, core: string, operation: string, k: number): string => `${root(p)}b:${core}:+${operation}:${k}`,

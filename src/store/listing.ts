@@ -98,6 +98,7 @@ export const STATE = {
   retrying: 'r',
   completed: 'c',
   failed: 'f',
+  expired: 'e',
   cancelled: 'x',
 } as const;
 
@@ -122,6 +123,7 @@ export function statusOf(byte: string, batch: BatchRow): TaskStatus {
     case STATE.completed:
       return 'completed';
     case STATE.failed:
+    case STATE.expired:
       return 'failed';
     case STATE.cancelled:
       return 'cancelled';
@@ -152,7 +154,15 @@ export async function readLimited(
   const quota = { granted: outcome === 2, left, next_ms };
   if (outcome === 1) return { kind: 'refused', quota };
   const batch = toRow(core, fields);
-  return batch === null ? { kind: 'missing' } : { kind: 'read', quota, batch, states: states.toString('latin1') };
+  return batch === null ? { kind: 'missing' } : { kind: 'read', quota, batch, states: waitingIn(states.toString('latin1'), batch) };
+}
+
+/** State bytes from task `from` on, where what a round has not reached says that it waits. */
+function waitingIn(states: string, { undealt }: BatchRow, from = 0): string {
+  if (undealt === null) return states;
+  const [first, after] = [Math.max(0, undealt.from - from), Math.max(0, undealt.to + 1 - from)];
+  const waiting = states.slice(first, after).replace(/[fe]/g, STATE.retrying);
+  return states.slice(0, first) + waiting + states.slice(after);
 }
 
 /** A page of the tasks of a batch that was just read, in the order of creation. */
@@ -196,7 +206,7 @@ export async function readTask(
   const batch = await readBatch(client, account_id, core);
   if (batch === null || index >= batch.total) return null;
   const states = (await client.getrangeBuffer(keys.states(partitionOf(core), core), index, index)).toString('latin1');
-  const [row] = await readTasks(client, batch, states, [index], index);
+  const [row] = await readTasks(client, batch, waitingIn(states, batch, index), [index], index);
   return row === undefined ? null : { batch, row };
 }
 
@@ -247,9 +257,11 @@ async function readTasks(
     if (stored === undefined) continue; // deleted between the two reads
     const byte = states[index - states_from] ?? STATE.queued;
     const status = statusOf(byte, batch);
-    const result = page.results.get(place) ?? null;
     const waiting = byte === STATE.queued || byte === STATE.retrying;
-    const expired = status === 'failed' && batch.status === 'expired' && (waiting || result === null);
+    const undealt = waiting && batch.undealt !== null && index >= batch.undealt.from && index <= batch.undealt.to;
+    const result = undealt ? null : (page.results.get(place) ?? null);
+    const swept = byte === STATE.expired || (batch.status === 'expired' && (waiting || result === null));
+    const expired = status === 'failed' && swept;
     rows.push({ ...stored, core: batch.core, index, status, expired, result });
   }
   return rows;

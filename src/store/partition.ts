@@ -1,5 +1,6 @@
 // One partition as its callback thread sees it: a turn settles outcomes, lets time pass and claims work, in one round trip.
 import { keys } from './keys.ts';
+import { coreOfNotes } from './notes.ts';
 import { decodePage, encodeResult, PAGE_MASK, PAGE_SHIFT, type StoredTask } from './records.ts';
 import { execPipeline, type RedisClient } from './script.ts';
 import { partitionClaim, partitionSettle, partitionTick } from './scripts.gen.ts';
@@ -28,6 +29,16 @@ export interface Claimed extends StoredTask {
   recoveries: number;
   /** When it became ready, by the partition's clock. */
   due_ms: number;
+  /** Of a notification: the batch that it tells of; the task is one of its companion. */
+  of: NotesParent | null;
+}
+
+/** What notifications are made from, beside their records. */
+export interface NotesParent {
+  core: string;
+  /** What the caller gave besides tasks, JSON; null where the batch is gone. */
+  doc: string | null;
+  created_ms: number;
 }
 
 export type Verdict = 'c' | 'f' | 'r' | 'b';
@@ -64,6 +75,8 @@ export interface ClaimRequest {
   unpark: readonly string[];
   /** Origins with less room than others; none = parked where met. */
   rooms: readonly (readonly [origin: string, tasks: number])[];
+  /** Notifications at most, but for what a page rounds up to. */
+  notes: number;
 }
 
 export interface TurnRequest {
@@ -94,11 +107,15 @@ export interface SettleReply {
   now_ms: number;
   first_due_ms: number;
   left: Settlement[];
+  /** Work became ready, notifications among it. */
+  ready: boolean;
 }
 
 export interface ClaimReply {
   now_ms: number;
   more: boolean;
+  /** Notifications wait for want of places; more of them than were asked for are ready. */
+  more_notes: boolean;
   /** Earliest time among what turned out to be due later; 0 = none. */
   first_due_ms: number;
   /** Origins for which work waits until they are named in `unpark`. */
@@ -141,9 +158,9 @@ async function tryTurn(client: RedisClient, partition: number, settings: TurnSet
     partitionTick.queue(pipeline, { meta }, { holder, silence_ms, gap_ms, keep_ms, tray_keep_ms, recoveries_max, pressure });
   }
   if (request.claim !== null) {
-    const { call_no, budget, room, unpark, rooms } = request.claim;
+    const { call_no, budget, room, unpark, rooms, notes } = request.claim;
     const limits = [unpark.length, ...unpark, rooms.length, ...rooms.flat()];
-    partitionClaim.queueBuffer(pipeline, { meta }, { holder, call_no, budget, room, grace_ms: settings.grace_ms, limits });
+    partitionClaim.queueBuffer(pipeline, { meta }, { holder, call_no, budget, room, grace_ms: settings.grace_ms, notes, limits });
   }
   const replies = await execPipeline(client, pipeline);
   let at = 0;
@@ -208,7 +225,7 @@ function groupParts(group: readonly Settlement[]): (string | number | Buffer)[] 
 const GONE = '-';
 
 function readSettled(reply: unknown, groups: readonly (readonly Settlement[])[]): SettleReply {
-  const [now_ms, first_due_ms, flags] = reply as [number, number, string[]];
+  const [now_ms, first_due_ms, flags, ready] = reply as [number, number, string[], number];
   const left: Settlement[] = [];
   for (const [i, group] of groups.entries()) {
     const states = flags[i] ?? GONE;
@@ -218,7 +235,7 @@ function readSettled(reply: unknown, groups: readonly (readonly Settlement[])[])
     const in_flight = states.length === 1 ? /[pP]/ : /p/;
     left.push(...group.filter(({ index }) => in_flight.test(states[index - from] ?? '')));
   }
-  return { now_ms, first_due_ms, left };
+  return { now_ms, first_due_ms, left, ready: ready === 1 };
 }
 
 function readTick(reply: unknown): TickReply {
@@ -248,27 +265,35 @@ type RunReply = [
   due_ms: number,
   base: number,
   first_page: number,
-  single: number,
+  kind: number,
   pages: (Buffer | null)[],
+  parent?: [doc: Buffer | null, created_ms: Buffer | null],
 ];
+
+/** Kinds of what a run belongs to; as lua/partition/claim.lua has them. */
+const TRAY = 1;
+const NOTES = 2;
 
 function readClaimed(reply: unknown): ClaimReply {
   const [now_ms, more, first_due_ms, parked, runs] = reply as [number, number, number, Buffer[], RunReply[]];
   const tasks: Claimed[] = [];
-  for (const run of runs) readRun(run, tasks);
-  return { now_ms, more: more === 1, first_due_ms, parked: parked.map((origin) => origin.toString('latin1')), tasks };
+  const parents = new Map<string, NotesParent>();
+  for (const run of runs) readRun(run, tasks, parents);
+  const names = parked.map((origin) => origin.toString('latin1'));
+  return { now_ms, more: more === 1, more_notes: more === 2, first_due_ms, parked: names, tasks };
 }
 
 function originOf(name: string): string {
   return name.slice(name.lastIndexOf(':') + 1);
 }
 
-function readRun(run: RunReply, tasks: Claimed[]): void {
-  const [name, core, account, from, to, attempt, recoveries, due_ms, base, first_page, in_tray, pages] = run;
+function readRun(run: RunReply, tasks: Claimed[], parents: Map<string, NotesParent>): void {
+  const [name, core, account, from, to, attempt, recoveries, due_ms, base, first_page, kind, pages] = run;
   const text = name.toString('latin1');
   const flight = { name: text, core: core.toString('latin1'), origin: originOf(text), base };
   const account_id = account.toString('latin1');
-  const single = in_tray === 1;
+  const single = kind === TRAY;
+  const of = kind === NOTES ? parentOf(run, flight.core, parents) : null;
   let page_at = -1;
   let page: StoredTask[] = [];
   for (let index = from; index <= to; index++) {
@@ -281,8 +306,19 @@ function readRun(run: RunReply, tasks: Claimed[]): void {
     }
     const stored = page[local & PAGE_MASK];
     if (stored === undefined) continue; // not in its segment: the lease ends some day, and the task is `worker_lost`
-    tasks.push({ head: stored.head, payload: stored.payload, flight, index, single, account_id, attempt, recoveries, due_ms });
+    tasks.push({ head: stored.head, payload: stored.payload, flight, index, single, account_id, attempt, recoveries, due_ms, of });
   }
+}
+
+/** The batch comes with the first run of its companion. */
+function parentOf(run: RunReply, notes_core: string, parents: Map<string, NotesParent>): NotesParent {
+  let parent = parents.get(notes_core);
+  if (parent === undefined) {
+    const [doc, created_ms] = run[12] ?? [null, null];
+    parent = { core: coreOfNotes(notes_core), doc: doc?.toString() ?? null, created_ms: Number(created_ms ?? 0) };
+    parents.set(notes_core, parent);
+  }
+  return parent;
 }
 
 /** What Redis has in flight for this holder, at most `max` names, each with the tasks it stands for. */

@@ -43,8 +43,8 @@ export interface NewSegment {
   /** Its pages, one behind the other, and where each ends. */
   pages: Uint8Array;
   ends: number[];
-  /** Its runs, where they are not queued by the commit; see encodeRunMap. */
-  map: string | null;
+  /** Its runs, see encodeRunMap. */
+  map: string;
 }
 
 /** log2 of the tasks in a page, and the mask of a place in it. */
@@ -81,7 +81,7 @@ export function encodeSegments(tasks: readonly NewTask[]): NewSegment[] {
     for (let i = 0; i < count; i += PAGE_TASKS) {
       writePage(pages, ends[i / PAGE_TASKS - 1] ?? 0, tasks, base + i, Math.min(PAGE_TASKS, count - i));
     }
-    segments.push({ base, tasks: count, pages, ends, map: null });
+    segments.push({ base, tasks: count, pages, ends, map: '' });
     base += count;
   }
   return segments;
@@ -94,7 +94,7 @@ export function segmentFields({ pages, ends, map }: NewSegment): (string | Buffe
     const from = ends[page - 1] ?? 0;
     fields.push(String(page), Buffer.from(pages.buffer, pages.byteOffset + from, end - from));
   }
-  if (map !== null) fields.push('m', map);
+  if (map !== '') fields.push('m', map);
   return fields;
 }
 

@@ -31,25 +31,36 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
 end
 local function batch_visible(core, account)
   local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'deleted' then return nil end
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
   return b
 end
-local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
 local function segment_bounds(b, i)
   local g = b.g
   if not g then return 0, b.n - 1 end
@@ -69,7 +80,7 @@ local function segment_last(b)
 end
 local function batch_end(b, now, keep_ms)
   b.dirty = true
-  if b.n > b.c + b.f + b.x then return false end
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
   if b.s == 'tray' then
     b.deadline = math.max(now, b.t + 1000) + keep_ms
     return true
@@ -79,6 +90,7 @@ local function batch_end(b, now, keep_ms)
     b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
   end
   b.z = now
+  b.ended = true
   b.deadline = now + keep_ms
   return true
 end
@@ -214,7 +226,7 @@ local function member_read(member)
     timeout_s = tonumber(timeout_s), flow = flow }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
-local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
 local delays = {}
 local function delayed_push(due_ms, flow, entry)
   delays[#delays + 1] = due_ms
@@ -238,11 +250,11 @@ local function delays_first()
   end
   return first
 end
-local function ring_bell()
+local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
   elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
   end
 end
 local OPERATION_WINDOW_MS = 10000
@@ -297,12 +309,27 @@ local function append_records(b, parts, at, count)
   end
   if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
 end
+local maps = {}
+local function map_run(b, from, to, rest)
+  while from <= to do
+    local base, segment_end = segment_bounds(b, from)
+    local last = segment_end >= from and math.min(to, segment_end) or to
+    local key = segment_key(b, base)
+    maps[key] = maps[key] or { call('HGET', key, 'm') or '' }
+    table.insert(maps[key], string.format('%.0f,%.0f,%s;', from - base, last - base, rest))
+    from = last + 1
+  end
+end
 local function append_runs(b, parts, at, runs, first, now)
   for k = 0, runs - 1 do
     local p = at + k * 5
     local due_ms = tonumber(parts[p + 4])
     enqueue(now, due_ms, 'f:' .. b.a .. ':' .. parts[p + 2],
-      entry_of(b.core, first + tonumber(parts[p]), first + tonumber(parts[p + 1]), 0, 0, tonumber(parts[p + 3]), math.max(now, due_ms)))
+      entry_of(b.core, first + tonumber(parts[p]), first + tonumber(parts[p + 1]), attempts_first(b), 0, tonumber(parts[p + 3]),
+        math.max(now, due_ms)))
+    if #page_writes > 0 and b.s ~= 'tray' then
+      map_run(b, first + tonumber(parts[p]), first + tonumber(parts[p + 1]), table.concat(parts, ',', p + 2, p + 4))
+    end
   end
 end
 local function append_touch(b)
@@ -314,9 +341,255 @@ local function append_write(b, count)
   for _, writes in ipairs(page_writes) do
     for i = 2, #writes, 1000 do call('HSET', writes[1], unpack(writes, i, math.min(i + 999, #writes))) end
   end
+  for key, texts in pairs(maps) do call('HSET', key, 'm', table.concat(texts)) end
   call('APPEND', b.key .. ':s', string.rep('q', count))
   call('HSET', b.key, 'q', b.q)
   if b.g_new then call('HSET', b.key, 'g', b.g) end
+end
+local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
+local function note_wanted(b, letter)
+  if not b.wants then
+    b.wants = {}
+    for each, origin, ms in string.gmatch(b.N, '(%a)(%w%w%w%w%w%w%w%w%w%w)(%d*);') do
+      b.wants[each] = { origin = origin, interval_ms = tonumber(ms) or 0 }
+    end
+  end
+  return b.wants[letter]
+end
+local notify = nil
+local function notify_use()
+  if notify then return notify end
+  notify = {}
+  local NOTES_WAITING_MAX, NOTES_MERGE_MS, NOTES_KEPT = 10000, 1000, 10000
+  local noting = {}
+  local function notes_of(b, now)
+    if b.notes then return b.notes end
+    local core = b.core .. 'n'
+    local m = batch_load(core)
+    if not m then
+      m = { core = core, key = root .. 'b:' .. core, a = b.a, s = 'notes', s_was = 'notes', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
+        t = now, q = 0, k = 0, opened = true }
+      batches[core] = m
+      batches_loaded[#batches_loaded + 1] = m
+    end
+    local v = m.opened and {} or call('HMGET', m.key, 'L', 'P', 'D', 'T')
+    b.notes = { b = b, m = m, first = m.n, records = {}, newest = tonumber(v[1]), newest_ms = tonumber(v[2]),
+      died = tonumber(v[3] or '0'), page = tonumber(v[4] or '0') }
+    noting[#noting + 1] = b.notes
+    return b.notes
+  end
+  local function note_add(b, letter, at, counts)
+    local want = note_wanted(b, letter)
+    if not want then return nil end
+    local notes = notes_of(b, at)
+    counts = counts or b
+    local record = { letter = letter, origin = want.origin, status = b.s, z = b.z, n = counts.n, c = counts.c, f = counts.f,
+      x = counts.x, at = at, due_ms = at, round = b.k + 1, index = notes.m.n }
+    notes.m.n = notes.m.n + 1
+    notes.m.dirty = true
+    notes.records[#notes.records + 1] = record
+    return record
+  end
+  local function note_open(notes)
+    if notes.last or not notes.newest then return notes.last end
+    if call('GETRANGE', notes.m.key .. ':s', notes.newest, notes.newest) ~= 'q' then
+      notes.newest_began = true
+      return nil
+    end
+    notes.last = { letter = 'p', stored = true, index = notes.newest }
+    notes.rewritten = notes.last
+    return notes.last
+  end
+  local function note_progress(b, at, counts)
+    local want = note_wanted(b, 'p')
+    if not want then return end
+    local notes = notes_of(b, at)
+    local m = notes.m
+    local interval_ms = want.interval_ms
+    if m.n - m.c - m.f - m.x >= NOTES_WAITING_MAX then interval_ms = math.max(interval_ms, NOTES_MERGE_MS) end
+    local record = interval_ms > 0 and note_open(notes)
+    if record then
+      record.status, record.z, record.at, record.round = b.s, b.z, at, b.k + 1
+      record.n, record.c, record.f, record.x = counts.n, counts.c, counts.f, counts.x
+      m.dirty = true
+      return
+    end
+    record = note_add(b, 'p', at, counts)
+    if interval_ms > 0 and notes.newest_ms then record.due_ms = math.max(at, notes.newest_ms + interval_ms) end
+    notes.last, notes.newest, notes.newest_ms = record, record.index, record.due_ms
+  end
+  local function note_death(b, at, counts, index, json)
+    if not note_wanted(b, 'd') then return end
+    local notes = notes_of(b, at)
+    if notes.died > b.k then return end
+    notes.died = b.k + 1
+    note_add(b, 'd', at, counts).tail = string.format(',%.0f,', index) .. json()
+  end
+  function notify.finishes(b, c, f, x, now, index, json)
+    while c < b.c or f < b.f or x < b.x do
+      if c < b.c then c = c + 1 elseif f < b.f then f = f + 1 else x = x + 1 end
+      local counts = { n = b.n, c = c, f = f, x = x }
+      note_progress(b, now, counts)
+      if index and f > b.f_was then
+        note_death(b, now, counts, index, json)
+        index = nil
+      end
+    end
+    b.n_was, b.c_was, b.f_was, b.x_was = b.n, b.c, b.f, b.x
+  end
+  local function note_unstarted(b)
+    local to = b.n - 1
+    if b.o_from then
+      local states = call('GETRANGE', b.key .. ':s', b.o_from, math.min(b.o_to, b.o_from + 65535))
+      local at = string.find(states, '[fe]')
+      if at then return b.o_from + at - 1 end
+    end
+    while to >= 0 do
+      local from = math.max(0, to - 65535)
+      local states = call('GETRANGE', b.key .. ':s', from, to)
+      local at = string.find(states, 'q', 1, true) or string.find(states, 'r', 1, true)
+      if at then return from + at - 1 end
+      to = from - 1
+    end
+    return b.n - 1
+  end
+  function notify.result_in(results, base, i)
+    local field, place = string.format('r%.0f', math.floor((i - base) / 16)), (i - base) % 16
+    for _, result in ipairs(results) do
+      local text, at = result[2], 1
+      while result[1] == field and at <= #text do
+        local of, length = struct.unpack('>BI2', text, at)
+        if of == place then return string.sub(text, at + 3, at + 2 + length) end
+        at = at + 3 + length
+      end
+    end
+    return ''
+  end
+  local function note_expired(at)
+    return string.format('[%.0f,0,0,null,null,"batch_expired","The batch expired before this task could run."]', at)
+  end
+  local function note_settled(b)
+    local told = false
+    local function settle_one(record)
+      if record.n ~= b.n or record.c ~= b.c or record.f ~= b.f or record.x ~= b.x then return end
+      record.status, record.z, told = b.s, b.z, true
+    end
+    if not b.notes then return false end
+    for _, record in ipairs(b.notes.records) do settle_one(record) end
+    if b.notes.rewritten then settle_one(b.notes.rewritten) end
+    return told
+  end
+  local function note_rest(b, now)
+    local counted = b.n ~= b.n_was or b.c ~= b.c_was or b.f ~= b.f_was or b.x ~= b.x_was
+    local stopped = b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')
+    if not note_settled(b) and (counted or stopped) then note_progress(b, now, b) end
+    if b.s == 'expired' and b.f > b.f_was then
+      note_death(b, now, b, note_unstarted(b), function() return note_expired(now) end)
+    end
+    if b.ended then
+      note_add(b, 'f', now)
+      if b.s == 'completed' and b.c == b.n then note_add(b, 's', now) end
+      note_add(b, 'c', now)
+    end
+  end
+  local function note_text(record)
+    local text = string.format('%s,%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s,%.0f', record.letter, record.status, record.n, record.c, record.f,
+      record.x, record.at, record.z and string.format('%.0f', record.z) or '', record.round) .. (record.tail or '')
+    return struct.pack('>I4I2', #text + 2, 0) .. text
+  end
+  local function notes_page(notes, page)
+    return call('HGET', notes.m.key .. ':0', string.format('%.0f', page)) or ''
+  end
+  local function note_replaced(text, place, record)
+    local at = 1
+    for _ = 1, place do at = at + 4 + struct.unpack('>I4', text, at) end
+    return string.sub(text, 1, at - 1) .. record .. string.sub(text, at + 4 + struct.unpack('>I4', text, at))
+  end
+  local function notes_append(notes, now)
+    local m, pages = notes.m, {}
+    local function page_of(index)
+      local page = math.floor(index / NOTES_PAGE)
+      pages[page] = pages[page] or { (index < notes.first or notes.first > page * NOTES_PAGE) and notes_page(notes, page) or '' }
+      return pages[page]
+    end
+    local old = notes.rewritten
+    if old and old.n then
+      local page = page_of(old.index)
+      page[1] = note_replaced(page[1], old.index % NOTES_PAGE, note_text(old))
+    end
+    local run = nil
+    local function run_push()
+      enqueue(now, run.due_ms, 'n:' .. m.a .. ':' .. run.origin,
+        entry_of(m.core, run.from, run.to, 0, 0, NOTE_TIMEOUT_S, run.due_ms))
+    end
+    for _, record in ipairs(notes.records) do
+      local page = page_of(record.index)
+      page[#page + 1] = note_text(record)
+      if run and run.origin == record.origin and run.due_ms == record.due_ms then
+        run.to = record.index
+      else
+        if run then run_push() end
+        run = { from = record.index, to = record.index, origin = record.origin, due_ms = record.due_ms }
+      end
+    end
+    if run then run_push() end
+    notes.pages = pages
+  end
+  local function notes_leave(notes)
+    local m = notes.m
+    notes.gone = {}
+    for _ = 0, #notes.records / NOTES_PAGE + 1 do
+      local from = notes.page * NOTES_PAGE
+      if m.n - from - NOTES_PAGE < NOTES_KEPT then return end
+      if call('GETRANGE', m.key .. ':s', from, from + NOTES_PAGE - 1) == string.rep('c', NOTES_PAGE) then
+        local text = notes_page(notes, notes.page)
+        local at, all = 1, true
+        while at <= #text do
+          all = all and string.sub(text, at + 6, at + 6) == 'p'
+          at = at + 4 + struct.unpack('>I4', text, at)
+        end
+        if all then
+          notes.gone[#notes.gone + 1] = notes.page
+          m.c = m.c - NOTES_PAGE
+          m.x = m.x + NOTES_PAGE
+        end
+      end
+      notes.page = notes.page + 1
+    end
+  end
+  notify.rest = note_rest
+  function notify.plan(now)
+    for _, notes in ipairs(noting) do
+      notes_append(notes, now)
+      notes_leave(notes)
+      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
+    end
+  end
+  function notify.write()
+    for _, notes in ipairs(noting) do
+      local m = notes.m
+      local segment, states = m.key .. ':0', m.key .. ':s'
+      if m.opened then call('HSET', m.key, 'a', m.a, 't', m.t) end
+      call('HSET', m.key, 'D', notes.died, 'T', notes.page)
+      if notes.newest then call('HSET', m.key, 'L', notes.newest, 'P', notes.newest_ms) end
+      for page, text in pairs(notes.pages) do call('HSET', segment, string.format('%.0f', page), table.concat(text)) end
+      if #notes.records > 0 then call('APPEND', states, string.rep('q', #notes.records)) end
+      for _, page in ipairs(notes.gone) do
+        call('HDEL', segment, string.format('%.0f', page), string.format('r%.0f', page))
+        call('SETRANGE', states, page * NOTES_PAGE, string.rep('x', NOTES_PAGE))
+      end
+    end
+  end
+  return notify
+end
+local function notify_plan(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.N then notify_use().rest(b, now) end
+  end
+  if notify then notify.plan(now) end
+end
+local function notify_write()
+  if notify then notify.write() end
 end
 local IDEM_KEEP_MS = 86400000
 local function idem_taken() return idem_key ~= '' and call('HEXISTS', root .. 'idem:' .. idem_key, 'r') == 1 end
@@ -368,13 +641,14 @@ for _, segment in ipairs(staged) do
   index = index + segment.tasks
   b.q = segment.bytes
 end
+b.n = first + total
+b.dirty = true
+notify_plan(now_ms)
 append_touch(b)
 if keyed > 0 then touch({ b.key .. ':k' }) end
 touch(targets)
 batch_touch()
 queue_touch()
-b.n = first + total
-b.dirty = true
 if b.w and expires_from_ms > 0 and expires_from_ms + expiration_ms > (b.e or 0) then
   b.deadline = expires_from_ms + expiration_ms
   call('HSET', b.key, 'e', b.deadline)
@@ -387,11 +661,12 @@ append_write(b, total)
 for i = 1, keyed, 1000 do call('SADD', b.key .. ':k', unpack(parts, keys_at + i, keys_at + math.min(i + 999, keyed))) end
 operation_write(op, core, first, now_ms)
 batch_save(now_ms)
+notify_write()
 queue_write()
 ring_bell()
 idem_write(answer('added', first, now_ms))
 return answer('added', first, now_ms)`,
-  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",17],[4,"lua/batch/add.lua",16],[5,"lua/batch/add.lua",15],[6,"lua/batch/add.lua",14],[7,"lua/batch/add.lua",13],[8,"lua/batch/add.lua",12],[9,"lua/batch/add.lua",11],[10,"lua/batch/add.lua",10],[11,"lua/batch/add.lua",9],[12,"lua/batch/add.lua",8],[13,"lua/batch/add.lua",18],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",9],[21,"lua/lib/batch.lua",11],[37,"lua/lib/batch.lua",29],[42,"lua/lib/batch.lua",35],[43,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",40],[56,"lua/lib/batch.lua",53],[57,"lua/lib/batch.lua",55],[61,"lua/lib/batch.lua",61],[76,"lua/lib/batch.lua",78],[83,"lua/lib/batch.lua",86],[86,"lua/lib/batch.lua",91],[91,"lua/lib/batch.lua",98],[101,"lua/lib/batch.lua",109],[118,"lua/lib/ring.lua",4],[119,"lua/lib/ring.lua",6],[127,"lua/lib/ring.lua",16],[133,"lua/lib/ring.lua",23],[134,"lua/lib/ring.lua",25],[135,"lua/lib/ring.lua",28],[139,"lua/lib/ring.lua",34],[146,"lua/lib/ring.lua",42],[152,"lua/lib/ready.lua",8],[153,"lua/lib/ready.lua",10],[154,"lua/lib/ready.lua",13],[168,"lua/lib/ready.lua",28],[173,"lua/lib/ready.lua",34],[176,"lua/lib/ready.lua",38],[188,"lua/lib/ready.lua",51],[191,"lua/lib/ready.lua",55],[197,"lua/lib/ready.lua",66],[200,"lua/lib/ready.lua",70],[207,"lua/lib/ready.lua",79],[208,"lua/lib/ready.lua",82],[209,"lua/lib/delayed.lua",3],[210,"lua/lib/delayed.lua",5],[214,"lua/lib/delayed.lua",11],[217,"lua/lib/delayed.lua",15],[221,"lua/lib/delayed.lua",20],[225,"lua/lib/delayed.lua",26],[232,"lua/lib/delayed.lua",35],[239,"lua/lib/operation.lua",4],[240,"lua/lib/operation.lua",6],[243,"lua/lib/operation.lua",11],[249,"lua/lib/operation.lua",18],[254,"lua/lib/append.lua",6],[256,"lua/lib/append.lua",9],[262,"lua/lib/append.lua",17],[291,"lua/lib/append.lua",48],[299,"lua/lib/append.lua",57],[304,"lua/lib/append.lua",63],[312,"lua/lib/idem.lua",6],[313,"lua/lib/idem.lua",8],[314,"lua/lib/idem.lua",10],[320,"lua/batch/add.lua",24],[322,"lua/batch/add.lua",27],[325,"lua/batch/add.lua",31],[329,"lua/batch/add.lua",36],[353,"lua/batch/add.lua",61],[362,"lua/batch/add.lua",71],[367,"lua/batch/add.lua",77]],
+  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",17],[4,"lua/batch/add.lua",16],[5,"lua/batch/add.lua",15],[6,"lua/batch/add.lua",14],[7,"lua/batch/add.lua",13],[8,"lua/batch/add.lua",12],[9,"lua/batch/add.lua",11],[10,"lua/batch/add.lua",10],[11,"lua/batch/add.lua",9],[12,"lua/batch/add.lua",8],[13,"lua/batch/add.lua",18],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",11],[21,"lua/lib/batch.lua",13],[42,"lua/lib/batch.lua",36],[47,"lua/lib/batch.lua",42],[48,"lua/lib/batch.lua",44],[49,"lua/lib/batch.lua",48],[50,"lua/lib/batch.lua",50],[51,"lua/lib/batch.lua",53],[55,"lua/lib/batch.lua",59],[67,"lua/lib/batch.lua",72],[68,"lua/lib/batch.lua",74],[72,"lua/lib/batch.lua",80],[88,"lua/lib/batch.lua",98],[95,"lua/lib/batch.lua",106],[98,"lua/lib/batch.lua",111],[103,"lua/lib/batch.lua",118],[113,"lua/lib/batch.lua",129],[130,"lua/lib/ring.lua",4],[131,"lua/lib/ring.lua",6],[139,"lua/lib/ring.lua",16],[145,"lua/lib/ring.lua",23],[146,"lua/lib/ring.lua",25],[147,"lua/lib/ring.lua",28],[151,"lua/lib/ring.lua",34],[158,"lua/lib/ring.lua",42],[164,"lua/lib/ready.lua",8],[165,"lua/lib/ready.lua",10],[166,"lua/lib/ready.lua",13],[180,"lua/lib/ready.lua",28],[185,"lua/lib/ready.lua",34],[188,"lua/lib/ready.lua",38],[200,"lua/lib/ready.lua",51],[203,"lua/lib/ready.lua",55],[209,"lua/lib/ready.lua",66],[212,"lua/lib/ready.lua",70],[219,"lua/lib/ready.lua",79],[220,"lua/lib/ready.lua",82],[221,"lua/lib/delayed.lua",3],[222,"lua/lib/delayed.lua",5],[226,"lua/lib/delayed.lua",11],[229,"lua/lib/delayed.lua",15],[233,"lua/lib/delayed.lua",20],[237,"lua/lib/delayed.lua",26],[244,"lua/lib/delayed.lua",36],[251,"lua/lib/operation.lua",4],[252,"lua/lib/operation.lua",6],[255,"lua/lib/operation.lua",11],[261,"lua/lib/operation.lua",18],[266,"lua/lib/append.lua",6],[268,"lua/lib/append.lua",9],[274,"lua/lib/append.lua",17],[303,"lua/lib/append.lua",48],[304,"lua/lib/append.lua",50],[314,"lua/lib/append.lua",62],[326,"lua/lib/append.lua",75],[331,"lua/lib/append.lua",81],[340,"lua/lib/notify.lua",19],[341,"lua/lib/notify.lua",22],[350,"lua/lib/notify.lua",34],[351,"lua/lib/notify.lua",36],[356,"lua/lib/notify.lua",43],[372,"lua/lib/notify.lua",60],[384,"lua/lib/notify.lua",74],[394,"lua/lib/notify.lua",85],[412,"lua/lib/notify.lua",105],[419,"lua/lib/notify.lua",115],[431,"lua/lib/notify.lua",130],[447,"lua/lib/notify.lua",148],[459,"lua/lib/notify.lua",161],[462,"lua/lib/notify.lua",166],[473,"lua/lib/notify.lua",179],[486,"lua/lib/notify.lua",193],[491,"lua/lib/notify.lua",199],[494,"lua/lib/notify.lua",204],[499,"lua/lib/notify.lua",211],[529,"lua/lib/notify.lua",243],[551,"lua/lib/notify.lua",267],[552,"lua/lib/notify.lua",269],[559,"lua/lib/notify.lua",277],[574,"lua/lib/notify.lua",293],[576,"lua/lib/notify.lua",297],[582,"lua/lib/notify.lua",304],[585,"lua/lib/idem.lua",6],[586,"lua/lib/idem.lua",8],[587,"lua/lib/idem.lua",10],[593,"lua/batch/add.lua",25],[595,"lua/batch/add.lua",28],[598,"lua/batch/add.lua",32],[602,"lua/batch/add.lua",37],[626,"lua/batch/add.lua",62],[635,"lua/batch/add.lua",72],[643,"lua/batch/add.lua",81]],
 });
 
 /** Cancels a batch: every task not running becomes cancelled at once, whatever their number; running ones finish and count. See lua/batch/cancel.lua. */
@@ -417,25 +692,36 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
 end
 local function batch_visible(core, account)
   local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'deleted' then return nil end
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
   return b
 end
-local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
 local function segment_bounds(b, i)
   local g = b.g
   if not g then return 0, b.n - 1 end
@@ -455,7 +741,7 @@ local function segment_last(b)
 end
 local function batch_end(b, now, keep_ms)
   b.dirty = true
-  if b.n > b.c + b.f + b.x then return false end
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
   if b.s == 'tray' then
     b.deadline = math.max(now, b.t + 1000) + keep_ms
     return true
@@ -465,149 +751,7 @@ local function batch_end(b, now, keep_ms)
     b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
   end
   b.z = now
-  b.deadline = now + keep_ms
-  return true
-end
-local function batch_stop(b, status, now, keep_ms)
-  local waiting = batch_waiting(b)
-  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
-  b.s = status
-  b.deadline = '' -- leaves the deadlines until its last running task has finished
-  batch_end(b, now, keep_ms)
-end
-local function list_key(b, status)
-  return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
-end
-local function label_keys(account, labels)
-  local list = {}
-  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
-  return list
-end
-local function batch_touch()
-  local list = { root .. 'deadlines' }
-  for _, b in ipairs(batches_loaded) do
-    if b.s ~= b.s_was then
-      list[#list + 1] = list_key(b, b.s_was)
-      list[#list + 1] = list_key(b, b.s)
-    end
-  end
-  touch(list)
-end
-local function batch_save(now)
-  for _, b in ipairs(batches_loaded) do
-    if b.dirty then
-      call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
-      if b.z then call('HSET', b.key, 'z', b.z) end
-      if b.s ~= b.s_was then
-        call('ZREM', list_key(b, b.s_was), b.core)
-        call('ZADD', list_key(b, b.s), b.t, b.core)
-      end
-      if b.deadline == '' then
-        call('ZREM', root .. 'deadlines', b.core)
-      elseif b.deadline then
-        call('ZADD', root .. 'deadlines', b.deadline, b.core)
-      end
-    end
-  end
-end
-local b = batch_visible(core, account)
-if not b then return { 'missing', '', 0, 0, 0, 0, 0 } end
-local updated_ms = now_ms
-local outcome = 'cancelled'
-if batch_live(b) then
-  batch_stop(b, 'cancelled', now_ms, keep_ms)
-  batch_touch()
-  batch_save(now_ms)
-else
-  if b.s ~= 'cancelled' then outcome = 'state' end
-  updated_ms = tonumber(call('HGET', b.key, 'u'))
-end
-return { outcome, b.s, b.n, b.c, b.f, b.x, updated_ms }`,
-  map: [[1,"lua/batch/cancel.lua",1],[2,"lua/batch/cancel.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",9],[14,"lua/lib/batch.lua",11],[30,"lua/lib/batch.lua",29],[35,"lua/lib/batch.lua",35],[36,"lua/lib/batch.lua",37],[37,"lua/lib/batch.lua",40],[49,"lua/lib/batch.lua",53],[50,"lua/lib/batch.lua",55],[54,"lua/lib/batch.lua",61],[69,"lua/lib/batch.lua",78],[76,"lua/lib/batch.lua",86],[79,"lua/lib/batch.lua",91],[84,"lua/lib/batch.lua",98],[94,"lua/lib/batch.lua",109],[111,"lua/batch/cancel.lua",16]],
-});
-
-/** Makes a batch real: its segments were written before, under names that expire; here they get their own, and its work See lua/batch/create.lua. */
-export const batchCreate = script<{ meta: string }, { core: string; account: string; doc: Buffer; total: number; last_bytes: number; expiration_ms: number; expires_from_ms: number; movable: number; hold: number; labels: string; idem_key: string; idem_print: string; idem_extra: Buffer; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [number, number]>({
-  name: 'batch/create',
-  keys: ["meta"],
-  args: [["core","string"],["account","string"],["doc","bytes"],["total","int"],["last_bytes","int"],["expiration_ms","int"],["expires_from_ms","int"],["movable","int"],["hold","int"],["labels","string"],["idem_key","string"],["idem_print","string"],["idem_extra","bytes"],["now_ms","now"]],
-  rest: "parts",
-  lua: `#!lua
-local meta = KEYS[1]
-local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
-local idem_extra = table.remove(ARGV)
-local idem_print = table.remove(ARGV)
-local idem_key = table.remove(ARGV)
-local labels = table.remove(ARGV)
-local hold = tonumber(table.remove(ARGV))
-local movable = tonumber(table.remove(ARGV))
-local expires_from_ms = tonumber(table.remove(ARGV))
-local expiration_ms = tonumber(table.remove(ARGV))
-local last_bytes = tonumber(table.remove(ARGV))
-local total = tonumber(table.remove(ARGV))
-local doc = table.remove(ARGV)
-local account = table.remove(ARGV)
-local core = table.remove(ARGV)
-local parts = ARGV
-local root = string.sub(meta, 1, -2)
-local call = redis.call
-call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
-local batches, batches_loaded = {}, {}
-local function batch_load(core)
-  local b = batches[core]
-  if b ~= nil then return b end
-  local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
-  if not v[1] then
-    batches[core] = false
-    return false
-  end
-  b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
-    x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
-  batches[core] = b
-  batches_loaded[#batches_loaded + 1] = b
-  return b
-end
-local function batch_visible(core, account)
-  local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'deleted' then return nil end
-  return b
-end
-local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' end
-local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
-local function segment_bounds(b, i)
-  local g = b.g
-  if not g then return 0, b.n - 1 end
-  local lo, last = 0, #g / 4 - 1
-  local hi = last
-  while lo < hi do
-    local mid = math.ceil((lo + hi) / 2)
-    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
-  end
-  local base = struct.unpack('>I4', g, lo * 4 + 1)
-  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
-end
-local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
-local function segment_last(b)
-  if not b.g then return 0 end
-  return struct.unpack('>I4', b.g, #b.g - 3)
-end
-local function batch_end(b, now, keep_ms)
-  b.dirty = true
-  if b.n > b.c + b.f + b.x then return false end
-  if b.s == 'tray' then
-    b.deadline = math.max(now, b.t + 1000) + keep_ms
-    return true
-  end
-  if b.z or (b.h and batch_live(b)) then return false end
-  if b.s == 'pending' or b.s == 'processing' then
-    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
-  end
-  b.z = now
+  b.ended = true
   b.deadline = now + keep_ms
   return true
 end
@@ -743,7 +887,7 @@ local function member_read(member)
     timeout_s = tonumber(timeout_s), flow = flow }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
-local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
 local delays = {}
 local function delayed_push(due_ms, flow, entry)
   delays[#delays + 1] = due_ms
@@ -767,11 +911,538 @@ local function delays_first()
   end
   return first
 end
-local function ring_bell()
+local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
   elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  end
+end
+local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
+local function note_wanted(b, letter)
+  if not b.wants then
+    b.wants = {}
+    for each, origin, ms in string.gmatch(b.N, '(%a)(%w%w%w%w%w%w%w%w%w%w)(%d*);') do
+      b.wants[each] = { origin = origin, interval_ms = tonumber(ms) or 0 }
+    end
+  end
+  return b.wants[letter]
+end
+local notify = nil
+local function notify_use()
+  if notify then return notify end
+  notify = {}
+  local NOTES_WAITING_MAX, NOTES_MERGE_MS, NOTES_KEPT = 10000, 1000, 10000
+  local noting = {}
+  local function notes_of(b, now)
+    if b.notes then return b.notes end
+    local core = b.core .. 'n'
+    local m = batch_load(core)
+    if not m then
+      m = { core = core, key = root .. 'b:' .. core, a = b.a, s = 'notes', s_was = 'notes', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
+        t = now, q = 0, k = 0, opened = true }
+      batches[core] = m
+      batches_loaded[#batches_loaded + 1] = m
+    end
+    local v = m.opened and {} or call('HMGET', m.key, 'L', 'P', 'D', 'T')
+    b.notes = { b = b, m = m, first = m.n, records = {}, newest = tonumber(v[1]), newest_ms = tonumber(v[2]),
+      died = tonumber(v[3] or '0'), page = tonumber(v[4] or '0') }
+    noting[#noting + 1] = b.notes
+    return b.notes
+  end
+  local function note_add(b, letter, at, counts)
+    local want = note_wanted(b, letter)
+    if not want then return nil end
+    local notes = notes_of(b, at)
+    counts = counts or b
+    local record = { letter = letter, origin = want.origin, status = b.s, z = b.z, n = counts.n, c = counts.c, f = counts.f,
+      x = counts.x, at = at, due_ms = at, round = b.k + 1, index = notes.m.n }
+    notes.m.n = notes.m.n + 1
+    notes.m.dirty = true
+    notes.records[#notes.records + 1] = record
+    return record
+  end
+  local function note_open(notes)
+    if notes.last or not notes.newest then return notes.last end
+    if call('GETRANGE', notes.m.key .. ':s', notes.newest, notes.newest) ~= 'q' then
+      notes.newest_began = true
+      return nil
+    end
+    notes.last = { letter = 'p', stored = true, index = notes.newest }
+    notes.rewritten = notes.last
+    return notes.last
+  end
+  local function note_progress(b, at, counts)
+    local want = note_wanted(b, 'p')
+    if not want then return end
+    local notes = notes_of(b, at)
+    local m = notes.m
+    local interval_ms = want.interval_ms
+    if m.n - m.c - m.f - m.x >= NOTES_WAITING_MAX then interval_ms = math.max(interval_ms, NOTES_MERGE_MS) end
+    local record = interval_ms > 0 and note_open(notes)
+    if record then
+      record.status, record.z, record.at, record.round = b.s, b.z, at, b.k + 1
+      record.n, record.c, record.f, record.x = counts.n, counts.c, counts.f, counts.x
+      m.dirty = true
+      return
+    end
+    record = note_add(b, 'p', at, counts)
+    if interval_ms > 0 and notes.newest_ms then record.due_ms = math.max(at, notes.newest_ms + interval_ms) end
+    notes.last, notes.newest, notes.newest_ms = record, record.index, record.due_ms
+  end
+  local function note_death(b, at, counts, index, json)
+    if not note_wanted(b, 'd') then return end
+    local notes = notes_of(b, at)
+    if notes.died > b.k then return end
+    notes.died = b.k + 1
+    note_add(b, 'd', at, counts).tail = string.format(',%.0f,', index) .. json()
+  end
+  function notify.finishes(b, c, f, x, now, index, json)
+    while c < b.c or f < b.f or x < b.x do
+      if c < b.c then c = c + 1 elseif f < b.f then f = f + 1 else x = x + 1 end
+      local counts = { n = b.n, c = c, f = f, x = x }
+      note_progress(b, now, counts)
+      if index and f > b.f_was then
+        note_death(b, now, counts, index, json)
+        index = nil
+      end
+    end
+    b.n_was, b.c_was, b.f_was, b.x_was = b.n, b.c, b.f, b.x
+  end
+  local function note_unstarted(b)
+    local to = b.n - 1
+    if b.o_from then
+      local states = call('GETRANGE', b.key .. ':s', b.o_from, math.min(b.o_to, b.o_from + 65535))
+      local at = string.find(states, '[fe]')
+      if at then return b.o_from + at - 1 end
+    end
+    while to >= 0 do
+      local from = math.max(0, to - 65535)
+      local states = call('GETRANGE', b.key .. ':s', from, to)
+      local at = string.find(states, 'q', 1, true) or string.find(states, 'r', 1, true)
+      if at then return from + at - 1 end
+      to = from - 1
+    end
+    return b.n - 1
+  end
+  function notify.result_in(results, base, i)
+    local field, place = string.format('r%.0f', math.floor((i - base) / 16)), (i - base) % 16
+    for _, result in ipairs(results) do
+      local text, at = result[2], 1
+      while result[1] == field and at <= #text do
+        local of, length = struct.unpack('>BI2', text, at)
+        if of == place then return string.sub(text, at + 3, at + 2 + length) end
+        at = at + 3 + length
+      end
+    end
+    return ''
+  end
+  local function note_expired(at)
+    return string.format('[%.0f,0,0,null,null,"batch_expired","The batch expired before this task could run."]', at)
+  end
+  local function note_settled(b)
+    local told = false
+    local function settle_one(record)
+      if record.n ~= b.n or record.c ~= b.c or record.f ~= b.f or record.x ~= b.x then return end
+      record.status, record.z, told = b.s, b.z, true
+    end
+    if not b.notes then return false end
+    for _, record in ipairs(b.notes.records) do settle_one(record) end
+    if b.notes.rewritten then settle_one(b.notes.rewritten) end
+    return told
+  end
+  local function note_rest(b, now)
+    local counted = b.n ~= b.n_was or b.c ~= b.c_was or b.f ~= b.f_was or b.x ~= b.x_was
+    local stopped = b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')
+    if not note_settled(b) and (counted or stopped) then note_progress(b, now, b) end
+    if b.s == 'expired' and b.f > b.f_was then
+      note_death(b, now, b, note_unstarted(b), function() return note_expired(now) end)
+    end
+    if b.ended then
+      note_add(b, 'f', now)
+      if b.s == 'completed' and b.c == b.n then note_add(b, 's', now) end
+      note_add(b, 'c', now)
+    end
+  end
+  local function note_text(record)
+    local text = string.format('%s,%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s,%.0f', record.letter, record.status, record.n, record.c, record.f,
+      record.x, record.at, record.z and string.format('%.0f', record.z) or '', record.round) .. (record.tail or '')
+    return struct.pack('>I4I2', #text + 2, 0) .. text
+  end
+  local function notes_page(notes, page)
+    return call('HGET', notes.m.key .. ':0', string.format('%.0f', page)) or ''
+  end
+  local function note_replaced(text, place, record)
+    local at = 1
+    for _ = 1, place do at = at + 4 + struct.unpack('>I4', text, at) end
+    return string.sub(text, 1, at - 1) .. record .. string.sub(text, at + 4 + struct.unpack('>I4', text, at))
+  end
+  local function notes_append(notes, now)
+    local m, pages = notes.m, {}
+    local function page_of(index)
+      local page = math.floor(index / NOTES_PAGE)
+      pages[page] = pages[page] or { (index < notes.first or notes.first > page * NOTES_PAGE) and notes_page(notes, page) or '' }
+      return pages[page]
+    end
+    local old = notes.rewritten
+    if old and old.n then
+      local page = page_of(old.index)
+      page[1] = note_replaced(page[1], old.index % NOTES_PAGE, note_text(old))
+    end
+    local run = nil
+    local function run_push()
+      enqueue(now, run.due_ms, 'n:' .. m.a .. ':' .. run.origin,
+        entry_of(m.core, run.from, run.to, 0, 0, NOTE_TIMEOUT_S, run.due_ms))
+    end
+    for _, record in ipairs(notes.records) do
+      local page = page_of(record.index)
+      page[#page + 1] = note_text(record)
+      if run and run.origin == record.origin and run.due_ms == record.due_ms then
+        run.to = record.index
+      else
+        if run then run_push() end
+        run = { from = record.index, to = record.index, origin = record.origin, due_ms = record.due_ms }
+      end
+    end
+    if run then run_push() end
+    notes.pages = pages
+  end
+  local function notes_leave(notes)
+    local m = notes.m
+    notes.gone = {}
+    for _ = 0, #notes.records / NOTES_PAGE + 1 do
+      local from = notes.page * NOTES_PAGE
+      if m.n - from - NOTES_PAGE < NOTES_KEPT then return end
+      if call('GETRANGE', m.key .. ':s', from, from + NOTES_PAGE - 1) == string.rep('c', NOTES_PAGE) then
+        local text = notes_page(notes, notes.page)
+        local at, all = 1, true
+        while at <= #text do
+          all = all and string.sub(text, at + 6, at + 6) == 'p'
+          at = at + 4 + struct.unpack('>I4', text, at)
+        end
+        if all then
+          notes.gone[#notes.gone + 1] = notes.page
+          m.c = m.c - NOTES_PAGE
+          m.x = m.x + NOTES_PAGE
+        end
+      end
+      notes.page = notes.page + 1
+    end
+  end
+  notify.rest = note_rest
+  function notify.plan(now)
+    for _, notes in ipairs(noting) do
+      notes_append(notes, now)
+      notes_leave(notes)
+      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
+    end
+  end
+  function notify.write()
+    for _, notes in ipairs(noting) do
+      local m = notes.m
+      local segment, states = m.key .. ':0', m.key .. ':s'
+      if m.opened then call('HSET', m.key, 'a', m.a, 't', m.t) end
+      call('HSET', m.key, 'D', notes.died, 'T', notes.page)
+      if notes.newest then call('HSET', m.key, 'L', notes.newest, 'P', notes.newest_ms) end
+      for page, text in pairs(notes.pages) do call('HSET', segment, string.format('%.0f', page), table.concat(text)) end
+      if #notes.records > 0 then call('APPEND', states, string.rep('q', #notes.records)) end
+      for _, page in ipairs(notes.gone) do
+        call('HDEL', segment, string.format('%.0f', page), string.format('r%.0f', page))
+        call('SETRANGE', states, page * NOTES_PAGE, string.rep('x', NOTES_PAGE))
+      end
+    end
+  end
+  return notify
+end
+local function notify_plan(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.N then notify_use().rest(b, now) end
+  end
+  if notify then notify.plan(now) end
+end
+local function notify_write()
+  if notify then notify.write() end
+end
+local b = batch_visible(core, account)
+if not b then return { 'missing', '', 0, 0, 0, 0, 0 } end
+local updated_ms = now_ms
+local outcome = 'cancelled'
+if batch_live(b) then
+  batch_stop(b, 'cancelled', now_ms, keep_ms)
+  notify_plan(now_ms)
+  batch_touch()
+  queue_touch()
+  batch_save(now_ms)
+  notify_write()
+  queue_write()
+  ring_bell()
+else
+  if b.s ~= 'cancelled' then outcome = 'state' end
+  updated_ms = tonumber(call('HGET', b.key, 'u'))
+end
+return { outcome, b.s, b.n, b.c, b.f, b.x, updated_ms }`,
+  map: [[1,"lua/batch/cancel.lua",1],[2,"lua/batch/cancel.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",11],[14,"lua/lib/batch.lua",13],[35,"lua/lib/batch.lua",36],[40,"lua/lib/batch.lua",42],[41,"lua/lib/batch.lua",44],[42,"lua/lib/batch.lua",48],[43,"lua/lib/batch.lua",50],[44,"lua/lib/batch.lua",53],[48,"lua/lib/batch.lua",59],[60,"lua/lib/batch.lua",72],[61,"lua/lib/batch.lua",74],[65,"lua/lib/batch.lua",80],[81,"lua/lib/batch.lua",98],[88,"lua/lib/batch.lua",106],[91,"lua/lib/batch.lua",111],[96,"lua/lib/batch.lua",118],[106,"lua/lib/batch.lua",129],[123,"lua/lib/ring.lua",4],[124,"lua/lib/ring.lua",6],[132,"lua/lib/ring.lua",16],[138,"lua/lib/ring.lua",23],[139,"lua/lib/ring.lua",25],[140,"lua/lib/ring.lua",28],[144,"lua/lib/ring.lua",34],[151,"lua/lib/ring.lua",42],[157,"lua/lib/ready.lua",8],[158,"lua/lib/ready.lua",10],[159,"lua/lib/ready.lua",13],[173,"lua/lib/ready.lua",28],[178,"lua/lib/ready.lua",34],[181,"lua/lib/ready.lua",38],[193,"lua/lib/ready.lua",51],[196,"lua/lib/ready.lua",55],[202,"lua/lib/ready.lua",66],[205,"lua/lib/ready.lua",70],[212,"lua/lib/ready.lua",79],[213,"lua/lib/ready.lua",82],[214,"lua/lib/delayed.lua",3],[215,"lua/lib/delayed.lua",5],[219,"lua/lib/delayed.lua",11],[222,"lua/lib/delayed.lua",15],[226,"lua/lib/delayed.lua",20],[230,"lua/lib/delayed.lua",26],[237,"lua/lib/delayed.lua",36],[244,"lua/lib/notify.lua",19],[245,"lua/lib/notify.lua",22],[254,"lua/lib/notify.lua",34],[255,"lua/lib/notify.lua",36],[260,"lua/lib/notify.lua",43],[276,"lua/lib/notify.lua",60],[288,"lua/lib/notify.lua",74],[298,"lua/lib/notify.lua",85],[316,"lua/lib/notify.lua",105],[323,"lua/lib/notify.lua",115],[335,"lua/lib/notify.lua",130],[351,"lua/lib/notify.lua",148],[363,"lua/lib/notify.lua",161],[366,"lua/lib/notify.lua",166],[377,"lua/lib/notify.lua",179],[390,"lua/lib/notify.lua",193],[395,"lua/lib/notify.lua",199],[398,"lua/lib/notify.lua",204],[403,"lua/lib/notify.lua",211],[433,"lua/lib/notify.lua",243],[455,"lua/lib/notify.lua",267],[456,"lua/lib/notify.lua",269],[463,"lua/lib/notify.lua",277],[478,"lua/lib/notify.lua",293],[480,"lua/lib/notify.lua",297],[486,"lua/lib/notify.lua",304],[489,"lua/batch/cancel.lua",16]],
+});
+
+/** Makes a batch real: its segments were written before, under names that expire; here they get their own, and its work See lua/batch/create.lua. */
+export const batchCreate = script<{ meta: string }, { core: string; account: string; doc: Buffer; total: number; last_bytes: number; expiration_ms: number; expires_from_ms: number; movable: number; hold: number; labels: string; notify: string; idem_key: string; idem_print: string; idem_extra: Buffer; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [number, number]>({
+  name: 'batch/create',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["doc","bytes"],["total","int"],["last_bytes","int"],["expiration_ms","int"],["expires_from_ms","int"],["movable","int"],["hold","int"],["labels","string"],["notify","string"],["idem_key","string"],["idem_print","string"],["idem_extra","bytes"],["now_ms","now"]],
+  rest: "parts",
+  lua: `#!lua
+local meta = KEYS[1]
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local idem_extra = table.remove(ARGV)
+local idem_print = table.remove(ARGV)
+local idem_key = table.remove(ARGV)
+local notify = table.remove(ARGV)
+local labels = table.remove(ARGV)
+local hold = tonumber(table.remove(ARGV))
+local movable = tonumber(table.remove(ARGV))
+local expires_from_ms = tonumber(table.remove(ARGV))
+local expiration_ms = tonumber(table.remove(ARGV))
+local last_bytes = tonumber(table.remove(ARGV))
+local total = tonumber(table.remove(ARGV))
+local doc = table.remove(ARGV)
+local account = table.remove(ARGV)
+local core = table.remove(ARGV)
+local parts = ARGV
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local batches, batches_loaded = {}, {}
+local function batch_load(core)
+  local b = batches[core]
+  if b ~= nil then return b end
+  local key = root .. 'b:' .. core
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  if not v[1] then
+    batches[core] = false
+    return false
+  end
+  b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
+    x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
+  batches[core] = b
+  batches_loaded[#batches_loaded + 1] = b
+  return b
+end
+local function batch_visible(core, account)
+  local b = batch_load(core)
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
+  return b
+end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
+local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
+local function segment_bounds(b, i)
+  local g = b.g
+  if not g then return 0, b.n - 1 end
+  local lo, last = 0, #g / 4 - 1
+  local hi = last
+  while lo < hi do
+    local mid = math.ceil((lo + hi) / 2)
+    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
+  end
+  local base = struct.unpack('>I4', g, lo * 4 + 1)
+  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
+end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_last(b)
+  if not b.g then return 0 end
+  return struct.unpack('>I4', b.g, #b.g - 3)
+end
+local function batch_end(b, now, keep_ms)
+  b.dirty = true
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
+  if b.s == 'tray' then
+    b.deadline = math.max(now, b.t + 1000) + keep_ms
+    return true
+  end
+  if b.z or (b.h and batch_live(b)) then return false end
+  if b.s == 'pending' or b.s == 'processing' then
+    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
+  end
+  b.z = now
+  b.ended = true
+  b.deadline = now + keep_ms
+  return true
+end
+local function batch_stop(b, status, now, keep_ms)
+  local waiting = batch_waiting(b)
+  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
+  b.s = status
+  b.deadline = '' -- leaves the deadlines until its last running task has finished
+  batch_end(b, now, keep_ms)
+end
+local function list_key(b, status)
+  return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
+end
+local function label_keys(account, labels)
+  local list = {}
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
+end
+local function batch_touch()
+  local list = { root .. 'deadlines' }
+  for _, b in ipairs(batches_loaded) do
+    if b.s ~= b.s_was then
+      list[#list + 1] = list_key(b, b.s_was)
+      list[#list + 1] = list_key(b, b.s)
+    end
+  end
+  touch(list)
+end
+local function batch_save(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.dirty then
+      call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
+      if b.z then call('HSET', b.key, 'z', b.z) end
+      if b.s ~= b.s_was then
+        call('ZREM', list_key(b, b.s_was), b.core)
+        call('ZADD', list_key(b, b.s), b.t, b.core)
+      end
+      if b.deadline == '' then
+        call('ZREM', root .. 'deadlines', b.core)
+      elseif b.deadline then
+        call('ZADD', root .. 'deadlines', b.deadline, b.core)
+      end
+    end
+  end
+end
+local rings, rings_by_key = {}, {}
+local function ring_read(key, window)
+  if rings_by_key[key] then return rings_by_key[key] end
+  local items = call('LRANGE', key, 0, window - 1)
+  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
+  rings[#rings + 1] = ring
+  rings_by_key[key] = ring
+  return ring
+end
+local function ring_take(ring)
+  local item = ring.items[ring.head]
+  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
+  ring.head = ring.head + 1
+  return item
+end
+local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
+local function ring_left(ring) return #ring.items - ring.head + 1 end
+local function ring_taken(key)
+  local ring = rings_by_key[key]
+  return ring and math.min(ring.head - 1, ring.read) or 0
+end
+local function rings_put()
+  for _, ring in ipairs(rings) do
+    for i = math.max(ring.head, ring.read + 1), #ring.items, 1000 do
+      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
+    end
+  end
+end
+local function rings_trim()
+  for _, ring in ipairs(rings) do
+    local taken = ring_taken(ring.key)
+    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
+  end
+end
+local plans, plans_made = {}, {}
+local depth = { f = 0, r = 0, n = 0 }
+local function ready_push(flow, entry)
+  local plan = plans[flow]
+  if not plan then
+    local cls, account, origin = string.match(flow, '^(%a):(%w+):([%w*]+)$')
+    plan = { key = root .. 'f:' .. flow, flows = root .. 'ready:' .. cls .. ':' .. account, accounts = root .. 'ready:' .. cls,
+      account = account, origin = origin, entries = {} }
+    plans[flow] = plan
+    plans_made[#plans_made + 1] = plan
+  end
+  plan.entries[#plan.entries + 1] = entry
+  local from, to = string.match(entry, '^%w+,(%d+),(%d+)')
+  local cls = string.sub(flow, 1, 1)
+  depth[cls] = depth[cls] + to - from + 1
+end
+local function depth_write()
+  for cls, change in pairs(depth) do
+    if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
+  end
+end
+local function ready_touch()
+  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
+end
+local function ready_write()
+  for _, plan in ipairs(plans_made) do
+    local length = 0
+    for i = 1, #plan.entries, 1000 do
+      length = call('RPUSH', plan.key, unpack(plan.entries, i, math.min(i + 999, #plan.entries)))
+    end
+    if length == #plan.entries + ring_taken(plan.key) and call('RPUSH', plan.flows, plan.origin) == 1 + ring_taken(plan.flows) then
+      call('RPUSH', plan.accounts, plan.account)
+    end
+  end
+  depth_write()
+end
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
+end
+local function entry_read(entry)
+  local core, from, to, attempts, recoveries, timeout_s, due_ms =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
+  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
+end
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+end
+local function member_read(member)
+  local core, from, to, attempt, recoveries, timeout_s, flow =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  if not core then return nil end
+  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
+    timeout_s = tonumber(timeout_s), flow = flow }
+end
+local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
+local delays = {}
+local function delayed_push(due_ms, flow, entry)
+  delays[#delays + 1] = due_ms
+  delays[#delays + 1] = flow .. '|' .. entry
+end
+local function enqueue(now, due_ms, flow, entry)
+  if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
+end
+local function queue_touch()
+  ready_touch()
+  touch({ root .. 'delayed' })
+end
+local function queue_write()
+  ready_write()
+  for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
+end
+local function delays_first()
+  local first = nil
+  for i = 1, #delays, 2 do
+    if not first or delays[i] < first then first = delays[i] end
+  end
+  return first
+end
+local function ring_bell(sooner_ms)
+  if #plans_made > 0 then
+    call('SPUBLISH', root .. 'bell', '0')
+  elseif #delays > 0 then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
   end
 end
 local IDEM_KEEP_MS = 86400000
@@ -827,79 +1498,27 @@ end
 call('ZADD', list, now_ms, core)
 call('ZADD', list .. ':pending', now_ms, core)
 if labels ~= '' then call('HSET', key, 'l', labels) end
+if notify ~= '' then call('HSET', key, 'N', notify) end
 for _, label_list in ipairs(label_lists) do call('ZADD', label_list, now_ms, core) end
 call('ZADD', root .. 'deadlines', expires_ms, core)
 queue_write()
-ring_bell()
+ring_bell(expires_ms)
 idem_write({ 1, now_ms })
 return { 1, now_ms }`,
-  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",7],[3,"lua/batch/create.lua",21],[4,"lua/batch/create.lua",20],[5,"lua/batch/create.lua",19],[6,"lua/batch/create.lua",18],[7,"lua/batch/create.lua",17],[8,"lua/batch/create.lua",16],[9,"lua/batch/create.lua",15],[10,"lua/batch/create.lua",14],[11,"lua/batch/create.lua",13],[12,"lua/batch/create.lua",12],[13,"lua/batch/create.lua",11],[14,"lua/batch/create.lua",10],[15,"lua/batch/create.lua",9],[16,"lua/batch/create.lua",8],[17,"lua/batch/create.lua",22],[18,"lua/lib/root.lua",2],[20,"lua/lib/root.lua",8],[21,"lua/lib/root.lua",11],[24,"lua/lib/batch.lua",9],[25,"lua/lib/batch.lua",11],[41,"lua/lib/batch.lua",29],[46,"lua/lib/batch.lua",35],[47,"lua/lib/batch.lua",37],[48,"lua/lib/batch.lua",40],[60,"lua/lib/batch.lua",53],[61,"lua/lib/batch.lua",55],[65,"lua/lib/batch.lua",61],[80,"lua/lib/batch.lua",78],[87,"lua/lib/batch.lua",86],[90,"lua/lib/batch.lua",91],[95,"lua/lib/batch.lua",98],[105,"lua/lib/batch.lua",109],[122,"lua/lib/ring.lua",4],[123,"lua/lib/ring.lua",6],[131,"lua/lib/ring.lua",16],[137,"lua/lib/ring.lua",23],[138,"lua/lib/ring.lua",25],[139,"lua/lib/ring.lua",28],[143,"lua/lib/ring.lua",34],[150,"lua/lib/ring.lua",42],[156,"lua/lib/ready.lua",8],[157,"lua/lib/ready.lua",10],[158,"lua/lib/ready.lua",13],[172,"lua/lib/ready.lua",28],[177,"lua/lib/ready.lua",34],[180,"lua/lib/ready.lua",38],[192,"lua/lib/ready.lua",51],[195,"lua/lib/ready.lua",55],[201,"lua/lib/ready.lua",66],[204,"lua/lib/ready.lua",70],[211,"lua/lib/ready.lua",79],[212,"lua/lib/ready.lua",82],[213,"lua/lib/delayed.lua",3],[214,"lua/lib/delayed.lua",5],[218,"lua/lib/delayed.lua",11],[221,"lua/lib/delayed.lua",15],[225,"lua/lib/delayed.lua",20],[229,"lua/lib/delayed.lua",26],[236,"lua/lib/delayed.lua",35],[243,"lua/lib/idem.lua",6],[244,"lua/lib/idem.lua",8],[245,"lua/lib/idem.lua",10],[251,"lua/batch/create.lua",29],[255,"lua/batch/create.lua",34],[266,"lua/batch/create.lua",46],[274,"lua/batch/create.lua",55],[276,"lua/batch/create.lua",58],[281,"lua/batch/create.lua",64]],
+  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",7],[3,"lua/batch/create.lua",22],[4,"lua/batch/create.lua",21],[5,"lua/batch/create.lua",20],[6,"lua/batch/create.lua",19],[7,"lua/batch/create.lua",18],[8,"lua/batch/create.lua",17],[9,"lua/batch/create.lua",16],[10,"lua/batch/create.lua",15],[11,"lua/batch/create.lua",14],[12,"lua/batch/create.lua",13],[13,"lua/batch/create.lua",12],[14,"lua/batch/create.lua",11],[15,"lua/batch/create.lua",10],[16,"lua/batch/create.lua",9],[17,"lua/batch/create.lua",8],[18,"lua/batch/create.lua",23],[19,"lua/lib/root.lua",2],[21,"lua/lib/root.lua",8],[22,"lua/lib/root.lua",11],[25,"lua/lib/batch.lua",11],[26,"lua/lib/batch.lua",13],[47,"lua/lib/batch.lua",36],[52,"lua/lib/batch.lua",42],[53,"lua/lib/batch.lua",44],[54,"lua/lib/batch.lua",48],[55,"lua/lib/batch.lua",50],[56,"lua/lib/batch.lua",53],[60,"lua/lib/batch.lua",59],[72,"lua/lib/batch.lua",72],[73,"lua/lib/batch.lua",74],[77,"lua/lib/batch.lua",80],[93,"lua/lib/batch.lua",98],[100,"lua/lib/batch.lua",106],[103,"lua/lib/batch.lua",111],[108,"lua/lib/batch.lua",118],[118,"lua/lib/batch.lua",129],[135,"lua/lib/ring.lua",4],[136,"lua/lib/ring.lua",6],[144,"lua/lib/ring.lua",16],[150,"lua/lib/ring.lua",23],[151,"lua/lib/ring.lua",25],[152,"lua/lib/ring.lua",28],[156,"lua/lib/ring.lua",34],[163,"lua/lib/ring.lua",42],[169,"lua/lib/ready.lua",8],[170,"lua/lib/ready.lua",10],[171,"lua/lib/ready.lua",13],[185,"lua/lib/ready.lua",28],[190,"lua/lib/ready.lua",34],[193,"lua/lib/ready.lua",38],[205,"lua/lib/ready.lua",51],[208,"lua/lib/ready.lua",55],[214,"lua/lib/ready.lua",66],[217,"lua/lib/ready.lua",70],[224,"lua/lib/ready.lua",79],[225,"lua/lib/ready.lua",82],[226,"lua/lib/delayed.lua",3],[227,"lua/lib/delayed.lua",5],[231,"lua/lib/delayed.lua",11],[234,"lua/lib/delayed.lua",15],[238,"lua/lib/delayed.lua",20],[242,"lua/lib/delayed.lua",26],[249,"lua/lib/delayed.lua",36],[256,"lua/lib/idem.lua",6],[257,"lua/lib/idem.lua",8],[258,"lua/lib/idem.lua",10],[264,"lua/batch/create.lua",30],[268,"lua/batch/create.lua",35],[279,"lua/batch/create.lua",47],[287,"lua/batch/create.lua",56],[289,"lua/batch/create.lua",59],[294,"lua/batch/create.lua",65]],
 });
 
-/** Reads a batch for its owner, within his limit on such reads: who it belongs to, the limit and the state in one step. See lua/batch/read.lua. */
-export const batchRead = script<{ meta: string }, { core: string; account: string; limit: number; states: number; now_ms?: number | '' | undefined }, [number, number, number, (string | null)[], string]>({
-  name: 'batch/read',
+/** Deletes a batch that has finished: it is gone for callers at once, and `tick` frees its memory in slices. Its companion See lua/batch/delete.lua. */
+export const batchDelete = script<{ meta: string }, { core: string; account: string; now_ms?: number | '' | undefined }, [string, string, number]>({
+  name: 'batch/delete',
   keys: ["meta"],
-  args: [["core","string"],["account","string"],["limit","int"],["states","int"],["now_ms","now"]],
+  args: [["core","string"],["account","string"],["now_ms","now"]],
   rest: null,
   lua: `#!lua flags=allow-oom
 local meta = KEYS[1]
 local core = ARGV[1]
 local account = ARGV[2]
-local limit = tonumber(ARGV[3])
-local states = tonumber(ARGV[4])
-local now_ms = tonumber(ARGV[5]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
-local root = string.sub(meta, 1, -2)
-local call = redis.call
-call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
-local QUOTA_WINDOW_MS, QUOTA_READ_MAX = 60000, 4000
-local function quota_passed(key, length, now)
-  local first = tonumber(redis.call('LINDEX', key, 0) or now)
-  if first > now - QUOTA_WINDOW_MS and first <= now then return 0, first end
-  local passed = 0
-  for _, text in ipairs(redis.call('LRANGE', key, 0, math.min(length, QUOTA_READ_MAX) - 1)) do
-    first = tonumber(text)
-    if first > now - QUOTA_WINDOW_MS and first <= now then return passed, first end
-    passed = passed + 1
-  end
-  return passed, now
-end
-local function quota_take(key, limit, now)
-  if limit == 0 then return 1, 0, 0 end
-  local length = redis.call('LLEN', key)
-  local passed, first = quota_passed(key, length, now)
-  local left = limit - (length - passed)
-  if left <= 0 then return 0, 0, first + QUOTA_WINDOW_MS - now end
-  redis.call('RPUSH', key, now)
-  if passed > 0 then redis.call('LTRIM', key, passed, -1) end
-  redis.call('PEXPIRE', key, QUOTA_WINDOW_MS)
-  return 1, left - 1, first + QUOTA_WINDOW_MS - now
-end
-local key = root .. 'b:' .. core
-local fields = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 't', 'u', 'z', 'd', 'g')
-if fields[1] ~= account or fields[2] == 'tray' or fields[2] == 'deleted' then return { 0, 0, 0, {}, '' } end
-local text = states == 1 and call('GET', key .. ':s') or ''
-local granted, left, next_ms = quota_take(key .. ':quota:status', limit, now_ms)
-if granted == 0 then return { 1, left, next_ms, {}, '' } end
-return { 2, left, next_ms, fields, text }`,
-  map: [[1,"lua/batch/read.lua",1],[2,"lua/batch/read.lua",4],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/lib/quota.lua",3],[15,"lua/lib/quota.lua",6],[26,"lua/lib/quota.lua",19],[37,"lua/batch/read.lua",15]],
-});
-
-/** Lets a held batch end: at once where nothing is left to finish. On a batch that is not held it changes nothing. See lua/batch/release.lua. */
-export const batchRelease = script<{ meta: string }, { core: string; account: string; keep_ms: number; now_ms?: number | '' | undefined }, number>({
-  name: 'batch/release',
-  keys: ["meta"],
-  args: [["core","string"],["account","string"],["keep_ms","int"],["now_ms","now"]],
-  rest: null,
-  lua: `#!lua flags=allow-oom
-local meta = KEYS[1]
-local core = ARGV[1]
-local account = ARGV[2]
-local keep_ms = tonumber(ARGV[3])
-local now_ms = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local now_ms = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
@@ -911,25 +1530,36 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
 end
 local function batch_visible(core, account)
   local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'deleted' then return nil end
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
   return b
 end
-local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
 local function segment_bounds(b, i)
   local g = b.g
   if not g then return 0, b.n - 1 end
@@ -949,7 +1579,7 @@ local function segment_last(b)
 end
 local function batch_end(b, now, keep_ms)
   b.dirty = true
-  if b.n > b.c + b.f + b.x then return false end
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
   if b.s == 'tray' then
     b.deadline = math.max(now, b.t + 1000) + keep_ms
     return true
@@ -959,6 +1589,7 @@ local function batch_end(b, now, keep_ms)
     b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
   end
   b.z = now
+  b.ended = true
   b.deadline = now + keep_ms
   return true
 end
@@ -1005,16 +1636,1196 @@ local function batch_save(now)
   end
 end
 local b = batch_visible(core, account)
+if not b then return { 'missing', '', 0 } end
+if batch_live(b) or not b.z then return { 'state', b.s, 0 } end
+local status = b.s
+local lists = label_keys(account, call('HGET', b.key, 'l') or '')
+lists[#lists + 1] = list_key(b)
+lists[#lists + 1] = list_key(b, status)
+touch(lists)
+touch({ root .. 'deadlines' })
+local notes = batch_load(core .. 'n')
+local dropped = notes and notes.n - notes.c - notes.f - notes.x or 0
+if notes then touch({ notes.key .. ':s', notes.key .. ':0' }) end
+call('HSET', b.key, 's', 'deleted')
+for _, key in ipairs(lists) do call('ZREM', key, core) end
+call('ZADD', root .. 'deadlines', now_ms, core)
+if notes then call('UNLINK', notes.key, notes.key .. ':s', notes.key .. ':0') end
+call('SPUBLISH', root .. 'bell', string.format('%.0f', now_ms))
+return { 'deleted', status, dropped }`,
+  map: [[1,"lua/batch/delete.lua",1],[2,"lua/batch/delete.lua",5],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/batch.lua",11],[13,"lua/lib/batch.lua",13],[34,"lua/lib/batch.lua",36],[39,"lua/lib/batch.lua",42],[40,"lua/lib/batch.lua",44],[41,"lua/lib/batch.lua",48],[42,"lua/lib/batch.lua",50],[43,"lua/lib/batch.lua",53],[47,"lua/lib/batch.lua",59],[59,"lua/lib/batch.lua",72],[60,"lua/lib/batch.lua",74],[64,"lua/lib/batch.lua",80],[80,"lua/lib/batch.lua",98],[87,"lua/lib/batch.lua",106],[90,"lua/lib/batch.lua",111],[95,"lua/lib/batch.lua",118],[105,"lua/lib/batch.lua",129],[122,"lua/batch/delete.lua",13],[125,"lua/batch/delete.lua",17],[134,"lua/batch/delete.lua",27]],
+});
+
+/** Reads a batch for its owner, within his limit on such reads: who it belongs to, the limit and the state in one step. See lua/batch/read.lua. */
+export const batchRead = script<{ meta: string }, { core: string; account: string; limit: number; states: number; now_ms?: number | '' | undefined }, [number, number, number, (string | null)[], string]>({
+  name: 'batch/read',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["limit","int"],["states","int"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local core = ARGV[1]
+local account = ARGV[2]
+local limit = tonumber(ARGV[3])
+local states = tonumber(ARGV[4])
+local now_ms = tonumber(ARGV[5]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local QUOTA_WINDOW_MS, QUOTA_READ_MAX = 60000, 4000
+local function quota_passed(key, length, now)
+  local first = tonumber(redis.call('LINDEX', key, 0) or now)
+  if first > now - QUOTA_WINDOW_MS and first <= now then return 0, first end
+  local passed = 0
+  for _, text in ipairs(redis.call('LRANGE', key, 0, math.min(length, QUOTA_READ_MAX) - 1)) do
+    first = tonumber(text)
+    if first > now - QUOTA_WINDOW_MS and first <= now then return passed, first end
+    passed = passed + 1
+  end
+  return passed, now
+end
+local function quota_take(key, limit, now)
+  if limit == 0 then return 1, 0, 0 end
+  local length = redis.call('LLEN', key)
+  local passed, first = quota_passed(key, length, now)
+  local left = limit - (length - passed)
+  if left <= 0 then return 0, 0, first + QUOTA_WINDOW_MS - now end
+  redis.call('RPUSH', key, now)
+  if passed > 0 then redis.call('LTRIM', key, passed, -1) end
+  redis.call('PEXPIRE', key, QUOTA_WINDOW_MS)
+  return 1, left - 1, first + QUOTA_WINDOW_MS - now
+end
+local key = root .. 'b:' .. core
+local fields = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 't', 'u', 'z', 'd', 'g', 'o')
+if fields[1] ~= account or fields[2] == 'tray' or fields[2] == 'deleted' then return { 0, 0, 0, {}, '' } end
+local text = states == 1 and call('GET', key .. ':s') or ''
+local granted, left, next_ms = quota_take(key .. ':quota:status', limit, now_ms)
+if granted == 0 then return { 1, left, next_ms, {}, '' } end
+return { 2, left, next_ms, fields, text }`,
+  map: [[1,"lua/batch/read.lua",1],[2,"lua/batch/read.lua",4],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/lib/quota.lua",3],[15,"lua/lib/quota.lua",6],[26,"lua/lib/quota.lua",19],[37,"lua/batch/read.lua",15]],
+});
+
+/** Lets a held batch end: at once where nothing is left to finish. On a batch that is not held it changes nothing. See lua/batch/release.lua. */
+export const batchRelease = script<{ meta: string }, { core: string; account: string; keep_ms: number; now_ms?: number | '' | undefined }, number>({
+  name: 'batch/release',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["keep_ms","int"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local core = ARGV[1]
+local account = ARGV[2]
+local keep_ms = tonumber(ARGV[3])
+local now_ms = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local batches, batches_loaded = {}, {}
+local function batch_load(core)
+  local b = batches[core]
+  if b ~= nil then return b end
+  local key = root .. 'b:' .. core
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  if not v[1] then
+    batches[core] = false
+    return false
+  end
+  b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
+    x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
+  batches[core] = b
+  batches_loaded[#batches_loaded + 1] = b
+  return b
+end
+local function batch_visible(core, account)
+  local b = batch_load(core)
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
+  return b
+end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
+local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
+local function segment_bounds(b, i)
+  local g = b.g
+  if not g then return 0, b.n - 1 end
+  local lo, last = 0, #g / 4 - 1
+  local hi = last
+  while lo < hi do
+    local mid = math.ceil((lo + hi) / 2)
+    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
+  end
+  local base = struct.unpack('>I4', g, lo * 4 + 1)
+  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
+end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_last(b)
+  if not b.g then return 0 end
+  return struct.unpack('>I4', b.g, #b.g - 3)
+end
+local function batch_end(b, now, keep_ms)
+  b.dirty = true
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
+  if b.s == 'tray' then
+    b.deadline = math.max(now, b.t + 1000) + keep_ms
+    return true
+  end
+  if b.z or (b.h and batch_live(b)) then return false end
+  if b.s == 'pending' or b.s == 'processing' then
+    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
+  end
+  b.z = now
+  b.ended = true
+  b.deadline = now + keep_ms
+  return true
+end
+local function batch_stop(b, status, now, keep_ms)
+  local waiting = batch_waiting(b)
+  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
+  b.s = status
+  b.deadline = '' -- leaves the deadlines until its last running task has finished
+  batch_end(b, now, keep_ms)
+end
+local function list_key(b, status)
+  return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
+end
+local function label_keys(account, labels)
+  local list = {}
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
+end
+local function batch_touch()
+  local list = { root .. 'deadlines' }
+  for _, b in ipairs(batches_loaded) do
+    if b.s ~= b.s_was then
+      list[#list + 1] = list_key(b, b.s_was)
+      list[#list + 1] = list_key(b, b.s)
+    end
+  end
+  touch(list)
+end
+local function batch_save(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.dirty then
+      call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
+      if b.z then call('HSET', b.key, 'z', b.z) end
+      if b.s ~= b.s_was then
+        call('ZREM', list_key(b, b.s_was), b.core)
+        call('ZADD', list_key(b, b.s), b.t, b.core)
+      end
+      if b.deadline == '' then
+        call('ZREM', root .. 'deadlines', b.core)
+      elseif b.deadline then
+        call('ZADD', root .. 'deadlines', b.deadline, b.core)
+      end
+    end
+  end
+end
+local rings, rings_by_key = {}, {}
+local function ring_read(key, window)
+  if rings_by_key[key] then return rings_by_key[key] end
+  local items = call('LRANGE', key, 0, window - 1)
+  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
+  rings[#rings + 1] = ring
+  rings_by_key[key] = ring
+  return ring
+end
+local function ring_take(ring)
+  local item = ring.items[ring.head]
+  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
+  ring.head = ring.head + 1
+  return item
+end
+local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
+local function ring_left(ring) return #ring.items - ring.head + 1 end
+local function ring_taken(key)
+  local ring = rings_by_key[key]
+  return ring and math.min(ring.head - 1, ring.read) or 0
+end
+local function rings_put()
+  for _, ring in ipairs(rings) do
+    for i = math.max(ring.head, ring.read + 1), #ring.items, 1000 do
+      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
+    end
+  end
+end
+local function rings_trim()
+  for _, ring in ipairs(rings) do
+    local taken = ring_taken(ring.key)
+    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
+  end
+end
+local plans, plans_made = {}, {}
+local depth = { f = 0, r = 0, n = 0 }
+local function ready_push(flow, entry)
+  local plan = plans[flow]
+  if not plan then
+    local cls, account, origin = string.match(flow, '^(%a):(%w+):([%w*]+)$')
+    plan = { key = root .. 'f:' .. flow, flows = root .. 'ready:' .. cls .. ':' .. account, accounts = root .. 'ready:' .. cls,
+      account = account, origin = origin, entries = {} }
+    plans[flow] = plan
+    plans_made[#plans_made + 1] = plan
+  end
+  plan.entries[#plan.entries + 1] = entry
+  local from, to = string.match(entry, '^%w+,(%d+),(%d+)')
+  local cls = string.sub(flow, 1, 1)
+  depth[cls] = depth[cls] + to - from + 1
+end
+local function depth_write()
+  for cls, change in pairs(depth) do
+    if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
+  end
+end
+local function ready_touch()
+  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
+end
+local function ready_write()
+  for _, plan in ipairs(plans_made) do
+    local length = 0
+    for i = 1, #plan.entries, 1000 do
+      length = call('RPUSH', plan.key, unpack(plan.entries, i, math.min(i + 999, #plan.entries)))
+    end
+    if length == #plan.entries + ring_taken(plan.key) and call('RPUSH', plan.flows, plan.origin) == 1 + ring_taken(plan.flows) then
+      call('RPUSH', plan.accounts, plan.account)
+    end
+  end
+  depth_write()
+end
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
+end
+local function entry_read(entry)
+  local core, from, to, attempts, recoveries, timeout_s, due_ms =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
+  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
+end
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+end
+local function member_read(member)
+  local core, from, to, attempt, recoveries, timeout_s, flow =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  if not core then return nil end
+  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
+    timeout_s = tonumber(timeout_s), flow = flow }
+end
+local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
+local delays = {}
+local function delayed_push(due_ms, flow, entry)
+  delays[#delays + 1] = due_ms
+  delays[#delays + 1] = flow .. '|' .. entry
+end
+local function enqueue(now, due_ms, flow, entry)
+  if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
+end
+local function queue_touch()
+  ready_touch()
+  touch({ root .. 'delayed' })
+end
+local function queue_write()
+  ready_write()
+  for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
+end
+local function delays_first()
+  local first = nil
+  for i = 1, #delays, 2 do
+    if not first or delays[i] < first then first = delays[i] end
+  end
+  return first
+end
+local function ring_bell(sooner_ms)
+  if #plans_made > 0 then
+    call('SPUBLISH', root .. 'bell', '0')
+  elseif #delays > 0 then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  end
+end
+local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
+local function note_wanted(b, letter)
+  if not b.wants then
+    b.wants = {}
+    for each, origin, ms in string.gmatch(b.N, '(%a)(%w%w%w%w%w%w%w%w%w%w)(%d*);') do
+      b.wants[each] = { origin = origin, interval_ms = tonumber(ms) or 0 }
+    end
+  end
+  return b.wants[letter]
+end
+local notify = nil
+local function notify_use()
+  if notify then return notify end
+  notify = {}
+  local NOTES_WAITING_MAX, NOTES_MERGE_MS, NOTES_KEPT = 10000, 1000, 10000
+  local noting = {}
+  local function notes_of(b, now)
+    if b.notes then return b.notes end
+    local core = b.core .. 'n'
+    local m = batch_load(core)
+    if not m then
+      m = { core = core, key = root .. 'b:' .. core, a = b.a, s = 'notes', s_was = 'notes', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
+        t = now, q = 0, k = 0, opened = true }
+      batches[core] = m
+      batches_loaded[#batches_loaded + 1] = m
+    end
+    local v = m.opened and {} or call('HMGET', m.key, 'L', 'P', 'D', 'T')
+    b.notes = { b = b, m = m, first = m.n, records = {}, newest = tonumber(v[1]), newest_ms = tonumber(v[2]),
+      died = tonumber(v[3] or '0'), page = tonumber(v[4] or '0') }
+    noting[#noting + 1] = b.notes
+    return b.notes
+  end
+  local function note_add(b, letter, at, counts)
+    local want = note_wanted(b, letter)
+    if not want then return nil end
+    local notes = notes_of(b, at)
+    counts = counts or b
+    local record = { letter = letter, origin = want.origin, status = b.s, z = b.z, n = counts.n, c = counts.c, f = counts.f,
+      x = counts.x, at = at, due_ms = at, round = b.k + 1, index = notes.m.n }
+    notes.m.n = notes.m.n + 1
+    notes.m.dirty = true
+    notes.records[#notes.records + 1] = record
+    return record
+  end
+  local function note_open(notes)
+    if notes.last or not notes.newest then return notes.last end
+    if call('GETRANGE', notes.m.key .. ':s', notes.newest, notes.newest) ~= 'q' then
+      notes.newest_began = true
+      return nil
+    end
+    notes.last = { letter = 'p', stored = true, index = notes.newest }
+    notes.rewritten = notes.last
+    return notes.last
+  end
+  local function note_progress(b, at, counts)
+    local want = note_wanted(b, 'p')
+    if not want then return end
+    local notes = notes_of(b, at)
+    local m = notes.m
+    local interval_ms = want.interval_ms
+    if m.n - m.c - m.f - m.x >= NOTES_WAITING_MAX then interval_ms = math.max(interval_ms, NOTES_MERGE_MS) end
+    local record = interval_ms > 0 and note_open(notes)
+    if record then
+      record.status, record.z, record.at, record.round = b.s, b.z, at, b.k + 1
+      record.n, record.c, record.f, record.x = counts.n, counts.c, counts.f, counts.x
+      m.dirty = true
+      return
+    end
+    record = note_add(b, 'p', at, counts)
+    if interval_ms > 0 and notes.newest_ms then record.due_ms = math.max(at, notes.newest_ms + interval_ms) end
+    notes.last, notes.newest, notes.newest_ms = record, record.index, record.due_ms
+  end
+  local function note_death(b, at, counts, index, json)
+    if not note_wanted(b, 'd') then return end
+    local notes = notes_of(b, at)
+    if notes.died > b.k then return end
+    notes.died = b.k + 1
+    note_add(b, 'd', at, counts).tail = string.format(',%.0f,', index) .. json()
+  end
+  function notify.finishes(b, c, f, x, now, index, json)
+    while c < b.c or f < b.f or x < b.x do
+      if c < b.c then c = c + 1 elseif f < b.f then f = f + 1 else x = x + 1 end
+      local counts = { n = b.n, c = c, f = f, x = x }
+      note_progress(b, now, counts)
+      if index and f > b.f_was then
+        note_death(b, now, counts, index, json)
+        index = nil
+      end
+    end
+    b.n_was, b.c_was, b.f_was, b.x_was = b.n, b.c, b.f, b.x
+  end
+  local function note_unstarted(b)
+    local to = b.n - 1
+    if b.o_from then
+      local states = call('GETRANGE', b.key .. ':s', b.o_from, math.min(b.o_to, b.o_from + 65535))
+      local at = string.find(states, '[fe]')
+      if at then return b.o_from + at - 1 end
+    end
+    while to >= 0 do
+      local from = math.max(0, to - 65535)
+      local states = call('GETRANGE', b.key .. ':s', from, to)
+      local at = string.find(states, 'q', 1, true) or string.find(states, 'r', 1, true)
+      if at then return from + at - 1 end
+      to = from - 1
+    end
+    return b.n - 1
+  end
+  function notify.result_in(results, base, i)
+    local field, place = string.format('r%.0f', math.floor((i - base) / 16)), (i - base) % 16
+    for _, result in ipairs(results) do
+      local text, at = result[2], 1
+      while result[1] == field and at <= #text do
+        local of, length = struct.unpack('>BI2', text, at)
+        if of == place then return string.sub(text, at + 3, at + 2 + length) end
+        at = at + 3 + length
+      end
+    end
+    return ''
+  end
+  local function note_expired(at)
+    return string.format('[%.0f,0,0,null,null,"batch_expired","The batch expired before this task could run."]', at)
+  end
+  local function note_settled(b)
+    local told = false
+    local function settle_one(record)
+      if record.n ~= b.n or record.c ~= b.c or record.f ~= b.f or record.x ~= b.x then return end
+      record.status, record.z, told = b.s, b.z, true
+    end
+    if not b.notes then return false end
+    for _, record in ipairs(b.notes.records) do settle_one(record) end
+    if b.notes.rewritten then settle_one(b.notes.rewritten) end
+    return told
+  end
+  local function note_rest(b, now)
+    local counted = b.n ~= b.n_was or b.c ~= b.c_was or b.f ~= b.f_was or b.x ~= b.x_was
+    local stopped = b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')
+    if not note_settled(b) and (counted or stopped) then note_progress(b, now, b) end
+    if b.s == 'expired' and b.f > b.f_was then
+      note_death(b, now, b, note_unstarted(b), function() return note_expired(now) end)
+    end
+    if b.ended then
+      note_add(b, 'f', now)
+      if b.s == 'completed' and b.c == b.n then note_add(b, 's', now) end
+      note_add(b, 'c', now)
+    end
+  end
+  local function note_text(record)
+    local text = string.format('%s,%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s,%.0f', record.letter, record.status, record.n, record.c, record.f,
+      record.x, record.at, record.z and string.format('%.0f', record.z) or '', record.round) .. (record.tail or '')
+    return struct.pack('>I4I2', #text + 2, 0) .. text
+  end
+  local function notes_page(notes, page)
+    return call('HGET', notes.m.key .. ':0', string.format('%.0f', page)) or ''
+  end
+  local function note_replaced(text, place, record)
+    local at = 1
+    for _ = 1, place do at = at + 4 + struct.unpack('>I4', text, at) end
+    return string.sub(text, 1, at - 1) .. record .. string.sub(text, at + 4 + struct.unpack('>I4', text, at))
+  end
+  local function notes_append(notes, now)
+    local m, pages = notes.m, {}
+    local function page_of(index)
+      local page = math.floor(index / NOTES_PAGE)
+      pages[page] = pages[page] or { (index < notes.first or notes.first > page * NOTES_PAGE) and notes_page(notes, page) or '' }
+      return pages[page]
+    end
+    local old = notes.rewritten
+    if old and old.n then
+      local page = page_of(old.index)
+      page[1] = note_replaced(page[1], old.index % NOTES_PAGE, note_text(old))
+    end
+    local run = nil
+    local function run_push()
+      enqueue(now, run.due_ms, 'n:' .. m.a .. ':' .. run.origin,
+        entry_of(m.core, run.from, run.to, 0, 0, NOTE_TIMEOUT_S, run.due_ms))
+    end
+    for _, record in ipairs(notes.records) do
+      local page = page_of(record.index)
+      page[#page + 1] = note_text(record)
+      if run and run.origin == record.origin and run.due_ms == record.due_ms then
+        run.to = record.index
+      else
+        if run then run_push() end
+        run = { from = record.index, to = record.index, origin = record.origin, due_ms = record.due_ms }
+      end
+    end
+    if run then run_push() end
+    notes.pages = pages
+  end
+  local function notes_leave(notes)
+    local m = notes.m
+    notes.gone = {}
+    for _ = 0, #notes.records / NOTES_PAGE + 1 do
+      local from = notes.page * NOTES_PAGE
+      if m.n - from - NOTES_PAGE < NOTES_KEPT then return end
+      if call('GETRANGE', m.key .. ':s', from, from + NOTES_PAGE - 1) == string.rep('c', NOTES_PAGE) then
+        local text = notes_page(notes, notes.page)
+        local at, all = 1, true
+        while at <= #text do
+          all = all and string.sub(text, at + 6, at + 6) == 'p'
+          at = at + 4 + struct.unpack('>I4', text, at)
+        end
+        if all then
+          notes.gone[#notes.gone + 1] = notes.page
+          m.c = m.c - NOTES_PAGE
+          m.x = m.x + NOTES_PAGE
+        end
+      end
+      notes.page = notes.page + 1
+    end
+  end
+  notify.rest = note_rest
+  function notify.plan(now)
+    for _, notes in ipairs(noting) do
+      notes_append(notes, now)
+      notes_leave(notes)
+      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
+    end
+  end
+  function notify.write()
+    for _, notes in ipairs(noting) do
+      local m = notes.m
+      local segment, states = m.key .. ':0', m.key .. ':s'
+      if m.opened then call('HSET', m.key, 'a', m.a, 't', m.t) end
+      call('HSET', m.key, 'D', notes.died, 'T', notes.page)
+      if notes.newest then call('HSET', m.key, 'L', notes.newest, 'P', notes.newest_ms) end
+      for page, text in pairs(notes.pages) do call('HSET', segment, string.format('%.0f', page), table.concat(text)) end
+      if #notes.records > 0 then call('APPEND', states, string.rep('q', #notes.records)) end
+      for _, page in ipairs(notes.gone) do
+        call('HDEL', segment, string.format('%.0f', page), string.format('r%.0f', page))
+        call('SETRANGE', states, page * NOTES_PAGE, string.rep('x', NOTES_PAGE))
+      end
+    end
+  end
+  return notify
+end
+local function notify_plan(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.N then notify_use().rest(b, now) end
+  end
+  if notify then notify.plan(now) end
+end
+local function notify_write()
+  if notify then notify.write() end
+end
+local b = batch_visible(core, account)
 if not b then return 0 end
 if b.h then
   b.h = nil
   batch_end(b, now_ms, keep_ms)
+  notify_plan(now_ms)
   batch_touch()
+  queue_touch()
   call('HDEL', b.key, 'h')
   batch_save(now_ms)
+  notify_write()
+  queue_write()
+  ring_bell()
 end
 return 1`,
-  map: [[1,"lua/batch/release.lua",1],[2,"lua/batch/release.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",9],[14,"lua/lib/batch.lua",11],[30,"lua/lib/batch.lua",29],[35,"lua/lib/batch.lua",35],[36,"lua/lib/batch.lua",37],[37,"lua/lib/batch.lua",40],[49,"lua/lib/batch.lua",53],[50,"lua/lib/batch.lua",55],[54,"lua/lib/batch.lua",61],[69,"lua/lib/batch.lua",78],[76,"lua/lib/batch.lua",86],[79,"lua/lib/batch.lua",91],[84,"lua/lib/batch.lua",98],[94,"lua/lib/batch.lua",109],[111,"lua/batch/release.lua",13]],
+  map: [[1,"lua/batch/release.lua",1],[2,"lua/batch/release.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",11],[14,"lua/lib/batch.lua",13],[35,"lua/lib/batch.lua",36],[40,"lua/lib/batch.lua",42],[41,"lua/lib/batch.lua",44],[42,"lua/lib/batch.lua",48],[43,"lua/lib/batch.lua",50],[44,"lua/lib/batch.lua",53],[48,"lua/lib/batch.lua",59],[60,"lua/lib/batch.lua",72],[61,"lua/lib/batch.lua",74],[65,"lua/lib/batch.lua",80],[81,"lua/lib/batch.lua",98],[88,"lua/lib/batch.lua",106],[91,"lua/lib/batch.lua",111],[96,"lua/lib/batch.lua",118],[106,"lua/lib/batch.lua",129],[123,"lua/lib/ring.lua",4],[124,"lua/lib/ring.lua",6],[132,"lua/lib/ring.lua",16],[138,"lua/lib/ring.lua",23],[139,"lua/lib/ring.lua",25],[140,"lua/lib/ring.lua",28],[144,"lua/lib/ring.lua",34],[151,"lua/lib/ring.lua",42],[157,"lua/lib/ready.lua",8],[158,"lua/lib/ready.lua",10],[159,"lua/lib/ready.lua",13],[173,"lua/lib/ready.lua",28],[178,"lua/lib/ready.lua",34],[181,"lua/lib/ready.lua",38],[193,"lua/lib/ready.lua",51],[196,"lua/lib/ready.lua",55],[202,"lua/lib/ready.lua",66],[205,"lua/lib/ready.lua",70],[212,"lua/lib/ready.lua",79],[213,"lua/lib/ready.lua",82],[214,"lua/lib/delayed.lua",3],[215,"lua/lib/delayed.lua",5],[219,"lua/lib/delayed.lua",11],[222,"lua/lib/delayed.lua",15],[226,"lua/lib/delayed.lua",20],[230,"lua/lib/delayed.lua",26],[237,"lua/lib/delayed.lua",36],[244,"lua/lib/notify.lua",19],[245,"lua/lib/notify.lua",22],[254,"lua/lib/notify.lua",34],[255,"lua/lib/notify.lua",36],[260,"lua/lib/notify.lua",43],[276,"lua/lib/notify.lua",60],[288,"lua/lib/notify.lua",74],[298,"lua/lib/notify.lua",85],[316,"lua/lib/notify.lua",105],[323,"lua/lib/notify.lua",115],[335,"lua/lib/notify.lua",130],[351,"lua/lib/notify.lua",148],[363,"lua/lib/notify.lua",161],[366,"lua/lib/notify.lua",166],[377,"lua/lib/notify.lua",179],[390,"lua/lib/notify.lua",193],[395,"lua/lib/notify.lua",199],[398,"lua/lib/notify.lua",204],[403,"lua/lib/notify.lua",211],[433,"lua/lib/notify.lua",243],[455,"lua/lib/notify.lua",267],[456,"lua/lib/notify.lua",269],[463,"lua/lib/notify.lua",277],[478,"lua/lib/notify.lua",293],[480,"lua/lib/notify.lua",297],[486,"lua/lib/notify.lua",304],[489,"lua/batch/release.lua",13]],
+});
+
+/** Runs the failed tasks of a failed or expired batch again, whatever their number: a new round, with an expiry of its own. See lua/batch/retry.lua. */
+export const batchRetry = script<{ meta: string }, { core: string; account: string; op: string; expiration_ms: number; idem_key: string; idem_print: string; idem_extra: Buffer; now_ms?: number | '' | undefined }, [string, string, number, number, number, number, number]>({
+  name: 'batch/retry',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["op","string"],["expiration_ms","int"],["idem_key","string"],["idem_print","string"],["idem_extra","bytes"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua
+local meta = KEYS[1]
+local core = ARGV[1]
+local account = ARGV[2]
+local op = ARGV[3]
+local expiration_ms = tonumber(ARGV[4])
+local idem_key = ARGV[5]
+local idem_print = ARGV[6]
+local idem_extra = ARGV[7]
+local now_ms = tonumber(ARGV[8]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local batches, batches_loaded = {}, {}
+local function batch_load(core)
+  local b = batches[core]
+  if b ~= nil then return b end
+  local key = root .. 'b:' .. core
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  if not v[1] then
+    batches[core] = false
+    return false
+  end
+  b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
+    x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
+  batches[core] = b
+  batches_loaded[#batches_loaded + 1] = b
+  return b
+end
+local function batch_visible(core, account)
+  local b = batch_load(core)
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
+  return b
+end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
+local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
+local function segment_bounds(b, i)
+  local g = b.g
+  if not g then return 0, b.n - 1 end
+  local lo, last = 0, #g / 4 - 1
+  local hi = last
+  while lo < hi do
+    local mid = math.ceil((lo + hi) / 2)
+    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
+  end
+  local base = struct.unpack('>I4', g, lo * 4 + 1)
+  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
+end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_last(b)
+  if not b.g then return 0 end
+  return struct.unpack('>I4', b.g, #b.g - 3)
+end
+local function batch_end(b, now, keep_ms)
+  b.dirty = true
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
+  if b.s == 'tray' then
+    b.deadline = math.max(now, b.t + 1000) + keep_ms
+    return true
+  end
+  if b.z or (b.h and batch_live(b)) then return false end
+  if b.s == 'pending' or b.s == 'processing' then
+    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
+  end
+  b.z = now
+  b.ended = true
+  b.deadline = now + keep_ms
+  return true
+end
+local function batch_stop(b, status, now, keep_ms)
+  local waiting = batch_waiting(b)
+  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
+  b.s = status
+  b.deadline = '' -- leaves the deadlines until its last running task has finished
+  batch_end(b, now, keep_ms)
+end
+local function list_key(b, status)
+  return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
+end
+local function label_keys(account, labels)
+  local list = {}
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
+end
+local function batch_touch()
+  local list = { root .. 'deadlines' }
+  for _, b in ipairs(batches_loaded) do
+    if b.s ~= b.s_was then
+      list[#list + 1] = list_key(b, b.s_was)
+      list[#list + 1] = list_key(b, b.s)
+    end
+  end
+  touch(list)
+end
+local function batch_save(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.dirty then
+      call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
+      if b.z then call('HSET', b.key, 'z', b.z) end
+      if b.s ~= b.s_was then
+        call('ZREM', list_key(b, b.s_was), b.core)
+        call('ZADD', list_key(b, b.s), b.t, b.core)
+      end
+      if b.deadline == '' then
+        call('ZREM', root .. 'deadlines', b.core)
+      elseif b.deadline then
+        call('ZADD', root .. 'deadlines', b.deadline, b.core)
+      end
+    end
+  end
+end
+local function results_without(text, place)
+  local at, kept = 1, {}
+  while at <= #text do
+    local of, length = struct.unpack('>BI2', text, at)
+    if of ~= place then kept[#kept + 1] = string.sub(text, at, at + 2 + length) end
+    at = at + 3 + length
+  end
+  return table.concat(kept)
+end
+local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
+local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
+local function round_begin(b, expiration_ms, now)
+  b.k = b.k + 1
+  b.s = b.c > 0 and 'processing' or 'pending'
+  b.z = nil
+  b.e = math.max(now, b.e - expiration_ms) + expiration_ms
+  b.deadline = b.e
+  b.dirty = true
+end
+local function round_write(b)
+  call('HSET', b.key, 'k', b.k, 'e', b.e)
+  call('HDEL', b.key, 'z', 'y')
+end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
+local function round_undealt(b, entry) return b.o_from ~= nil and entry.from >= b.o_from and entry.from <= b.o_to end
+local dealt_batches, dealt_states, dealt_results = {}, {}, {}
+local function results_forget(b, base, first, last)
+  local key = segment_key(b, base)
+  local fields = dealt_results[key] or {}
+  dealt_results[key] = fields
+  for page = math.floor((first - base) / 16), math.floor((last - base) / 16) do
+    local from, to = math.max(0, first - base - page * 16), math.min(15, last - base - page * 16)
+    local field = result_field(page * 16)
+    if from == 0 and to == 15 then
+      fields[field] = ''
+    else
+      local text = fields[field] or call('HGET', key, field) or ''
+      for place = from, to do
+        if #text > 0 then text = results_without(text, place) end
+      end
+      fields[field] = text
+    end
+  end
+end
+local function round_stretches(states, states_from, from, to)
+  local stretches = {}
+  for first, after in string.gmatch(string.sub(states, from - states_from + 1, to - states_from + 1), '()[fqre]+()') do
+    stretches[#stretches + 1] = { from + first - 1, from + after - 2 }
+  end
+  return stretches
+end
+local function round_deal(b, base, first, last)
+  dealt_states[#dealt_states + 1] = { b.key .. ':s', first, string.rep('r', last - first + 1) }
+  results_forget(b, base, first, last)
+end
+local function round_reached(b, from)
+  dealt_batches[b] = true
+  if not from or from > b.o_to then b.o_from, b.o_to = nil, nil else b.o_from = from end
+end
+local function round_touch()
+  local list = {}
+  for _, mark in ipairs(dealt_states) do list[#list + 1] = mark[1] end
+  for key in pairs(dealt_results) do list[#list + 1] = key end
+  touch(list)
+end
+local function round_deals_write()
+  for _, mark in ipairs(dealt_states) do call('SETRANGE', mark[1], mark[2], mark[3]) end
+  for key, fields in pairs(dealt_results) do
+    for field, text in pairs(fields) do
+      if text == '' then call('HDEL', key, field) else call('HSET', key, field, text) end
+    end
+  end
+  for b in pairs(dealt_batches) do
+    if b.o_from then
+      call('HSET', b.key, 'o', string.format('%.0f,%.0f', b.o_from, b.o_to))
+    else
+      call('HDEL', b.key, 'o')
+    end
+  end
+end
+local rings, rings_by_key = {}, {}
+local function ring_read(key, window)
+  if rings_by_key[key] then return rings_by_key[key] end
+  local items = call('LRANGE', key, 0, window - 1)
+  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
+  rings[#rings + 1] = ring
+  rings_by_key[key] = ring
+  return ring
+end
+local function ring_take(ring)
+  local item = ring.items[ring.head]
+  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
+  ring.head = ring.head + 1
+  return item
+end
+local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
+local function ring_left(ring) return #ring.items - ring.head + 1 end
+local function ring_taken(key)
+  local ring = rings_by_key[key]
+  return ring and math.min(ring.head - 1, ring.read) or 0
+end
+local function rings_put()
+  for _, ring in ipairs(rings) do
+    for i = math.max(ring.head, ring.read + 1), #ring.items, 1000 do
+      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
+    end
+  end
+end
+local function rings_trim()
+  for _, ring in ipairs(rings) do
+    local taken = ring_taken(ring.key)
+    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
+  end
+end
+local plans, plans_made = {}, {}
+local depth = { f = 0, r = 0, n = 0 }
+local function ready_push(flow, entry)
+  local plan = plans[flow]
+  if not plan then
+    local cls, account, origin = string.match(flow, '^(%a):(%w+):([%w*]+)$')
+    plan = { key = root .. 'f:' .. flow, flows = root .. 'ready:' .. cls .. ':' .. account, accounts = root .. 'ready:' .. cls,
+      account = account, origin = origin, entries = {} }
+    plans[flow] = plan
+    plans_made[#plans_made + 1] = plan
+  end
+  plan.entries[#plan.entries + 1] = entry
+  local from, to = string.match(entry, '^%w+,(%d+),(%d+)')
+  local cls = string.sub(flow, 1, 1)
+  depth[cls] = depth[cls] + to - from + 1
+end
+local function depth_write()
+  for cls, change in pairs(depth) do
+    if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
+  end
+end
+local function ready_touch()
+  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
+end
+local function ready_write()
+  for _, plan in ipairs(plans_made) do
+    local length = 0
+    for i = 1, #plan.entries, 1000 do
+      length = call('RPUSH', plan.key, unpack(plan.entries, i, math.min(i + 999, #plan.entries)))
+    end
+    if length == #plan.entries + ring_taken(plan.key) and call('RPUSH', plan.flows, plan.origin) == 1 + ring_taken(plan.flows) then
+      call('RPUSH', plan.accounts, plan.account)
+    end
+  end
+  depth_write()
+end
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
+end
+local function entry_read(entry)
+  local core, from, to, attempts, recoveries, timeout_s, due_ms =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
+  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
+end
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+end
+local function member_read(member)
+  local core, from, to, attempt, recoveries, timeout_s, flow =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  if not core then return nil end
+  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
+    timeout_s = tonumber(timeout_s), flow = flow }
+end
+local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
+local delays = {}
+local function delayed_push(due_ms, flow, entry)
+  delays[#delays + 1] = due_ms
+  delays[#delays + 1] = flow .. '|' .. entry
+end
+local function enqueue(now, due_ms, flow, entry)
+  if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
+end
+local function queue_touch()
+  ready_touch()
+  touch({ root .. 'delayed' })
+end
+local function queue_write()
+  ready_write()
+  for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
+end
+local function delays_first()
+  local first = nil
+  for i = 1, #delays, 2 do
+    if not first or delays[i] < first then first = delays[i] end
+  end
+  return first
+end
+local function ring_bell(sooner_ms)
+  if #plans_made > 0 then
+    call('SPUBLISH', root .. 'bell', '0')
+  elseif #delays > 0 then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  end
+end
+local IDEM_KEEP_MS = 86400000
+local function idem_taken() return idem_key ~= '' and call('HEXISTS', root .. 'idem:' .. idem_key, 'r') == 1 end
+local function idem_write(reply)
+  if idem_key == '' then return end
+  local key = root .. 'idem:' .. idem_key
+  call('HSET', key, 'f', idem_print, 'x', idem_extra, 'r', table.concat(reply, ','))
+  call('PEXPIRE', key, IDEM_KEEP_MS)
+end
+local OPERATION_WINDOW_MS = 10000
+local function operation_key(now, back)
+  return root .. 'ops:' .. string.format('%.0f', math.floor(now / OPERATION_WINDOW_MS) - back)
+end
+local function operation_before(op, now)
+  local text = call('HGET', operation_key(now, 0), op) or call('HGET', operation_key(now, 1), op)
+  if not text then return nil end
+  local core, first, at_ms = string.match(text, '^(%w+) (%d+) (%d+)$')
+  return { core = core, first = tonumber(first), at_ms = tonumber(at_ms) }
+end
+local function operation_write(op, core, first, now)
+  local key = operation_key(now, 0)
+  call('HSET', key, op, string.format('%s %.0f %.0f', core, first, now))
+  call('PEXPIRE', key, 2 * OPERATION_WINDOW_MS, 'NX')
+end
+local b = batch_visible(core, account)
+if not b then return { 'missing', '', 0, 0, 0, 0, 0 } end
+local function answer(outcome, updated_ms) return { outcome, b.s, b.n, b.c, b.f, b.x, updated_ms } end
+if idem_taken() then return answer('taken', now_ms) end
+local before = operation_before(op, now_ms)
+if before then return answer('retried', before.at_ms) end
+if b.s ~= 'failed' and b.s ~= 'expired' then return answer('state', now_ms) end
+if not b.z then return answer('running', now_ms) end
+if b.f == 0 then return answer('nothing', now_ms) end
+b.f = 0
+round_begin(b, expiration_ms, now_ms)
+ready_push('f:' .. account .. ':*', entry_of(core, 0, b.n - 1, attempts_first(b), 0, 0, now_ms))
+batch_touch()
+queue_touch()
+round_write(b)
+call('HSET', b.key, 'o', string.format('0,%.0f', b.n - 1))
+operation_write(op, core, 0, now_ms)
+batch_save(now_ms)
+queue_write()
+ring_bell()
+idem_write(answer('retried', now_ms))
+return answer('retried', now_ms)`,
+  map: [[1,"lua/batch/retry.lua",1],[2,"lua/batch/retry.lua",7],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",11],[18,"lua/lib/batch.lua",13],[39,"lua/lib/batch.lua",36],[44,"lua/lib/batch.lua",42],[45,"lua/lib/batch.lua",44],[46,"lua/lib/batch.lua",48],[47,"lua/lib/batch.lua",50],[48,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",59],[64,"lua/lib/batch.lua",72],[65,"lua/lib/batch.lua",74],[69,"lua/lib/batch.lua",80],[85,"lua/lib/batch.lua",98],[92,"lua/lib/batch.lua",106],[95,"lua/lib/batch.lua",111],[100,"lua/lib/batch.lua",118],[110,"lua/lib/batch.lua",129],[127,"lua/lib/results.lua",3],[136,"lua/lib/results.lua",13],[137,"lua/lib/results.lua",15],[138,"lua/lib/round.lua",9],[142,"lua/lib/round.lua",14],[146,"lua/lib/round.lua",19],[150,"lua/lib/round.lua",24],[151,"lua/lib/round.lua",26],[152,"lua/lib/round.lua",29],[153,"lua/lib/round.lua",32],[171,"lua/lib/round.lua",52],[178,"lua/lib/round.lua",61],[182,"lua/lib/round.lua",67],[186,"lua/lib/round.lua",72],[192,"lua/lib/round.lua",79],[207,"lua/lib/ring.lua",4],[208,"lua/lib/ring.lua",6],[216,"lua/lib/ring.lua",16],[222,"lua/lib/ring.lua",23],[223,"lua/lib/ring.lua",25],[224,"lua/lib/ring.lua",28],[228,"lua/lib/ring.lua",34],[235,"lua/lib/ring.lua",42],[241,"lua/lib/ready.lua",8],[242,"lua/lib/ready.lua",10],[243,"lua/lib/ready.lua",13],[257,"lua/lib/ready.lua",28],[262,"lua/lib/ready.lua",34],[265,"lua/lib/ready.lua",38],[277,"lua/lib/ready.lua",51],[280,"lua/lib/ready.lua",55],[286,"lua/lib/ready.lua",66],[289,"lua/lib/ready.lua",70],[296,"lua/lib/ready.lua",79],[297,"lua/lib/ready.lua",82],[298,"lua/lib/delayed.lua",3],[299,"lua/lib/delayed.lua",5],[303,"lua/lib/delayed.lua",11],[306,"lua/lib/delayed.lua",15],[310,"lua/lib/delayed.lua",20],[314,"lua/lib/delayed.lua",26],[321,"lua/lib/delayed.lua",36],[328,"lua/lib/idem.lua",6],[329,"lua/lib/idem.lua",8],[330,"lua/lib/idem.lua",10],[336,"lua/lib/operation.lua",4],[337,"lua/lib/operation.lua",6],[340,"lua/lib/operation.lua",11],[346,"lua/lib/operation.lua",18],[351,"lua/batch/retry.lua",23],[353,"lua/batch/retry.lua",26],[354,"lua/batch/retry.lua",28],[360,"lua/batch/retry.lua",35],[365,"lua/batch/retry.lua",41]],
+});
+
+/** Writes down which tasks of a batch failed because it expired, a slice at a call: `e` in place of the bytes that say so See lua/batch/sweep.lua. */
+export const batchSweep = script<{ meta: string }, { core: string; account: string; tasks_max: number }, number>({
+  name: 'batch/sweep',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["tasks_max","int"]],
+  rest: null,
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local core = ARGV[1]
+local account = ARGV[2]
+local tasks_max = tonumber(ARGV[3])
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local batches, batches_loaded = {}, {}
+local function batch_load(core)
+  local b = batches[core]
+  if b ~= nil then return b end
+  local key = root .. 'b:' .. core
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  if not v[1] then
+    batches[core] = false
+    return false
+  end
+  b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
+    x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
+  batches[core] = b
+  batches_loaded[#batches_loaded + 1] = b
+  return b
+end
+local function batch_visible(core, account)
+  local b = batch_load(core)
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
+  return b
+end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
+local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
+local function segment_bounds(b, i)
+  local g = b.g
+  if not g then return 0, b.n - 1 end
+  local lo, last = 0, #g / 4 - 1
+  local hi = last
+  while lo < hi do
+    local mid = math.ceil((lo + hi) / 2)
+    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
+  end
+  local base = struct.unpack('>I4', g, lo * 4 + 1)
+  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
+end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_last(b)
+  if not b.g then return 0 end
+  return struct.unpack('>I4', b.g, #b.g - 3)
+end
+local function batch_end(b, now, keep_ms)
+  b.dirty = true
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
+  if b.s == 'tray' then
+    b.deadline = math.max(now, b.t + 1000) + keep_ms
+    return true
+  end
+  if b.z or (b.h and batch_live(b)) then return false end
+  if b.s == 'pending' or b.s == 'processing' then
+    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
+  end
+  b.z = now
+  b.ended = true
+  b.deadline = now + keep_ms
+  return true
+end
+local function batch_stop(b, status, now, keep_ms)
+  local waiting = batch_waiting(b)
+  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
+  b.s = status
+  b.deadline = '' -- leaves the deadlines until its last running task has finished
+  batch_end(b, now, keep_ms)
+end
+local function list_key(b, status)
+  return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
+end
+local function label_keys(account, labels)
+  local list = {}
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
+end
+local function batch_touch()
+  local list = { root .. 'deadlines' }
+  for _, b in ipairs(batches_loaded) do
+    if b.s ~= b.s_was then
+      list[#list + 1] = list_key(b, b.s_was)
+      list[#list + 1] = list_key(b, b.s)
+    end
+  end
+  touch(list)
+end
+local function batch_save(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.dirty then
+      call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
+      if b.z then call('HSET', b.key, 'z', b.z) end
+      if b.s ~= b.s_was then
+        call('ZREM', list_key(b, b.s_was), b.core)
+        call('ZADD', list_key(b, b.s), b.t, b.core)
+      end
+      if b.deadline == '' then
+        call('ZREM', root .. 'deadlines', b.core)
+      elseif b.deadline then
+        call('ZADD', root .. 'deadlines', b.deadline, b.core)
+      end
+    end
+  end
+end
+local function results_without(text, place)
+  local at, kept = 1, {}
+  while at <= #text do
+    local of, length = struct.unpack('>BI2', text, at)
+    if of ~= place then kept[#kept + 1] = string.sub(text, at, at + 2 + length) end
+    at = at + 3 + length
+  end
+  return table.concat(kept)
+end
+local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
+local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
+local function round_begin(b, expiration_ms, now)
+  b.k = b.k + 1
+  b.s = b.c > 0 and 'processing' or 'pending'
+  b.z = nil
+  b.e = math.max(now, b.e - expiration_ms) + expiration_ms
+  b.deadline = b.e
+  b.dirty = true
+end
+local function round_write(b)
+  call('HSET', b.key, 'k', b.k, 'e', b.e)
+  call('HDEL', b.key, 'z', 'y')
+end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
+local function round_undealt(b, entry) return b.o_from ~= nil and entry.from >= b.o_from and entry.from <= b.o_to end
+local dealt_batches, dealt_states, dealt_results = {}, {}, {}
+local function results_forget(b, base, first, last)
+  local key = segment_key(b, base)
+  local fields = dealt_results[key] or {}
+  dealt_results[key] = fields
+  for page = math.floor((first - base) / 16), math.floor((last - base) / 16) do
+    local from, to = math.max(0, first - base - page * 16), math.min(15, last - base - page * 16)
+    local field = result_field(page * 16)
+    if from == 0 and to == 15 then
+      fields[field] = ''
+    else
+      local text = fields[field] or call('HGET', key, field) or ''
+      for place = from, to do
+        if #text > 0 then text = results_without(text, place) end
+      end
+      fields[field] = text
+    end
+  end
+end
+local function round_stretches(states, states_from, from, to)
+  local stretches = {}
+  for first, after in string.gmatch(string.sub(states, from - states_from + 1, to - states_from + 1), '()[fqre]+()') do
+    stretches[#stretches + 1] = { from + first - 1, from + after - 2 }
+  end
+  return stretches
+end
+local function round_deal(b, base, first, last)
+  dealt_states[#dealt_states + 1] = { b.key .. ':s', first, string.rep('r', last - first + 1) }
+  results_forget(b, base, first, last)
+end
+local function round_reached(b, from)
+  dealt_batches[b] = true
+  if not from or from > b.o_to then b.o_from, b.o_to = nil, nil else b.o_from = from end
+end
+local function round_touch()
+  local list = {}
+  for _, mark in ipairs(dealt_states) do list[#list + 1] = mark[1] end
+  for key in pairs(dealt_results) do list[#list + 1] = key end
+  touch(list)
+end
+local function round_deals_write()
+  for _, mark in ipairs(dealt_states) do call('SETRANGE', mark[1], mark[2], mark[3]) end
+  for key, fields in pairs(dealt_results) do
+    for field, text in pairs(fields) do
+      if text == '' then call('HDEL', key, field) else call('HSET', key, field, text) end
+    end
+  end
+  for b in pairs(dealt_batches) do
+    if b.o_from then
+      call('HSET', b.key, 'o', string.format('%.0f,%.0f', b.o_from, b.o_to))
+    else
+      call('HDEL', b.key, 'o')
+    end
+  end
+end
+local b = batch_visible(core, account)
+if not b or b.s ~= 'expired' or not b.z then return 0 end
+local from = tonumber(call('HGET', b.key, 'y') or '0')
+if from >= b.n then return 0 end
+local states = call('GETRANGE', b.key .. ':s', from, from + tasks_max - 1)
+local to = from + #states - 1
+local swept = string.gsub(states, '[qr]', 'e')
+if b.o_from and b.o_from <= to and b.o_to >= from then
+  local first, after = math.max(0, b.o_from - from), math.min(#states, b.o_to - from + 1)
+  swept = string.sub(swept, 1, first) .. string.gsub(string.sub(swept, first + 1, after), 'f', 'e') .. string.sub(swept, after + 1)
+end
+touch({ b.key .. ':s' })
+call('SETRANGE', b.key .. ':s', from, swept)
+call('HSET', b.key, 'y', to + 1)
+if to + 1 < b.n then return 1 end
+if b.o_from then call('HDEL', b.key, 'o') end
+return 0`,
+  map: [[1,"lua/batch/sweep.lua",1],[2,"lua/batch/sweep.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/batch.lua",11],[13,"lua/lib/batch.lua",13],[34,"lua/lib/batch.lua",36],[39,"lua/lib/batch.lua",42],[40,"lua/lib/batch.lua",44],[41,"lua/lib/batch.lua",48],[42,"lua/lib/batch.lua",50],[43,"lua/lib/batch.lua",53],[47,"lua/lib/batch.lua",59],[59,"lua/lib/batch.lua",72],[60,"lua/lib/batch.lua",74],[64,"lua/lib/batch.lua",80],[80,"lua/lib/batch.lua",98],[87,"lua/lib/batch.lua",106],[90,"lua/lib/batch.lua",111],[95,"lua/lib/batch.lua",118],[105,"lua/lib/batch.lua",129],[122,"lua/lib/results.lua",3],[131,"lua/lib/results.lua",13],[132,"lua/lib/results.lua",15],[133,"lua/lib/round.lua",9],[137,"lua/lib/round.lua",14],[141,"lua/lib/round.lua",19],[145,"lua/lib/round.lua",24],[146,"lua/lib/round.lua",26],[147,"lua/lib/round.lua",29],[148,"lua/lib/round.lua",32],[166,"lua/lib/round.lua",52],[173,"lua/lib/round.lua",61],[177,"lua/lib/round.lua",67],[181,"lua/lib/round.lua",72],[187,"lua/lib/round.lua",79],[202,"lua/batch/sweep.lua",16],[214,"lua/batch/sweep.lua",29]],
 });
 
 /** Claims an idempotency key for work on a resource that exists, or tells what it was claimed for. See lua/idem/begin.lua. */
@@ -1117,6 +2928,607 @@ for i = 1, #all, 2 do
 end
 return live`,
   map: [[1,"lua/member/beat.lua",1],[2,"lua/member/beat.lua",4],[7,"lua/member/beat.lua",11]],
+});
+
+/** Sends a notification again that was delivered or given up: from its first try on, with the same id and body. See lua/notification/redeliver.lua. */
+export const notificationRedeliver = script<{ meta: string }, { core: string; index: number; account: string; now_ms?: number | '' | undefined }, string>({
+  name: 'notification/redeliver',
+  keys: ["meta"],
+  args: [["core","string"],["index","int"],["account","string"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua
+local meta = KEYS[1]
+local core = ARGV[1]
+local index = tonumber(ARGV[2])
+local account = ARGV[3]
+local now_ms = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local batches, batches_loaded = {}, {}
+local function batch_load(core)
+  local b = batches[core]
+  if b ~= nil then return b end
+  local key = root .. 'b:' .. core
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  if not v[1] then
+    batches[core] = false
+    return false
+  end
+  b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
+    x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
+  batches[core] = b
+  batches_loaded[#batches_loaded + 1] = b
+  return b
+end
+local function batch_visible(core, account)
+  local b = batch_load(core)
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
+  return b
+end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
+local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
+local function segment_bounds(b, i)
+  local g = b.g
+  if not g then return 0, b.n - 1 end
+  local lo, last = 0, #g / 4 - 1
+  local hi = last
+  while lo < hi do
+    local mid = math.ceil((lo + hi) / 2)
+    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
+  end
+  local base = struct.unpack('>I4', g, lo * 4 + 1)
+  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
+end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_last(b)
+  if not b.g then return 0 end
+  return struct.unpack('>I4', b.g, #b.g - 3)
+end
+local function batch_end(b, now, keep_ms)
+  b.dirty = true
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
+  if b.s == 'tray' then
+    b.deadline = math.max(now, b.t + 1000) + keep_ms
+    return true
+  end
+  if b.z or (b.h and batch_live(b)) then return false end
+  if b.s == 'pending' or b.s == 'processing' then
+    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
+  end
+  b.z = now
+  b.ended = true
+  b.deadline = now + keep_ms
+  return true
+end
+local function batch_stop(b, status, now, keep_ms)
+  local waiting = batch_waiting(b)
+  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
+  b.s = status
+  b.deadline = '' -- leaves the deadlines until its last running task has finished
+  batch_end(b, now, keep_ms)
+end
+local function list_key(b, status)
+  return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
+end
+local function label_keys(account, labels)
+  local list = {}
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
+end
+local function batch_touch()
+  local list = { root .. 'deadlines' }
+  for _, b in ipairs(batches_loaded) do
+    if b.s ~= b.s_was then
+      list[#list + 1] = list_key(b, b.s_was)
+      list[#list + 1] = list_key(b, b.s)
+    end
+  end
+  touch(list)
+end
+local function batch_save(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.dirty then
+      call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
+      if b.z then call('HSET', b.key, 'z', b.z) end
+      if b.s ~= b.s_was then
+        call('ZREM', list_key(b, b.s_was), b.core)
+        call('ZADD', list_key(b, b.s), b.t, b.core)
+      end
+      if b.deadline == '' then
+        call('ZREM', root .. 'deadlines', b.core)
+      elseif b.deadline then
+        call('ZADD', root .. 'deadlines', b.deadline, b.core)
+      end
+    end
+  end
+end
+local rings, rings_by_key = {}, {}
+local function ring_read(key, window)
+  if rings_by_key[key] then return rings_by_key[key] end
+  local items = call('LRANGE', key, 0, window - 1)
+  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
+  rings[#rings + 1] = ring
+  rings_by_key[key] = ring
+  return ring
+end
+local function ring_take(ring)
+  local item = ring.items[ring.head]
+  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
+  ring.head = ring.head + 1
+  return item
+end
+local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
+local function ring_left(ring) return #ring.items - ring.head + 1 end
+local function ring_taken(key)
+  local ring = rings_by_key[key]
+  return ring and math.min(ring.head - 1, ring.read) or 0
+end
+local function rings_put()
+  for _, ring in ipairs(rings) do
+    for i = math.max(ring.head, ring.read + 1), #ring.items, 1000 do
+      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
+    end
+  end
+end
+local function rings_trim()
+  for _, ring in ipairs(rings) do
+    local taken = ring_taken(ring.key)
+    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
+  end
+end
+local plans, plans_made = {}, {}
+local depth = { f = 0, r = 0, n = 0 }
+local function ready_push(flow, entry)
+  local plan = plans[flow]
+  if not plan then
+    local cls, account, origin = string.match(flow, '^(%a):(%w+):([%w*]+)$')
+    plan = { key = root .. 'f:' .. flow, flows = root .. 'ready:' .. cls .. ':' .. account, accounts = root .. 'ready:' .. cls,
+      account = account, origin = origin, entries = {} }
+    plans[flow] = plan
+    plans_made[#plans_made + 1] = plan
+  end
+  plan.entries[#plan.entries + 1] = entry
+  local from, to = string.match(entry, '^%w+,(%d+),(%d+)')
+  local cls = string.sub(flow, 1, 1)
+  depth[cls] = depth[cls] + to - from + 1
+end
+local function depth_write()
+  for cls, change in pairs(depth) do
+    if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
+  end
+end
+local function ready_touch()
+  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
+end
+local function ready_write()
+  for _, plan in ipairs(plans_made) do
+    local length = 0
+    for i = 1, #plan.entries, 1000 do
+      length = call('RPUSH', plan.key, unpack(plan.entries, i, math.min(i + 999, #plan.entries)))
+    end
+    if length == #plan.entries + ring_taken(plan.key) and call('RPUSH', plan.flows, plan.origin) == 1 + ring_taken(plan.flows) then
+      call('RPUSH', plan.accounts, plan.account)
+    end
+  end
+  depth_write()
+end
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
+end
+local function entry_read(entry)
+  local core, from, to, attempts, recoveries, timeout_s, due_ms =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
+  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
+end
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+end
+local function member_read(member)
+  local core, from, to, attempt, recoveries, timeout_s, flow =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  if not core then return nil end
+  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
+    timeout_s = tonumber(timeout_s), flow = flow }
+end
+local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
+local delays = {}
+local function delayed_push(due_ms, flow, entry)
+  delays[#delays + 1] = due_ms
+  delays[#delays + 1] = flow .. '|' .. entry
+end
+local function enqueue(now, due_ms, flow, entry)
+  if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
+end
+local function queue_touch()
+  ready_touch()
+  touch({ root .. 'delayed' })
+end
+local function queue_write()
+  ready_write()
+  for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
+end
+local function delays_first()
+  local first = nil
+  for i = 1, #delays, 2 do
+    if not first or delays[i] < first then first = delays[i] end
+  end
+  return first
+end
+local function ring_bell(sooner_ms)
+  if #plans_made > 0 then
+    call('SPUBLISH', root .. 'bell', '0')
+  elseif #delays > 0 then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  end
+end
+local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
+local function note_wanted(b, letter)
+  if not b.wants then
+    b.wants = {}
+    for each, origin, ms in string.gmatch(b.N, '(%a)(%w%w%w%w%w%w%w%w%w%w)(%d*);') do
+      b.wants[each] = { origin = origin, interval_ms = tonumber(ms) or 0 }
+    end
+  end
+  return b.wants[letter]
+end
+local notify = nil
+local function notify_use()
+  if notify then return notify end
+  notify = {}
+  local NOTES_WAITING_MAX, NOTES_MERGE_MS, NOTES_KEPT = 10000, 1000, 10000
+  local noting = {}
+  local function notes_of(b, now)
+    if b.notes then return b.notes end
+    local core = b.core .. 'n'
+    local m = batch_load(core)
+    if not m then
+      m = { core = core, key = root .. 'b:' .. core, a = b.a, s = 'notes', s_was = 'notes', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
+        t = now, q = 0, k = 0, opened = true }
+      batches[core] = m
+      batches_loaded[#batches_loaded + 1] = m
+    end
+    local v = m.opened and {} or call('HMGET', m.key, 'L', 'P', 'D', 'T')
+    b.notes = { b = b, m = m, first = m.n, records = {}, newest = tonumber(v[1]), newest_ms = tonumber(v[2]),
+      died = tonumber(v[3] or '0'), page = tonumber(v[4] or '0') }
+    noting[#noting + 1] = b.notes
+    return b.notes
+  end
+  local function note_add(b, letter, at, counts)
+    local want = note_wanted(b, letter)
+    if not want then return nil end
+    local notes = notes_of(b, at)
+    counts = counts or b
+    local record = { letter = letter, origin = want.origin, status = b.s, z = b.z, n = counts.n, c = counts.c, f = counts.f,
+      x = counts.x, at = at, due_ms = at, round = b.k + 1, index = notes.m.n }
+    notes.m.n = notes.m.n + 1
+    notes.m.dirty = true
+    notes.records[#notes.records + 1] = record
+    return record
+  end
+  local function note_open(notes)
+    if notes.last or not notes.newest then return notes.last end
+    if call('GETRANGE', notes.m.key .. ':s', notes.newest, notes.newest) ~= 'q' then
+      notes.newest_began = true
+      return nil
+    end
+    notes.last = { letter = 'p', stored = true, index = notes.newest }
+    notes.rewritten = notes.last
+    return notes.last
+  end
+  local function note_progress(b, at, counts)
+    local want = note_wanted(b, 'p')
+    if not want then return end
+    local notes = notes_of(b, at)
+    local m = notes.m
+    local interval_ms = want.interval_ms
+    if m.n - m.c - m.f - m.x >= NOTES_WAITING_MAX then interval_ms = math.max(interval_ms, NOTES_MERGE_MS) end
+    local record = interval_ms > 0 and note_open(notes)
+    if record then
+      record.status, record.z, record.at, record.round = b.s, b.z, at, b.k + 1
+      record.n, record.c, record.f, record.x = counts.n, counts.c, counts.f, counts.x
+      m.dirty = true
+      return
+    end
+    record = note_add(b, 'p', at, counts)
+    if interval_ms > 0 and notes.newest_ms then record.due_ms = math.max(at, notes.newest_ms + interval_ms) end
+    notes.last, notes.newest, notes.newest_ms = record, record.index, record.due_ms
+  end
+  local function note_death(b, at, counts, index, json)
+    if not note_wanted(b, 'd') then return end
+    local notes = notes_of(b, at)
+    if notes.died > b.k then return end
+    notes.died = b.k + 1
+    note_add(b, 'd', at, counts).tail = string.format(',%.0f,', index) .. json()
+  end
+  function notify.finishes(b, c, f, x, now, index, json)
+    while c < b.c or f < b.f or x < b.x do
+      if c < b.c then c = c + 1 elseif f < b.f then f = f + 1 else x = x + 1 end
+      local counts = { n = b.n, c = c, f = f, x = x }
+      note_progress(b, now, counts)
+      if index and f > b.f_was then
+        note_death(b, now, counts, index, json)
+        index = nil
+      end
+    end
+    b.n_was, b.c_was, b.f_was, b.x_was = b.n, b.c, b.f, b.x
+  end
+  local function note_unstarted(b)
+    local to = b.n - 1
+    if b.o_from then
+      local states = call('GETRANGE', b.key .. ':s', b.o_from, math.min(b.o_to, b.o_from + 65535))
+      local at = string.find(states, '[fe]')
+      if at then return b.o_from + at - 1 end
+    end
+    while to >= 0 do
+      local from = math.max(0, to - 65535)
+      local states = call('GETRANGE', b.key .. ':s', from, to)
+      local at = string.find(states, 'q', 1, true) or string.find(states, 'r', 1, true)
+      if at then return from + at - 1 end
+      to = from - 1
+    end
+    return b.n - 1
+  end
+  function notify.result_in(results, base, i)
+    local field, place = string.format('r%.0f', math.floor((i - base) / 16)), (i - base) % 16
+    for _, result in ipairs(results) do
+      local text, at = result[2], 1
+      while result[1] == field and at <= #text do
+        local of, length = struct.unpack('>BI2', text, at)
+        if of == place then return string.sub(text, at + 3, at + 2 + length) end
+        at = at + 3 + length
+      end
+    end
+    return ''
+  end
+  local function note_expired(at)
+    return string.format('[%.0f,0,0,null,null,"batch_expired","The batch expired before this task could run."]', at)
+  end
+  local function note_settled(b)
+    local told = false
+    local function settle_one(record)
+      if record.n ~= b.n or record.c ~= b.c or record.f ~= b.f or record.x ~= b.x then return end
+      record.status, record.z, told = b.s, b.z, true
+    end
+    if not b.notes then return false end
+    for _, record in ipairs(b.notes.records) do settle_one(record) end
+    if b.notes.rewritten then settle_one(b.notes.rewritten) end
+    return told
+  end
+  local function note_rest(b, now)
+    local counted = b.n ~= b.n_was or b.c ~= b.c_was or b.f ~= b.f_was or b.x ~= b.x_was
+    local stopped = b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')
+    if not note_settled(b) and (counted or stopped) then note_progress(b, now, b) end
+    if b.s == 'expired' and b.f > b.f_was then
+      note_death(b, now, b, note_unstarted(b), function() return note_expired(now) end)
+    end
+    if b.ended then
+      note_add(b, 'f', now)
+      if b.s == 'completed' and b.c == b.n then note_add(b, 's', now) end
+      note_add(b, 'c', now)
+    end
+  end
+  local function note_text(record)
+    local text = string.format('%s,%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s,%.0f', record.letter, record.status, record.n, record.c, record.f,
+      record.x, record.at, record.z and string.format('%.0f', record.z) or '', record.round) .. (record.tail or '')
+    return struct.pack('>I4I2', #text + 2, 0) .. text
+  end
+  local function notes_page(notes, page)
+    return call('HGET', notes.m.key .. ':0', string.format('%.0f', page)) or ''
+  end
+  local function note_replaced(text, place, record)
+    local at = 1
+    for _ = 1, place do at = at + 4 + struct.unpack('>I4', text, at) end
+    return string.sub(text, 1, at - 1) .. record .. string.sub(text, at + 4 + struct.unpack('>I4', text, at))
+  end
+  local function notes_append(notes, now)
+    local m, pages = notes.m, {}
+    local function page_of(index)
+      local page = math.floor(index / NOTES_PAGE)
+      pages[page] = pages[page] or { (index < notes.first or notes.first > page * NOTES_PAGE) and notes_page(notes, page) or '' }
+      return pages[page]
+    end
+    local old = notes.rewritten
+    if old and old.n then
+      local page = page_of(old.index)
+      page[1] = note_replaced(page[1], old.index % NOTES_PAGE, note_text(old))
+    end
+    local run = nil
+    local function run_push()
+      enqueue(now, run.due_ms, 'n:' .. m.a .. ':' .. run.origin,
+        entry_of(m.core, run.from, run.to, 0, 0, NOTE_TIMEOUT_S, run.due_ms))
+    end
+    for _, record in ipairs(notes.records) do
+      local page = page_of(record.index)
+      page[#page + 1] = note_text(record)
+      if run and run.origin == record.origin and run.due_ms == record.due_ms then
+        run.to = record.index
+      else
+        if run then run_push() end
+        run = { from = record.index, to = record.index, origin = record.origin, due_ms = record.due_ms }
+      end
+    end
+    if run then run_push() end
+    notes.pages = pages
+  end
+  local function notes_leave(notes)
+    local m = notes.m
+    notes.gone = {}
+    for _ = 0, #notes.records / NOTES_PAGE + 1 do
+      local from = notes.page * NOTES_PAGE
+      if m.n - from - NOTES_PAGE < NOTES_KEPT then return end
+      if call('GETRANGE', m.key .. ':s', from, from + NOTES_PAGE - 1) == string.rep('c', NOTES_PAGE) then
+        local text = notes_page(notes, notes.page)
+        local at, all = 1, true
+        while at <= #text do
+          all = all and string.sub(text, at + 6, at + 6) == 'p'
+          at = at + 4 + struct.unpack('>I4', text, at)
+        end
+        if all then
+          notes.gone[#notes.gone + 1] = notes.page
+          m.c = m.c - NOTES_PAGE
+          m.x = m.x + NOTES_PAGE
+        end
+      end
+      notes.page = notes.page + 1
+    end
+  end
+  notify.rest = note_rest
+  function notify.plan(now)
+    for _, notes in ipairs(noting) do
+      notes_append(notes, now)
+      notes_leave(notes)
+      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
+    end
+  end
+  function notify.write()
+    for _, notes in ipairs(noting) do
+      local m = notes.m
+      local segment, states = m.key .. ':0', m.key .. ':s'
+      if m.opened then call('HSET', m.key, 'a', m.a, 't', m.t) end
+      call('HSET', m.key, 'D', notes.died, 'T', notes.page)
+      if notes.newest then call('HSET', m.key, 'L', notes.newest, 'P', notes.newest_ms) end
+      for page, text in pairs(notes.pages) do call('HSET', segment, string.format('%.0f', page), table.concat(text)) end
+      if #notes.records > 0 then call('APPEND', states, string.rep('q', #notes.records)) end
+      for _, page in ipairs(notes.gone) do
+        call('HDEL', segment, string.format('%.0f', page), string.format('r%.0f', page))
+        call('SETRANGE', states, page * NOTES_PAGE, string.rep('x', NOTES_PAGE))
+      end
+    end
+  end
+  return notify
+end
+local function notify_plan(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.N then notify_use().rest(b, now) end
+  end
+  if notify then notify.plan(now) end
+end
+local function notify_write()
+  if notify then notify.write() end
+end
+local function results_without(text, place)
+  local at, kept = 1, {}
+  while at <= #text do
+    local of, length = struct.unpack('>BI2', text, at)
+    if of ~= place then kept[#kept + 1] = string.sub(text, at, at + 2 + length) end
+    at = at + 3 + length
+  end
+  return table.concat(kept)
+end
+local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
+local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
+local function round_begin(b, expiration_ms, now)
+  b.k = b.k + 1
+  b.s = b.c > 0 and 'processing' or 'pending'
+  b.z = nil
+  b.e = math.max(now, b.e - expiration_ms) + expiration_ms
+  b.deadline = b.e
+  b.dirty = true
+end
+local function round_write(b)
+  call('HSET', b.key, 'k', b.k, 'e', b.e)
+  call('HDEL', b.key, 'z', 'y')
+end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
+local function round_undealt(b, entry) return b.o_from ~= nil and entry.from >= b.o_from and entry.from <= b.o_to end
+local dealt_batches, dealt_states, dealt_results = {}, {}, {}
+local function results_forget(b, base, first, last)
+  local key = segment_key(b, base)
+  local fields = dealt_results[key] or {}
+  dealt_results[key] = fields
+  for page = math.floor((first - base) / 16), math.floor((last - base) / 16) do
+    local from, to = math.max(0, first - base - page * 16), math.min(15, last - base - page * 16)
+    local field = result_field(page * 16)
+    if from == 0 and to == 15 then
+      fields[field] = ''
+    else
+      local text = fields[field] or call('HGET', key, field) or ''
+      for place = from, to do
+        if #text > 0 then text = results_without(text, place) end
+      end
+      fields[field] = text
+    end
+  end
+end
+local function round_stretches(states, states_from, from, to)
+  local stretches = {}
+  for first, after in string.gmatch(string.sub(states, from - states_from + 1, to - states_from + 1), '()[fqre]+()') do
+    stretches[#stretches + 1] = { from + first - 1, from + after - 2 }
+  end
+  return stretches
+end
+local function round_deal(b, base, first, last)
+  dealt_states[#dealt_states + 1] = { b.key .. ':s', first, string.rep('r', last - first + 1) }
+  results_forget(b, base, first, last)
+end
+local function round_reached(b, from)
+  dealt_batches[b] = true
+  if not from or from > b.o_to then b.o_from, b.o_to = nil, nil else b.o_from = from end
+end
+local function round_touch()
+  local list = {}
+  for _, mark in ipairs(dealt_states) do list[#list + 1] = mark[1] end
+  for key in pairs(dealt_results) do list[#list + 1] = key end
+  touch(list)
+end
+local function round_deals_write()
+  for _, mark in ipairs(dealt_states) do call('SETRANGE', mark[1], mark[2], mark[3]) end
+  for key, fields in pairs(dealt_results) do
+    for field, text in pairs(fields) do
+      if text == '' then call('HDEL', key, field) else call('HSET', key, field, text) end
+    end
+  end
+  for b in pairs(dealt_batches) do
+    if b.o_from then
+      call('HSET', b.key, 'o', string.format('%.0f,%.0f', b.o_from, b.o_to))
+    else
+      call('HDEL', b.key, 'o')
+    end
+  end
+end
+local b = batch_visible(core, account)
+if not b then return 'batch' end
+local notes = b.N and batch_load(core .. 'n')
+if not notes or index >= notes.n then return 'missing' end
+local byte = call('GETRANGE', notes.key .. ':s', index, index)
+if byte == 'x' then return 'missing' end
+if byte ~= 'c' and byte ~= 'f' then return 'waiting' end
+local page = call('HGET', notes.key .. ':0', string.format('%.0f', math.floor(index / NOTES_PAGE)))
+local at = 1
+for _ = 1, index % NOTES_PAGE do at = at + 4 + struct.unpack('>I4', page, at) end
+local letter = string.sub(page, at + 6, at + 6)
+notes[byte] = notes[byte] - 1
+notes.dirty = true
+ready_push('n:' .. account .. ':' .. note_wanted(b, letter).origin,
+  entry_of(notes.core, index, index, attempts_first(notes), 0, NOTE_TIMEOUT_S, now_ms))
+round_deal(notes, 0, index, index)
+round_touch()
+batch_touch()
+queue_touch()
+round_deals_write()
+batch_save(now_ms)
+queue_write()
+ring_bell()
+return 'queued'`,
+  map: [[1,"lua/notification/redeliver.lua",1],[2,"lua/notification/redeliver.lua",3],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",11],[14,"lua/lib/batch.lua",13],[35,"lua/lib/batch.lua",36],[40,"lua/lib/batch.lua",42],[41,"lua/lib/batch.lua",44],[42,"lua/lib/batch.lua",48],[43,"lua/lib/batch.lua",50],[44,"lua/lib/batch.lua",53],[48,"lua/lib/batch.lua",59],[60,"lua/lib/batch.lua",72],[61,"lua/lib/batch.lua",74],[65,"lua/lib/batch.lua",80],[81,"lua/lib/batch.lua",98],[88,"lua/lib/batch.lua",106],[91,"lua/lib/batch.lua",111],[96,"lua/lib/batch.lua",118],[106,"lua/lib/batch.lua",129],[123,"lua/lib/ring.lua",4],[124,"lua/lib/ring.lua",6],[132,"lua/lib/ring.lua",16],[138,"lua/lib/ring.lua",23],[139,"lua/lib/ring.lua",25],[140,"lua/lib/ring.lua",28],[144,"lua/lib/ring.lua",34],[151,"lua/lib/ring.lua",42],[157,"lua/lib/ready.lua",8],[158,"lua/lib/ready.lua",10],[159,"lua/lib/ready.lua",13],[173,"lua/lib/ready.lua",28],[178,"lua/lib/ready.lua",34],[181,"lua/lib/ready.lua",38],[193,"lua/lib/ready.lua",51],[196,"lua/lib/ready.lua",55],[202,"lua/lib/ready.lua",66],[205,"lua/lib/ready.lua",70],[212,"lua/lib/ready.lua",79],[213,"lua/lib/ready.lua",82],[214,"lua/lib/delayed.lua",3],[215,"lua/lib/delayed.lua",5],[219,"lua/lib/delayed.lua",11],[222,"lua/lib/delayed.lua",15],[226,"lua/lib/delayed.lua",20],[230,"lua/lib/delayed.lua",26],[237,"lua/lib/delayed.lua",36],[244,"lua/lib/notify.lua",19],[245,"lua/lib/notify.lua",22],[254,"lua/lib/notify.lua",34],[255,"lua/lib/notify.lua",36],[260,"lua/lib/notify.lua",43],[276,"lua/lib/notify.lua",60],[288,"lua/lib/notify.lua",74],[298,"lua/lib/notify.lua",85],[316,"lua/lib/notify.lua",105],[323,"lua/lib/notify.lua",115],[335,"lua/lib/notify.lua",130],[351,"lua/lib/notify.lua",148],[363,"lua/lib/notify.lua",161],[366,"lua/lib/notify.lua",166],[377,"lua/lib/notify.lua",179],[390,"lua/lib/notify.lua",193],[395,"lua/lib/notify.lua",199],[398,"lua/lib/notify.lua",204],[403,"lua/lib/notify.lua",211],[433,"lua/lib/notify.lua",243],[455,"lua/lib/notify.lua",267],[456,"lua/lib/notify.lua",269],[463,"lua/lib/notify.lua",277],[478,"lua/lib/notify.lua",293],[480,"lua/lib/notify.lua",297],[486,"lua/lib/notify.lua",304],[489,"lua/lib/results.lua",3],[498,"lua/lib/results.lua",13],[499,"lua/lib/results.lua",15],[500,"lua/lib/round.lua",9],[504,"lua/lib/round.lua",14],[508,"lua/lib/round.lua",19],[512,"lua/lib/round.lua",24],[513,"lua/lib/round.lua",26],[514,"lua/lib/round.lua",29],[515,"lua/lib/round.lua",32],[533,"lua/lib/round.lua",52],[540,"lua/lib/round.lua",61],[544,"lua/lib/round.lua",67],[548,"lua/lib/round.lua",72],[554,"lua/lib/round.lua",79],[569,"lua/notification/redeliver.lua",13],[576,"lua/notification/redeliver.lua",21],[580,"lua/notification/redeliver.lua",26],[584,"lua/notification/redeliver.lua",31],[588,"lua/notification/redeliver.lua",36]],
 });
 
 /** Removes messages that their destination has applied. See lua/outbox/ack.lua. */
@@ -1601,14 +4013,15 @@ return { more, slices }`,
 });
 
 /** Takes up to `budget` tasks that may run now and puts them in flight for `holder`. See lua/partition/claim.lua. */
-export const partitionClaim = script<{ meta: string }, { holder: string; call_no: number; budget: number; room: number; grace_ms: number; now_ms?: number | '' | undefined; limits: readonly RestValue[] }, [number, number, number, string[], unknown[]]>({
+export const partitionClaim = script<{ meta: string }, { holder: string; call_no: number; budget: number; room: number; grace_ms: number; notes: number; now_ms?: number | '' | undefined; limits: readonly RestValue[] }, [number, number, number, string[], unknown[]]>({
   name: 'partition/claim',
   keys: ["meta"],
-  args: [["holder","string"],["call_no","int"],["budget","int"],["room","int"],["grace_ms","int"],["now_ms","now"]],
+  args: [["holder","string"],["call_no","int"],["budget","int"],["room","int"],["grace_ms","int"],["notes","int"],["now_ms","now"]],
   rest: "limits",
   lua: `#!lua flags=allow-oom
 local meta = KEYS[1]
 local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local notes = tonumber(table.remove(ARGV))
 local grace_ms = tonumber(table.remove(ARGV))
 local room = tonumber(table.remove(ARGV))
 local budget = tonumber(table.remove(ARGV))
@@ -1626,25 +4039,36 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
 end
 local function batch_visible(core, account)
   local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'deleted' then return nil end
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
   return b
 end
-local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
 local function segment_bounds(b, i)
   local g = b.g
   if not g then return 0, b.n - 1 end
@@ -1664,7 +4088,7 @@ local function segment_last(b)
 end
 local function batch_end(b, now, keep_ms)
   b.dirty = true
-  if b.n > b.c + b.f + b.x then return false end
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
   if b.s == 'tray' then
     b.deadline = math.max(now, b.t + 1000) + keep_ms
     return true
@@ -1674,6 +4098,7 @@ local function batch_end(b, now, keep_ms)
     b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
   end
   b.z = now
+  b.ended = true
   b.deadline = now + keep_ms
   return true
 end
@@ -1809,7 +4234,7 @@ local function member_read(member)
     timeout_s = tonumber(timeout_s), flow = flow }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
-local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
 local delays = {}
 local function delayed_push(due_ms, flow, entry)
   delays[#delays + 1] = due_ms
@@ -1833,11 +4258,11 @@ local function delays_first()
   end
   return first
 end
-local function ring_bell()
+local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
   elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
   end
 end
 local UNPARK_MAX = 200
@@ -1891,6 +4316,86 @@ local function parked_write()
   for _, new in pairs(parked_new) do call('SADD', root .. 'parked', new.origin) end
   return origins
 end
+local function results_without(text, place)
+  local at, kept = 1, {}
+  while at <= #text do
+    local of, length = struct.unpack('>BI2', text, at)
+    if of ~= place then kept[#kept + 1] = string.sub(text, at, at + 2 + length) end
+    at = at + 3 + length
+  end
+  return table.concat(kept)
+end
+local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
+local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
+local function round_begin(b, expiration_ms, now)
+  b.k = b.k + 1
+  b.s = b.c > 0 and 'processing' or 'pending'
+  b.z = nil
+  b.e = math.max(now, b.e - expiration_ms) + expiration_ms
+  b.deadline = b.e
+  b.dirty = true
+end
+local function round_write(b)
+  call('HSET', b.key, 'k', b.k, 'e', b.e)
+  call('HDEL', b.key, 'z', 'y')
+end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
+local function round_undealt(b, entry) return b.o_from ~= nil and entry.from >= b.o_from and entry.from <= b.o_to end
+local dealt_batches, dealt_states, dealt_results = {}, {}, {}
+local function results_forget(b, base, first, last)
+  local key = segment_key(b, base)
+  local fields = dealt_results[key] or {}
+  dealt_results[key] = fields
+  for page = math.floor((first - base) / 16), math.floor((last - base) / 16) do
+    local from, to = math.max(0, first - base - page * 16), math.min(15, last - base - page * 16)
+    local field = result_field(page * 16)
+    if from == 0 and to == 15 then
+      fields[field] = ''
+    else
+      local text = fields[field] or call('HGET', key, field) or ''
+      for place = from, to do
+        if #text > 0 then text = results_without(text, place) end
+      end
+      fields[field] = text
+    end
+  end
+end
+local function round_stretches(states, states_from, from, to)
+  local stretches = {}
+  for first, after in string.gmatch(string.sub(states, from - states_from + 1, to - states_from + 1), '()[fqre]+()') do
+    stretches[#stretches + 1] = { from + first - 1, from + after - 2 }
+  end
+  return stretches
+end
+local function round_deal(b, base, first, last)
+  dealt_states[#dealt_states + 1] = { b.key .. ':s', first, string.rep('r', last - first + 1) }
+  results_forget(b, base, first, last)
+end
+local function round_reached(b, from)
+  dealt_batches[b] = true
+  if not from or from > b.o_to then b.o_from, b.o_to = nil, nil else b.o_from = from end
+end
+local function round_touch()
+  local list = {}
+  for _, mark in ipairs(dealt_states) do list[#list + 1] = mark[1] end
+  for key in pairs(dealt_results) do list[#list + 1] = key end
+  touch(list)
+end
+local function round_deals_write()
+  for _, mark in ipairs(dealt_states) do call('SETRANGE', mark[1], mark[2], mark[3]) end
+  for key, fields in pairs(dealt_results) do
+    for field, text in pairs(fields) do
+      if text == '' then call('HDEL', key, field) else call('HSET', key, field, text) end
+    end
+  end
+  for b in pairs(dealt_batches) do
+    if b.o_from then
+      call('HSET', b.key, 'o', string.format('%.0f,%.0f', b.o_from, b.o_to))
+    else
+      call('HDEL', b.key, 'o')
+    end
+  end
+end
 local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND = 48, 96, 16, 250
 local visits = 0
 local expanded = false
@@ -1902,9 +4407,15 @@ local function pages_of(b, base, from, to)
   end
   return call('HMGET', segment_key(b, base), unpack(fields, 1, #fields))
 end
+local parents = {}
+local function parent_of(b)
+  if b.s ~= 'notes' or parents[b.core] then return nil end
+  parents[b.core] = true
+  return call('HMGET', string.sub(b.key, 1, -2), 'd', 't')
+end
 local function add_run(b, ref, member, base, from, to, due_ms)
-  runs[#runs + 1] = { member, b.core, b.a, from, to, ref.attempt, ref.recoveries, due_ms, base, math.floor((from - base) / PAGE_TASKS),
-    b.s == 'tray' and 1 or 0, pages_of(b, base, from, to) }
+  runs[#runs + 1] = { member, b.core, b.a, from, to, ref.attempt % ROUND_ATTEMPTS, ref.recoveries, due_ms, base, math.floor((from - base) / PAGE_TASKS),
+    b.s == 'tray' and 1 or b.s == 'notes' and 2 or 0, pages_of(b, base, from, to), parent_of(b) }
 end
 local function replay()
   local saved = call('HGET', root .. 'claims', holder)
@@ -1963,18 +4474,28 @@ end
 local function expand(b, entry)
   expanded = true
   local base, segment_end = segment_bounds(b, entry.from)
+  local last = math.min(entry.to, segment_end)
+  local undealt = round_undealt(b, entry)
   local map = call('HGET', segment_key(b, base), 'm') or ''
+  local states = undealt and call('GETRANGE', b.key .. ':s', entry.from, last)
   local done, next_from = 0, nil
   for from, to, origin, timeout_s, due_ms in string.gmatch(map, '(%d+),(%d+),(%w+),(%d+),(%d+);') do
     from, to, due_ms = tonumber(from) + base, tonumber(to) + base, tonumber(due_ms)
-    if from >= entry.from then
-      if done == EXPAND then next_from = from break end
-      done = done + 1
-      enqueue(now_ms, due_ms, 'f:' .. b.a .. ':' .. origin,
-        entry_of(b.core, from, to, 0, 0, tonumber(timeout_s), math.max(entry.due_ms, due_ms)))
+    if to >= entry.from and from <= last then
+      local stretches = { { from, to } }
+      if undealt then stretches = round_stretches(states, entry.from, math.max(from, entry.from), math.min(to, last)) end
+      for _, stretch in ipairs(stretches) do
+        if done == EXPAND then next_from = stretch[1] break end
+        done = done + 1
+        if undealt then round_deal(b, base, stretch[1], stretch[2]) end
+        enqueue(now_ms, due_ms, 'f:' .. b.a .. ':' .. origin,
+          entry_of(b.core, stretch[1], stretch[2], attempts_first(b), 0, tonumber(timeout_s), math.max(entry.due_ms, due_ms)))
+      end
+      if next_from then break end
     end
   end
   if not next_from and entry.to > segment_end then next_from = segment_end + 1 end
+  if undealt then round_reached(b, next_from) end
   return next_from
 end
 local function visit_flow(cls, account, origin, chunk)
@@ -1988,7 +4509,7 @@ local function visit_flow(cls, account, origin, chunk)
     local entry = entry_read(text)
     depth[cls] = depth[cls] - (entry.to - entry.from + 1)
     local b = batch_load(entry.core)
-    if b and batch_live(b) then
+    if b and batch_live(b) and not round_entry_stale(b, entry) then
       local left_from
       if origin == '*' then
         left_from = expand(b, entry)
@@ -2033,6 +4554,7 @@ local function serve(cls, quota)
   end
   return quota - left
 end
+local notes_left = notes
 local turn = call_no % 8
 local order = turn == 6 and { 'r', 'f', 'n' } or turn == 7 and { 'n', 'f', 'r' } or { 'f', 'r', 'n' }
 local weight = { f = 6, r = 1, n = 1 }
@@ -2041,14 +4563,22 @@ for round = 1, 2 do
   for _, cls in ipairs(order) do
     if left > 0 then
       local quota = round == 1 and math.min(left, math.max(1, math.floor(budget * weight[cls] / 8))) or left
-      local started = serve(cls, quota)
+      if cls == 'n' then quota = math.min(quota, notes_left) end
+      local started = quota > 0 and serve(cls, quota) or 0
+      if cls == 'n' then notes_left = notes_left - started end
       left = left - started
     end
   end
 end
+local notes_ready = 0
+if notes_left <= 0 then
+  local accounts = ring_read(root .. 'ready:n', WINDOW)
+  if ring_left(accounts) > 0 or not accounts.whole then notes_ready = 2 end
+end
 batch_touch()
 queue_touch()
 parked_touch()
+round_touch()
 local written = { root .. 'active:' .. holder, root .. 'claims', root .. 'holders', meta }
 for _, s in ipairs(starts) do written[#written + 1] = s[1] end
 touch(written)
@@ -2059,6 +4589,7 @@ rings_trim()
 local parked = parked_write()
 for i = 1, #active, 1000 do call('ZADD', written[1], unpack(active, i, math.min(i + 999, #active))) end
 for _, s in ipairs(starts) do call('SETRANGE', s[1], s[2], s[3]) end
+round_deals_write()
 for _, b in ipairs(batches_loaded) do
   if b.dirty and b.s == b.s_was then
     call('HSET', b.key, 'r', b.r, 'v', b.v + 1)
@@ -2071,8 +4602,8 @@ if #runs > 0 then
   if alone then call('HSET', meta, 'last', now_ms) end
   call('HSETNX', written[3], holder, now_ms)
 end
-return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded) and 1 or 0, delays_first() or 0, parked, runs }`,
-  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",15],[4,"lua/partition/claim.lua",14],[5,"lua/partition/claim.lua",13],[6,"lua/partition/claim.lua",12],[7,"lua/partition/claim.lua",11],[8,"lua/partition/claim.lua",10],[9,"lua/partition/claim.lua",16],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/root.lua",11],[16,"lua/lib/batch.lua",9],[17,"lua/lib/batch.lua",11],[33,"lua/lib/batch.lua",29],[38,"lua/lib/batch.lua",35],[39,"lua/lib/batch.lua",37],[40,"lua/lib/batch.lua",40],[52,"lua/lib/batch.lua",53],[53,"lua/lib/batch.lua",55],[57,"lua/lib/batch.lua",61],[72,"lua/lib/batch.lua",78],[79,"lua/lib/batch.lua",86],[82,"lua/lib/batch.lua",91],[87,"lua/lib/batch.lua",98],[97,"lua/lib/batch.lua",109],[114,"lua/lib/ring.lua",4],[115,"lua/lib/ring.lua",6],[123,"lua/lib/ring.lua",16],[129,"lua/lib/ring.lua",23],[130,"lua/lib/ring.lua",25],[131,"lua/lib/ring.lua",28],[135,"lua/lib/ring.lua",34],[142,"lua/lib/ring.lua",42],[148,"lua/lib/ready.lua",8],[149,"lua/lib/ready.lua",10],[150,"lua/lib/ready.lua",13],[164,"lua/lib/ready.lua",28],[169,"lua/lib/ready.lua",34],[172,"lua/lib/ready.lua",38],[184,"lua/lib/ready.lua",51],[187,"lua/lib/ready.lua",55],[193,"lua/lib/ready.lua",66],[196,"lua/lib/ready.lua",70],[203,"lua/lib/ready.lua",79],[204,"lua/lib/ready.lua",82],[205,"lua/lib/delayed.lua",3],[206,"lua/lib/delayed.lua",5],[210,"lua/lib/delayed.lua",11],[213,"lua/lib/delayed.lua",15],[217,"lua/lib/delayed.lua",20],[221,"lua/lib/delayed.lua",26],[228,"lua/lib/delayed.lua",35],[235,"lua/lib/parked.lua",5],[237,"lua/lib/parked.lua",8],[243,"lua/lib/parked.lua",16],[255,"lua/lib/parked.lua",30],[268,"lua/lib/parked.lua",44],[273,"lua/lib/parked.lua",51],[286,"lua/partition/claim.lua",23],[290,"lua/partition/claim.lua",29],[297,"lua/partition/claim.lua",37],[301,"lua/partition/claim.lua",42],[317,"lua/partition/claim.lua",59],[318,"lua/partition/claim.lua",61],[322,"lua/partition/claim.lua",67],[335,"lua/partition/claim.lua",82],[338,"lua/partition/claim.lua",86],[355,"lua/partition/claim.lua",105],[372,"lua/partition/claim.lua",123],[400,"lua/partition/claim.lua",152],[414,"lua/partition/claim.lua",167],[428,"lua/partition/claim.lua",184],[441,"lua/partition/claim.lua",198],[448,"lua/partition/claim.lua",206],[463,"lua/partition/claim.lua",222]],
+return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded) and 1 or notes_ready, delays_first() or 0, parked, runs }`,
+  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",16],[4,"lua/partition/claim.lua",15],[5,"lua/partition/claim.lua",14],[6,"lua/partition/claim.lua",13],[7,"lua/partition/claim.lua",12],[8,"lua/partition/claim.lua",11],[9,"lua/partition/claim.lua",10],[10,"lua/partition/claim.lua",17],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",11],[18,"lua/lib/batch.lua",13],[39,"lua/lib/batch.lua",36],[44,"lua/lib/batch.lua",42],[45,"lua/lib/batch.lua",44],[46,"lua/lib/batch.lua",48],[47,"lua/lib/batch.lua",50],[48,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",59],[64,"lua/lib/batch.lua",72],[65,"lua/lib/batch.lua",74],[69,"lua/lib/batch.lua",80],[85,"lua/lib/batch.lua",98],[92,"lua/lib/batch.lua",106],[95,"lua/lib/batch.lua",111],[100,"lua/lib/batch.lua",118],[110,"lua/lib/batch.lua",129],[127,"lua/lib/ring.lua",4],[128,"lua/lib/ring.lua",6],[136,"lua/lib/ring.lua",16],[142,"lua/lib/ring.lua",23],[143,"lua/lib/ring.lua",25],[144,"lua/lib/ring.lua",28],[148,"lua/lib/ring.lua",34],[155,"lua/lib/ring.lua",42],[161,"lua/lib/ready.lua",8],[162,"lua/lib/ready.lua",10],[163,"lua/lib/ready.lua",13],[177,"lua/lib/ready.lua",28],[182,"lua/lib/ready.lua",34],[185,"lua/lib/ready.lua",38],[197,"lua/lib/ready.lua",51],[200,"lua/lib/ready.lua",55],[206,"lua/lib/ready.lua",66],[209,"lua/lib/ready.lua",70],[216,"lua/lib/ready.lua",79],[217,"lua/lib/ready.lua",82],[218,"lua/lib/delayed.lua",3],[219,"lua/lib/delayed.lua",5],[223,"lua/lib/delayed.lua",11],[226,"lua/lib/delayed.lua",15],[230,"lua/lib/delayed.lua",20],[234,"lua/lib/delayed.lua",26],[241,"lua/lib/delayed.lua",36],[248,"lua/lib/parked.lua",5],[250,"lua/lib/parked.lua",8],[256,"lua/lib/parked.lua",16],[268,"lua/lib/parked.lua",30],[281,"lua/lib/parked.lua",44],[286,"lua/lib/parked.lua",51],[299,"lua/lib/results.lua",3],[308,"lua/lib/results.lua",13],[309,"lua/lib/results.lua",15],[310,"lua/lib/round.lua",9],[314,"lua/lib/round.lua",14],[318,"lua/lib/round.lua",19],[322,"lua/lib/round.lua",24],[323,"lua/lib/round.lua",26],[324,"lua/lib/round.lua",29],[325,"lua/lib/round.lua",32],[343,"lua/lib/round.lua",52],[350,"lua/lib/round.lua",61],[354,"lua/lib/round.lua",67],[358,"lua/lib/round.lua",72],[364,"lua/lib/round.lua",79],[379,"lua/partition/claim.lua",25],[383,"lua/partition/claim.lua",31],[390,"lua/partition/claim.lua",40],[396,"lua/partition/claim.lua",47],[400,"lua/partition/claim.lua",52],[416,"lua/partition/claim.lua",69],[417,"lua/partition/claim.lua",71],[421,"lua/partition/claim.lua",77],[434,"lua/partition/claim.lua",92],[437,"lua/partition/claim.lua",96],[454,"lua/partition/claim.lua",116],[481,"lua/partition/claim.lua",144],[509,"lua/partition/claim.lua",173],[523,"lua/partition/claim.lua",188],[537,"lua/partition/claim.lua",204],[538,"lua/partition/claim.lua",207],[553,"lua/partition/claim.lua",223],[558,"lua/partition/claim.lua",229],[566,"lua/partition/claim.lua",238],[582,"lua/partition/claim.lua",255]],
 });
 
 /** What waits in a partition, for the operator's gauges. Counts are exact; the oldest is looked for at the heads of the See lua/partition/look.lua. */
@@ -2109,7 +4640,7 @@ return { counts[1], counts[2], counts[3], call('ZCARD', root .. 'delayed'), now_
 });
 
 /** Counts outcomes of attempts, each once: only of tasks that are still in flight under the name that this holder has. See lua/partition/settle.lua. */
-export const partitionSettle = script<{ meta: string }, { holder: string; keep_ms: number; tray_keep_ms: number; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [number, number, string[]]>({
+export const partitionSettle = script<{ meta: string }, { holder: string; keep_ms: number; tray_keep_ms: number; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [number, number, string[], number]>({
   name: 'partition/settle',
   keys: ["meta"],
   args: [["holder","string"],["keep_ms","int"],["tray_keep_ms","int"],["now_ms","now"]],
@@ -2132,25 +4663,36 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
 end
 local function batch_visible(core, account)
   local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'deleted' then return nil end
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
   return b
 end
-local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
 local function segment_bounds(b, i)
   local g = b.g
   if not g then return 0, b.n - 1 end
@@ -2170,7 +4712,7 @@ local function segment_last(b)
 end
 local function batch_end(b, now, keep_ms)
   b.dirty = true
-  if b.n > b.c + b.f + b.x then return false end
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
   if b.s == 'tray' then
     b.deadline = math.max(now, b.t + 1000) + keep_ms
     return true
@@ -2180,6 +4722,7 @@ local function batch_end(b, now, keep_ms)
     b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
   end
   b.z = now
+  b.ended = true
   b.deadline = now + keep_ms
   return true
 end
@@ -2315,7 +4858,7 @@ local function member_read(member)
     timeout_s = tonumber(timeout_s), flow = flow }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
-local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
 local delays = {}
 local function delayed_push(due_ms, flow, entry)
   delays[#delays + 1] = due_ms
@@ -2339,12 +4882,257 @@ local function delays_first()
   end
   return first
 end
-local function ring_bell()
+local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
   elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
   end
+end
+local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
+local function note_wanted(b, letter)
+  if not b.wants then
+    b.wants = {}
+    for each, origin, ms in string.gmatch(b.N, '(%a)(%w%w%w%w%w%w%w%w%w%w)(%d*);') do
+      b.wants[each] = { origin = origin, interval_ms = tonumber(ms) or 0 }
+    end
+  end
+  return b.wants[letter]
+end
+local notify = nil
+local function notify_use()
+  if notify then return notify end
+  notify = {}
+  local NOTES_WAITING_MAX, NOTES_MERGE_MS, NOTES_KEPT = 10000, 1000, 10000
+  local noting = {}
+  local function notes_of(b, now)
+    if b.notes then return b.notes end
+    local core = b.core .. 'n'
+    local m = batch_load(core)
+    if not m then
+      m = { core = core, key = root .. 'b:' .. core, a = b.a, s = 'notes', s_was = 'notes', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
+        t = now, q = 0, k = 0, opened = true }
+      batches[core] = m
+      batches_loaded[#batches_loaded + 1] = m
+    end
+    local v = m.opened and {} or call('HMGET', m.key, 'L', 'P', 'D', 'T')
+    b.notes = { b = b, m = m, first = m.n, records = {}, newest = tonumber(v[1]), newest_ms = tonumber(v[2]),
+      died = tonumber(v[3] or '0'), page = tonumber(v[4] or '0') }
+    noting[#noting + 1] = b.notes
+    return b.notes
+  end
+  local function note_add(b, letter, at, counts)
+    local want = note_wanted(b, letter)
+    if not want then return nil end
+    local notes = notes_of(b, at)
+    counts = counts or b
+    local record = { letter = letter, origin = want.origin, status = b.s, z = b.z, n = counts.n, c = counts.c, f = counts.f,
+      x = counts.x, at = at, due_ms = at, round = b.k + 1, index = notes.m.n }
+    notes.m.n = notes.m.n + 1
+    notes.m.dirty = true
+    notes.records[#notes.records + 1] = record
+    return record
+  end
+  local function note_open(notes)
+    if notes.last or not notes.newest then return notes.last end
+    if call('GETRANGE', notes.m.key .. ':s', notes.newest, notes.newest) ~= 'q' then
+      notes.newest_began = true
+      return nil
+    end
+    notes.last = { letter = 'p', stored = true, index = notes.newest }
+    notes.rewritten = notes.last
+    return notes.last
+  end
+  local function note_progress(b, at, counts)
+    local want = note_wanted(b, 'p')
+    if not want then return end
+    local notes = notes_of(b, at)
+    local m = notes.m
+    local interval_ms = want.interval_ms
+    if m.n - m.c - m.f - m.x >= NOTES_WAITING_MAX then interval_ms = math.max(interval_ms, NOTES_MERGE_MS) end
+    local record = interval_ms > 0 and note_open(notes)
+    if record then
+      record.status, record.z, record.at, record.round = b.s, b.z, at, b.k + 1
+      record.n, record.c, record.f, record.x = counts.n, counts.c, counts.f, counts.x
+      m.dirty = true
+      return
+    end
+    record = note_add(b, 'p', at, counts)
+    if interval_ms > 0 and notes.newest_ms then record.due_ms = math.max(at, notes.newest_ms + interval_ms) end
+    notes.last, notes.newest, notes.newest_ms = record, record.index, record.due_ms
+  end
+  local function note_death(b, at, counts, index, json)
+    if not note_wanted(b, 'd') then return end
+    local notes = notes_of(b, at)
+    if notes.died > b.k then return end
+    notes.died = b.k + 1
+    note_add(b, 'd', at, counts).tail = string.format(',%.0f,', index) .. json()
+  end
+  function notify.finishes(b, c, f, x, now, index, json)
+    while c < b.c or f < b.f or x < b.x do
+      if c < b.c then c = c + 1 elseif f < b.f then f = f + 1 else x = x + 1 end
+      local counts = { n = b.n, c = c, f = f, x = x }
+      note_progress(b, now, counts)
+      if index and f > b.f_was then
+        note_death(b, now, counts, index, json)
+        index = nil
+      end
+    end
+    b.n_was, b.c_was, b.f_was, b.x_was = b.n, b.c, b.f, b.x
+  end
+  local function note_unstarted(b)
+    local to = b.n - 1
+    if b.o_from then
+      local states = call('GETRANGE', b.key .. ':s', b.o_from, math.min(b.o_to, b.o_from + 65535))
+      local at = string.find(states, '[fe]')
+      if at then return b.o_from + at - 1 end
+    end
+    while to >= 0 do
+      local from = math.max(0, to - 65535)
+      local states = call('GETRANGE', b.key .. ':s', from, to)
+      local at = string.find(states, 'q', 1, true) or string.find(states, 'r', 1, true)
+      if at then return from + at - 1 end
+      to = from - 1
+    end
+    return b.n - 1
+  end
+  function notify.result_in(results, base, i)
+    local field, place = string.format('r%.0f', math.floor((i - base) / 16)), (i - base) % 16
+    for _, result in ipairs(results) do
+      local text, at = result[2], 1
+      while result[1] == field and at <= #text do
+        local of, length = struct.unpack('>BI2', text, at)
+        if of == place then return string.sub(text, at + 3, at + 2 + length) end
+        at = at + 3 + length
+      end
+    end
+    return ''
+  end
+  local function note_expired(at)
+    return string.format('[%.0f,0,0,null,null,"batch_expired","The batch expired before this task could run."]', at)
+  end
+  local function note_settled(b)
+    local told = false
+    local function settle_one(record)
+      if record.n ~= b.n or record.c ~= b.c or record.f ~= b.f or record.x ~= b.x then return end
+      record.status, record.z, told = b.s, b.z, true
+    end
+    if not b.notes then return false end
+    for _, record in ipairs(b.notes.records) do settle_one(record) end
+    if b.notes.rewritten then settle_one(b.notes.rewritten) end
+    return told
+  end
+  local function note_rest(b, now)
+    local counted = b.n ~= b.n_was or b.c ~= b.c_was or b.f ~= b.f_was or b.x ~= b.x_was
+    local stopped = b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')
+    if not note_settled(b) and (counted or stopped) then note_progress(b, now, b) end
+    if b.s == 'expired' and b.f > b.f_was then
+      note_death(b, now, b, note_unstarted(b), function() return note_expired(now) end)
+    end
+    if b.ended then
+      note_add(b, 'f', now)
+      if b.s == 'completed' and b.c == b.n then note_add(b, 's', now) end
+      note_add(b, 'c', now)
+    end
+  end
+  local function note_text(record)
+    local text = string.format('%s,%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s,%.0f', record.letter, record.status, record.n, record.c, record.f,
+      record.x, record.at, record.z and string.format('%.0f', record.z) or '', record.round) .. (record.tail or '')
+    return struct.pack('>I4I2', #text + 2, 0) .. text
+  end
+  local function notes_page(notes, page)
+    return call('HGET', notes.m.key .. ':0', string.format('%.0f', page)) or ''
+  end
+  local function note_replaced(text, place, record)
+    local at = 1
+    for _ = 1, place do at = at + 4 + struct.unpack('>I4', text, at) end
+    return string.sub(text, 1, at - 1) .. record .. string.sub(text, at + 4 + struct.unpack('>I4', text, at))
+  end
+  local function notes_append(notes, now)
+    local m, pages = notes.m, {}
+    local function page_of(index)
+      local page = math.floor(index / NOTES_PAGE)
+      pages[page] = pages[page] or { (index < notes.first or notes.first > page * NOTES_PAGE) and notes_page(notes, page) or '' }
+      return pages[page]
+    end
+    local old = notes.rewritten
+    if old and old.n then
+      local page = page_of(old.index)
+      page[1] = note_replaced(page[1], old.index % NOTES_PAGE, note_text(old))
+    end
+    local run = nil
+    local function run_push()
+      enqueue(now, run.due_ms, 'n:' .. m.a .. ':' .. run.origin,
+        entry_of(m.core, run.from, run.to, 0, 0, NOTE_TIMEOUT_S, run.due_ms))
+    end
+    for _, record in ipairs(notes.records) do
+      local page = page_of(record.index)
+      page[#page + 1] = note_text(record)
+      if run and run.origin == record.origin and run.due_ms == record.due_ms then
+        run.to = record.index
+      else
+        if run then run_push() end
+        run = { from = record.index, to = record.index, origin = record.origin, due_ms = record.due_ms }
+      end
+    end
+    if run then run_push() end
+    notes.pages = pages
+  end
+  local function notes_leave(notes)
+    local m = notes.m
+    notes.gone = {}
+    for _ = 0, #notes.records / NOTES_PAGE + 1 do
+      local from = notes.page * NOTES_PAGE
+      if m.n - from - NOTES_PAGE < NOTES_KEPT then return end
+      if call('GETRANGE', m.key .. ':s', from, from + NOTES_PAGE - 1) == string.rep('c', NOTES_PAGE) then
+        local text = notes_page(notes, notes.page)
+        local at, all = 1, true
+        while at <= #text do
+          all = all and string.sub(text, at + 6, at + 6) == 'p'
+          at = at + 4 + struct.unpack('>I4', text, at)
+        end
+        if all then
+          notes.gone[#notes.gone + 1] = notes.page
+          m.c = m.c - NOTES_PAGE
+          m.x = m.x + NOTES_PAGE
+        end
+      end
+      notes.page = notes.page + 1
+    end
+  end
+  notify.rest = note_rest
+  function notify.plan(now)
+    for _, notes in ipairs(noting) do
+      notes_append(notes, now)
+      notes_leave(notes)
+      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
+    end
+  end
+  function notify.write()
+    for _, notes in ipairs(noting) do
+      local m = notes.m
+      local segment, states = m.key .. ':0', m.key .. ':s'
+      if m.opened then call('HSET', m.key, 'a', m.a, 't', m.t) end
+      call('HSET', m.key, 'D', notes.died, 'T', notes.page)
+      if notes.newest then call('HSET', m.key, 'L', notes.newest, 'P', notes.newest_ms) end
+      for page, text in pairs(notes.pages) do call('HSET', segment, string.format('%.0f', page), table.concat(text)) end
+      if #notes.records > 0 then call('APPEND', states, string.rep('q', #notes.records)) end
+      for _, page in ipairs(notes.gone) do
+        call('HDEL', segment, string.format('%.0f', page), string.format('r%.0f', page))
+        call('SETRANGE', states, page * NOTES_PAGE, string.rep('x', NOTES_PAGE))
+      end
+    end
+  end
+  return notify
+end
+local function notify_plan(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.N then notify_use().rest(b, now) end
+  end
+  if notify then notify.plan(now) end
+end
+local function notify_write()
+  if notify then notify.write() end
 end
 local function results_without(text, place)
   local at, kept = 1, {}
@@ -2429,7 +5217,12 @@ local function settle(group)
   for _, run in ipairs(group.runs) do
     local from, tasks = tonumber(run[1]), tonumber(run[2])
     for i = from, from + tasks - 1 do outcomes[i] = run[3] end
+    local c, f, x = b.c, b.f, b.x
     marks[#marks + 1] = { b.key .. ':s', from, string.rep(count_run(b, run[3], tasks), tasks) }
+    if b.N then
+      local use = notify_use()
+      use.finishes(b, c, f, x, now_ms, from, function() return use.result_in(group.results, (segment_bounds(b, ref.from)), from) end)
+    end
   end
   if batch_live(b) then
     for _, delay in ipairs(group.delays) do
@@ -2450,6 +5243,7 @@ while at <= #parts do
   flags[#flags + 1] = settle(group)
 end
 for b in pairs(touched) do batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms) end
+notify_plan(now_ms)
 batch_touch()
 queue_touch()
 local written = {}
@@ -2462,9 +5256,10 @@ for segment, fields in pairs(results) do
   for field, text in pairs(fields) do call('HSET', segment, field, text) end
 end
 batch_save(now_ms)
+notify_write()
 queue_write()
-return { now_ms, delays_first() or 0, flags }`,
-  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",10],[3,"lua/partition/settle.lua",14],[4,"lua/partition/settle.lua",13],[5,"lua/partition/settle.lua",12],[6,"lua/partition/settle.lua",11],[7,"lua/partition/settle.lua",15],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/lib/batch.lua",9],[15,"lua/lib/batch.lua",11],[31,"lua/lib/batch.lua",29],[36,"lua/lib/batch.lua",35],[37,"lua/lib/batch.lua",37],[38,"lua/lib/batch.lua",40],[50,"lua/lib/batch.lua",53],[51,"lua/lib/batch.lua",55],[55,"lua/lib/batch.lua",61],[70,"lua/lib/batch.lua",78],[77,"lua/lib/batch.lua",86],[80,"lua/lib/batch.lua",91],[85,"lua/lib/batch.lua",98],[95,"lua/lib/batch.lua",109],[112,"lua/lib/ring.lua",4],[113,"lua/lib/ring.lua",6],[121,"lua/lib/ring.lua",16],[127,"lua/lib/ring.lua",23],[128,"lua/lib/ring.lua",25],[129,"lua/lib/ring.lua",28],[133,"lua/lib/ring.lua",34],[140,"lua/lib/ring.lua",42],[146,"lua/lib/ready.lua",8],[147,"lua/lib/ready.lua",10],[148,"lua/lib/ready.lua",13],[162,"lua/lib/ready.lua",28],[167,"lua/lib/ready.lua",34],[170,"lua/lib/ready.lua",38],[182,"lua/lib/ready.lua",51],[185,"lua/lib/ready.lua",55],[191,"lua/lib/ready.lua",66],[194,"lua/lib/ready.lua",70],[201,"lua/lib/ready.lua",79],[202,"lua/lib/ready.lua",82],[203,"lua/lib/delayed.lua",3],[204,"lua/lib/delayed.lua",5],[208,"lua/lib/delayed.lua",11],[211,"lua/lib/delayed.lua",15],[215,"lua/lib/delayed.lua",20],[219,"lua/lib/delayed.lua",26],[226,"lua/lib/delayed.lua",35],[233,"lua/lib/results.lua",3],[242,"lua/lib/results.lua",13],[243,"lua/lib/results.lua",15],[244,"lua/partition/settle.lua",22],[246,"lua/partition/settle.lua",26],[263,"lua/partition/settle.lua",45],[276,"lua/partition/settle.lua",60],[284,"lua/partition/settle.lua",69],[290,"lua/partition/settle.lua",76],[296,"lua/partition/settle.lua",83],[304,"lua/partition/settle.lua",92],[330,"lua/partition/settle.lua",119],[337,"lua/partition/settle.lua",127],[343,"lua/partition/settle.lua",134]],
+return { now_ms, delays_first() or 0, flags, #plans_made > 0 and 1 or 0 }`,
+  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",10],[3,"lua/partition/settle.lua",14],[4,"lua/partition/settle.lua",13],[5,"lua/partition/settle.lua",12],[6,"lua/partition/settle.lua",11],[7,"lua/partition/settle.lua",15],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/lib/batch.lua",11],[15,"lua/lib/batch.lua",13],[36,"lua/lib/batch.lua",36],[41,"lua/lib/batch.lua",42],[42,"lua/lib/batch.lua",44],[43,"lua/lib/batch.lua",48],[44,"lua/lib/batch.lua",50],[45,"lua/lib/batch.lua",53],[49,"lua/lib/batch.lua",59],[61,"lua/lib/batch.lua",72],[62,"lua/lib/batch.lua",74],[66,"lua/lib/batch.lua",80],[82,"lua/lib/batch.lua",98],[89,"lua/lib/batch.lua",106],[92,"lua/lib/batch.lua",111],[97,"lua/lib/batch.lua",118],[107,"lua/lib/batch.lua",129],[124,"lua/lib/ring.lua",4],[125,"lua/lib/ring.lua",6],[133,"lua/lib/ring.lua",16],[139,"lua/lib/ring.lua",23],[140,"lua/lib/ring.lua",25],[141,"lua/lib/ring.lua",28],[145,"lua/lib/ring.lua",34],[152,"lua/lib/ring.lua",42],[158,"lua/lib/ready.lua",8],[159,"lua/lib/ready.lua",10],[160,"lua/lib/ready.lua",13],[174,"lua/lib/ready.lua",28],[179,"lua/lib/ready.lua",34],[182,"lua/lib/ready.lua",38],[194,"lua/lib/ready.lua",51],[197,"lua/lib/ready.lua",55],[203,"lua/lib/ready.lua",66],[206,"lua/lib/ready.lua",70],[213,"lua/lib/ready.lua",79],[214,"lua/lib/ready.lua",82],[215,"lua/lib/delayed.lua",3],[216,"lua/lib/delayed.lua",5],[220,"lua/lib/delayed.lua",11],[223,"lua/lib/delayed.lua",15],[227,"lua/lib/delayed.lua",20],[231,"lua/lib/delayed.lua",26],[238,"lua/lib/delayed.lua",36],[245,"lua/lib/notify.lua",19],[246,"lua/lib/notify.lua",22],[255,"lua/lib/notify.lua",34],[256,"lua/lib/notify.lua",36],[261,"lua/lib/notify.lua",43],[277,"lua/lib/notify.lua",60],[289,"lua/lib/notify.lua",74],[299,"lua/lib/notify.lua",85],[317,"lua/lib/notify.lua",105],[324,"lua/lib/notify.lua",115],[336,"lua/lib/notify.lua",130],[352,"lua/lib/notify.lua",148],[364,"lua/lib/notify.lua",161],[367,"lua/lib/notify.lua",166],[378,"lua/lib/notify.lua",179],[391,"lua/lib/notify.lua",193],[396,"lua/lib/notify.lua",199],[399,"lua/lib/notify.lua",204],[404,"lua/lib/notify.lua",211],[434,"lua/lib/notify.lua",243],[456,"lua/lib/notify.lua",267],[457,"lua/lib/notify.lua",269],[464,"lua/lib/notify.lua",277],[479,"lua/lib/notify.lua",293],[481,"lua/lib/notify.lua",297],[487,"lua/lib/notify.lua",304],[490,"lua/lib/results.lua",3],[499,"lua/lib/results.lua",13],[500,"lua/lib/results.lua",15],[501,"lua/partition/settle.lua",23],[503,"lua/partition/settle.lua",27],[520,"lua/partition/settle.lua",46],[533,"lua/partition/settle.lua",61],[541,"lua/partition/settle.lua",70],[547,"lua/partition/settle.lua",77],[553,"lua/partition/settle.lua",84],[561,"lua/partition/settle.lua",93],[592,"lua/partition/settle.lua",125],[600,"lua/partition/settle.lua",134],[606,"lua/partition/settle.lua",141]],
 });
 
 /** What time brings to a partition: work becomes due, batches expire or are deleted, silent holders lose their work. See lua/partition/tick.lua. */
@@ -2494,25 +5289,36 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
 end
 local function batch_visible(core, account)
   local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'deleted' then return nil end
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
   return b
 end
-local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
 local function segment_bounds(b, i)
   local g = b.g
   if not g then return 0, b.n - 1 end
@@ -2532,7 +5338,7 @@ local function segment_last(b)
 end
 local function batch_end(b, now, keep_ms)
   b.dirty = true
-  if b.n > b.c + b.f + b.x then return false end
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
   if b.s == 'tray' then
     b.deadline = math.max(now, b.t + 1000) + keep_ms
     return true
@@ -2542,6 +5348,7 @@ local function batch_end(b, now, keep_ms)
     b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
   end
   b.z = now
+  b.ended = true
   b.deadline = now + keep_ms
   return true
 end
@@ -2677,7 +5484,7 @@ local function member_read(member)
     timeout_s = tonumber(timeout_s), flow = flow }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
-local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
 local delays = {}
 local function delayed_push(due_ms, flow, entry)
   delays[#delays + 1] = due_ms
@@ -2701,12 +5508,257 @@ local function delays_first()
   end
   return first
 end
-local function ring_bell()
+local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
   elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
   end
+end
+local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
+local function note_wanted(b, letter)
+  if not b.wants then
+    b.wants = {}
+    for each, origin, ms in string.gmatch(b.N, '(%a)(%w%w%w%w%w%w%w%w%w%w)(%d*);') do
+      b.wants[each] = { origin = origin, interval_ms = tonumber(ms) or 0 }
+    end
+  end
+  return b.wants[letter]
+end
+local notify = nil
+local function notify_use()
+  if notify then return notify end
+  notify = {}
+  local NOTES_WAITING_MAX, NOTES_MERGE_MS, NOTES_KEPT = 10000, 1000, 10000
+  local noting = {}
+  local function notes_of(b, now)
+    if b.notes then return b.notes end
+    local core = b.core .. 'n'
+    local m = batch_load(core)
+    if not m then
+      m = { core = core, key = root .. 'b:' .. core, a = b.a, s = 'notes', s_was = 'notes', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
+        t = now, q = 0, k = 0, opened = true }
+      batches[core] = m
+      batches_loaded[#batches_loaded + 1] = m
+    end
+    local v = m.opened and {} or call('HMGET', m.key, 'L', 'P', 'D', 'T')
+    b.notes = { b = b, m = m, first = m.n, records = {}, newest = tonumber(v[1]), newest_ms = tonumber(v[2]),
+      died = tonumber(v[3] or '0'), page = tonumber(v[4] or '0') }
+    noting[#noting + 1] = b.notes
+    return b.notes
+  end
+  local function note_add(b, letter, at, counts)
+    local want = note_wanted(b, letter)
+    if not want then return nil end
+    local notes = notes_of(b, at)
+    counts = counts or b
+    local record = { letter = letter, origin = want.origin, status = b.s, z = b.z, n = counts.n, c = counts.c, f = counts.f,
+      x = counts.x, at = at, due_ms = at, round = b.k + 1, index = notes.m.n }
+    notes.m.n = notes.m.n + 1
+    notes.m.dirty = true
+    notes.records[#notes.records + 1] = record
+    return record
+  end
+  local function note_open(notes)
+    if notes.last or not notes.newest then return notes.last end
+    if call('GETRANGE', notes.m.key .. ':s', notes.newest, notes.newest) ~= 'q' then
+      notes.newest_began = true
+      return nil
+    end
+    notes.last = { letter = 'p', stored = true, index = notes.newest }
+    notes.rewritten = notes.last
+    return notes.last
+  end
+  local function note_progress(b, at, counts)
+    local want = note_wanted(b, 'p')
+    if not want then return end
+    local notes = notes_of(b, at)
+    local m = notes.m
+    local interval_ms = want.interval_ms
+    if m.n - m.c - m.f - m.x >= NOTES_WAITING_MAX then interval_ms = math.max(interval_ms, NOTES_MERGE_MS) end
+    local record = interval_ms > 0 and note_open(notes)
+    if record then
+      record.status, record.z, record.at, record.round = b.s, b.z, at, b.k + 1
+      record.n, record.c, record.f, record.x = counts.n, counts.c, counts.f, counts.x
+      m.dirty = true
+      return
+    end
+    record = note_add(b, 'p', at, counts)
+    if interval_ms > 0 and notes.newest_ms then record.due_ms = math.max(at, notes.newest_ms + interval_ms) end
+    notes.last, notes.newest, notes.newest_ms = record, record.index, record.due_ms
+  end
+  local function note_death(b, at, counts, index, json)
+    if not note_wanted(b, 'd') then return end
+    local notes = notes_of(b, at)
+    if notes.died > b.k then return end
+    notes.died = b.k + 1
+    note_add(b, 'd', at, counts).tail = string.format(',%.0f,', index) .. json()
+  end
+  function notify.finishes(b, c, f, x, now, index, json)
+    while c < b.c or f < b.f or x < b.x do
+      if c < b.c then c = c + 1 elseif f < b.f then f = f + 1 else x = x + 1 end
+      local counts = { n = b.n, c = c, f = f, x = x }
+      note_progress(b, now, counts)
+      if index and f > b.f_was then
+        note_death(b, now, counts, index, json)
+        index = nil
+      end
+    end
+    b.n_was, b.c_was, b.f_was, b.x_was = b.n, b.c, b.f, b.x
+  end
+  local function note_unstarted(b)
+    local to = b.n - 1
+    if b.o_from then
+      local states = call('GETRANGE', b.key .. ':s', b.o_from, math.min(b.o_to, b.o_from + 65535))
+      local at = string.find(states, '[fe]')
+      if at then return b.o_from + at - 1 end
+    end
+    while to >= 0 do
+      local from = math.max(0, to - 65535)
+      local states = call('GETRANGE', b.key .. ':s', from, to)
+      local at = string.find(states, 'q', 1, true) or string.find(states, 'r', 1, true)
+      if at then return from + at - 1 end
+      to = from - 1
+    end
+    return b.n - 1
+  end
+  function notify.result_in(results, base, i)
+    local field, place = string.format('r%.0f', math.floor((i - base) / 16)), (i - base) % 16
+    for _, result in ipairs(results) do
+      local text, at = result[2], 1
+      while result[1] == field and at <= #text do
+        local of, length = struct.unpack('>BI2', text, at)
+        if of == place then return string.sub(text, at + 3, at + 2 + length) end
+        at = at + 3 + length
+      end
+    end
+    return ''
+  end
+  local function note_expired(at)
+    return string.format('[%.0f,0,0,null,null,"batch_expired","The batch expired before this task could run."]', at)
+  end
+  local function note_settled(b)
+    local told = false
+    local function settle_one(record)
+      if record.n ~= b.n or record.c ~= b.c or record.f ~= b.f or record.x ~= b.x then return end
+      record.status, record.z, told = b.s, b.z, true
+    end
+    if not b.notes then return false end
+    for _, record in ipairs(b.notes.records) do settle_one(record) end
+    if b.notes.rewritten then settle_one(b.notes.rewritten) end
+    return told
+  end
+  local function note_rest(b, now)
+    local counted = b.n ~= b.n_was or b.c ~= b.c_was or b.f ~= b.f_was or b.x ~= b.x_was
+    local stopped = b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')
+    if not note_settled(b) and (counted or stopped) then note_progress(b, now, b) end
+    if b.s == 'expired' and b.f > b.f_was then
+      note_death(b, now, b, note_unstarted(b), function() return note_expired(now) end)
+    end
+    if b.ended then
+      note_add(b, 'f', now)
+      if b.s == 'completed' and b.c == b.n then note_add(b, 's', now) end
+      note_add(b, 'c', now)
+    end
+  end
+  local function note_text(record)
+    local text = string.format('%s,%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s,%.0f', record.letter, record.status, record.n, record.c, record.f,
+      record.x, record.at, record.z and string.format('%.0f', record.z) or '', record.round) .. (record.tail or '')
+    return struct.pack('>I4I2', #text + 2, 0) .. text
+  end
+  local function notes_page(notes, page)
+    return call('HGET', notes.m.key .. ':0', string.format('%.0f', page)) or ''
+  end
+  local function note_replaced(text, place, record)
+    local at = 1
+    for _ = 1, place do at = at + 4 + struct.unpack('>I4', text, at) end
+    return string.sub(text, 1, at - 1) .. record .. string.sub(text, at + 4 + struct.unpack('>I4', text, at))
+  end
+  local function notes_append(notes, now)
+    local m, pages = notes.m, {}
+    local function page_of(index)
+      local page = math.floor(index / NOTES_PAGE)
+      pages[page] = pages[page] or { (index < notes.first or notes.first > page * NOTES_PAGE) and notes_page(notes, page) or '' }
+      return pages[page]
+    end
+    local old = notes.rewritten
+    if old and old.n then
+      local page = page_of(old.index)
+      page[1] = note_replaced(page[1], old.index % NOTES_PAGE, note_text(old))
+    end
+    local run = nil
+    local function run_push()
+      enqueue(now, run.due_ms, 'n:' .. m.a .. ':' .. run.origin,
+        entry_of(m.core, run.from, run.to, 0, 0, NOTE_TIMEOUT_S, run.due_ms))
+    end
+    for _, record in ipairs(notes.records) do
+      local page = page_of(record.index)
+      page[#page + 1] = note_text(record)
+      if run and run.origin == record.origin and run.due_ms == record.due_ms then
+        run.to = record.index
+      else
+        if run then run_push() end
+        run = { from = record.index, to = record.index, origin = record.origin, due_ms = record.due_ms }
+      end
+    end
+    if run then run_push() end
+    notes.pages = pages
+  end
+  local function notes_leave(notes)
+    local m = notes.m
+    notes.gone = {}
+    for _ = 0, #notes.records / NOTES_PAGE + 1 do
+      local from = notes.page * NOTES_PAGE
+      if m.n - from - NOTES_PAGE < NOTES_KEPT then return end
+      if call('GETRANGE', m.key .. ':s', from, from + NOTES_PAGE - 1) == string.rep('c', NOTES_PAGE) then
+        local text = notes_page(notes, notes.page)
+        local at, all = 1, true
+        while at <= #text do
+          all = all and string.sub(text, at + 6, at + 6) == 'p'
+          at = at + 4 + struct.unpack('>I4', text, at)
+        end
+        if all then
+          notes.gone[#notes.gone + 1] = notes.page
+          m.c = m.c - NOTES_PAGE
+          m.x = m.x + NOTES_PAGE
+        end
+      end
+      notes.page = notes.page + 1
+    end
+  end
+  notify.rest = note_rest
+  function notify.plan(now)
+    for _, notes in ipairs(noting) do
+      notes_append(notes, now)
+      notes_leave(notes)
+      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
+    end
+  end
+  function notify.write()
+    for _, notes in ipairs(noting) do
+      local m = notes.m
+      local segment, states = m.key .. ':0', m.key .. ':s'
+      if m.opened then call('HSET', m.key, 'a', m.a, 't', m.t) end
+      call('HSET', m.key, 'D', notes.died, 'T', notes.page)
+      if notes.newest then call('HSET', m.key, 'L', notes.newest, 'P', notes.newest_ms) end
+      for page, text in pairs(notes.pages) do call('HSET', segment, string.format('%.0f', page), table.concat(text)) end
+      if #notes.records > 0 then call('APPEND', states, string.rep('q', #notes.records)) end
+      for _, page in ipairs(notes.gone) do
+        call('HDEL', segment, string.format('%.0f', page), string.format('r%.0f', page))
+        call('SETRANGE', states, page * NOTES_PAGE, string.rep('x', NOTES_PAGE))
+      end
+    end
+  end
+  return notify
+end
+local function notify_plan(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.N then notify_use().rest(b, now) end
+  end
+  if notify then notify.plan(now) end
+end
+local function notify_write()
+  if notify then notify.write() end
 end
 local function results_without(text, place)
   local at, kept = 1, {}
@@ -2753,13 +5805,16 @@ for i = 1, #marks, 2 do
 end
 local reaped, gone, recovered = {}, {}, 0
 local marks_state, results = {}, {}
+local function lost_json(ref, recoveries)
+  return string.format('[%.0f,%.0f,%.0f,null,null,"worker_lost","The process that ran this task was lost %.0f times."]',
+    now_ms, ref.attempt % ROUND_ATTEMPTS, recoveries, recoveries)
+end
 local function lose(b, ref, from, to, recoveries)
   local base = segment_bounds(b, from)
   local segment = segment_key(b, base)
   written[#written + 1] = segment
   results[segment] = results[segment] or {}
-  local json = string.format('[%.0f,%.0f,%.0f,null,null,"worker_lost","The process that ran this task was lost %.0f times."]',
-    now_ms, ref.attempt, recoveries, recoveries)
+  local json = lost_json(ref, recoveries)
   for i = from, to do
     local place = (i - base) % 16
     local field = result_field(i - base)
@@ -2784,6 +5839,9 @@ local function recover(name, member)
     if over then
       b.f = b.f + to - from + 1
       lose(b, ref, from, to, recoveries)
+      if b.N then
+        notify_use().finishes(b, b.c, b.f - (to - from + 1), b.x, now_ms, from, function() return lost_json(ref, recoveries) end)
+      end
     else
       ready_push(flow_as('r', ref.flow), entry_of(ref.core, from, to, ref.attempt, recoveries, ref.timeout_s, now_ms))
     end
@@ -2815,7 +5873,12 @@ for _, text in ipairs(due) do
   ready_push(flow, entry)
 end
 if #due == DUE_MAX then more = 1 end
-local expired, purged, segments_left = 0, {}, SEGMENTS_MAX
+local expired, purged, put_off, segments_left = 0, {}, {}, SEGMENTS_MAX
+local NOTES_KEEP_MS, NOTES_LOOK_MS = 86400000, 60000
+local function notes_wait(b)
+  local m = b.N and b.s ~= 'deleted' and batch_load(b.core .. 'n')
+  return m and m.n > m.c + m.f + m.x
+end
 local function purge(b)
   local list = {}
   local bases = b.g and #b.g / 4 or 1
@@ -2824,6 +5887,9 @@ local function purge(b)
     list[#list + 1] = segment_key(b, b.g and struct.unpack('>I4', b.g, k * 4 + 1) or 0)
   end
   segments_left = segments_left - #list
+  if b.N then
+    for _, of in ipairs({ 'n', 'n:s', 'n:0' }) do list[#list + 1] = b.key .. of end
+  end
   local lists = {}
   if b.s ~= 'tray' then
     lists = label_keys(b.a, call('HGET', b.key, 'l') or '')
@@ -2843,7 +5909,12 @@ for _, core in ipairs(ended) do
     batch_stop(b, 'expired', now_ms, keep_ms)
     expired = expired + 1
   elseif segments_left > 0 and b.r == 0 and not b.deadline then -- one that ended just now stays its time
-    purge(b)
+    if notes_wait(b) and now_ms < b.z + keep_ms + NOTES_KEEP_MS then
+      put_off[#put_off + 1] = now_ms + NOTES_LOOK_MS
+      put_off[#put_off + 1] = core
+    else
+      purge(b)
+    end
   end
 end
 if #ended == BATCHES_MAX or segments_left <= 0 then more = 1 end
@@ -2858,7 +5929,8 @@ if pressure == 1 and segments_left > 0 then
     if early == EARLY_MAX or segments_left <= 0 then break end
     looked = looked + 1
     local b = batch_load(core)
-    if b and (b.s == 'tray' or not batch_live(b)) and b.n == b.c + b.f + b.x and b.r == 0 and not b.deadline then
+    if b and (b.s == 'tray' or not batch_live(b)) and b.n == b.c + b.f + b.x and b.r == 0 and not b.deadline
+      and not notes_wait(b) then
       purge(b)
       purged[#purged].early = true
       early = early + 1
@@ -2868,6 +5940,7 @@ if pressure == 1 and segments_left > 0 then
   end
   early_rank = looked == #listed and #listed < EARLY_LOOK and 0 or rank + stays
 end
+notify_plan(now_ms)
 local next_ms = 0
 local function sooner(key, after)
   local at_ms = tonumber(call('ZRANGE', key, after, after, 'WITHSCORES')[2])
@@ -2902,6 +5975,7 @@ for segment, fields in pairs(results) do
   for field, text in pairs(fields) do call('HSET', segment, field, text) end
 end
 if #due > 0 then call('ZREM', written[4], unpack(due, 1, #due)) end
+if #put_off > 0 then call('ZADD', written[5], unpack(put_off, 1, #put_off)) end
 if #orphans > 0 then call('ZREM', written[5], unpack(orphans, 1, #orphans)) end
 batch_save(now_ms)
 for _, p in ipairs(purged) do
@@ -2916,9 +5990,10 @@ for _, p in ipairs(purged) do
   end
 end
 if early_rank then call('HSET', meta, 'early', early_rank) end
+notify_write()
 queue_write()
 return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready, early, parked }`,
-  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",9],[18,"lua/lib/batch.lua",11],[34,"lua/lib/batch.lua",29],[39,"lua/lib/batch.lua",35],[40,"lua/lib/batch.lua",37],[41,"lua/lib/batch.lua",40],[53,"lua/lib/batch.lua",53],[54,"lua/lib/batch.lua",55],[58,"lua/lib/batch.lua",61],[73,"lua/lib/batch.lua",78],[80,"lua/lib/batch.lua",86],[83,"lua/lib/batch.lua",91],[88,"lua/lib/batch.lua",98],[98,"lua/lib/batch.lua",109],[115,"lua/lib/ring.lua",4],[116,"lua/lib/ring.lua",6],[124,"lua/lib/ring.lua",16],[130,"lua/lib/ring.lua",23],[131,"lua/lib/ring.lua",25],[132,"lua/lib/ring.lua",28],[136,"lua/lib/ring.lua",34],[143,"lua/lib/ring.lua",42],[149,"lua/lib/ready.lua",8],[150,"lua/lib/ready.lua",10],[151,"lua/lib/ready.lua",13],[165,"lua/lib/ready.lua",28],[170,"lua/lib/ready.lua",34],[173,"lua/lib/ready.lua",38],[185,"lua/lib/ready.lua",51],[188,"lua/lib/ready.lua",55],[194,"lua/lib/ready.lua",66],[197,"lua/lib/ready.lua",70],[204,"lua/lib/ready.lua",79],[205,"lua/lib/ready.lua",82],[206,"lua/lib/delayed.lua",3],[207,"lua/lib/delayed.lua",5],[211,"lua/lib/delayed.lua",11],[214,"lua/lib/delayed.lua",15],[218,"lua/lib/delayed.lua",20],[222,"lua/lib/delayed.lua",26],[229,"lua/lib/delayed.lua",35],[236,"lua/lib/results.lua",3],[245,"lua/lib/results.lua",13],[246,"lua/lib/results.lua",15],[247,"lua/partition/tick.lua",23],[248,"lua/partition/tick.lua",25],[251,"lua/partition/tick.lua",30],[257,"lua/partition/tick.lua",38],[262,"lua/partition/tick.lua",44],[279,"lua/partition/tick.lua",63],[281,"lua/partition/tick.lua",66],[295,"lua/partition/tick.lua",82],[319,"lua/partition/tick.lua",107],[337,"lua/partition/tick.lua",127],[343,"lua/partition/tick.lua",135],[361,"lua/partition/tick.lua",154],[375,"lua/partition/tick.lua",171],[396,"lua/partition/tick.lua",194],[406,"lua/partition/tick.lua",205],[408,"lua/partition/tick.lua",208],[409,"lua/partition/tick.lua",210],[412,"lua/partition/tick.lua",214]],
+  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",11],[18,"lua/lib/batch.lua",13],[39,"lua/lib/batch.lua",36],[44,"lua/lib/batch.lua",42],[45,"lua/lib/batch.lua",44],[46,"lua/lib/batch.lua",48],[47,"lua/lib/batch.lua",50],[48,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",59],[64,"lua/lib/batch.lua",72],[65,"lua/lib/batch.lua",74],[69,"lua/lib/batch.lua",80],[85,"lua/lib/batch.lua",98],[92,"lua/lib/batch.lua",106],[95,"lua/lib/batch.lua",111],[100,"lua/lib/batch.lua",118],[110,"lua/lib/batch.lua",129],[127,"lua/lib/ring.lua",4],[128,"lua/lib/ring.lua",6],[136,"lua/lib/ring.lua",16],[142,"lua/lib/ring.lua",23],[143,"lua/lib/ring.lua",25],[144,"lua/lib/ring.lua",28],[148,"lua/lib/ring.lua",34],[155,"lua/lib/ring.lua",42],[161,"lua/lib/ready.lua",8],[162,"lua/lib/ready.lua",10],[163,"lua/lib/ready.lua",13],[177,"lua/lib/ready.lua",28],[182,"lua/lib/ready.lua",34],[185,"lua/lib/ready.lua",38],[197,"lua/lib/ready.lua",51],[200,"lua/lib/ready.lua",55],[206,"lua/lib/ready.lua",66],[209,"lua/lib/ready.lua",70],[216,"lua/lib/ready.lua",79],[217,"lua/lib/ready.lua",82],[218,"lua/lib/delayed.lua",3],[219,"lua/lib/delayed.lua",5],[223,"lua/lib/delayed.lua",11],[226,"lua/lib/delayed.lua",15],[230,"lua/lib/delayed.lua",20],[234,"lua/lib/delayed.lua",26],[241,"lua/lib/delayed.lua",36],[248,"lua/lib/notify.lua",19],[249,"lua/lib/notify.lua",22],[258,"lua/lib/notify.lua",34],[259,"lua/lib/notify.lua",36],[264,"lua/lib/notify.lua",43],[280,"lua/lib/notify.lua",60],[292,"lua/lib/notify.lua",74],[302,"lua/lib/notify.lua",85],[320,"lua/lib/notify.lua",105],[327,"lua/lib/notify.lua",115],[339,"lua/lib/notify.lua",130],[355,"lua/lib/notify.lua",148],[367,"lua/lib/notify.lua",161],[370,"lua/lib/notify.lua",166],[381,"lua/lib/notify.lua",179],[394,"lua/lib/notify.lua",193],[399,"lua/lib/notify.lua",199],[402,"lua/lib/notify.lua",204],[407,"lua/lib/notify.lua",211],[437,"lua/lib/notify.lua",243],[459,"lua/lib/notify.lua",267],[460,"lua/lib/notify.lua",269],[467,"lua/lib/notify.lua",277],[482,"lua/lib/notify.lua",293],[484,"lua/lib/notify.lua",297],[490,"lua/lib/notify.lua",304],[493,"lua/lib/results.lua",3],[502,"lua/lib/results.lua",13],[503,"lua/lib/results.lua",15],[504,"lua/partition/tick.lua",24],[505,"lua/partition/tick.lua",26],[508,"lua/partition/tick.lua",31],[514,"lua/partition/tick.lua",39],[519,"lua/partition/tick.lua",45],[536,"lua/partition/tick.lua",64],[538,"lua/partition/tick.lua",67],[542,"lua/partition/tick.lua",72],[555,"lua/partition/tick.lua",87],[582,"lua/partition/tick.lua",115],[600,"lua/partition/tick.lua",135],[606,"lua/partition/tick.lua",143],[607,"lua/partition/tick.lua",145],[632,"lua/partition/tick.lua",171],[651,"lua/partition/tick.lua",193],[673,"lua/partition/tick.lua",216],[674,"lua/partition/tick.lua",219],[684,"lua/partition/tick.lua",230],[686,"lua/partition/tick.lua",233],[687,"lua/partition/tick.lua",235],[690,"lua/partition/tick.lua",239]],
 });
 
 /** Takes one request from an API limit: an exact sliding minute, shared by all processes. See lua/quota/take.lua. */
@@ -3059,25 +6134,36 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
 end
 local function batch_visible(core, account)
   local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'deleted' then return nil end
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
   return b
 end
-local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
 local function segment_bounds(b, i)
   local g = b.g
   if not g then return 0, b.n - 1 end
@@ -3097,7 +6183,7 @@ local function segment_last(b)
 end
 local function batch_end(b, now, keep_ms)
   b.dirty = true
-  if b.n > b.c + b.f + b.x then return false end
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
   if b.s == 'tray' then
     b.deadline = math.max(now, b.t + 1000) + keep_ms
     return true
@@ -3107,143 +6193,7 @@ local function batch_end(b, now, keep_ms)
     b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
   end
   b.z = now
-  b.deadline = now + keep_ms
-  return true
-end
-local function batch_stop(b, status, now, keep_ms)
-  local waiting = batch_waiting(b)
-  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
-  b.s = status
-  b.deadline = '' -- leaves the deadlines until its last running task has finished
-  batch_end(b, now, keep_ms)
-end
-local function list_key(b, status)
-  return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
-end
-local function label_keys(account, labels)
-  local list = {}
-  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
-  return list
-end
-local function batch_touch()
-  local list = { root .. 'deadlines' }
-  for _, b in ipairs(batches_loaded) do
-    if b.s ~= b.s_was then
-      list[#list + 1] = list_key(b, b.s_was)
-      list[#list + 1] = list_key(b, b.s)
-    end
-  end
-  touch(list)
-end
-local function batch_save(now)
-  for _, b in ipairs(batches_loaded) do
-    if b.dirty then
-      call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
-      if b.z then call('HSET', b.key, 'z', b.z) end
-      if b.s ~= b.s_was then
-        call('ZREM', list_key(b, b.s_was), b.core)
-        call('ZADD', list_key(b, b.s), b.t, b.core)
-      end
-      if b.deadline == '' then
-        call('ZREM', root .. 'deadlines', b.core)
-      elseif b.deadline then
-        call('ZADD', root .. 'deadlines', b.deadline, b.core)
-      end
-    end
-  end
-end
-local b = batch_load(core)
-if not b or b.a ~= account or b.s == 'deleted' or index >= b.n then return 'missing' end
-local state = call('GETRANGE', b.key .. ':s', index, index)
-if state == 'x' then return 'cancelled' end
-if state ~= 'q' and state ~= 'r' then return 'state' end
-if not batch_live(b) then return b.s == 'cancelled' and 'cancelled' or 'state' end
-b.x = b.x + 1
-batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms)
-batch_touch()
-touch({ b.key .. ':s' })
-call('SETRANGE', b.key .. ':s', index, 'x')
-batch_save(now_ms)
-return 'cancelled'`,
-  map: [[1,"lua/task/cancel.lua",1],[2,"lua/task/cancel.lua",4],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",9],[16,"lua/lib/batch.lua",11],[32,"lua/lib/batch.lua",29],[37,"lua/lib/batch.lua",35],[38,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",40],[51,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",55],[56,"lua/lib/batch.lua",61],[71,"lua/lib/batch.lua",78],[78,"lua/lib/batch.lua",86],[81,"lua/lib/batch.lua",91],[86,"lua/lib/batch.lua",98],[96,"lua/lib/batch.lua",109],[113,"lua/task/cancel.lua",15],[119,"lua/task/cancel.lua",22]],
-});
-
-/** Accepts single tasks: puts them into the account's open tray, or opens a new one. See lua/task/create.lua. */
-export const taskCreate = script<{ meta: string }, { core: string; account: string; op: string; total: number; idem_key: string; idem_print: string; idem_extra: Buffer; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [string, number, number]>({
-  name: 'task/create',
-  keys: ["meta"],
-  args: [["core","string"],["account","string"],["op","string"],["total","int"],["idem_key","string"],["idem_print","string"],["idem_extra","bytes"],["now_ms","now"]],
-  rest: "parts",
-  lua: `#!lua
-local meta = KEYS[1]
-local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
-local idem_extra = table.remove(ARGV)
-local idem_print = table.remove(ARGV)
-local idem_key = table.remove(ARGV)
-local total = tonumber(table.remove(ARGV))
-local op = table.remove(ARGV)
-local account = table.remove(ARGV)
-local core = table.remove(ARGV)
-local parts = ARGV
-local root = string.sub(meta, 1, -2)
-local call = redis.call
-call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
-local batches, batches_loaded = {}, {}
-local function batch_load(core)
-  local b = batches[core]
-  if b ~= nil then return b end
-  local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
-  if not v[1] then
-    batches[core] = false
-    return false
-  end
-  b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
-    x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
-  batches[core] = b
-  batches_loaded[#batches_loaded + 1] = b
-  return b
-end
-local function batch_visible(core, account)
-  local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'deleted' then return nil end
-  return b
-end
-local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' end
-local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
-local function segment_bounds(b, i)
-  local g = b.g
-  if not g then return 0, b.n - 1 end
-  local lo, last = 0, #g / 4 - 1
-  local hi = last
-  while lo < hi do
-    local mid = math.ceil((lo + hi) / 2)
-    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
-  end
-  local base = struct.unpack('>I4', g, lo * 4 + 1)
-  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
-end
-local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
-local function segment_last(b)
-  if not b.g then return 0 end
-  return struct.unpack('>I4', b.g, #b.g - 3)
-end
-local function batch_end(b, now, keep_ms)
-  b.dirty = true
-  if b.n > b.c + b.f + b.x then return false end
-  if b.s == 'tray' then
-    b.deadline = math.max(now, b.t + 1000) + keep_ms
-    return true
-  end
-  if b.z or (b.h and batch_live(b)) then return false end
-  if b.s == 'pending' or b.s == 'processing' then
-    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
-  end
-  b.z = now
+  b.ended = true
   b.deadline = now + keep_ms
   return true
 end
@@ -3379,7 +6329,7 @@ local function member_read(member)
     timeout_s = tonumber(timeout_s), flow = flow }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
-local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
 local delays = {}
 local function delayed_push(due_ms, flow, entry)
   delays[#delays + 1] = due_ms
@@ -3403,11 +6353,531 @@ local function delays_first()
   end
   return first
 end
-local function ring_bell()
+local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
   elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  end
+end
+local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
+local function note_wanted(b, letter)
+  if not b.wants then
+    b.wants = {}
+    for each, origin, ms in string.gmatch(b.N, '(%a)(%w%w%w%w%w%w%w%w%w%w)(%d*);') do
+      b.wants[each] = { origin = origin, interval_ms = tonumber(ms) or 0 }
+    end
+  end
+  return b.wants[letter]
+end
+local notify = nil
+local function notify_use()
+  if notify then return notify end
+  notify = {}
+  local NOTES_WAITING_MAX, NOTES_MERGE_MS, NOTES_KEPT = 10000, 1000, 10000
+  local noting = {}
+  local function notes_of(b, now)
+    if b.notes then return b.notes end
+    local core = b.core .. 'n'
+    local m = batch_load(core)
+    if not m then
+      m = { core = core, key = root .. 'b:' .. core, a = b.a, s = 'notes', s_was = 'notes', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
+        t = now, q = 0, k = 0, opened = true }
+      batches[core] = m
+      batches_loaded[#batches_loaded + 1] = m
+    end
+    local v = m.opened and {} or call('HMGET', m.key, 'L', 'P', 'D', 'T')
+    b.notes = { b = b, m = m, first = m.n, records = {}, newest = tonumber(v[1]), newest_ms = tonumber(v[2]),
+      died = tonumber(v[3] or '0'), page = tonumber(v[4] or '0') }
+    noting[#noting + 1] = b.notes
+    return b.notes
+  end
+  local function note_add(b, letter, at, counts)
+    local want = note_wanted(b, letter)
+    if not want then return nil end
+    local notes = notes_of(b, at)
+    counts = counts or b
+    local record = { letter = letter, origin = want.origin, status = b.s, z = b.z, n = counts.n, c = counts.c, f = counts.f,
+      x = counts.x, at = at, due_ms = at, round = b.k + 1, index = notes.m.n }
+    notes.m.n = notes.m.n + 1
+    notes.m.dirty = true
+    notes.records[#notes.records + 1] = record
+    return record
+  end
+  local function note_open(notes)
+    if notes.last or not notes.newest then return notes.last end
+    if call('GETRANGE', notes.m.key .. ':s', notes.newest, notes.newest) ~= 'q' then
+      notes.newest_began = true
+      return nil
+    end
+    notes.last = { letter = 'p', stored = true, index = notes.newest }
+    notes.rewritten = notes.last
+    return notes.last
+  end
+  local function note_progress(b, at, counts)
+    local want = note_wanted(b, 'p')
+    if not want then return end
+    local notes = notes_of(b, at)
+    local m = notes.m
+    local interval_ms = want.interval_ms
+    if m.n - m.c - m.f - m.x >= NOTES_WAITING_MAX then interval_ms = math.max(interval_ms, NOTES_MERGE_MS) end
+    local record = interval_ms > 0 and note_open(notes)
+    if record then
+      record.status, record.z, record.at, record.round = b.s, b.z, at, b.k + 1
+      record.n, record.c, record.f, record.x = counts.n, counts.c, counts.f, counts.x
+      m.dirty = true
+      return
+    end
+    record = note_add(b, 'p', at, counts)
+    if interval_ms > 0 and notes.newest_ms then record.due_ms = math.max(at, notes.newest_ms + interval_ms) end
+    notes.last, notes.newest, notes.newest_ms = record, record.index, record.due_ms
+  end
+  local function note_death(b, at, counts, index, json)
+    if not note_wanted(b, 'd') then return end
+    local notes = notes_of(b, at)
+    if notes.died > b.k then return end
+    notes.died = b.k + 1
+    note_add(b, 'd', at, counts).tail = string.format(',%.0f,', index) .. json()
+  end
+  function notify.finishes(b, c, f, x, now, index, json)
+    while c < b.c or f < b.f or x < b.x do
+      if c < b.c then c = c + 1 elseif f < b.f then f = f + 1 else x = x + 1 end
+      local counts = { n = b.n, c = c, f = f, x = x }
+      note_progress(b, now, counts)
+      if index and f > b.f_was then
+        note_death(b, now, counts, index, json)
+        index = nil
+      end
+    end
+    b.n_was, b.c_was, b.f_was, b.x_was = b.n, b.c, b.f, b.x
+  end
+  local function note_unstarted(b)
+    local to = b.n - 1
+    if b.o_from then
+      local states = call('GETRANGE', b.key .. ':s', b.o_from, math.min(b.o_to, b.o_from + 65535))
+      local at = string.find(states, '[fe]')
+      if at then return b.o_from + at - 1 end
+    end
+    while to >= 0 do
+      local from = math.max(0, to - 65535)
+      local states = call('GETRANGE', b.key .. ':s', from, to)
+      local at = string.find(states, 'q', 1, true) or string.find(states, 'r', 1, true)
+      if at then return from + at - 1 end
+      to = from - 1
+    end
+    return b.n - 1
+  end
+  function notify.result_in(results, base, i)
+    local field, place = string.format('r%.0f', math.floor((i - base) / 16)), (i - base) % 16
+    for _, result in ipairs(results) do
+      local text, at = result[2], 1
+      while result[1] == field and at <= #text do
+        local of, length = struct.unpack('>BI2', text, at)
+        if of == place then return string.sub(text, at + 3, at + 2 + length) end
+        at = at + 3 + length
+      end
+    end
+    return ''
+  end
+  local function note_expired(at)
+    return string.format('[%.0f,0,0,null,null,"batch_expired","The batch expired before this task could run."]', at)
+  end
+  local function note_settled(b)
+    local told = false
+    local function settle_one(record)
+      if record.n ~= b.n or record.c ~= b.c or record.f ~= b.f or record.x ~= b.x then return end
+      record.status, record.z, told = b.s, b.z, true
+    end
+    if not b.notes then return false end
+    for _, record in ipairs(b.notes.records) do settle_one(record) end
+    if b.notes.rewritten then settle_one(b.notes.rewritten) end
+    return told
+  end
+  local function note_rest(b, now)
+    local counted = b.n ~= b.n_was or b.c ~= b.c_was or b.f ~= b.f_was or b.x ~= b.x_was
+    local stopped = b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')
+    if not note_settled(b) and (counted or stopped) then note_progress(b, now, b) end
+    if b.s == 'expired' and b.f > b.f_was then
+      note_death(b, now, b, note_unstarted(b), function() return note_expired(now) end)
+    end
+    if b.ended then
+      note_add(b, 'f', now)
+      if b.s == 'completed' and b.c == b.n then note_add(b, 's', now) end
+      note_add(b, 'c', now)
+    end
+  end
+  local function note_text(record)
+    local text = string.format('%s,%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s,%.0f', record.letter, record.status, record.n, record.c, record.f,
+      record.x, record.at, record.z and string.format('%.0f', record.z) or '', record.round) .. (record.tail or '')
+    return struct.pack('>I4I2', #text + 2, 0) .. text
+  end
+  local function notes_page(notes, page)
+    return call('HGET', notes.m.key .. ':0', string.format('%.0f', page)) or ''
+  end
+  local function note_replaced(text, place, record)
+    local at = 1
+    for _ = 1, place do at = at + 4 + struct.unpack('>I4', text, at) end
+    return string.sub(text, 1, at - 1) .. record .. string.sub(text, at + 4 + struct.unpack('>I4', text, at))
+  end
+  local function notes_append(notes, now)
+    local m, pages = notes.m, {}
+    local function page_of(index)
+      local page = math.floor(index / NOTES_PAGE)
+      pages[page] = pages[page] or { (index < notes.first or notes.first > page * NOTES_PAGE) and notes_page(notes, page) or '' }
+      return pages[page]
+    end
+    local old = notes.rewritten
+    if old and old.n then
+      local page = page_of(old.index)
+      page[1] = note_replaced(page[1], old.index % NOTES_PAGE, note_text(old))
+    end
+    local run = nil
+    local function run_push()
+      enqueue(now, run.due_ms, 'n:' .. m.a .. ':' .. run.origin,
+        entry_of(m.core, run.from, run.to, 0, 0, NOTE_TIMEOUT_S, run.due_ms))
+    end
+    for _, record in ipairs(notes.records) do
+      local page = page_of(record.index)
+      page[#page + 1] = note_text(record)
+      if run and run.origin == record.origin and run.due_ms == record.due_ms then
+        run.to = record.index
+      else
+        if run then run_push() end
+        run = { from = record.index, to = record.index, origin = record.origin, due_ms = record.due_ms }
+      end
+    end
+    if run then run_push() end
+    notes.pages = pages
+  end
+  local function notes_leave(notes)
+    local m = notes.m
+    notes.gone = {}
+    for _ = 0, #notes.records / NOTES_PAGE + 1 do
+      local from = notes.page * NOTES_PAGE
+      if m.n - from - NOTES_PAGE < NOTES_KEPT then return end
+      if call('GETRANGE', m.key .. ':s', from, from + NOTES_PAGE - 1) == string.rep('c', NOTES_PAGE) then
+        local text = notes_page(notes, notes.page)
+        local at, all = 1, true
+        while at <= #text do
+          all = all and string.sub(text, at + 6, at + 6) == 'p'
+          at = at + 4 + struct.unpack('>I4', text, at)
+        end
+        if all then
+          notes.gone[#notes.gone + 1] = notes.page
+          m.c = m.c - NOTES_PAGE
+          m.x = m.x + NOTES_PAGE
+        end
+      end
+      notes.page = notes.page + 1
+    end
+  end
+  notify.rest = note_rest
+  function notify.plan(now)
+    for _, notes in ipairs(noting) do
+      notes_append(notes, now)
+      notes_leave(notes)
+      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
+    end
+  end
+  function notify.write()
+    for _, notes in ipairs(noting) do
+      local m = notes.m
+      local segment, states = m.key .. ':0', m.key .. ':s'
+      if m.opened then call('HSET', m.key, 'a', m.a, 't', m.t) end
+      call('HSET', m.key, 'D', notes.died, 'T', notes.page)
+      if notes.newest then call('HSET', m.key, 'L', notes.newest, 'P', notes.newest_ms) end
+      for page, text in pairs(notes.pages) do call('HSET', segment, string.format('%.0f', page), table.concat(text)) end
+      if #notes.records > 0 then call('APPEND', states, string.rep('q', #notes.records)) end
+      for _, page in ipairs(notes.gone) do
+        call('HDEL', segment, string.format('%.0f', page), string.format('r%.0f', page))
+        call('SETRANGE', states, page * NOTES_PAGE, string.rep('x', NOTES_PAGE))
+      end
+    end
+  end
+  return notify
+end
+local function notify_plan(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.N then notify_use().rest(b, now) end
+  end
+  if notify then notify.plan(now) end
+end
+local function notify_write()
+  if notify then notify.write() end
+end
+local b = batch_load(core)
+if not b or b.a ~= account or b.s == 'deleted' or index >= b.n then return 'missing' end
+local state = call('GETRANGE', b.key .. ':s', index, index)
+if state == 'x' then return 'cancelled' end
+if not task_waits(b, index, state) then return 'state' end
+if not batch_live(b) then return b.s == 'cancelled' and 'cancelled' or 'state' end
+b.x = b.x + 1
+batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms)
+notify_plan(now_ms)
+batch_touch()
+queue_touch()
+touch({ b.key .. ':s' })
+call('SETRANGE', b.key .. ':s', index, 'x')
+batch_save(now_ms)
+notify_write()
+queue_write()
+ring_bell()
+return 'cancelled'`,
+  map: [[1,"lua/task/cancel.lua",1],[2,"lua/task/cancel.lua",4],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",11],[16,"lua/lib/batch.lua",13],[37,"lua/lib/batch.lua",36],[42,"lua/lib/batch.lua",42],[43,"lua/lib/batch.lua",44],[44,"lua/lib/batch.lua",48],[45,"lua/lib/batch.lua",50],[46,"lua/lib/batch.lua",53],[50,"lua/lib/batch.lua",59],[62,"lua/lib/batch.lua",72],[63,"lua/lib/batch.lua",74],[67,"lua/lib/batch.lua",80],[83,"lua/lib/batch.lua",98],[90,"lua/lib/batch.lua",106],[93,"lua/lib/batch.lua",111],[98,"lua/lib/batch.lua",118],[108,"lua/lib/batch.lua",129],[125,"lua/lib/ring.lua",4],[126,"lua/lib/ring.lua",6],[134,"lua/lib/ring.lua",16],[140,"lua/lib/ring.lua",23],[141,"lua/lib/ring.lua",25],[142,"lua/lib/ring.lua",28],[146,"lua/lib/ring.lua",34],[153,"lua/lib/ring.lua",42],[159,"lua/lib/ready.lua",8],[160,"lua/lib/ready.lua",10],[161,"lua/lib/ready.lua",13],[175,"lua/lib/ready.lua",28],[180,"lua/lib/ready.lua",34],[183,"lua/lib/ready.lua",38],[195,"lua/lib/ready.lua",51],[198,"lua/lib/ready.lua",55],[204,"lua/lib/ready.lua",66],[207,"lua/lib/ready.lua",70],[214,"lua/lib/ready.lua",79],[215,"lua/lib/ready.lua",82],[216,"lua/lib/delayed.lua",3],[217,"lua/lib/delayed.lua",5],[221,"lua/lib/delayed.lua",11],[224,"lua/lib/delayed.lua",15],[228,"lua/lib/delayed.lua",20],[232,"lua/lib/delayed.lua",26],[239,"lua/lib/delayed.lua",36],[246,"lua/lib/notify.lua",19],[247,"lua/lib/notify.lua",22],[256,"lua/lib/notify.lua",34],[257,"lua/lib/notify.lua",36],[262,"lua/lib/notify.lua",43],[278,"lua/lib/notify.lua",60],[290,"lua/lib/notify.lua",74],[300,"lua/lib/notify.lua",85],[318,"lua/lib/notify.lua",105],[325,"lua/lib/notify.lua",115],[337,"lua/lib/notify.lua",130],[353,"lua/lib/notify.lua",148],[365,"lua/lib/notify.lua",161],[368,"lua/lib/notify.lua",166],[379,"lua/lib/notify.lua",179],[392,"lua/lib/notify.lua",193],[397,"lua/lib/notify.lua",199],[400,"lua/lib/notify.lua",204],[405,"lua/lib/notify.lua",211],[435,"lua/lib/notify.lua",243],[457,"lua/lib/notify.lua",267],[458,"lua/lib/notify.lua",269],[465,"lua/lib/notify.lua",277],[480,"lua/lib/notify.lua",293],[482,"lua/lib/notify.lua",297],[488,"lua/lib/notify.lua",304],[491,"lua/task/cancel.lua",15],[497,"lua/task/cancel.lua",22]],
+});
+
+/** Accepts single tasks: puts them into the account's open tray, or opens a new one. See lua/task/create.lua. */
+export const taskCreate = script<{ meta: string }, { core: string; account: string; op: string; total: number; idem_key: string; idem_print: string; idem_extra: Buffer; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [string, number, number]>({
+  name: 'task/create',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["op","string"],["total","int"],["idem_key","string"],["idem_print","string"],["idem_extra","bytes"],["now_ms","now"]],
+  rest: "parts",
+  lua: `#!lua
+local meta = KEYS[1]
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local idem_extra = table.remove(ARGV)
+local idem_print = table.remove(ARGV)
+local idem_key = table.remove(ARGV)
+local total = tonumber(table.remove(ARGV))
+local op = table.remove(ARGV)
+local account = table.remove(ARGV)
+local core = table.remove(ARGV)
+local parts = ARGV
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local batches, batches_loaded = {}, {}
+local function batch_load(core)
+  local b = batches[core]
+  if b ~= nil then return b end
+  local key = root .. 'b:' .. core
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  if not v[1] then
+    batches[core] = false
+    return false
+  end
+  b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
+    x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
+  batches[core] = b
+  batches_loaded[#batches_loaded + 1] = b
+  return b
+end
+local function batch_visible(core, account)
+  local b = batch_load(core)
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
+  return b
+end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
+local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
+local function segment_bounds(b, i)
+  local g = b.g
+  if not g then return 0, b.n - 1 end
+  local lo, last = 0, #g / 4 - 1
+  local hi = last
+  while lo < hi do
+    local mid = math.ceil((lo + hi) / 2)
+    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
+  end
+  local base = struct.unpack('>I4', g, lo * 4 + 1)
+  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
+end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_last(b)
+  if not b.g then return 0 end
+  return struct.unpack('>I4', b.g, #b.g - 3)
+end
+local function batch_end(b, now, keep_ms)
+  b.dirty = true
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
+  if b.s == 'tray' then
+    b.deadline = math.max(now, b.t + 1000) + keep_ms
+    return true
+  end
+  if b.z or (b.h and batch_live(b)) then return false end
+  if b.s == 'pending' or b.s == 'processing' then
+    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
+  end
+  b.z = now
+  b.ended = true
+  b.deadline = now + keep_ms
+  return true
+end
+local function batch_stop(b, status, now, keep_ms)
+  local waiting = batch_waiting(b)
+  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
+  b.s = status
+  b.deadline = '' -- leaves the deadlines until its last running task has finished
+  batch_end(b, now, keep_ms)
+end
+local function list_key(b, status)
+  return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
+end
+local function label_keys(account, labels)
+  local list = {}
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
+end
+local function batch_touch()
+  local list = { root .. 'deadlines' }
+  for _, b in ipairs(batches_loaded) do
+    if b.s ~= b.s_was then
+      list[#list + 1] = list_key(b, b.s_was)
+      list[#list + 1] = list_key(b, b.s)
+    end
+  end
+  touch(list)
+end
+local function batch_save(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.dirty then
+      call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
+      if b.z then call('HSET', b.key, 'z', b.z) end
+      if b.s ~= b.s_was then
+        call('ZREM', list_key(b, b.s_was), b.core)
+        call('ZADD', list_key(b, b.s), b.t, b.core)
+      end
+      if b.deadline == '' then
+        call('ZREM', root .. 'deadlines', b.core)
+      elseif b.deadline then
+        call('ZADD', root .. 'deadlines', b.deadline, b.core)
+      end
+    end
+  end
+end
+local rings, rings_by_key = {}, {}
+local function ring_read(key, window)
+  if rings_by_key[key] then return rings_by_key[key] end
+  local items = call('LRANGE', key, 0, window - 1)
+  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
+  rings[#rings + 1] = ring
+  rings_by_key[key] = ring
+  return ring
+end
+local function ring_take(ring)
+  local item = ring.items[ring.head]
+  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
+  ring.head = ring.head + 1
+  return item
+end
+local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
+local function ring_left(ring) return #ring.items - ring.head + 1 end
+local function ring_taken(key)
+  local ring = rings_by_key[key]
+  return ring and math.min(ring.head - 1, ring.read) or 0
+end
+local function rings_put()
+  for _, ring in ipairs(rings) do
+    for i = math.max(ring.head, ring.read + 1), #ring.items, 1000 do
+      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
+    end
+  end
+end
+local function rings_trim()
+  for _, ring in ipairs(rings) do
+    local taken = ring_taken(ring.key)
+    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
+  end
+end
+local plans, plans_made = {}, {}
+local depth = { f = 0, r = 0, n = 0 }
+local function ready_push(flow, entry)
+  local plan = plans[flow]
+  if not plan then
+    local cls, account, origin = string.match(flow, '^(%a):(%w+):([%w*]+)$')
+    plan = { key = root .. 'f:' .. flow, flows = root .. 'ready:' .. cls .. ':' .. account, accounts = root .. 'ready:' .. cls,
+      account = account, origin = origin, entries = {} }
+    plans[flow] = plan
+    plans_made[#plans_made + 1] = plan
+  end
+  plan.entries[#plan.entries + 1] = entry
+  local from, to = string.match(entry, '^%w+,(%d+),(%d+)')
+  local cls = string.sub(flow, 1, 1)
+  depth[cls] = depth[cls] + to - from + 1
+end
+local function depth_write()
+  for cls, change in pairs(depth) do
+    if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
+  end
+end
+local function ready_touch()
+  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
+end
+local function ready_write()
+  for _, plan in ipairs(plans_made) do
+    local length = 0
+    for i = 1, #plan.entries, 1000 do
+      length = call('RPUSH', plan.key, unpack(plan.entries, i, math.min(i + 999, #plan.entries)))
+    end
+    if length == #plan.entries + ring_taken(plan.key) and call('RPUSH', plan.flows, plan.origin) == 1 + ring_taken(plan.flows) then
+      call('RPUSH', plan.accounts, plan.account)
+    end
+  end
+  depth_write()
+end
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
+end
+local function entry_read(entry)
+  local core, from, to, attempts, recoveries, timeout_s, due_ms =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
+  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
+end
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+end
+local function member_read(member)
+  local core, from, to, attempt, recoveries, timeout_s, flow =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  if not core then return nil end
+  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
+    timeout_s = tonumber(timeout_s), flow = flow }
+end
+local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
+local delays = {}
+local function delayed_push(due_ms, flow, entry)
+  delays[#delays + 1] = due_ms
+  delays[#delays + 1] = flow .. '|' .. entry
+end
+local function enqueue(now, due_ms, flow, entry)
+  if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
+end
+local function queue_touch()
+  ready_touch()
+  touch({ root .. 'delayed' })
+end
+local function queue_write()
+  ready_write()
+  for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
+end
+local function delays_first()
+  local first = nil
+  for i = 1, #delays, 2 do
+    if not first or delays[i] < first then first = delays[i] end
+  end
+  return first
+end
+local function ring_bell(sooner_ms)
+  if #plans_made > 0 then
+    call('SPUBLISH', root .. 'bell', '0')
+  elseif #delays > 0 then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
   end
 end
 local OPERATION_WINDOW_MS = 10000
@@ -3462,12 +6932,27 @@ local function append_records(b, parts, at, count)
   end
   if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
 end
+local maps = {}
+local function map_run(b, from, to, rest)
+  while from <= to do
+    local base, segment_end = segment_bounds(b, from)
+    local last = segment_end >= from and math.min(to, segment_end) or to
+    local key = segment_key(b, base)
+    maps[key] = maps[key] or { call('HGET', key, 'm') or '' }
+    table.insert(maps[key], string.format('%.0f,%.0f,%s;', from - base, last - base, rest))
+    from = last + 1
+  end
+end
 local function append_runs(b, parts, at, runs, first, now)
   for k = 0, runs - 1 do
     local p = at + k * 5
     local due_ms = tonumber(parts[p + 4])
     enqueue(now, due_ms, 'f:' .. b.a .. ':' .. parts[p + 2],
-      entry_of(b.core, first + tonumber(parts[p]), first + tonumber(parts[p + 1]), 0, 0, tonumber(parts[p + 3]), math.max(now, due_ms)))
+      entry_of(b.core, first + tonumber(parts[p]), first + tonumber(parts[p + 1]), attempts_first(b), 0, tonumber(parts[p + 3]),
+        math.max(now, due_ms)))
+    if #page_writes > 0 and b.s ~= 'tray' then
+      map_run(b, first + tonumber(parts[p]), first + tonumber(parts[p + 1]), table.concat(parts, ',', p + 2, p + 4))
+    end
   end
 end
 local function append_touch(b)
@@ -3479,6 +6964,7 @@ local function append_write(b, count)
   for _, writes in ipairs(page_writes) do
     for i = 2, #writes, 1000 do call('HSET', writes[1], unpack(writes, i, math.min(i + 999, #writes))) end
   end
+  for key, texts in pairs(maps) do call('HSET', key, 'm', table.concat(texts)) end
   call('APPEND', b.key .. ':s', string.rep('q', count))
   call('HSET', b.key, 'q', b.q)
   if b.g_new then call('HSET', b.key, 'g', b.g) end
@@ -3499,7 +6985,7 @@ local open = call('GET', tray)
 local b = open and batch_load(open)
 if not b or b.n + total > SEGMENT_TASKS or b.q >= SEGMENT_BYTES or now_ms >= b.t + 1000 or now_ms < b.t then
   b = { core = core, key = root .. 'b:' .. core, a = account, s = 'tray', s_was = 'tray', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
-    t = now_ms, q = 0, opened = true }
+    t = now_ms, q = 0, k = 0, opened = true }
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   touch({ b.key })
@@ -3525,14 +7011,14 @@ queue_write()
 ring_bell()
 idem_write({ b.core, first, now_ms })
 return { b.core, first, now_ms }`,
-  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",15],[4,"lua/task/create.lua",14],[5,"lua/task/create.lua",13],[6,"lua/task/create.lua",12],[7,"lua/task/create.lua",11],[8,"lua/task/create.lua",10],[9,"lua/task/create.lua",9],[10,"lua/task/create.lua",8],[11,"lua/task/create.lua",16],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/root.lua",11],[18,"lua/lib/batch.lua",9],[19,"lua/lib/batch.lua",11],[35,"lua/lib/batch.lua",29],[40,"lua/lib/batch.lua",35],[41,"lua/lib/batch.lua",37],[42,"lua/lib/batch.lua",40],[54,"lua/lib/batch.lua",53],[55,"lua/lib/batch.lua",55],[59,"lua/lib/batch.lua",61],[74,"lua/lib/batch.lua",78],[81,"lua/lib/batch.lua",86],[84,"lua/lib/batch.lua",91],[89,"lua/lib/batch.lua",98],[99,"lua/lib/batch.lua",109],[116,"lua/lib/ring.lua",4],[117,"lua/lib/ring.lua",6],[125,"lua/lib/ring.lua",16],[131,"lua/lib/ring.lua",23],[132,"lua/lib/ring.lua",25],[133,"lua/lib/ring.lua",28],[137,"lua/lib/ring.lua",34],[144,"lua/lib/ring.lua",42],[150,"lua/lib/ready.lua",8],[151,"lua/lib/ready.lua",10],[152,"lua/lib/ready.lua",13],[166,"lua/lib/ready.lua",28],[171,"lua/lib/ready.lua",34],[174,"lua/lib/ready.lua",38],[186,"lua/lib/ready.lua",51],[189,"lua/lib/ready.lua",55],[195,"lua/lib/ready.lua",66],[198,"lua/lib/ready.lua",70],[205,"lua/lib/ready.lua",79],[206,"lua/lib/ready.lua",82],[207,"lua/lib/delayed.lua",3],[208,"lua/lib/delayed.lua",5],[212,"lua/lib/delayed.lua",11],[215,"lua/lib/delayed.lua",15],[219,"lua/lib/delayed.lua",20],[223,"lua/lib/delayed.lua",26],[230,"lua/lib/delayed.lua",35],[237,"lua/lib/operation.lua",4],[238,"lua/lib/operation.lua",6],[241,"lua/lib/operation.lua",11],[247,"lua/lib/operation.lua",18],[252,"lua/lib/append.lua",6],[254,"lua/lib/append.lua",9],[260,"lua/lib/append.lua",17],[289,"lua/lib/append.lua",48],[297,"lua/lib/append.lua",57],[302,"lua/lib/append.lua",63],[310,"lua/lib/idem.lua",6],[311,"lua/lib/idem.lua",8],[312,"lua/lib/idem.lua",10],[318,"lua/task/create.lua",22],[321,"lua/task/create.lua",26],[331,"lua/task/create.lua",37],[335,"lua/task/create.lua",42],[338,"lua/task/create.lua",46]],
+  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",15],[4,"lua/task/create.lua",14],[5,"lua/task/create.lua",13],[6,"lua/task/create.lua",12],[7,"lua/task/create.lua",11],[8,"lua/task/create.lua",10],[9,"lua/task/create.lua",9],[10,"lua/task/create.lua",8],[11,"lua/task/create.lua",16],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/root.lua",11],[18,"lua/lib/batch.lua",11],[19,"lua/lib/batch.lua",13],[40,"lua/lib/batch.lua",36],[45,"lua/lib/batch.lua",42],[46,"lua/lib/batch.lua",44],[47,"lua/lib/batch.lua",48],[48,"lua/lib/batch.lua",50],[49,"lua/lib/batch.lua",53],[53,"lua/lib/batch.lua",59],[65,"lua/lib/batch.lua",72],[66,"lua/lib/batch.lua",74],[70,"lua/lib/batch.lua",80],[86,"lua/lib/batch.lua",98],[93,"lua/lib/batch.lua",106],[96,"lua/lib/batch.lua",111],[101,"lua/lib/batch.lua",118],[111,"lua/lib/batch.lua",129],[128,"lua/lib/ring.lua",4],[129,"lua/lib/ring.lua",6],[137,"lua/lib/ring.lua",16],[143,"lua/lib/ring.lua",23],[144,"lua/lib/ring.lua",25],[145,"lua/lib/ring.lua",28],[149,"lua/lib/ring.lua",34],[156,"lua/lib/ring.lua",42],[162,"lua/lib/ready.lua",8],[163,"lua/lib/ready.lua",10],[164,"lua/lib/ready.lua",13],[178,"lua/lib/ready.lua",28],[183,"lua/lib/ready.lua",34],[186,"lua/lib/ready.lua",38],[198,"lua/lib/ready.lua",51],[201,"lua/lib/ready.lua",55],[207,"lua/lib/ready.lua",66],[210,"lua/lib/ready.lua",70],[217,"lua/lib/ready.lua",79],[218,"lua/lib/ready.lua",82],[219,"lua/lib/delayed.lua",3],[220,"lua/lib/delayed.lua",5],[224,"lua/lib/delayed.lua",11],[227,"lua/lib/delayed.lua",15],[231,"lua/lib/delayed.lua",20],[235,"lua/lib/delayed.lua",26],[242,"lua/lib/delayed.lua",36],[249,"lua/lib/operation.lua",4],[250,"lua/lib/operation.lua",6],[253,"lua/lib/operation.lua",11],[259,"lua/lib/operation.lua",18],[264,"lua/lib/append.lua",6],[266,"lua/lib/append.lua",9],[272,"lua/lib/append.lua",17],[301,"lua/lib/append.lua",48],[302,"lua/lib/append.lua",50],[312,"lua/lib/append.lua",62],[324,"lua/lib/append.lua",75],[329,"lua/lib/append.lua",81],[338,"lua/lib/idem.lua",6],[339,"lua/lib/idem.lua",8],[340,"lua/lib/idem.lua",10],[346,"lua/task/create.lua",22],[349,"lua/task/create.lua",26],[359,"lua/task/create.lua",37],[363,"lua/task/create.lua",42],[366,"lua/task/create.lua",46]],
 });
 
-/** Runs a failed task of a tray or of an unfinished batch again, its attempts at zero. See lua/task/retry.lua. */
-export const taskRetry = script<{ meta: string }, { core: string; index: number; account: string; origin: string; timeout_s: number; now_ms?: number | '' | undefined }, string>({
+/** Runs a failed task again, its attempts at zero. In a batch that has failed or expired that is a new round of this task See lua/task/retry.lua. */
+export const taskRetry = script<{ meta: string }, { core: string; index: number; account: string; origin: string; timeout_s: number; expiration_ms: number; now_ms?: number | '' | undefined }, string>({
   name: 'task/retry',
   keys: ["meta"],
-  args: [["core","string"],["index","int"],["account","string"],["origin","string"],["timeout_s","int"],["now_ms","now"]],
+  args: [["core","string"],["index","int"],["account","string"],["origin","string"],["timeout_s","int"],["expiration_ms","int"],["now_ms","now"]],
   rest: null,
   lua: `#!lua
 local meta = KEYS[1]
@@ -3541,7 +7027,8 @@ local index = tonumber(ARGV[2])
 local account = ARGV[3]
 local origin = ARGV[4]
 local timeout_s = tonumber(ARGV[5])
-local now_ms = tonumber(ARGV[6]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local expiration_ms = tonumber(ARGV[6])
+local now_ms = tonumber(ARGV[7]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
@@ -3553,25 +7040,36 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
   return b
 end
 local function batch_visible(core, account)
   local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'deleted' then return nil end
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
   return b
 end
-local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
 local function segment_bounds(b, i)
   local g = b.g
   if not g then return 0, b.n - 1 end
@@ -3591,7 +7089,7 @@ local function segment_last(b)
 end
 local function batch_end(b, now, keep_ms)
   b.dirty = true
-  if b.n > b.c + b.f + b.x then return false end
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
   if b.s == 'tray' then
     b.deadline = math.max(now, b.t + 1000) + keep_ms
     return true
@@ -3601,6 +7099,7 @@ local function batch_end(b, now, keep_ms)
     b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
   end
   b.z = now
+  b.ended = true
   b.deadline = now + keep_ms
   return true
 end
@@ -3643,6 +7142,86 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+    end
+  end
+end
+local function results_without(text, place)
+  local at, kept = 1, {}
+  while at <= #text do
+    local of, length = struct.unpack('>BI2', text, at)
+    if of ~= place then kept[#kept + 1] = string.sub(text, at, at + 2 + length) end
+    at = at + 3 + length
+  end
+  return table.concat(kept)
+end
+local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
+local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
+local function round_begin(b, expiration_ms, now)
+  b.k = b.k + 1
+  b.s = b.c > 0 and 'processing' or 'pending'
+  b.z = nil
+  b.e = math.max(now, b.e - expiration_ms) + expiration_ms
+  b.deadline = b.e
+  b.dirty = true
+end
+local function round_write(b)
+  call('HSET', b.key, 'k', b.k, 'e', b.e)
+  call('HDEL', b.key, 'z', 'y')
+end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
+local function round_undealt(b, entry) return b.o_from ~= nil and entry.from >= b.o_from and entry.from <= b.o_to end
+local dealt_batches, dealt_states, dealt_results = {}, {}, {}
+local function results_forget(b, base, first, last)
+  local key = segment_key(b, base)
+  local fields = dealt_results[key] or {}
+  dealt_results[key] = fields
+  for page = math.floor((first - base) / 16), math.floor((last - base) / 16) do
+    local from, to = math.max(0, first - base - page * 16), math.min(15, last - base - page * 16)
+    local field = result_field(page * 16)
+    if from == 0 and to == 15 then
+      fields[field] = ''
+    else
+      local text = fields[field] or call('HGET', key, field) or ''
+      for place = from, to do
+        if #text > 0 then text = results_without(text, place) end
+      end
+      fields[field] = text
+    end
+  end
+end
+local function round_stretches(states, states_from, from, to)
+  local stretches = {}
+  for first, after in string.gmatch(string.sub(states, from - states_from + 1, to - states_from + 1), '()[fqre]+()') do
+    stretches[#stretches + 1] = { from + first - 1, from + after - 2 }
+  end
+  return stretches
+end
+local function round_deal(b, base, first, last)
+  dealt_states[#dealt_states + 1] = { b.key .. ':s', first, string.rep('r', last - first + 1) }
+  results_forget(b, base, first, last)
+end
+local function round_reached(b, from)
+  dealt_batches[b] = true
+  if not from or from > b.o_to then b.o_from, b.o_to = nil, nil else b.o_from = from end
+end
+local function round_touch()
+  local list = {}
+  for _, mark in ipairs(dealt_states) do list[#list + 1] = mark[1] end
+  for key in pairs(dealt_results) do list[#list + 1] = key end
+  touch(list)
+end
+local function round_deals_write()
+  for _, mark in ipairs(dealt_states) do call('SETRANGE', mark[1], mark[2], mark[3]) end
+  for key, fields in pairs(dealt_results) do
+    for field, text in pairs(fields) do
+      if text == '' then call('HDEL', key, field) else call('HSET', key, field, text) end
+    end
+  end
+  for b in pairs(dealt_batches) do
+    if b.o_from then
+      call('HSET', b.key, 'o', string.format('%.0f,%.0f', b.o_from, b.o_to))
+    else
+      call('HDEL', b.key, 'o')
     end
   end
 end
@@ -3736,7 +7315,7 @@ local function member_read(member)
     timeout_s = tonumber(timeout_s), flow = flow }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
-local function flow_as(cls, flow) return cls .. string.sub(flow, 2) end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
 local delays = {}
 local function delayed_push(due_ms, flow, entry)
   delays[#delays + 1] = due_ms
@@ -3760,46 +7339,43 @@ local function delays_first()
   end
   return first
 end
-local function ring_bell()
+local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
   elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', delays_first()))
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
   end
 end
-local function results_without(text, place)
-  local at, kept = 1, {}
-  while at <= #text do
-    local of, length = struct.unpack('>BI2', text, at)
-    if of ~= place then kept[#kept + 1] = string.sub(text, at, at + 2 + length) end
-    at = at + 3 + length
-  end
-  return table.concat(kept)
-end
-local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
-local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
 local b = batch_load(core)
 if not b or b.a ~= account or b.s == 'deleted' or index >= b.n then return 'missing' end
-if call('GETRANGE', b.key .. ':s', index, index) ~= 'f' or not batch_live(b) then return 'state' end
+local byte = call('GETRANGE', b.key .. ':s', index, index)
+local round = not batch_live(b)
+if round then
+  if not b.z or (b.s ~= 'failed' and b.s ~= 'expired') then return 'state' end
+  if b.s == 'expired' and b.f > 0 and tonumber(call('HGET', b.key, 'y') or '0') < b.n then return 'sweep' end
+end
+if (byte ~= 'f' and byte ~= 'e') or (not round and task_waits(b, index, byte)) then return 'state' end
 b.f = b.f - 1
-b.deadline = b.s == 'tray' and '' or nil
 b.dirty = true
-ready_push('f:' .. account .. ':' .. origin, entry_of(core, index, index, 0, 0, timeout_s, now_ms))
+if round then
+  round_begin(b, expiration_ms, now_ms)
+elseif b.s == 'tray' then
+  b.deadline = ''
+end
+ready_push('f:' .. account .. ':' .. origin, entry_of(core, index, index, attempts_first(b), 0, timeout_s, now_ms))
 local base = segment_bounds(b, index)
-local segment = segment_key(b, base)
-local field = result_field(index - base)
-local before = call('HGET', segment, field) or ''
-touch({ segment, b.key .. ':s' })
+round_deal(b, base, index, index)
+round_touch()
 batch_touch()
 queue_touch()
-call('SETRANGE', b.key .. ':s', index, 'r')
-call('HSET', segment, field, results_without(before, (index - base) % 16))
+if round then round_write(b) end
+round_deals_write()
 batch_save(now_ms)
 queue_write()
 ring_bell()
 return 'queued'`,
-  map: [[1,"lua/task/retry.lua",1],[2,"lua/task/retry.lua",3],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",9],[16,"lua/lib/batch.lua",11],[32,"lua/lib/batch.lua",29],[37,"lua/lib/batch.lua",35],[38,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",40],[51,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",55],[56,"lua/lib/batch.lua",61],[71,"lua/lib/batch.lua",78],[78,"lua/lib/batch.lua",86],[81,"lua/lib/batch.lua",91],[86,"lua/lib/batch.lua",98],[96,"lua/lib/batch.lua",109],[113,"lua/lib/ring.lua",4],[114,"lua/lib/ring.lua",6],[122,"lua/lib/ring.lua",16],[128,"lua/lib/ring.lua",23],[129,"lua/lib/ring.lua",25],[130,"lua/lib/ring.lua",28],[134,"lua/lib/ring.lua",34],[141,"lua/lib/ring.lua",42],[147,"lua/lib/ready.lua",8],[148,"lua/lib/ready.lua",10],[149,"lua/lib/ready.lua",13],[163,"lua/lib/ready.lua",28],[168,"lua/lib/ready.lua",34],[171,"lua/lib/ready.lua",38],[183,"lua/lib/ready.lua",51],[186,"lua/lib/ready.lua",55],[192,"lua/lib/ready.lua",66],[195,"lua/lib/ready.lua",70],[202,"lua/lib/ready.lua",79],[203,"lua/lib/ready.lua",82],[204,"lua/lib/delayed.lua",3],[205,"lua/lib/delayed.lua",5],[209,"lua/lib/delayed.lua",11],[212,"lua/lib/delayed.lua",15],[216,"lua/lib/delayed.lua",20],[220,"lua/lib/delayed.lua",26],[227,"lua/lib/delayed.lua",35],[234,"lua/lib/results.lua",3],[243,"lua/lib/results.lua",13],[244,"lua/lib/results.lua",15],[245,"lua/task/retry.lua",16],[248,"lua/task/retry.lua",20],[259,"lua/task/retry.lua",32]],
+  map: [[1,"lua/task/retry.lua",1],[2,"lua/task/retry.lua",4],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/root.lua",11],[16,"lua/lib/batch.lua",11],[17,"lua/lib/batch.lua",13],[38,"lua/lib/batch.lua",36],[43,"lua/lib/batch.lua",42],[44,"lua/lib/batch.lua",44],[45,"lua/lib/batch.lua",48],[46,"lua/lib/batch.lua",50],[47,"lua/lib/batch.lua",53],[51,"lua/lib/batch.lua",59],[63,"lua/lib/batch.lua",72],[64,"lua/lib/batch.lua",74],[68,"lua/lib/batch.lua",80],[84,"lua/lib/batch.lua",98],[91,"lua/lib/batch.lua",106],[94,"lua/lib/batch.lua",111],[99,"lua/lib/batch.lua",118],[109,"lua/lib/batch.lua",129],[126,"lua/lib/results.lua",3],[135,"lua/lib/results.lua",13],[136,"lua/lib/results.lua",15],[137,"lua/lib/round.lua",9],[141,"lua/lib/round.lua",14],[145,"lua/lib/round.lua",19],[149,"lua/lib/round.lua",24],[150,"lua/lib/round.lua",26],[151,"lua/lib/round.lua",29],[152,"lua/lib/round.lua",32],[170,"lua/lib/round.lua",52],[177,"lua/lib/round.lua",61],[181,"lua/lib/round.lua",67],[185,"lua/lib/round.lua",72],[191,"lua/lib/round.lua",79],[206,"lua/lib/ring.lua",4],[207,"lua/lib/ring.lua",6],[215,"lua/lib/ring.lua",16],[221,"lua/lib/ring.lua",23],[222,"lua/lib/ring.lua",25],[223,"lua/lib/ring.lua",28],[227,"lua/lib/ring.lua",34],[234,"lua/lib/ring.lua",42],[240,"lua/lib/ready.lua",8],[241,"lua/lib/ready.lua",10],[242,"lua/lib/ready.lua",13],[256,"lua/lib/ready.lua",28],[261,"lua/lib/ready.lua",34],[264,"lua/lib/ready.lua",38],[276,"lua/lib/ready.lua",51],[279,"lua/lib/ready.lua",55],[285,"lua/lib/ready.lua",66],[288,"lua/lib/ready.lua",70],[295,"lua/lib/ready.lua",79],[296,"lua/lib/ready.lua",82],[297,"lua/lib/delayed.lua",3],[298,"lua/lib/delayed.lua",5],[302,"lua/lib/delayed.lua",11],[305,"lua/lib/delayed.lua",15],[309,"lua/lib/delayed.lua",20],[313,"lua/lib/delayed.lua",26],[320,"lua/lib/delayed.lua",36],[327,"lua/task/retry.lua",17],[336,"lua/task/retry.lua",27],[345,"lua/task/retry.lua",37],[349,"lua/task/retry.lua",42]],
 });
 
 /** Every script, by its name. */
-export const scripts = { batchAdd, batchCancel, batchCreate, batchRead, batchRelease, idemBegin, idemFinish, installationGrow, memberBeat, outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice, partitionClaim, partitionLook, partitionSettle, partitionTick, quotaTake, secretEnsure, secretRotate, taskCancel, taskCreate, taskRetry };
+export const scripts = { batchAdd, batchCancel, batchCreate, batchDelete, batchRead, batchRelease, batchRetry, batchSweep, idemBegin, idemFinish, installationGrow, memberBeat, notificationRedeliver, outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice, partitionClaim, partitionLook, partitionSettle, partitionTick, quotaTake, secretEnsure, secretRotate, taskCancel, taskCreate, taskRetry };

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { newCore } from '../../src/base/id.ts';
 import { Origins } from '../../src/delivery/origins.ts';
-import { Pump, type PumpHost, type PumpSettings } from '../../src/delivery/pump.ts';
+import { Pump } from '../../src/delivery/pump.ts';
+import type { PumpHost, PumpSettings } from '../../src/delivery/pump-host.ts';
 import { createBatch } from '../../src/store/batches.ts';
 import { encodeTasks } from '../../src/store/encoded.ts';
 import { keys } from '../../src/store/keys.ts';
@@ -27,6 +28,11 @@ class Host implements PumpHost {
     return Math.min(wanted, this.places);
   }
   release(): void {}
+  readonly has_notes = true;
+  reserveNotes(wanted: number): number {
+    return wanted;
+  }
+  releaseNotes(): void {}
   claimEnded(): void {}
   stillHungry(pump: Pump): void {
     if (this.places > 0) pump.wake();
@@ -69,7 +75,7 @@ test('work that somebody else parked after the owner had let go of everything is
 
   host.places = 0;
   await create(3);
-  const claim = { call_no: 1, budget: 10, room: 10, unpark: [], rooms: [[ORIGIN, 0]] as const };
+  const claim = { call_no: 1, budget: 10, room: 10, notes: 10, unpark: [], rooms: [[ORIGIN, 0]] as const };
   const left = await turn(redis, 0, { ...SETTINGS, holder: 'another' }, { settlements: [], tick: false, claim });
   assert.ok(left.claimed !== null && !(left.claimed instanceof Error));
   assert.deepEqual([left.claimed.parked, left.claimed.tasks], [[ORIGIN], []]);

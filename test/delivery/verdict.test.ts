@@ -21,6 +21,7 @@ function task(fields: Partial<Claimed> = {}): Claimed {
     attempt: 1,
     recoveries: 0,
     due_ms: NOW,
+    of: null,
     head: head({}),
     payload: null,
     ...fields,

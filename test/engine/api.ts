@@ -5,9 +5,11 @@ import { batches } from './contract/batches.ts';
 import { conventions } from './contract/conventions.ts';
 import { delivery } from './contract/delivery.ts';
 import { labels } from './contract/labels.ts';
+import { notificationLog } from './contract/notification-log.ts';
 import { operations } from './contract/operations.ts';
 import { refusals } from './contract/refusals.ts';
 import { retries } from './contract/retries.ts';
+import { rounds } from './contract/rounds.ts';
 import { states } from './contract/states.ts';
 import { tasks } from './contract/tasks.ts';
 import type { Stage } from './stage.ts';
@@ -16,7 +18,20 @@ import type { Stage } from './stage.ts';
 const CONCURRENCY = 8;
 
 export function contract(stage: Stage): void {
-  for (const part of [conventions, refusals, batches, labels, states, tasks, delivery, retries, accounts, operations]) {
+  for (const part of [
+    conventions,
+    refusals,
+    batches,
+    labels,
+    states,
+    rounds,
+    tasks,
+    delivery,
+    retries,
+    notificationLog,
+    accounts,
+    operations,
+  ]) {
     describe(part.name, { concurrency: CONCURRENCY }, () => part(stage));
   }
 }

@@ -19,7 +19,9 @@ import {
   type Verdict,
 } from '../../src/store/partition.ts';
 import type { NewTask } from '../../src/store/records.ts';
-import { type CheckedBatch, checkPartition, type Dump, dumpPartition } from './check-partition.ts';
+import * as rounds from '../../src/store/rounds.ts';
+import { type CheckedBatch, checkPartition } from './check-partition.ts';
+import { type Dump, dumpPartition } from './dump-partition.ts';
 import { startRedis } from './redis.ts';
 
 /** A client whose scripts see the time that the test says: they take it as their last argument, empty in production. */
@@ -77,6 +79,8 @@ export interface CreateOptions {
   /** Hashes, as labelHash gives them. */
   labels?: readonly string[];
   task_keys?: readonly string[];
+  /** Field `N`, see lua/lib/notify.lua. */
+  notify?: string;
 }
 
 export type ClaimOptions = Partial<ClaimRequest> & { partition?: number };
@@ -149,6 +153,7 @@ export class Rig {
       movable: options.movable ?? false,
       hold: options.hold ?? false,
       labels: options.labels ?? [],
+      notify: options.notify ?? '',
       task_keys: options.task_keys ?? [],
     });
     await this.check(partition);
@@ -205,8 +210,23 @@ export class Rig {
     return outcome;
   }
 
-  async retryTask(core: string, index: number, account = ACCOUNT, origin = 'o1'): Promise<string> {
-    const outcome = await batches.retryTask(this.redis, account, core, index, { origin, timeout_s: 30 });
+  async retryTask(core: string, index: number, account = ACCOUNT, origin = 'o1', expiration_ms = 86_400_000): Promise<string> {
+    const outcome = await rounds.retryTask(this.redis, account, core, index, { origin, timeout_s: 30, expiration_ms });
+    await this.check(partitionOf(core));
+    return outcome;
+  }
+
+  async retryBatch(
+    core: string,
+    { account_id = ACCOUNT, operation = batches.newOperation(), expiration_ms = 86_400_000 }: Partial<rounds.RetryBatch> = {},
+  ): Promise<rounds.RetryOutcome> {
+    const outcome = await rounds.retryBatch(this.redis, { account_id, core, operation, expiration_ms });
+    await this.check(partitionOf(core));
+    return outcome;
+  }
+
+  async delete(core: string, account = ACCOUNT): Promise<batches.DeleteOutcome> {
+    const outcome = await batches.deleteBatch(this.redis, account, core);
     await this.check(partitionOf(core));
     return outcome;
   }
@@ -217,12 +237,12 @@ export class Rig {
   }
 
   async claimed(holder: string, budget: number, options: ClaimOptions = {}): Promise<ClaimReply> {
-    const { call_no = ++this.#call_no, partition = this.partition, room = 1_000_000, unpark = [], rooms = [] } = options;
+    const { call_no = ++this.#call_no, partition = this.partition, room = 1_000_000, unpark = [], rooms = [], notes = budget } = options;
     const reply = await turn(
       this.redis,
       partition,
       { ...SETTINGS, holder },
-      { settlements: [], tick: false, claim: { call_no, budget, room, unpark, rooms } },
+      { settlements: [], tick: false, claim: { call_no, budget, room, unpark, rooms, notes } },
     );
     if (reply.claimed === null || reply.claimed instanceof Error) throw reply.claimed ?? new Error('no answer');
     await this.check(partition);
@@ -248,7 +268,7 @@ export class Rig {
     const reply = await turn(this.redis, partition, { ...SETTINGS, holder }, { settlements, tick: false, claim: null });
     if (reply.settled instanceof Error) throw reply.settled;
     await this.check(partition);
-    return reply.settled ?? { now_ms: this.now_ms, first_due_ms: 0, left: [] };
+    return reply.settled ?? { now_ms: this.now_ms, first_due_ms: 0, left: [], ready: false };
   }
 
   async tick(holder: string, options: Partial<TurnSettings> & { partition?: number } = {}): Promise<TickReply> {

@@ -8,6 +8,7 @@ import { after, before, describe, test } from 'node:test';
 import type { Redis } from 'ioredis';
 import { isUnavailable } from '../../src/store/errors.ts';
 import { keys } from '../../src/store/keys.ts';
+import { encodeTargets } from '../../src/store/notes.ts';
 import { relay } from '../../src/store/outbox.ts';
 import type { Claimed } from '../../src/store/partition.ts';
 import { encodeRecord, encodeSegments, segmentFields } from '../../src/store/records.ts';
@@ -33,6 +34,9 @@ interface Scene {
   messages: string[];
   fresh: string;
   tray: string;
+  /** Have ended; a third one has begun its second round. */
+  failed: string;
+  expired: string;
 }
 
 type AnyScript = Script<{ meta: string }, Record<string, unknown>, unknown>;
@@ -48,23 +52,29 @@ before(async () => {
   for (const client of clients.values()) await preload(client, Object.values(scripts));
 });
 
+/** Notifications of each kind; those of progress may be merged. */
+const ALL_EVENTS = 'pwebhookor110;fwebhookor1;swebhookor2;dwebhookor1;cwebhookor2;';
+
 /** Something of everything: work that waits, runs, is late, has expired, is to be deleted; trays, maps, segments. */
 async function build(rig: Rig): Promise<Scene> {
   rig.checks = false;
   await rig.reset(1);
-  await rig.create({ tasks: 3, expiration_ms: 20_000, labels: ['aaaaaaaaaa'] });
+  const failed = await ended(rig, 'f');
+  const expired = await ended(rig, 'r');
+  const again = await ended(rig, 'f');
+  await rig.create({ tasks: 3, expiration_ms: 20_000, labels: ['aaaaaaaaaa'], notify: ALL_EVENTS });
   const silent = await rig.create({ tasks: 20 });
   await rig.claim('silent', 16);
   await rig.settle('silent', await rig.claim('silent', 1), 'r', { delay_ms: 15_000 });
-  await rig.cancel(await rig.create({ tasks: 1100 }));
+  await rig.cancel(await rig.create({ tasks: 1100, notify: ALL_EVENTS }));
   await rig.cancelTask(silent, 19);
   for (let k = 0; k < 5; k++) {
     rig.pass(2500);
     await rig.tick('h1');
   }
-  const running = await rig.create({ tasks: 1200, task_keys: ['k1'] });
+  const running = await rig.create({ tasks: 1200, task_keys: ['k1'], notify: ALL_EVENTS });
   await rig.create({ tasks: Array.from({ length: 200 }, (_, i) => ({ origin: `o${i % 90}` })), account: 'rival' });
-  const held = await rig.create({ hold: true });
+  const held = await rig.create({ hold: true, notify: ALL_EVENTS });
   const { core: tray } = await rig.single(3);
   await rig.single(1, { account: 'rival' });
   const flown: Claimed[] = [];
@@ -77,6 +87,7 @@ async function build(rig: Rig): Promise<Scene> {
     flown.filter(({ flight }) => flight.core === held),
     'c',
   );
+  await rig.retryBatch(again);
   await stage(rig, keys.staged(0, running, 'op', 0), 300);
   const fresh = rig.newCore();
   await stage(rig, keys.staged(0, fresh, 'new', 0), 40);
@@ -95,7 +106,28 @@ async function build(rig: Rig): Promise<Scene> {
   const messages = (await readHeld(rig.redis, 0)).outbox['0'] ?? [];
   rig.checks = true;
   await rig.check();
-  return { messages, built_ms: rig.now_ms, running, held, tray, fresh, flown: flown.filter(({ flight }) => flight.core === running) };
+  return {
+    messages,
+    built_ms: rig.now_ms,
+    failed,
+    expired,
+    running,
+    held,
+    tray,
+    fresh,
+    flown: flown.filter(({ flight }) => flight.core === running),
+  };
+}
+
+/** A batch that has ended: its tasks failed, or waited for a retry when it expired. */
+async function ended(rig: Rig, verdict: 'f' | 'r'): Promise<string> {
+  const notify = encodeTargets([{ event: 'on_finish', origin: 'webhookorg', min_interval_ms: 0 }]);
+  const core = await rig.create({ tasks: 30, expiration_ms: 1000, labels: ['aaaaaaaaaa'], notify });
+  await rig.settle('h3', await rig.claim('h3', 30), verdict, { delay_ms: 5000 });
+  await rig.settle('h3', await rig.claim('h3', 30), 'c');
+  rig.pass(1000);
+  await rig.tick('h1');
+  return core;
 }
 
 async function stage(rig: Rig, key: string, tasks: number): Promise<void> {
@@ -116,10 +148,11 @@ const NEW = {
   movable: 0,
   hold: 0,
   labels: 'aaaaaaaaaabbbbbbbbbb',
+  notify: 'faaaaaaaaaa;',
 };
 const ADD = { account: ACCOUNT, expires_from_ms: 0, expiration_ms: DAY_MS, ...IDEM };
 const KEEP = { keep_ms: SETTINGS.keep_ms, tray_keep_ms: SETTINGS.tray_keep_ms };
-const CLAIM = { grace_ms: 5000, room: 1000, limits: [0, 0] };
+const CLAIM = { grace_ms: 5000, room: 1000, notes: 100, limits: [0, 0] };
 const TICK = { ...KEEP, silence_ms: SETTINGS.silence_ms, gap_ms: SETTINGS.gap_ms, recoveries_max: 3, pressure: 0 };
 
 function fieldOf(message: string): string {
@@ -157,9 +190,16 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
     }),
   ],
   'batch/read': [({ running: core }) => ({ core, account: ACCOUNT, limit: 100, states: 1 })],
+  'batch/retry': [
+    ({ failed: core }) => ({ core, account: ACCOUNT, op: 'op5', expiration_ms: DAY_MS, ...IDEM }),
+    ({ expired: core }) => ({ core, account: ACCOUNT, op: 'op6', expiration_ms: DAY_MS, ...IDEM }),
+  ],
+  'batch/delete': [({ failed: core }) => ({ core, account: ACCOUNT })],
+  'batch/sweep': [({ expired: core }) => ({ core, account: ACCOUNT, tasks_max: 20 })],
   'batch/release': [({ held: core }) => ({ core, account: ACCOUNT, keep_ms: 1 })],
   'idem/begin': [() => ({ idem_key: `${ACCOUNT}:key`, idem_print: 'print' })],
   'idem/finish': [() => ({ idem_key: `${ACCOUNT}:key`, idem_print: 'print', answer: Buffer.from('{}') })],
+  'notification/redeliver': [({ failed: core }) => ({ core, index: 0, account: ACCOUNT })],
   'outbox/ack': [({ messages }) => ({ destination: 0, mark: 1, messages: messages.slice(0, 2) })],
   'outbox/ask': [() => ({ fields: [`${laneOf(0)} ref0`, `${laneOf(0, 'other')} ref9`] })],
   'outbox/away': [
@@ -202,7 +242,15 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
     ({ fresh: core }) => ({ ...IDEM, core, account: 'newcomer', op: 'op4', total: 1, parts: [1, RECORD, 1, 0, 0, 'o1', 30, 0] }),
   ],
   'task/retry': [
-    ({ running: core, flown }) => ({ core, index: (flown[0]?.index ?? 0) - 6, account: ACCOUNT, origin: 'o1', timeout_s: 30 }),
+    ({ running: core, flown }) => ({
+      core,
+      index: (flown[0]?.index ?? 0) - 6,
+      account: ACCOUNT,
+      origin: 'o1',
+      timeout_s: 30,
+      expiration_ms: DAY_MS,
+    }),
+    ({ failed: core }) => ({ core, index: 7, account: ACCOUNT, origin: 'o1', timeout_s: 30, expiration_ms: DAY_MS }),
   ],
 };
 

@@ -17,6 +17,7 @@ const COMMANDS_MAX = 60;
 const ACCOUNTS = ['acme', 'rival'];
 const HOLDERS = ['h1', 'h2', 'h3'];
 const PARTITIONS = 2;
+const ROUND_MS = 30_000;
 /** Enough origins for a batch of 70 tasks to be queued by its maps. */
 const ORIGINS = ['o1', 'o2', 'o3'];
 
@@ -121,6 +122,8 @@ const command = fc.oneof(
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('release' as const), pick }) },
   { weight: 4, arbitrary: fc.record({ kind: fc.constant('cancelTask' as const), pick, index: pick }) },
   { weight: 4, arbitrary: fc.record({ kind: fc.constant('retryTask' as const), pick, index: pick }) },
+  { weight: 5, arbitrary: fc.record({ kind: fc.constant('retryBatch' as const), pick, again: fc.boolean() }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('delete' as const), pick }) },
   { weight: 8, arbitrary: fc.record({ kind: fc.constant('tick' as const), partition, holder }) },
   {
     weight: 6,
@@ -147,7 +150,7 @@ class Run {
     for (let p = 0; p < PARTITIONS; p++) {
       const found = await checkPartition(rig.redis, p);
       this.model.compare(p, found);
-      for (const [core, batch] of found) this.#checkUpdated(core, batch, began_ms);
+      for (const [core, batch] of found) if (batch.status !== 'deleted') this.#checkUpdated(core, batch, began_ms);
     }
   }
 
@@ -182,6 +185,10 @@ class Run {
         return this.#settle({ ...step, kind: 'settle', verdicts: [step.verdict], delay_ms: 0, again: false });
       case 'lose':
         return this.#lose(step);
+      case 'retryBatch':
+        return this.#retryBatch(step);
+      case 'delete':
+        return this.#delete(step);
       default:
         return this.#change(step);
     }
@@ -310,9 +317,26 @@ class Run {
       if (status !== 'tray') this.model.release(core);
     } else {
       const index = step.index % (tasks.length + 1);
-      const outcome = step.kind === 'cancelTask' ? await rig.cancelTask(core, index, a) : await rig.retryTask(core, index, a);
-      assert.equal(outcome, step.kind === 'cancelTask' ? this.model.cancelTask(core, index) : this.model.retryTask(core, index));
+      const outcome =
+        step.kind === 'cancelTask' ? await rig.cancelTask(core, index, a) : await rig.retryTask(core, index, a, 'o1', ROUND_MS);
+      assert.equal(outcome, step.kind === 'cancelTask' ? this.model.cancelTask(core, index) : this.model.retryTask(core, index, ROUND_MS));
     }
+  }
+
+  async #retryBatch(step: Extract<Command, { kind: 'retryBatch' }>): Promise<void> {
+    // One that can be retried, where there is one: most are finished otherwise, or not at all.
+    const batch = this.#pick(step.pick, ({ status }) => status === 'failed' || status === 'expired') ?? this.#pick(step.pick);
+    if (batch === null) return;
+    const retry = { account_id: batch.account, operation: newOperation(), expiration_ms: ROUND_MS };
+    const outcome = await rig.retryBatch(batch.core, retry);
+    assert.equal(outcome.kind, this.model.retryBatch(batch.core, ROUND_MS));
+    if (step.again && outcome.kind === 'retried') assert.deepEqual(await rig.retryBatch(batch.core, retry), outcome);
+  }
+
+  async #delete(step: Extract<Command, { kind: 'delete' }>): Promise<void> {
+    const batch = this.#pick(step.pick);
+    if (batch === null) return;
+    assert.equal((await rig.delete(batch.core, batch.account)).kind, this.model.delete(batch.core));
   }
 }
 

@@ -7,7 +7,7 @@ import type { CheckedBatch } from '../helpers/check-partition.ts';
 import { SETTINGS, type TaskSpec } from '../helpers/rig.ts';
 
 export interface ModelTask {
-  byte: 'q' | 'r' | 'p' | 'P' | 'c' | 'f' | 'x';
+  byte: 'q' | 'r' | 'p' | 'P' | 'c' | 'f' | 'x' | 'e';
   attempts: number;
   recoveries: number;
   timeout_s: number;
@@ -16,6 +16,10 @@ export interface ModelTask {
   ready: boolean;
   payload: string;
   origin: string;
+  /** What a round of the whole batch begins with again. */
+  given: { timeout_s: number; origin: string; due_ms: number };
+  /** Its round deals it out some time: it may be ready before a tick says so. */
+  undealt: boolean;
   /** While it runs. */
   holder: string;
   name: string;
@@ -31,6 +35,7 @@ export interface ModelBatch {
   hold: boolean;
   /** Expiry while it is live, retention end once it is over, null in between. */
   deadline_ms: number | null;
+  expires_ms: number;
   finished: boolean;
   tasks: ModelTask[];
   /** Of tasks whose byte still says that they wait. */
@@ -83,18 +88,20 @@ export class Model {
     this.batches.set(core, {
       ...{ core, account, partition, hold, status: 'pending', created_ms: this.now_ms, finished: false, tasks: [], swept: null },
       deadline_ms: this.now_ms + expiration_ms,
+      expires_ms: this.now_ms + expiration_ms,
     });
   }
 
   tray(core: string, account: string, partition: number): void {
-    const fresh = { status: 'tray', created_ms: this.now_ms, finished: false, tasks: [], swept: null, hold: false, deadline_ms: null };
-    this.batches.set(core, { core, account, partition, ...fresh });
+    const fresh = { status: 'tray', created_ms: this.now_ms, finished: false, tasks: [], swept: null, hold: false };
+    this.batches.set(core, { core, account, partition, ...fresh, deadline_ms: null, expires_ms: 0 });
   }
 
   append(core: string, specs: readonly TaskSpec[], payloads: readonly string[]): void {
     const batch = this.#of(core);
     for (const [i, { due_ms = 0, timeout_s = 30, origin = 'o1' }] of specs.entries()) {
-      const place = { holder: '', name: '', lease_ms: 0, attempts: 0, recoveries: 0 };
+      const given = { timeout_s, origin, due_ms };
+      const place = { holder: '', name: '', lease_ms: 0, attempts: 0, recoveries: 0, undealt: false, given };
       const ready = due_ms <= this.now_ms;
       batch.tasks.push({ byte: 'q', timeout_s, due_ms: ready ? this.now_ms : due_ms, ready, payload: payloads[i] ?? '', origin, ...place });
     }
@@ -141,14 +148,14 @@ export class Model {
     const say = `${flight.core},${index}`;
     assert.ok(task !== undefined && LIVE.has(batch.status), `${say} is claimed of a batch that is ${batch.status}`);
     assert.ok(task.byte === 'q' || task.byte === 'r', `${say} is claimed while it is ${task.byte}`);
-    assert.ok(task.ready && task.due_ms <= this.now_ms, `${say} is claimed before its time`);
+    assert.ok((task.ready || task.undealt) && task.due_ms <= this.now_ms, `${say} is claimed before its time`);
     assert.deepEqual(
       [attempt, recoveries, payload?.toString(), single, account_id, claimed.due_ms],
       [task.attempts + 1, task.recoveries, task.payload, batch.status === 'tray', batch.account, task.due_ms],
       `${say} as it should come`,
     );
     const lease_ms = this.now_ms + task.timeout_s * 1000 + SETTINGS.grace_ms;
-    Object.assign(task, { byte: task.byte === 'q' ? 'p' : 'P', attempts: attempt, holder, name: flight.name, lease_ms });
+    Object.assign(task, { byte: task.byte === 'q' ? 'p' : 'P', attempts: attempt, holder, name: flight.name, lease_ms, undealt: false });
     if (batch.status === 'pending') batch.status = 'processing';
   }
 
@@ -201,15 +208,51 @@ export class Model {
     return 'cancelled';
   }
 
-  retryTask(core: string, index: number): string {
+  retryTask(core: string, index: number, expiration_ms: number): string {
     const batch = this.batches.get(core);
     const task = batch?.tasks[index];
     if (batch === undefined || task === undefined) return 'missing';
-    if (task.byte !== 'f' || !this.live(batch)) return 'state';
+    const round = !this.live(batch);
+    if (round && (!batch.finished || (batch.status !== 'failed' && batch.status !== 'expired'))) return 'state';
+    if (round && batch.status === 'expired') {
+      for (const one of batch.tasks) if (one.byte === 'q' || one.byte === 'r') one.byte = 'e';
+    }
+    if (task.byte !== 'f' && task.byte !== 'e') return 'state';
+    if (round) this.#begin(batch, expiration_ms);
     Object.assign(task, { attempts: 0, recoveries: 0, timeout_s: 30, origin: 'o1' });
     this.#wait(task, this.now_ms);
     if (batch.status === 'tray') batch.deadline_ms = null;
     return 'queued';
+  }
+
+  retryBatch(core: string, expiration_ms: number): string {
+    const batch = this.batches.get(core);
+    if (batch === undefined || batch.status === 'tray') return 'missing';
+    if (batch.status !== 'failed' && batch.status !== 'expired') return 'state';
+    if (!batch.finished) return 'running';
+    if (this.counts(batch).f === 0) return 'nothing';
+    for (const task of batch.tasks) {
+      if (task.byte === 'c' || task.byte === 'x') continue;
+      const { timeout_s, origin, due_ms } = task.given;
+      Object.assign(task, { attempts: 0, recoveries: 0, timeout_s, origin, undealt: true });
+      this.#wait(task, Math.max(this.now_ms, due_ms));
+    }
+    this.#begin(batch, expiration_ms);
+    return 'retried';
+  }
+
+  #begin(batch: ModelBatch, expiration_ms: number): void {
+    batch.status = batch.tasks.some(({ byte }) => byte === 'c') ? 'processing' : 'pending';
+    batch.expires_ms = Math.max(this.now_ms, batch.expires_ms - expiration_ms) + expiration_ms;
+    Object.assign(batch, { finished: false, swept: null, deadline_ms: batch.expires_ms });
+  }
+
+  delete(core: string): string {
+    const batch = this.batches.get(core);
+    if (batch === undefined || batch.status === 'tray') return 'missing';
+    if (this.live(batch) || !batch.finished) return 'state';
+    this.batches.delete(core);
+    return 'deleted';
   }
 
   /** `before`: what the partition remembered of earlier ticks; an idle one may leave nothing. */
@@ -301,6 +344,7 @@ export class Model {
     for (const { byte } of batch.tasks) {
       if (byte === 'p' || byte === 'P') counts.r += 1;
       else if (byte === 'c' || byte === 'f' || byte === 'x') counts[byte] += 1;
+      else if (byte === 'e') counts.f += 1;
       else if (batch.swept !== null) counts[batch.swept] += 1;
     }
     return counts;
@@ -309,12 +353,13 @@ export class Model {
   /** What Redis holds of a partition must be what is here. */
   compare(partition: number, found: ReadonlyMap<string, CheckedBatch>): void {
     const mine = [...this.batches.values()].filter((batch) => batch.partition === partition);
-    assert.deepEqual([...found.keys()].sort(), mine.map(({ core }) => core).sort(), 'the batches that exist');
+    const shown = [...found.values()].filter(({ status }) => status !== 'deleted').map(({ core }) => core);
+    assert.deepEqual(shown.sort(), mine.map(({ core }) => core).sort(), 'the batches that exist');
     for (const batch of mine) {
       const real = found.get(batch.core);
       const states = batch.tasks.map(({ byte }) => byte).join('');
       assert.deepEqual(
-        { status: real?.status, n: real?.n, c: real?.c, f: real?.f, x: real?.x, r: real?.r, states: real?.states },
+        { status: real?.status, n: real?.n, c: real?.c, f: real?.f, x: real?.x, r: real?.r, states: dealt(real) },
         { status: batch.status, ...this.counts(batch), states },
         `batch ${batch.core}`,
       );
@@ -334,4 +379,10 @@ export class Model {
 
 function placesOf(tasks: readonly Claimed[]): string[] {
   return tasks.map(({ flight, index }) => `${flight.name}#${index}`).sort();
+}
+
+/** State bytes as they will be when the round has dealt out everything. */
+function dealt(batch: CheckedBatch | undefined): string {
+  const [from, to] = batch?.undealt ?? [0, -1];
+  return (batch?.states ?? '').replace(/[fqre]/g, (byte, i: number) => (i >= from && i <= to ? 'r' : byte));
 }

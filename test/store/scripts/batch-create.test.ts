@@ -70,7 +70,7 @@ describe('batch/create', () => {
     const [made] = await batchCreate.call(
       rig.redis,
       { meta: keys.partition(0) },
-      { ...args, movable: 0, hold: 0, labels: '', ...NO_RECORD, parts },
+      { ...args, movable: 0, hold: 0, labels: '', notify: '', ...NO_RECORD, parts },
     );
     assert.equal(made, 0);
     assert.deepEqual(await rig.dump(), before);

@@ -1,0 +1,31 @@
+// What a pump and the thread that runs it know of each other.
+import type { Claimed, TickReply, TurnSettings } from '../store/partition.ts';
+import type { Origins } from './origins.ts';
+import type { Pump } from './pump.ts';
+
+/** What a pump needs from the thread that runs it. */
+export interface PumpHost {
+  /** Takes up to `wanted` places for tasks in flight; at least `floor` are given, so that no partition starves. */
+  reserve(pump: Pump, wanted: number, floor: number): number;
+  /** Gives back places that no task took. */
+  release(places: number): void;
+  /** Takes up to so many of the places that notifications may have. */
+  reserveNotes(wanted: number): number;
+  releaseNotes(notes: number): void;
+  readonly has_notes: boolean;
+  /** A claim was answered or failed; until then few others may begin. */
+  claimEnded(pump: Pump): void;
+  /** A turn ended and left work to claim. */
+  stillHungry(pump: Pump): void;
+  origins: Origins;
+  /** Starts tasks; each takes one reserved place until `pump.settle` names it. */
+  run(pump: Pump, tasks: readonly Claimed[], now_ms: number): void;
+  ticked(reply: TickReply): void;
+  failed(partition: number, error: Error): void;
+}
+
+export interface PumpSettings extends TurnSettings {
+  sweep_ms: number;
+  /** Without an answer for this long, nothing more that was claimed here is started. */
+  fence_ms: number;
+}
