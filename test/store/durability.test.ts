@@ -24,7 +24,7 @@ test('with a replica that answers, what was written is confirmed and is there', 
   const replica = await startReplica(master);
   const { store, durability } = await open(`redis://127.0.0.1:${master.port}`, 'replicated');
   await store.client.set('work', 'accepted');
-  assert.equal(await durability.confirm(0), true);
+  await until(() => confirms(durability), 10_000, 'the write to be confirmed');
   assert.equal(await replica.redis.get('work'), 'accepted');
 });
 
