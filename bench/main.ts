@@ -25,6 +25,7 @@ import { describeMachine, record, table } from './lib/report.ts';
 import { limiterShare, limiterWaiting } from './limiter-rates.ts';
 import { limiterGrants } from './limiters.ts';
 import { readBatch } from './read.ts';
+import { scheduleCost, scheduleLateness } from './schedules.ts';
 
 /** In this order: what is parked or kept by one does not stand in the way of the next. */
 const BENCHES: readonly Bench[] = [
@@ -39,6 +40,8 @@ const BENCHES: readonly Bench[] = [
   createBatches,
   createSingles,
   intake,
+  scheduleLateness,
+  scheduleCost,
 ];
 
 async function main(): Promise<void> {

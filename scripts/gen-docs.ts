@@ -133,8 +133,11 @@ of any batch, templates. A task keeps the limiter that its name meant when the t
   limiter, so a retry goes to the end of the line. The first in line is never overtaken, so a dear task of a \`points\` limiter waits
   until there are points for it, and all others behind it.
 - **Exactness.** A limit is kept by Redis's clock at the moment a request is written, whatever the number of processes, and through their
-  deaths: what was granted and not used is given back. \`concurrent\` counts on the engine's side; a target may still work on a request
+  deaths: what was granted and not used is given back, and what was not written within a second waits again. The way to the receiver is
+  not counted: allow 20 ms for it, or 1 % of the interval. \`concurrent\` counts on the engine's side; a target may still work on a request
   whose sender died.
+- **Use.** What is allowed is used, but for the few milliseconds until a free unit is taken: of a \`window\` of a second about 99 %. A bucket
+  that is full loses what comes in meanwhile, so a \`capacity\` of less than some 50 ms of its rate costs a part of that.
 - **Waiting costs nothing.** A million waiting tasks are a few ranges in a queue, and nothing is polled.
 - **\`timeouts.queue_timeout\`** (${queue_timeout} s unless set, at most ${TIMEOUT_S_MAX.toLocaleString('en')}): a task that has waited longer in the queue fails for good with the error
   \`queue_timeout\`, never having run. Time in which the limiter is paused or cooling down does not count.

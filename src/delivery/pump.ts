@@ -15,6 +15,7 @@ import { backoff_ms } from '../base/backoff.ts';
 import { monotonicMs } from '../base/clock.ts';
 import { CLAIM_MAX, SETTLE_DELAY_MS, SETTLE_FLUSH, SETTLE_MAX } from '../base/limits.ts';
 import {
+  answersOf,
   type ClaimReply,
   type ClaimRequest,
   type GrantReply,
@@ -26,15 +27,15 @@ import {
   turn,
 } from '../store/partition.ts';
 import type { RedisClient } from '../store/script.ts';
+import { InFlight } from './in-flight.ts';
 import type { PumpHost, PumpSettings } from './pump-host.ts';
+import { Unparking } from './unparking.ts';
 
 /** A partition that never starves has this many places in flight whatever the others do. */
 const PLACES_MIN = 16;
 const ACTIVE_MAX = 20_000;
 /** Late starts that wait to be told; beyond, limiters are not told of them. */
 const LATES_MAX = 10_000;
-/** All parked origins, in a claim and its reply. */
-const ALL = '*';
 /** Who has work in a partition says at least this often that he lives; see lua/partition/tick.lua. */
 const ALIVE_MS = 2_000;
 /** While the probe of a broken origin is under way elsewhere, it is asked for again after this. */
@@ -49,14 +50,14 @@ export class Pump {
   readonly #client: RedisClient;
   readonly #settings: PumpSettings;
   readonly #host: PumpHost;
-  /** Tasks in flight here by the name of their flight, from their claim until their settlement was answered. */
-  readonly #flights = new Map<string, number>();
-  #in_flight = 0;
+  readonly #flying = new InFlight();
   #outcomes: Settlement[] = [];
   #first_outcome_ms = 0;
   #lates: Late[] = [];
   #claiming = false;
   #ready = true;
+  /** Work came since the last claim was sent: that one's reply does not tell of it. */
+  #rung = false;
   /** Notifications wait for a place of theirs. */
   #notes_ready = false;
   #call_no: number;
@@ -71,15 +72,9 @@ export class Pump {
   #running = false;
   #again = false;
   #timer: NodeJS.Timeout | null = null;
-  #strangers = new Set<string>();
   /** Whether an audit may find something. */
   #audit_due = false;
-  /** The first claim of an owner lets go of what an owner before him parked. */
-  #unpark_all = true;
-  /** A reply was lost since the last claim: the next one may be a repetition, which does not say again what was parked. */
-  #lost = false;
-  /** Origins named in a claim that was not answered yet. */
-  #unparking: string[] = [];
+  readonly #unparking = new Unparking();
   #idle: (() => void)[] = [];
 
   constructor(partition: number, client: RedisClient, settings: PumpSettings, host: PumpHost) {
@@ -97,7 +92,7 @@ export class Pump {
     this.#claiming = true;
     this.#owned_ms = monotonicMs();
     this.#ready = true;
-    this.#unpark_all = true;
+    this.#unparking.everything();
     this.#next_tick_ms = 0;
     this.#next_grant_ms = 0;
     this.wake();
@@ -114,7 +109,7 @@ export class Pump {
 
   /** Whether nothing is in flight and nothing waits to be settled. */
   get empty(): boolean {
-    return this.#in_flight === 0 && this.#outcomes.length === 0 && !this.#running;
+    return this.#flying.count === 0 && this.#outcomes.length === 0 && !this.#running;
   }
 
   /** Resolves when nothing is in flight and every outcome was answered. */
@@ -133,19 +128,21 @@ export class Pump {
   /** A hint from the partition: `0`, work is ready; `l`, a limiter can let some start; `o`, messages wait; else the time (its clock, ms) at which work will be ready. */
   bell(message: string): void {
     if (message === 'o') return this.#host.relay(this.partition);
-    if (message === 'l') {
-      this.#next_grant_ms = 0;
-      return this.wake();
-    }
-    const due_ms = Number(message);
-    if (due_ms === 0) this.#ready = true;
-    else this.#next_tick_ms = Math.min(this.#next_tick_ms, due_ms - this.#offset_ms);
+    if (message === 'l') this.#next_grant_ms = 0;
+    else if (message === '0') this.#found();
+    else this.#dueAt(Number(message));
+    this.wake();
+  }
+
+  /** Others came or went: one who is gone may have left work here, though this partition was not his. */
+  glance(): void {
+    this.#next_tick_ms = 0;
     this.wake();
   }
 
   /** Bells may have been lost, and a Redis that died or was replaced its latest writes with them: looks for itself. */
   look(): void {
-    this.#ready = true;
+    this.#found();
     this.#audit_due = true;
     this.#next_tick_ms = 0;
     this.wake();
@@ -158,14 +155,14 @@ export class Pump {
 
   /** Whether it has so little in flight that it gets places whatever the others have. */
   get starving(): boolean {
-    return this.#in_flight < PLACES_MIN;
+    return this.#flying.count < PLACES_MIN;
   }
 
   #hasWork(): boolean {
     return (
       this.#ready ||
       (this.#notes_ready && this.#host.has_notes) ||
-      this.#unparking.length > 0 ||
+      this.#unparking.named > 0 ||
       this.#host.origins.hasUnparkable(this.partition)
     );
   }
@@ -209,7 +206,7 @@ export class Pump {
    * comes back without its latest writes has in flight again what was settled.
    */
   get quiet(): boolean {
-    return this.#in_flight === 0 && this.#strangers.size === 0 && !this.#audit_due;
+    return this.#flying.quiet && !this.#audit_due;
   }
 
   /** Holds what Redis thinks is in flight here against what is, and hands back what nobody runs. Twice seen is sure. */
@@ -219,12 +216,8 @@ export class Pump {
       this.#audit_due = true;
       throw error;
     });
-    const strangers = active.filter(({ flight }) => !this.#flights.has(flight.name));
-    const sure = strangers.filter(({ flight }) => this.#strangers.has(flight.name));
-    this.#strangers = new Set(strangers.map(({ flight }) => flight.name));
+    const sure = this.#flying.lost(active);
     for (const { flight, from, to } of sure) {
-      this.#flights.set(flight.name, to - from + 1);
-      this.#in_flight += to - from + 1;
       for (let index = from; index <= to; index++) this.settle({ flight, index, verdict: 'b', delay_ms: 0, result: '' });
     }
     return sure.length;
@@ -253,12 +246,14 @@ export class Pump {
     if (began_ms < this.#pause_until_ms) return false;
     const settlements = this.#outcomes.splice(0, SETTLE_MAX);
     const tick = began_ms >= this.#next_tick_ms;
-    const places = this.#claiming && this.#hasWork() ? this.#host.reserve(this, CLAIM_MAX, PLACES_MIN - this.#in_flight) : 0;
+    const places = this.#claiming && this.#hasWork() ? this.#host.reserve(this, CLAIM_MAX, PLACES_MIN - this.#flying.count) : 0;
     const grant = this.#claiming && began_ms >= this.#next_grant_ms;
     const lates = this.#lates.splice(0);
     if (settlements.length === 0 && !tick && places === 0 && !grant && lates.length === 0) return false;
     if (grant) this.#next_grant_ms = Number.POSITIVE_INFINITY;
-    if (places > 0) this.#audit_due = true;
+    if (places > 0) [this.#audit_due, this.#rung] = [true, false];
+    // What is told from here on may be news to the replies, and is kept beside them.
+    if (tick) this.#next_tick_ms = Number.POSITIVE_INFINITY;
     const notes = places > 0 ? this.#host.reserveNotes(places) : 0;
     const reply = await turn(this.#client, this.partition, this.#settings, {
       settlements,
@@ -269,17 +264,7 @@ export class Pump {
     }).finally(() => {
       if (places > 0) this.#host.claimEnded(this);
     });
-    let error: Error | null = null;
-    const answer = <T extends object>(part: T | Error | null): T | null => {
-      if (!(part instanceof Error)) return part;
-      error = part;
-      return null;
-    };
-    const settled = answer(reply.settled);
-    const ticked = answer(reply.tick);
-    const claimed = answer(reply.claimed);
-    const granted = answer(reply.granted);
-    const told = answer(typeof reply.told === 'boolean' ? { told: reply.told } : reply.told);
+    const { settled, tick: ticked, claimed, granted, told, error } = answersOf(reply);
     if (settled !== null) this.#settled(settlements, settled);
     else this.#outcomes.unshift(...settlements);
     if (ticked !== null) this.#ticked(ticked, grant);
@@ -291,8 +276,8 @@ export class Pump {
     if (told === null && lates.length > 0) this.#lates.unshift(...lates);
     const carried = granted !== null && granted.slices.length > 0;
     if (carried) this.#host.carry(this.partition, granted.slices);
-    if (settled?.messages || ticked?.messages || claimed?.messages || told || (granted?.messages && !carried))
-      this.#host.relay(this.partition);
+    const messages = settled?.messages || ticked?.messages || claimed?.messages || told || (granted?.messages && !carried);
+    if (messages) this.#host.relay(this.partition);
     if (error !== null) {
       this.#failed(error);
       return false;
@@ -305,13 +290,12 @@ export class Pump {
 
   #claimRequest(places: number, notes: number): ClaimRequest {
     const { origins } = this.#host;
-    if (this.#unpark_all) origins.unparkedAll(this.partition);
-    this.#unparking = this.#unpark_all ? [ALL] : [...this.#unparking, ...origins.unparkable(this.partition)];
+    const unpark = this.#unparking.ask(origins, this.partition);
     return {
       call_no: this.#call_no,
       budget: places,
       room: origins.room(),
-      unpark: this.#unparking,
+      unpark,
       rooms: origins.rooms(),
       notes,
     };
@@ -323,7 +307,7 @@ export class Pump {
     let again = false;
     for (const settlement of settlements) {
       if (left.has(settlement)) continue;
-      this.#landed(settlement.flight.name);
+      this.#flying.landed(settlement.flight.name);
       again ||= settlement.verdict !== 'c' && settlement.verdict !== 'f' && settlement.delay_ms === 0;
     }
     if (left.size > 0) this.#outcomes.unshift(...left);
@@ -331,31 +315,30 @@ export class Pump {
     this.#dueAt(reply.first_due_ms);
   }
 
+  #found(): void {
+    this.#ready = true;
+    this.#rung = true;
+  }
+
   /** A time of the partition at which something is due; 0 = none. */
   #dueAt(due_ms: number): void {
     if (due_ms > 0) this.#next_tick_ms = Math.min(this.#next_tick_ms, due_ms - this.#offset_ms);
   }
 
-  #landed(name: string): void {
-    this.#in_flight -= 1;
-    const left = (this.#flights.get(name) ?? 1) - 1;
-    if (left === 0) this.#flights.delete(name);
-    else this.#flights.set(name, left);
-  }
-
   #ticked(reply: TickReply, granting: boolean): void {
     this.#clock(reply.now_ms);
     // Where nothing moves, a look every other sweep is enough: a bell that was lost is told by the subscriber.
-    const calm_ms = this.#in_flight === 0 && !reply.ready ? this.#settings.sweep_ms * 2 : this.#settings.sweep_ms;
+    const calm_ms = this.#flying.count === 0 && !reply.ready ? this.#settings.sweep_ms * 2 : this.#settings.sweep_ms;
     const sweep_ms = monotonicMs() - this.#owned_ms < OVERLAP_MS ? Math.min(OVERLAP_LOOK_MS, calm_ms) : calm_ms;
     const wait_ms = reply.next_ms === 0 ? sweep_ms : reply.next_ms - reply.now_ms;
-    this.#next_tick_ms = reply.more ? 0 : monotonicMs() + Math.min(Math.max(wait_ms, 0), sweep_ms);
+    const due_ms = reply.more ? 0 : monotonicMs() + Math.min(Math.max(wait_ms, 0), sweep_ms);
+    this.#next_tick_ms = Math.min(this.#next_tick_ms, due_ms);
     if (reply.ready) this.#ready = true;
     if (reply.lanes && !granting) this.#next_grant_ms = 0;
     if (reply.away) this.#host.sweep(this.partition);
     // Parked behind our back: by another owner who has left, or by a claim of ours that ran after it was given up.
-    if (reply.parked > this.#host.origins.parkedIn(this.partition) + this.#unparking.length) {
-      this.#unpark_all = true;
+    if (reply.parked > this.#host.origins.parkedIn(this.partition) + this.#unparking.named) {
+      this.#unparking.everything();
       this.#ready = true;
     }
     this.#host.ticked(reply);
@@ -372,17 +355,12 @@ export class Pump {
   #claimed(reply: ClaimReply, places: number, asked_ms: number): void {
     this.#clock(reply.now_ms);
     this.#call_no += 1;
-    // What a tick of this very turn found stays true, unless this claim let go of everything.
-    this.#unpark_all = (this.#unpark_all && !this.#unparking.includes(ALL)) || this.#lost || reply.parked.includes(ALL);
-    this.#unparking = [];
-    for (const origin of reply.parked) if (origin !== ALL) this.#host.origins.parked(origin, this.partition);
+    this.#unparking.answered(this.#host.origins, this.partition, reply.parked);
     this.#dueAt(reply.first_due_ms);
     const { tasks } = reply;
-    this.#ready = reply.more || tasks.length >= places || this.#unpark_all;
+    this.#ready = reply.more || tasks.length >= places || this.#unparking.all || this.#rung;
     this.#notes_ready = reply.more_notes;
-    this.#lost = false;
-    for (const { flight } of tasks) this.#flights.set(flight.name, (this.#flights.get(flight.name) ?? 0) + 1);
-    this.#in_flight += tasks.length;
+    for (const { flight } of tasks) this.#flying.add(flight.name);
     if (tasks.length > 0) this.#next_tick_ms = Math.min(this.#next_tick_ms, monotonicMs() + ALIVE_MS);
     // A claim rounds up to whole pages, so it may bring a few more than were reserved.
     this.#host.release(places - tasks.length);
@@ -395,9 +373,10 @@ export class Pump {
 
   #failed(error: Error): void {
     this.#failures += 1;
-    this.#lost = true;
+    this.#unparking.lost();
     this.#audit_due = true;
     this.#pause_until_ms = monotonicMs() + backoff_ms(this.#failures, BACKOFF, Math.random);
+    this.#next_tick_ms = Math.min(this.#next_tick_ms, this.#pause_until_ms);
     this.#host.failed(this.partition, error);
   }
 

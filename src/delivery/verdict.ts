@@ -38,6 +38,7 @@ const EXPIRED = { code: 'expired', message: 'valid_until passed before the task 
 /** The settlement of an attempt that was made. */
 export function settlementOf(task: Claimed, spec: CallSpec, outcome: Outcome, now: Now): Settlement {
   if (outcome.error?.code === 'shutdown') return handedBack(task, 0, 's');
+  if (outcome.error?.code === 'stale') return handedBack(task, 0);
   const { now_ms } = now;
   const settle = (verdict: Settlement['verdict'], delay_ms: number, error: { code: string; message: string } | null): Settlement =>
     settled(task, verdict, delay_ms, resultOf(task, now_ms, { ...outcome, error }));

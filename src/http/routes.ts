@@ -3,14 +3,16 @@ import type { Api, Handler, HandlerName } from '../api/call.ts';
 import type { ErrorName } from '../base/errors.ts';
 import type { QueryName, SchemaName } from '../schema/check.ts';
 import type { Scope } from '../store/tokens.ts';
+import { limiterRoutes } from './routes-limiters.ts';
+import { scheduleRoutes } from './routes-schedules.ts';
 
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
 /** Limits of the API itself; see Quota in endpoint.ts. */
 export type QuotaName = 'batch_create' | 'batch_add' | 'batch_status';
 /** What the path names; its id is checked before anything is asked of Redis. */
-export type Resource = 'batch' | 'task' | 'limiter';
+export type Resource = 'batch' | 'task' | 'limiter' | 'schedule';
 
-interface Row {
+export interface Row {
   name: HandlerName;
   summary: string;
   description?: string;
@@ -20,8 +22,8 @@ interface Row {
   query: QueryName | null;
   /** null: takes no body (an empty one or `{}` is let pass). */
   body: SchemaName | null;
-  reply: SchemaName;
-  status: 200 | 201;
+  reply: SchemaName | null;
+  status: 101 | 200 | 201;
   /** Besides those that follow from the rest of the row. */
   errors: readonly ErrorName[];
   quota: QuotaName | null;
@@ -30,6 +32,8 @@ interface Row {
   reads_body?: true;
   /** A request without a body is one with `{}`. */
   body_optional?: true;
+  /** It answers with a progress stream; a ticket in the query may stand for the token. */
+  stream?: 'websocket' | 'events';
 }
 
 export interface Route extends Row {
@@ -39,14 +43,19 @@ export interface Route extends Row {
   run: Handler;
 }
 
+/** Makes a row of the table. */
+export type MakeRoute = (method: Method, path: string, row: Row) => Route;
+
 const BATCHES = ['Batches'];
 const NOTIFICATIONS = ['Notifications'];
 const TASKS = ['Tasks'];
-const LIMITERS = ['Rate limiters'];
 const ACCOUNT = ['Account'];
 
+/** The one path that becomes a WebSocket. */
+export const STREAM_PATH = '/v1/batches/{batch_id}/stream';
+
 export function makeRoutes(api: Api): Route[] {
-  const route = (method: Method, path: string, row: Row): Route => ({ method, path, ...row, run: api[row.name] });
+  const route: MakeRoute = (method, path, row) => ({ method, path, ...row, run: api[row.name] });
   return [
     route('POST', '/v1/batches', {
       name: 'createBatch',
@@ -205,6 +214,51 @@ export function makeRoutes(api: Api): Route[] {
       quota: null,
       resource: 'batch',
     }),
+    route('POST', '/v1/batches/{batch_id}/stream-tickets', {
+      name: 'createStreamTicket',
+      summary: 'Create a ticket for a progress stream',
+      description: 'It opens one stream of this batch within 30 seconds, for clients that cannot send a header, such as browsers.',
+      tags: BATCHES,
+      scope: 'read',
+      query: null,
+      body: null,
+      reply: 'StreamTicket',
+      status: 201,
+      errors: ['batch_not_found'],
+      quota: null,
+      resource: 'batch',
+    }),
+    route('GET', STREAM_PATH, {
+      name: 'streamBatch',
+      summary: 'Follow a batch over a WebSocket',
+      description:
+        'Messages are StreamSnapshot, then StreamProgress (and with tasks=true StreamTask), at last one StreamProgress of type finished; then it is closed with 1000. Other codes: 1001 the server stops, 1008 the client sent too much, 1013 the client is more than 256 KiB behind.',
+      tags: BATCHES,
+      scope: 'read',
+      query: 'StreamQuery',
+      body: null,
+      reply: null,
+      status: 101,
+      errors: ['batch_not_found', 'rate_limited'],
+      quota: null,
+      resource: 'batch',
+      stream: 'websocket',
+    }),
+    route('GET', '/v1/batches/{batch_id}/events', {
+      name: 'streamBatchEvents',
+      summary: 'Follow a batch by Server-Sent Events',
+      description: 'The data of each event is one message as of the WebSocket. A client closes at the one of type finished.',
+      tags: BATCHES,
+      scope: 'read',
+      query: 'StreamQuery',
+      body: null,
+      reply: null,
+      status: 200,
+      errors: ['batch_not_found', 'rate_limited'],
+      quota: null,
+      resource: 'batch',
+      stream: 'events',
+    }),
     route('POST', '/v1/tasks', {
       name: 'createTask',
       summary: 'Create a single task',
@@ -259,131 +313,8 @@ export function makeRoutes(api: Api): Route[] {
       quota: null,
       resource: 'task',
     }),
-    route('POST', '/v1/rate-limiters', {
-      name: 'createLimiter',
-      summary: 'Create a rate limiter',
-      tags: LIMITERS,
-      scope: 'write',
-      query: null,
-      body: 'LimiterCreate',
-      reply: 'Limiter',
-      status: 201,
-      errors: ['rate_limiter_name_taken'],
-      quota: null,
-      resource: null,
-    }),
-    route('GET', '/v1/rate-limiters', {
-      name: 'listLimiters',
-      summary: 'List rate limiters, newest first',
-      tags: LIMITERS,
-      scope: 'read',
-      query: 'LimiterListQuery',
-      body: null,
-      reply: 'LimiterList',
-      status: 200,
-      errors: [],
-      quota: null,
-      resource: null,
-    }),
-    route('GET', '/v1/rate-limiters/{rate_limiter_id}', {
-      name: 'getLimiter',
-      summary: 'Retrieve a rate limiter',
-      tags: LIMITERS,
-      scope: 'read',
-      query: null,
-      body: null,
-      reply: 'Limiter',
-      status: 200,
-      errors: ['limiter_not_found'],
-      quota: null,
-      resource: 'limiter',
-    }),
-    route('PATCH', '/v1/rate-limiters/{rate_limiter_id}', {
-      name: 'updateLimiter',
-      summary: 'Change a rate limiter',
-      description: 'Tasks that wait already go by the new configuration within a second. Name and type cannot be changed.',
-      tags: LIMITERS,
-      scope: 'write',
-      query: null,
-      body: 'LimiterPatch',
-      reply: 'Limiter',
-      status: 200,
-      errors: ['limiter_not_found'],
-      quota: null,
-      resource: 'limiter',
-    }),
-    route('DELETE', '/v1/rate-limiters/{rate_limiter_id}', {
-      name: 'deleteLimiter',
-      summary: 'Delete a rate limiter',
-      description: 'Tasks that wait run at once, without a limit. Cannot be undone.',
-      tags: LIMITERS,
-      scope: 'write',
-      query: null,
-      body: null,
-      reply: 'LimiterDeleted',
-      status: 200,
-      errors: ['limiter_not_found'],
-      quota: null,
-      resource: 'limiter',
-    }),
-    route('GET', '/v1/rate-limiters/{rate_limiter_id}/usage', {
-      name: 'getLimiterUsage',
-      summary: 'Show how a rate limiter is used',
-      description: 'Readable for 30 days after the limiter was deleted.',
-      tags: LIMITERS,
-      scope: 'read',
-      query: null,
-      body: null,
-      reply: 'LimiterUsage',
-      status: 200,
-      errors: ['limiter_not_found'],
-      quota: null,
-      resource: 'limiter',
-    }),
-    route('POST', '/v1/rate-limiters/{rate_limiter_id}/pause', {
-      name: 'pauseLimiter',
-      summary: 'Start no more tasks of a rate limiter',
-      description:
-        'Until a time, or until it is resumed. Tasks that run are not affected; time spent paused does not count for queue_timeout.',
-      tags: LIMITERS,
-      scope: 'write',
-      query: null,
-      body: 'LimiterPause',
-      reply: 'Limiter',
-      status: 200,
-      errors: ['limiter_not_found'],
-      quota: null,
-      resource: 'limiter',
-      body_optional: true,
-    }),
-    route('POST', '/v1/rate-limiters/{rate_limiter_id}/resume', {
-      name: 'resumeLimiter',
-      summary: 'Go on after a pause',
-      description: 'Changes nothing where it is not paused.',
-      tags: LIMITERS,
-      scope: 'write',
-      query: null,
-      body: null,
-      reply: 'Limiter',
-      status: 200,
-      errors: ['limiter_not_found'],
-      quota: null,
-      resource: 'limiter',
-    }),
-    route('POST', '/v1/rate-limiters/{rate_limiter_id}/reset', {
-      name: 'resetLimiter',
-      summary: 'Clear what a rate limiter counts as used',
-      description: 'Slots of running tasks stay taken.',
-      tags: LIMITERS,
-      scope: 'write',
-      query: null,
-      body: null,
-      reply: 'Limiter',
-      status: 200,
-      errors: ['limiter_not_found'],
-      quota: null,
-      resource: 'limiter',
-    }),
+    ...limiterRoutes(route),
+    ...scheduleRoutes(route),
     route('GET', '/v1/signing-secret', {
       name: 'getSigningSecret',
       summary: 'Show the secrets that sign callbacks and notifications',

@@ -124,7 +124,7 @@ export async function createBatch(client: RedisClient, batch: NewBatch): Promise
 }
 
 /** Writes segments on their way in, about 1 MiB at a time; the pipeline that it returns has the last of them unsent. */
-async function stage(client: RedisClient, segments: readonly NewSegment[], keyOf: (segment: NewSegment, k: number) => string) {
+export async function stage(client: RedisClient, segments: readonly NewSegment[], keyOf: (segment: NewSegment, k: number) => string) {
   let pipeline = client.pipeline();
   let bytes = 0;
   for (const [k, segment] of segments.entries()) {
@@ -141,13 +141,15 @@ async function stage(client: RedisClient, segments: readonly NewSegment[], keyOf
   return pipeline;
 }
 
-function flatRuns(runs: readonly Run[]): (string | number)[] {
+/** Runs as scripts take them: their number, then each. */
+export function flatRuns(runs: readonly Run[]): (string | number)[] {
   const flat: (string | number)[] = [runs.length];
   for (const run of runs) flat.push(run.from, run.to, run.origin, run.timeout_s, run.due_ms, run.limit);
   return flat;
 }
 
-function flatLanes(lanes: readonly NamedLane[]): (string | number)[] {
+/** Limiters as scripts take them: their number, then each. */
+export function flatLanes(lanes: readonly NamedLane[]): (string | number)[] {
   return [lanes.length, ...lanes.flatMap(({ name, lane, kind }) => [name, lane, kind])];
 }
 
@@ -336,12 +338,12 @@ function readSpan(text: string): { from: number; to: number } {
 }
 
 /** The first error among replies becomes the caller's: nothing after it counts. */
-export function throwFirst(replies: readonly (readonly [Error | null, unknown])[]): void {
+export function throwFirst(replies: readonly (readonly [Error | null, ...unknown[]])[]): void {
   for (const [error] of replies) if (error !== null) throw error;
 }
 
 /** The reply to the last command of a pipeline that went through whole. */
-function lastOf(replies: readonly (readonly [Error | null, unknown])[]): unknown {
+export function lastOf(replies: readonly (readonly [Error | null, ...unknown[]])[]): unknown {
   throwFirst(replies);
   const last = replies.at(-1);
   if (last === undefined) throw new Error('a pipeline without commands has no reply');

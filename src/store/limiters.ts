@@ -153,3 +153,12 @@ function toRow(core: string, reply: readonly string[]): LimiterRow | null {
     paused_until_ms: paused === '' || paused === 'inf' ? null : Number(paused),
   };
 }
+
+/** Those of these limiters that the account has no longer. */
+export async function deletedOf<T extends { lane: string }>(client: RedisClient, account_id: string, lanes: readonly T[]): Promise<T[]> {
+  const rows = await readLimiters(
+    client,
+    lanes.map(({ lane }) => lane),
+  );
+  return lanes.filter((_, i) => rows[i]?.account_id !== account_id || rows[i]?.deleted_ms !== null);
+}

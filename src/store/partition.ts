@@ -1,68 +1,17 @@
 // One partition as its callback thread sees it: a turn settles outcomes, lets time pass and claims work, in one round trip.
 import { monotonicMs } from '../base/clock.ts';
+import { type ClaimReply, type Flight, readClaimed } from './claimed.ts';
 import { keys } from './keys.ts';
-import { coreOfNotes } from './notes.ts';
 import type { Slice } from './outbox.ts';
-import { decodePage, encodeResult, PAGE_MASK, PAGE_SHIFT, type StoredTask } from './records.ts';
+import { encodeResult, PAGE_MASK, PAGE_SHIFT } from './records.ts';
 import { execPipeline, type RedisClient } from './script.ts';
 import { partitionClaim, partitionGrant, partitionLate, partitionSettle, partitionTick } from './scripts.gen.ts';
+
+export { type Claimed, type ClaimReply, type Flight, type FlightLimit, type NotesParent, readActive } from './claimed.ts';
 
 /** Limiters in one call, and the tasks that it lets start: about a millisecond of Redis. */
 const LANES_MAX = 16;
 const GRANTS_MAX = 500;
-
-/** What is in flight under one name in Redis: tasks that were started together. */
-export interface Flight {
-  /** Its name in `active:<holder>`; see lua/lib/ready.lua. */
-  name: string;
-  core: string;
-  /** Hash of the origin that its tasks go to. */
-  origin: string;
-  /** First index of the segment. */
-  base: number;
-  /** What it took from a rate limiter. */
-  limit: FlightLimit | null;
-}
-
-/** The rate limiter that let tasks start. */
-export interface FlightLimit {
-  /** The letter of its kind. */
-  kind: string;
-  /** Units that each task took. */
-  cost: number;
-  /** The limiter's id without its prefix, and when it let them start, by its clock. */
-  lane: string;
-  granted_ms: string;
-  /** It closes for as long as its target's Retry-After says. */
-  cools: boolean;
-}
-
-/** A task in flight. */
-export interface Claimed extends StoredTask {
-  flight: Flight;
-  index: number;
-  /** In a tray: the caller knows of no batch. */
-  single: boolean;
-  account_id: string;
-  /** 1 for the first start; grows with every start. */
-  attempt: number;
-  /** How many of the earlier starts died with their process. */
-  recoveries: number;
-  /** When it became ready, by the partition's clock. */
-  due_ms: number;
-  /** How long ago its rate limiter let it start; 0 where it has none. */
-  granted_age_ms: number;
-  /** Of a notification: the batch that it tells of; the task is one of its companion. */
-  of: NotesParent | null;
-}
-
-/** What notifications are made from, beside their records. */
-export interface NotesParent {
-  core: string;
-  /** What the caller gave besides tasks, JSON; null where the batch is gone. */
-  doc: string | null;
-  created_ms: number;
-}
 
 export type Verdict = 'c' | 'f' | 'r' | 'b' | 's' | 'k';
 
@@ -158,19 +107,6 @@ export interface SettleReply {
   messages: boolean;
 }
 
-export interface ClaimReply {
-  now_ms: number;
-  more: boolean;
-  /** Notifications wait for want of places; more of them than were asked for are ready. */
-  more_notes: boolean;
-  /** Earliest time among what turned out to be due later; 0 = none. */
-  first_due_ms: number;
-  /** Origins for which work waits until they are named in `unpark`. */
-  parked: string[];
-  tasks: Claimed[];
-  messages: boolean;
-}
-
 /** What one limiter let go. */
 export interface LaneGrant {
   /** The letter of its kind. */
@@ -204,6 +140,26 @@ export interface TurnReply {
   granted: GrantReply | Error | null;
   /** True where limiters will be told. */
   told: boolean | Error | null;
+}
+
+type Answered<T> = { [K in keyof T]: Exclude<T[K], Error> };
+
+/** The parts that were answered, and an error of those that were not. */
+export function answersOf({ settled, tick, claimed, granted, told }: TurnReply): Answered<TurnReply> & { error: Error | null } {
+  let error: Error | null = null;
+  const answer = <T>(part: T | Error | null): T | null => {
+    if (!(part instanceof Error)) return part;
+    error = part;
+    return null;
+  };
+  return {
+    settled: answer(settled),
+    tick: answer(tick),
+    claimed: answer(claimed),
+    granted: answer(granted),
+    told: answer(told),
+    error,
+  };
 }
 
 /** One turn. Whatever fails is part of the reply and nothing is thrown, so that the caller keeps what it sent and asks again. */
@@ -252,13 +208,17 @@ async function tryTurn(client: RedisClient, partition: number, settings: TurnSet
     const [error, reply] = replies[at++] ?? [new Error('no reply'), null];
     return error ?? read(reply);
   };
-  return {
+  const parts: TurnReply = {
     settled: next(groups.length > 0, (settled) => readSettled(settled, groups)),
     tick: next(request.tick, readTick),
     claimed: next(request.claim !== null, readClaimed),
     granted: next(request.grant === true, (granted) => readGranted(granted, sent_ms)),
     told: next(lates.length > 0, () => true),
   };
+  // A claim finds what the two before it made ready, unless their texts had to be sent and they ran after it.
+  const late = replies.some(([, , ran_late]) => ran_late);
+  if (late && parts.claimed !== null && !(parts.claimed instanceof Error)) parts.claimed.more = true;
+  return parts;
 }
 
 /** The arguments of late starts, those of one grant together. */
@@ -366,36 +326,6 @@ function readTick(reply: unknown): TickReply {
   };
 }
 
-type RunReply = [
-  name: Buffer,
-  core: Buffer,
-  account: Buffer,
-  from: number,
-  to: number,
-  attempt: number,
-  recoveries: number,
-  due_ms: number,
-  base: number,
-  first_page: number,
-  kind: number,
-  pages: (Buffer | null)[],
-  age_ms: number,
-  parent?: [doc: Buffer | null, created_ms: Buffer | null],
-];
-
-/** Kinds of what a run belongs to; as lua/partition/claim.lua has them. */
-const TRAY = 1;
-const NOTES = 2;
-
-function readClaimed(reply: unknown): ClaimReply {
-  const [now_ms, more, first_due_ms, parked, runs, messages] = reply as [number, number, number, Buffer[], RunReply[], number];
-  const tasks: Claimed[] = [];
-  const parents = new Map<string, NotesParent>();
-  for (const run of runs) readRun(run, tasks, parents);
-  const names = parked.map((origin) => origin.toString('latin1'));
-  return { now_ms, more: more === 1, more_notes: more === 2, first_due_ms, parked: names, tasks, messages: messages === 1 };
-}
-
 function readGranted(reply: unknown, read_ms: number): GrantReply {
   const [now_ms, next_ms, more, messages, lanes, slices] = reply as [number, string, number, number, LaneReply[], [number, string[]][]];
   return {
@@ -409,65 +339,6 @@ function readGranted(reply: unknown, read_ms: number): GrantReply {
 }
 
 type LaneReply = [lane: string, kind: string, granted: number, expired: number, reclaimed: number, waiting: number, waits: number[]];
-
-/** A flight from its name in Redis. */
-function flightOf(name: string, base: number): Flight {
-  const core = name.slice(0, name.indexOf(','));
-  const origin_at = name.lastIndexOf(':') + 1;
-  const limit_at = name.indexOf(';', origin_at);
-  if (limit_at < 0) return { name, core, origin: name.slice(origin_at), base, limit: null };
-  const [lane = '', kind = '', cost, , , , granted_ms = ''] = name.slice(limit_at + 1).split(',', 7);
-  const limit = { lane, kind: kind.charAt(0), cost: Number(cost), granted_ms, cools: kind.endsWith('!') };
-  return { name, core, origin: name.slice(origin_at, limit_at), base, limit };
-}
-
-function readRun(run: RunReply, tasks: Claimed[], parents: Map<string, NotesParent>): void {
-  const [name, , account, from, to, attempt, recoveries, due_ms, base, first_page, kind, pages, granted_age_ms] = run;
-  const flight = flightOf(name.toString('latin1'), base);
-  const account_id = account.toString('latin1');
-  const single = kind === TRAY;
-  const of = kind === NOTES ? parentOf(run, flight.core, parents) : null;
-  let page_at = -1;
-  let page: StoredTask[] = [];
-  for (let index = from; index <= to; index++) {
-    const local = index - base;
-    const wanted = (local >> PAGE_SHIFT) - first_page;
-    if (wanted !== page_at) {
-      const bytes = pages[wanted];
-      page = bytes ? decodePage(bytes) : [];
-      page_at = wanted;
-    }
-    const stored = page[local & PAGE_MASK];
-    if (stored === undefined) continue; // not in its segment: the lease ends some day, and the task is `worker_lost`
-    const { head, payload } = stored;
-    tasks.push({ head, payload, flight, index, single, account_id, attempt, recoveries, due_ms, granted_age_ms, of });
-  }
-}
-
-/** The batch comes with the first run of its companion. */
-function parentOf(run: RunReply, notes_core: string, parents: Map<string, NotesParent>): NotesParent {
-  let parent = parents.get(notes_core);
-  if (parent === undefined) {
-    const [doc, created_ms] = run[13] ?? [null, null];
-    parent = { core: coreOfNotes(notes_core), doc: doc?.toString() ?? null, created_ms: Number(created_ms ?? 0) };
-    parents.set(notes_core, parent);
-  }
-  return parent;
-}
-
-/** What Redis has in flight for this holder, at most `max` names, each with the tasks it stands for. */
-export async function readActive(
-  client: RedisClient,
-  partition: number,
-  holder: string,
-  max: number,
-): Promise<{ flight: Flight; from: number; to: number }[]> {
-  const names = await client.zrange(keys.active(partition, holder), 0, String(max - 1));
-  return names.map((name) => {
-    const [, from, to] = name.split(',', 3);
-    return { flight: flightOf(name, 0), from: Number(from), to: Number(to) };
-  });
-}
 
 /** Makes the keys that scripts declare, so that they exist for ever. */
 export async function preparePartitions(client: RedisClient, partitions: number): Promise<void> {

@@ -31,14 +31,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
   if v[17] then
     b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
     b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
@@ -120,6 +120,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -134,6 +147,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -864,7 +878,7 @@ outbox_write()
 ring_bell()
 idem_write(answer('added', first, now_ms))
 return answer('added', first, now_ms)`,
-  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",17],[4,"lua/batch/add.lua",16],[5,"lua/batch/add.lua",15],[6,"lua/batch/add.lua",14],[7,"lua/batch/add.lua",13],[8,"lua/batch/add.lua",12],[9,"lua/batch/add.lua",11],[10,"lua/batch/add.lua",10],[11,"lua/batch/add.lua",9],[12,"lua/batch/add.lua",8],[13,"lua/batch/add.lua",18],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",11],[21,"lua/lib/batch.lua",13],[42,"lua/lib/batch.lua",36],[47,"lua/lib/batch.lua",42],[48,"lua/lib/batch.lua",44],[49,"lua/lib/batch.lua",48],[50,"lua/lib/batch.lua",50],[51,"lua/lib/batch.lua",52],[52,"lua/lib/batch.lua",55],[56,"lua/lib/batch.lua",61],[68,"lua/lib/batch.lua",74],[69,"lua/lib/batch.lua",76],[73,"lua/lib/batch.lua",82],[89,"lua/lib/batch.lua",100],[96,"lua/lib/batch.lua",108],[99,"lua/lib/batch.lua",113],[104,"lua/lib/batch.lua",120],[114,"lua/lib/batch.lua",131],[131,"lua/lib/ring.lua",4],[132,"lua/lib/ring.lua",6],[140,"lua/lib/ring.lua",16],[146,"lua/lib/ring.lua",23],[147,"lua/lib/ring.lua",25],[148,"lua/lib/ring.lua",28],[152,"lua/lib/ring.lua",34],[159,"lua/lib/ring.lua",42],[165,"lua/lib/ready.lua",9],[166,"lua/lib/ready.lua",11],[167,"lua/lib/ready.lua",14],[181,"lua/lib/ready.lua",29],[186,"lua/lib/ready.lua",35],[189,"lua/lib/ready.lua",39],[201,"lua/lib/ready.lua",52],[204,"lua/lib/ready.lua",56],[210,"lua/lib/ready.lua",67],[213,"lua/lib/ready.lua",71],[220,"lua/lib/ready.lua",80],[221,"lua/lib/ready.lua",83],[222,"lua/lib/delayed.lua",3],[223,"lua/lib/delayed.lua",5],[227,"lua/lib/delayed.lua",11],[230,"lua/lib/delayed.lua",15],[234,"lua/lib/delayed.lua",20],[238,"lua/lib/delayed.lua",26],[245,"lua/lib/delayed.lua",36],[252,"lua/lib/outbox.lua",15],[256,"lua/lib/outbox.lua",20],[257,"lua/lib/outbox.lua",22],[258,"lua/lib/outbox.lua",24],[259,"lua/lib/outbox.lua",27],[260,"lua/lib/outbox.lua",29],[264,"lua/lib/outbox.lua",35],[276,"lua/lib/outbox.lua",49],[280,"lua/lib/outbox.lua",54],[290,"lua/lib/outbox.lua",66],[294,"lua/lib/outbox.lua",72],[298,"lua/lib/outbox.lua",78],[303,"lua/lib/outbox.lua",85],[304,"lua/lib/outbox.lua",87],[310,"lua/lib/outbox.lua",95],[339,"lua/lib/outbox.lua",127],[348,"lua/lib/outbox.lua",138],[351,"lua/lib/limited.lua",12],[352,"lua/lib/limited.lua",14],[358,"lua/lib/limited.lua",22],[362,"lua/lib/limited.lua",28],[373,"lua/lib/limited.lua",41],[377,"lua/lib/limited.lua",47],[385,"lua/lib/limited.lua",57],[390,"lua/lib/limited.lua",64],[395,"lua/lib/limited.lua",71],[399,"lua/lib/limited.lua",77],[411,"lua/lib/limited.lua",91],[423,"lua/lib/limited.lua",106],[436,"lua/lib/limited.lua",120],[439,"lua/lib/limited.lua",125],[446,"lua/lib/operation.lua",4],[447,"lua/lib/operation.lua",6],[450,"lua/lib/operation.lua",11],[456,"lua/lib/operation.lua",18],[461,"lua/lib/append.lua",6],[463,"lua/lib/append.lua",9],[469,"lua/lib/append.lua",17],[498,"lua/lib/append.lua",48],[499,"lua/lib/append.lua",50],[509,"lua/lib/append.lua",63],[519,"lua/lib/append.lua",74],[524,"lua/lib/append.lua",80],[533,"lua/lib/notify.lua",19],[534,"lua/lib/notify.lua",22],[543,"lua/lib/notify.lua",34],[544,"lua/lib/notify.lua",36],[549,"lua/lib/notify.lua",43],[565,"lua/lib/notify.lua",60],[577,"lua/lib/notify.lua",74],[587,"lua/lib/notify.lua",85],[605,"lua/lib/notify.lua",105],[612,"lua/lib/notify.lua",115],[624,"lua/lib/notify.lua",130],[640,"lua/lib/notify.lua",148],[652,"lua/lib/notify.lua",161],[655,"lua/lib/notify.lua",166],[666,"lua/lib/notify.lua",179],[679,"lua/lib/notify.lua",193],[684,"lua/lib/notify.lua",199],[687,"lua/lib/notify.lua",204],[692,"lua/lib/notify.lua",211],[722,"lua/lib/notify.lua",243],[744,"lua/lib/notify.lua",267],[745,"lua/lib/notify.lua",269],[752,"lua/lib/notify.lua",277],[767,"lua/lib/notify.lua",293],[769,"lua/lib/notify.lua",297],[775,"lua/lib/notify.lua",304],[778,"lua/lib/idem.lua",6],[779,"lua/lib/idem.lua",8],[780,"lua/lib/idem.lua",10],[786,"lua/batch/add.lua",25],[788,"lua/batch/add.lua",28],[791,"lua/batch/add.lua",32],[795,"lua/batch/add.lua",37],[818,"lua/batch/add.lua",61],[830,"lua/batch/add.lua",74],[839,"lua/batch/add.lua",84]],
+  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",17],[4,"lua/batch/add.lua",16],[5,"lua/batch/add.lua",15],[6,"lua/batch/add.lua",14],[7,"lua/batch/add.lua",13],[8,"lua/batch/add.lua",12],[9,"lua/batch/add.lua",11],[10,"lua/batch/add.lua",10],[11,"lua/batch/add.lua",9],[12,"lua/batch/add.lua",8],[13,"lua/batch/add.lua",18],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",12],[21,"lua/lib/batch.lua",14],[42,"lua/lib/batch.lua",37],[47,"lua/lib/batch.lua",43],[48,"lua/lib/batch.lua",45],[49,"lua/lib/batch.lua",49],[50,"lua/lib/batch.lua",51],[51,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",56],[56,"lua/lib/batch.lua",62],[68,"lua/lib/batch.lua",75],[69,"lua/lib/batch.lua",77],[73,"lua/lib/batch.lua",83],[89,"lua/lib/batch.lua",101],[96,"lua/lib/batch.lua",109],[99,"lua/lib/batch.lua",114],[104,"lua/lib/batch.lua",121],[114,"lua/lib/batch.lua",133],[119,"lua/lib/batch.lua",141],[127,"lua/lib/batch.lua",150],[145,"lua/lib/ring.lua",4],[146,"lua/lib/ring.lua",6],[154,"lua/lib/ring.lua",16],[160,"lua/lib/ring.lua",23],[161,"lua/lib/ring.lua",25],[162,"lua/lib/ring.lua",28],[166,"lua/lib/ring.lua",34],[173,"lua/lib/ring.lua",42],[179,"lua/lib/ready.lua",9],[180,"lua/lib/ready.lua",11],[181,"lua/lib/ready.lua",14],[195,"lua/lib/ready.lua",29],[200,"lua/lib/ready.lua",35],[203,"lua/lib/ready.lua",39],[215,"lua/lib/ready.lua",52],[218,"lua/lib/ready.lua",56],[224,"lua/lib/ready.lua",67],[227,"lua/lib/ready.lua",71],[234,"lua/lib/ready.lua",80],[235,"lua/lib/ready.lua",83],[236,"lua/lib/delayed.lua",3],[237,"lua/lib/delayed.lua",5],[241,"lua/lib/delayed.lua",11],[244,"lua/lib/delayed.lua",15],[248,"lua/lib/delayed.lua",20],[252,"lua/lib/delayed.lua",26],[259,"lua/lib/delayed.lua",36],[266,"lua/lib/outbox.lua",15],[270,"lua/lib/outbox.lua",20],[271,"lua/lib/outbox.lua",22],[272,"lua/lib/outbox.lua",24],[273,"lua/lib/outbox.lua",27],[274,"lua/lib/outbox.lua",29],[278,"lua/lib/outbox.lua",35],[290,"lua/lib/outbox.lua",49],[294,"lua/lib/outbox.lua",54],[304,"lua/lib/outbox.lua",66],[308,"lua/lib/outbox.lua",72],[312,"lua/lib/outbox.lua",78],[317,"lua/lib/outbox.lua",85],[318,"lua/lib/outbox.lua",87],[324,"lua/lib/outbox.lua",95],[353,"lua/lib/outbox.lua",127],[362,"lua/lib/outbox.lua",138],[365,"lua/lib/limited.lua",12],[366,"lua/lib/limited.lua",14],[372,"lua/lib/limited.lua",22],[376,"lua/lib/limited.lua",28],[387,"lua/lib/limited.lua",41],[391,"lua/lib/limited.lua",47],[399,"lua/lib/limited.lua",57],[404,"lua/lib/limited.lua",64],[409,"lua/lib/limited.lua",71],[413,"lua/lib/limited.lua",77],[425,"lua/lib/limited.lua",91],[437,"lua/lib/limited.lua",106],[450,"lua/lib/limited.lua",120],[453,"lua/lib/limited.lua",125],[460,"lua/lib/operation.lua",4],[461,"lua/lib/operation.lua",6],[464,"lua/lib/operation.lua",11],[470,"lua/lib/operation.lua",18],[475,"lua/lib/append.lua",6],[477,"lua/lib/append.lua",9],[483,"lua/lib/append.lua",17],[512,"lua/lib/append.lua",48],[513,"lua/lib/append.lua",50],[523,"lua/lib/append.lua",63],[533,"lua/lib/append.lua",74],[538,"lua/lib/append.lua",80],[547,"lua/lib/notify.lua",19],[548,"lua/lib/notify.lua",22],[557,"lua/lib/notify.lua",34],[558,"lua/lib/notify.lua",36],[563,"lua/lib/notify.lua",43],[579,"lua/lib/notify.lua",60],[591,"lua/lib/notify.lua",74],[601,"lua/lib/notify.lua",85],[619,"lua/lib/notify.lua",105],[626,"lua/lib/notify.lua",115],[638,"lua/lib/notify.lua",130],[654,"lua/lib/notify.lua",148],[666,"lua/lib/notify.lua",161],[669,"lua/lib/notify.lua",166],[680,"lua/lib/notify.lua",179],[693,"lua/lib/notify.lua",193],[698,"lua/lib/notify.lua",199],[701,"lua/lib/notify.lua",204],[706,"lua/lib/notify.lua",211],[736,"lua/lib/notify.lua",243],[758,"lua/lib/notify.lua",267],[759,"lua/lib/notify.lua",269],[766,"lua/lib/notify.lua",277],[781,"lua/lib/notify.lua",293],[783,"lua/lib/notify.lua",297],[789,"lua/lib/notify.lua",304],[792,"lua/lib/idem.lua",6],[793,"lua/lib/idem.lua",8],[794,"lua/lib/idem.lua",10],[800,"lua/batch/add.lua",25],[802,"lua/batch/add.lua",28],[805,"lua/batch/add.lua",32],[809,"lua/batch/add.lua",37],[832,"lua/batch/add.lua",61],[844,"lua/batch/add.lua",74],[853,"lua/batch/add.lua",84]],
 });
 
 /** Cancels a batch: every task not running becomes cancelled at once, whatever their number; running ones finish and count. See lua/batch/cancel.lua. */
@@ -890,14 +904,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
   if v[17] then
     b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
     b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
@@ -979,6 +993,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -993,6 +1020,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -1578,7 +1606,7 @@ else
   updated_ms = tonumber(call('HGET', b.key, 'u'))
 end
 return { outcome, b.s, b.n, b.c, b.f, b.x, updated_ms }`,
-  map: [[1,"lua/batch/cancel.lua",1],[2,"lua/batch/cancel.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",11],[14,"lua/lib/batch.lua",13],[35,"lua/lib/batch.lua",36],[40,"lua/lib/batch.lua",42],[41,"lua/lib/batch.lua",44],[42,"lua/lib/batch.lua",48],[43,"lua/lib/batch.lua",50],[44,"lua/lib/batch.lua",52],[45,"lua/lib/batch.lua",55],[49,"lua/lib/batch.lua",61],[61,"lua/lib/batch.lua",74],[62,"lua/lib/batch.lua",76],[66,"lua/lib/batch.lua",82],[82,"lua/lib/batch.lua",100],[89,"lua/lib/batch.lua",108],[92,"lua/lib/batch.lua",113],[97,"lua/lib/batch.lua",120],[107,"lua/lib/batch.lua",131],[124,"lua/lib/ring.lua",4],[125,"lua/lib/ring.lua",6],[133,"lua/lib/ring.lua",16],[139,"lua/lib/ring.lua",23],[140,"lua/lib/ring.lua",25],[141,"lua/lib/ring.lua",28],[145,"lua/lib/ring.lua",34],[152,"lua/lib/ring.lua",42],[158,"lua/lib/ready.lua",9],[159,"lua/lib/ready.lua",11],[160,"lua/lib/ready.lua",14],[174,"lua/lib/ready.lua",29],[179,"lua/lib/ready.lua",35],[182,"lua/lib/ready.lua",39],[194,"lua/lib/ready.lua",52],[197,"lua/lib/ready.lua",56],[203,"lua/lib/ready.lua",67],[206,"lua/lib/ready.lua",71],[213,"lua/lib/ready.lua",80],[214,"lua/lib/ready.lua",83],[215,"lua/lib/delayed.lua",3],[216,"lua/lib/delayed.lua",5],[220,"lua/lib/delayed.lua",11],[223,"lua/lib/delayed.lua",15],[227,"lua/lib/delayed.lua",20],[231,"lua/lib/delayed.lua",26],[238,"lua/lib/delayed.lua",36],[245,"lua/lib/outbox.lua",15],[249,"lua/lib/outbox.lua",20],[250,"lua/lib/outbox.lua",22],[251,"lua/lib/outbox.lua",24],[252,"lua/lib/outbox.lua",27],[253,"lua/lib/outbox.lua",29],[257,"lua/lib/outbox.lua",35],[269,"lua/lib/outbox.lua",49],[273,"lua/lib/outbox.lua",54],[283,"lua/lib/outbox.lua",66],[287,"lua/lib/outbox.lua",72],[291,"lua/lib/outbox.lua",78],[296,"lua/lib/outbox.lua",85],[297,"lua/lib/outbox.lua",87],[303,"lua/lib/outbox.lua",95],[332,"lua/lib/outbox.lua",127],[341,"lua/lib/outbox.lua",138],[344,"lua/lib/limited.lua",12],[345,"lua/lib/limited.lua",14],[351,"lua/lib/limited.lua",22],[355,"lua/lib/limited.lua",28],[366,"lua/lib/limited.lua",41],[370,"lua/lib/limited.lua",47],[378,"lua/lib/limited.lua",57],[383,"lua/lib/limited.lua",64],[388,"lua/lib/limited.lua",71],[392,"lua/lib/limited.lua",77],[404,"lua/lib/limited.lua",91],[416,"lua/lib/limited.lua",106],[429,"lua/lib/limited.lua",120],[432,"lua/lib/limited.lua",125],[439,"lua/lib/notify.lua",19],[440,"lua/lib/notify.lua",22],[449,"lua/lib/notify.lua",34],[450,"lua/lib/notify.lua",36],[455,"lua/lib/notify.lua",43],[471,"lua/lib/notify.lua",60],[483,"lua/lib/notify.lua",74],[493,"lua/lib/notify.lua",85],[511,"lua/lib/notify.lua",105],[518,"lua/lib/notify.lua",115],[530,"lua/lib/notify.lua",130],[546,"lua/lib/notify.lua",148],[558,"lua/lib/notify.lua",161],[561,"lua/lib/notify.lua",166],[572,"lua/lib/notify.lua",179],[585,"lua/lib/notify.lua",193],[590,"lua/lib/notify.lua",199],[593,"lua/lib/notify.lua",204],[598,"lua/lib/notify.lua",211],[628,"lua/lib/notify.lua",243],[650,"lua/lib/notify.lua",267],[651,"lua/lib/notify.lua",269],[658,"lua/lib/notify.lua",277],[673,"lua/lib/notify.lua",293],[675,"lua/lib/notify.lua",297],[681,"lua/lib/notify.lua",304],[684,"lua/batch/cancel.lua",17]],
+  map: [[1,"lua/batch/cancel.lua",1],[2,"lua/batch/cancel.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",12],[14,"lua/lib/batch.lua",14],[35,"lua/lib/batch.lua",37],[40,"lua/lib/batch.lua",43],[41,"lua/lib/batch.lua",45],[42,"lua/lib/batch.lua",49],[43,"lua/lib/batch.lua",51],[44,"lua/lib/batch.lua",53],[45,"lua/lib/batch.lua",56],[49,"lua/lib/batch.lua",62],[61,"lua/lib/batch.lua",75],[62,"lua/lib/batch.lua",77],[66,"lua/lib/batch.lua",83],[82,"lua/lib/batch.lua",101],[89,"lua/lib/batch.lua",109],[92,"lua/lib/batch.lua",114],[97,"lua/lib/batch.lua",121],[107,"lua/lib/batch.lua",133],[112,"lua/lib/batch.lua",141],[120,"lua/lib/batch.lua",150],[138,"lua/lib/ring.lua",4],[139,"lua/lib/ring.lua",6],[147,"lua/lib/ring.lua",16],[153,"lua/lib/ring.lua",23],[154,"lua/lib/ring.lua",25],[155,"lua/lib/ring.lua",28],[159,"lua/lib/ring.lua",34],[166,"lua/lib/ring.lua",42],[172,"lua/lib/ready.lua",9],[173,"lua/lib/ready.lua",11],[174,"lua/lib/ready.lua",14],[188,"lua/lib/ready.lua",29],[193,"lua/lib/ready.lua",35],[196,"lua/lib/ready.lua",39],[208,"lua/lib/ready.lua",52],[211,"lua/lib/ready.lua",56],[217,"lua/lib/ready.lua",67],[220,"lua/lib/ready.lua",71],[227,"lua/lib/ready.lua",80],[228,"lua/lib/ready.lua",83],[229,"lua/lib/delayed.lua",3],[230,"lua/lib/delayed.lua",5],[234,"lua/lib/delayed.lua",11],[237,"lua/lib/delayed.lua",15],[241,"lua/lib/delayed.lua",20],[245,"lua/lib/delayed.lua",26],[252,"lua/lib/delayed.lua",36],[259,"lua/lib/outbox.lua",15],[263,"lua/lib/outbox.lua",20],[264,"lua/lib/outbox.lua",22],[265,"lua/lib/outbox.lua",24],[266,"lua/lib/outbox.lua",27],[267,"lua/lib/outbox.lua",29],[271,"lua/lib/outbox.lua",35],[283,"lua/lib/outbox.lua",49],[287,"lua/lib/outbox.lua",54],[297,"lua/lib/outbox.lua",66],[301,"lua/lib/outbox.lua",72],[305,"lua/lib/outbox.lua",78],[310,"lua/lib/outbox.lua",85],[311,"lua/lib/outbox.lua",87],[317,"lua/lib/outbox.lua",95],[346,"lua/lib/outbox.lua",127],[355,"lua/lib/outbox.lua",138],[358,"lua/lib/limited.lua",12],[359,"lua/lib/limited.lua",14],[365,"lua/lib/limited.lua",22],[369,"lua/lib/limited.lua",28],[380,"lua/lib/limited.lua",41],[384,"lua/lib/limited.lua",47],[392,"lua/lib/limited.lua",57],[397,"lua/lib/limited.lua",64],[402,"lua/lib/limited.lua",71],[406,"lua/lib/limited.lua",77],[418,"lua/lib/limited.lua",91],[430,"lua/lib/limited.lua",106],[443,"lua/lib/limited.lua",120],[446,"lua/lib/limited.lua",125],[453,"lua/lib/notify.lua",19],[454,"lua/lib/notify.lua",22],[463,"lua/lib/notify.lua",34],[464,"lua/lib/notify.lua",36],[469,"lua/lib/notify.lua",43],[485,"lua/lib/notify.lua",60],[497,"lua/lib/notify.lua",74],[507,"lua/lib/notify.lua",85],[525,"lua/lib/notify.lua",105],[532,"lua/lib/notify.lua",115],[544,"lua/lib/notify.lua",130],[560,"lua/lib/notify.lua",148],[572,"lua/lib/notify.lua",161],[575,"lua/lib/notify.lua",166],[586,"lua/lib/notify.lua",179],[599,"lua/lib/notify.lua",193],[604,"lua/lib/notify.lua",199],[607,"lua/lib/notify.lua",204],[612,"lua/lib/notify.lua",211],[642,"lua/lib/notify.lua",243],[664,"lua/lib/notify.lua",267],[665,"lua/lib/notify.lua",269],[672,"lua/lib/notify.lua",277],[687,"lua/lib/notify.lua",293],[689,"lua/lib/notify.lua",297],[695,"lua/lib/notify.lua",304],[698,"lua/batch/cancel.lua",17]],
 });
 
 /** Makes a batch real: its segments were written before, under names that expire; here they get their own, and its work See lua/batch/create.lua. */
@@ -1616,14 +1644,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
   if v[17] then
     b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
     b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
@@ -1705,6 +1733,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -1719,6 +1760,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -2101,7 +2143,7 @@ outbox_write()
 ring_bell(expires_ms)
 idem_write({ 1, now_ms })
 return { 1, now_ms }`,
-  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",7],[3,"lua/batch/create.lua",22],[4,"lua/batch/create.lua",21],[5,"lua/batch/create.lua",20],[6,"lua/batch/create.lua",19],[7,"lua/batch/create.lua",18],[8,"lua/batch/create.lua",17],[9,"lua/batch/create.lua",16],[10,"lua/batch/create.lua",15],[11,"lua/batch/create.lua",14],[12,"lua/batch/create.lua",13],[13,"lua/batch/create.lua",12],[14,"lua/batch/create.lua",11],[15,"lua/batch/create.lua",10],[16,"lua/batch/create.lua",9],[17,"lua/batch/create.lua",8],[18,"lua/batch/create.lua",23],[19,"lua/lib/root.lua",2],[21,"lua/lib/root.lua",8],[22,"lua/lib/root.lua",11],[25,"lua/lib/batch.lua",11],[26,"lua/lib/batch.lua",13],[47,"lua/lib/batch.lua",36],[52,"lua/lib/batch.lua",42],[53,"lua/lib/batch.lua",44],[54,"lua/lib/batch.lua",48],[55,"lua/lib/batch.lua",50],[56,"lua/lib/batch.lua",52],[57,"lua/lib/batch.lua",55],[61,"lua/lib/batch.lua",61],[73,"lua/lib/batch.lua",74],[74,"lua/lib/batch.lua",76],[78,"lua/lib/batch.lua",82],[94,"lua/lib/batch.lua",100],[101,"lua/lib/batch.lua",108],[104,"lua/lib/batch.lua",113],[109,"lua/lib/batch.lua",120],[119,"lua/lib/batch.lua",131],[136,"lua/lib/ring.lua",4],[137,"lua/lib/ring.lua",6],[145,"lua/lib/ring.lua",16],[151,"lua/lib/ring.lua",23],[152,"lua/lib/ring.lua",25],[153,"lua/lib/ring.lua",28],[157,"lua/lib/ring.lua",34],[164,"lua/lib/ring.lua",42],[170,"lua/lib/ready.lua",9],[171,"lua/lib/ready.lua",11],[172,"lua/lib/ready.lua",14],[186,"lua/lib/ready.lua",29],[191,"lua/lib/ready.lua",35],[194,"lua/lib/ready.lua",39],[206,"lua/lib/ready.lua",52],[209,"lua/lib/ready.lua",56],[215,"lua/lib/ready.lua",67],[218,"lua/lib/ready.lua",71],[225,"lua/lib/ready.lua",80],[226,"lua/lib/ready.lua",83],[227,"lua/lib/delayed.lua",3],[228,"lua/lib/delayed.lua",5],[232,"lua/lib/delayed.lua",11],[235,"lua/lib/delayed.lua",15],[239,"lua/lib/delayed.lua",20],[243,"lua/lib/delayed.lua",26],[250,"lua/lib/delayed.lua",36],[257,"lua/lib/outbox.lua",15],[261,"lua/lib/outbox.lua",20],[262,"lua/lib/outbox.lua",22],[263,"lua/lib/outbox.lua",24],[264,"lua/lib/outbox.lua",27],[265,"lua/lib/outbox.lua",29],[269,"lua/lib/outbox.lua",35],[281,"lua/lib/outbox.lua",49],[285,"lua/lib/outbox.lua",54],[295,"lua/lib/outbox.lua",66],[299,"lua/lib/outbox.lua",72],[303,"lua/lib/outbox.lua",78],[308,"lua/lib/outbox.lua",85],[309,"lua/lib/outbox.lua",87],[315,"lua/lib/outbox.lua",95],[344,"lua/lib/outbox.lua",127],[353,"lua/lib/outbox.lua",138],[356,"lua/lib/limited.lua",12],[357,"lua/lib/limited.lua",14],[363,"lua/lib/limited.lua",22],[367,"lua/lib/limited.lua",28],[378,"lua/lib/limited.lua",41],[382,"lua/lib/limited.lua",47],[390,"lua/lib/limited.lua",57],[395,"lua/lib/limited.lua",64],[400,"lua/lib/limited.lua",71],[404,"lua/lib/limited.lua",77],[416,"lua/lib/limited.lua",91],[428,"lua/lib/limited.lua",106],[441,"lua/lib/limited.lua",120],[444,"lua/lib/limited.lua",125],[451,"lua/lib/idem.lua",6],[452,"lua/lib/idem.lua",8],[453,"lua/lib/idem.lua",10],[459,"lua/batch/create.lua",30],[463,"lua/batch/create.lua",35],[474,"lua/batch/create.lua",47],[482,"lua/batch/create.lua",56],[485,"lua/batch/create.lua",60],[491,"lua/batch/create.lua",67]],
+  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",7],[3,"lua/batch/create.lua",22],[4,"lua/batch/create.lua",21],[5,"lua/batch/create.lua",20],[6,"lua/batch/create.lua",19],[7,"lua/batch/create.lua",18],[8,"lua/batch/create.lua",17],[9,"lua/batch/create.lua",16],[10,"lua/batch/create.lua",15],[11,"lua/batch/create.lua",14],[12,"lua/batch/create.lua",13],[13,"lua/batch/create.lua",12],[14,"lua/batch/create.lua",11],[15,"lua/batch/create.lua",10],[16,"lua/batch/create.lua",9],[17,"lua/batch/create.lua",8],[18,"lua/batch/create.lua",23],[19,"lua/lib/root.lua",2],[21,"lua/lib/root.lua",8],[22,"lua/lib/root.lua",11],[25,"lua/lib/batch.lua",12],[26,"lua/lib/batch.lua",14],[47,"lua/lib/batch.lua",37],[52,"lua/lib/batch.lua",43],[53,"lua/lib/batch.lua",45],[54,"lua/lib/batch.lua",49],[55,"lua/lib/batch.lua",51],[56,"lua/lib/batch.lua",53],[57,"lua/lib/batch.lua",56],[61,"lua/lib/batch.lua",62],[73,"lua/lib/batch.lua",75],[74,"lua/lib/batch.lua",77],[78,"lua/lib/batch.lua",83],[94,"lua/lib/batch.lua",101],[101,"lua/lib/batch.lua",109],[104,"lua/lib/batch.lua",114],[109,"lua/lib/batch.lua",121],[119,"lua/lib/batch.lua",133],[124,"lua/lib/batch.lua",141],[132,"lua/lib/batch.lua",150],[150,"lua/lib/ring.lua",4],[151,"lua/lib/ring.lua",6],[159,"lua/lib/ring.lua",16],[165,"lua/lib/ring.lua",23],[166,"lua/lib/ring.lua",25],[167,"lua/lib/ring.lua",28],[171,"lua/lib/ring.lua",34],[178,"lua/lib/ring.lua",42],[184,"lua/lib/ready.lua",9],[185,"lua/lib/ready.lua",11],[186,"lua/lib/ready.lua",14],[200,"lua/lib/ready.lua",29],[205,"lua/lib/ready.lua",35],[208,"lua/lib/ready.lua",39],[220,"lua/lib/ready.lua",52],[223,"lua/lib/ready.lua",56],[229,"lua/lib/ready.lua",67],[232,"lua/lib/ready.lua",71],[239,"lua/lib/ready.lua",80],[240,"lua/lib/ready.lua",83],[241,"lua/lib/delayed.lua",3],[242,"lua/lib/delayed.lua",5],[246,"lua/lib/delayed.lua",11],[249,"lua/lib/delayed.lua",15],[253,"lua/lib/delayed.lua",20],[257,"lua/lib/delayed.lua",26],[264,"lua/lib/delayed.lua",36],[271,"lua/lib/outbox.lua",15],[275,"lua/lib/outbox.lua",20],[276,"lua/lib/outbox.lua",22],[277,"lua/lib/outbox.lua",24],[278,"lua/lib/outbox.lua",27],[279,"lua/lib/outbox.lua",29],[283,"lua/lib/outbox.lua",35],[295,"lua/lib/outbox.lua",49],[299,"lua/lib/outbox.lua",54],[309,"lua/lib/outbox.lua",66],[313,"lua/lib/outbox.lua",72],[317,"lua/lib/outbox.lua",78],[322,"lua/lib/outbox.lua",85],[323,"lua/lib/outbox.lua",87],[329,"lua/lib/outbox.lua",95],[358,"lua/lib/outbox.lua",127],[367,"lua/lib/outbox.lua",138],[370,"lua/lib/limited.lua",12],[371,"lua/lib/limited.lua",14],[377,"lua/lib/limited.lua",22],[381,"lua/lib/limited.lua",28],[392,"lua/lib/limited.lua",41],[396,"lua/lib/limited.lua",47],[404,"lua/lib/limited.lua",57],[409,"lua/lib/limited.lua",64],[414,"lua/lib/limited.lua",71],[418,"lua/lib/limited.lua",77],[430,"lua/lib/limited.lua",91],[442,"lua/lib/limited.lua",106],[455,"lua/lib/limited.lua",120],[458,"lua/lib/limited.lua",125],[465,"lua/lib/idem.lua",6],[466,"lua/lib/idem.lua",8],[467,"lua/lib/idem.lua",10],[473,"lua/batch/create.lua",30],[477,"lua/batch/create.lua",35],[488,"lua/batch/create.lua",47],[496,"lua/batch/create.lua",56],[499,"lua/batch/create.lua",60],[505,"lua/batch/create.lua",67]],
 });
 
 /** Deletes a batch that has finished: it is gone for callers at once, and `tick` frees its memory in slices. Its companion See lua/batch/delete.lua. */
@@ -2126,14 +2168,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
   if v[17] then
     b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
     b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
@@ -2215,6 +2257,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -2229,6 +2284,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -2250,7 +2306,7 @@ call('ZADD', root .. 'deadlines', now_ms, core)
 if notes then call('UNLINK', notes.key, notes.key .. ':s', notes.key .. ':0') end
 call('SPUBLISH', root .. 'bell', string.format('%.0f', now_ms))
 return { 'deleted', status, dropped }`,
-  map: [[1,"lua/batch/delete.lua",1],[2,"lua/batch/delete.lua",5],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/batch.lua",11],[13,"lua/lib/batch.lua",13],[34,"lua/lib/batch.lua",36],[39,"lua/lib/batch.lua",42],[40,"lua/lib/batch.lua",44],[41,"lua/lib/batch.lua",48],[42,"lua/lib/batch.lua",50],[43,"lua/lib/batch.lua",52],[44,"lua/lib/batch.lua",55],[48,"lua/lib/batch.lua",61],[60,"lua/lib/batch.lua",74],[61,"lua/lib/batch.lua",76],[65,"lua/lib/batch.lua",82],[81,"lua/lib/batch.lua",100],[88,"lua/lib/batch.lua",108],[91,"lua/lib/batch.lua",113],[96,"lua/lib/batch.lua",120],[106,"lua/lib/batch.lua",131],[123,"lua/batch/delete.lua",13],[126,"lua/batch/delete.lua",17],[135,"lua/batch/delete.lua",27]],
+  map: [[1,"lua/batch/delete.lua",1],[2,"lua/batch/delete.lua",5],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/batch.lua",12],[13,"lua/lib/batch.lua",14],[34,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",43],[40,"lua/lib/batch.lua",45],[41,"lua/lib/batch.lua",49],[42,"lua/lib/batch.lua",51],[43,"lua/lib/batch.lua",53],[44,"lua/lib/batch.lua",56],[48,"lua/lib/batch.lua",62],[60,"lua/lib/batch.lua",75],[61,"lua/lib/batch.lua",77],[65,"lua/lib/batch.lua",83],[81,"lua/lib/batch.lua",101],[88,"lua/lib/batch.lua",109],[91,"lua/lib/batch.lua",114],[96,"lua/lib/batch.lua",121],[106,"lua/lib/batch.lua",133],[111,"lua/lib/batch.lua",141],[119,"lua/lib/batch.lua",150],[137,"lua/batch/delete.lua",13],[140,"lua/batch/delete.lua",17],[149,"lua/batch/delete.lua",27]],
 });
 
 /** Reads a batch for its owner, within his limit on such reads: who it belongs to, the limit and the state in one step. See lua/batch/read.lua. */
@@ -2328,14 +2384,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
   if v[17] then
     b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
     b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
@@ -2417,6 +2473,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -2431,6 +2500,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -2815,7 +2885,7 @@ if b.h then
   ring_bell()
 end
 return 1`,
-  map: [[1,"lua/batch/release.lua",1],[2,"lua/batch/release.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",11],[14,"lua/lib/batch.lua",13],[35,"lua/lib/batch.lua",36],[40,"lua/lib/batch.lua",42],[41,"lua/lib/batch.lua",44],[42,"lua/lib/batch.lua",48],[43,"lua/lib/batch.lua",50],[44,"lua/lib/batch.lua",52],[45,"lua/lib/batch.lua",55],[49,"lua/lib/batch.lua",61],[61,"lua/lib/batch.lua",74],[62,"lua/lib/batch.lua",76],[66,"lua/lib/batch.lua",82],[82,"lua/lib/batch.lua",100],[89,"lua/lib/batch.lua",108],[92,"lua/lib/batch.lua",113],[97,"lua/lib/batch.lua",120],[107,"lua/lib/batch.lua",131],[124,"lua/lib/ring.lua",4],[125,"lua/lib/ring.lua",6],[133,"lua/lib/ring.lua",16],[139,"lua/lib/ring.lua",23],[140,"lua/lib/ring.lua",25],[141,"lua/lib/ring.lua",28],[145,"lua/lib/ring.lua",34],[152,"lua/lib/ring.lua",42],[158,"lua/lib/ready.lua",9],[159,"lua/lib/ready.lua",11],[160,"lua/lib/ready.lua",14],[174,"lua/lib/ready.lua",29],[179,"lua/lib/ready.lua",35],[182,"lua/lib/ready.lua",39],[194,"lua/lib/ready.lua",52],[197,"lua/lib/ready.lua",56],[203,"lua/lib/ready.lua",67],[206,"lua/lib/ready.lua",71],[213,"lua/lib/ready.lua",80],[214,"lua/lib/ready.lua",83],[215,"lua/lib/delayed.lua",3],[216,"lua/lib/delayed.lua",5],[220,"lua/lib/delayed.lua",11],[223,"lua/lib/delayed.lua",15],[227,"lua/lib/delayed.lua",20],[231,"lua/lib/delayed.lua",26],[238,"lua/lib/delayed.lua",36],[245,"lua/lib/notify.lua",19],[246,"lua/lib/notify.lua",22],[255,"lua/lib/notify.lua",34],[256,"lua/lib/notify.lua",36],[261,"lua/lib/notify.lua",43],[277,"lua/lib/notify.lua",60],[289,"lua/lib/notify.lua",74],[299,"lua/lib/notify.lua",85],[317,"lua/lib/notify.lua",105],[324,"lua/lib/notify.lua",115],[336,"lua/lib/notify.lua",130],[352,"lua/lib/notify.lua",148],[364,"lua/lib/notify.lua",161],[367,"lua/lib/notify.lua",166],[378,"lua/lib/notify.lua",179],[391,"lua/lib/notify.lua",193],[396,"lua/lib/notify.lua",199],[399,"lua/lib/notify.lua",204],[404,"lua/lib/notify.lua",211],[434,"lua/lib/notify.lua",243],[456,"lua/lib/notify.lua",267],[457,"lua/lib/notify.lua",269],[464,"lua/lib/notify.lua",277],[479,"lua/lib/notify.lua",293],[481,"lua/lib/notify.lua",297],[487,"lua/lib/notify.lua",304],[490,"lua/batch/release.lua",13]],
+  map: [[1,"lua/batch/release.lua",1],[2,"lua/batch/release.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",12],[14,"lua/lib/batch.lua",14],[35,"lua/lib/batch.lua",37],[40,"lua/lib/batch.lua",43],[41,"lua/lib/batch.lua",45],[42,"lua/lib/batch.lua",49],[43,"lua/lib/batch.lua",51],[44,"lua/lib/batch.lua",53],[45,"lua/lib/batch.lua",56],[49,"lua/lib/batch.lua",62],[61,"lua/lib/batch.lua",75],[62,"lua/lib/batch.lua",77],[66,"lua/lib/batch.lua",83],[82,"lua/lib/batch.lua",101],[89,"lua/lib/batch.lua",109],[92,"lua/lib/batch.lua",114],[97,"lua/lib/batch.lua",121],[107,"lua/lib/batch.lua",133],[112,"lua/lib/batch.lua",141],[120,"lua/lib/batch.lua",150],[138,"lua/lib/ring.lua",4],[139,"lua/lib/ring.lua",6],[147,"lua/lib/ring.lua",16],[153,"lua/lib/ring.lua",23],[154,"lua/lib/ring.lua",25],[155,"lua/lib/ring.lua",28],[159,"lua/lib/ring.lua",34],[166,"lua/lib/ring.lua",42],[172,"lua/lib/ready.lua",9],[173,"lua/lib/ready.lua",11],[174,"lua/lib/ready.lua",14],[188,"lua/lib/ready.lua",29],[193,"lua/lib/ready.lua",35],[196,"lua/lib/ready.lua",39],[208,"lua/lib/ready.lua",52],[211,"lua/lib/ready.lua",56],[217,"lua/lib/ready.lua",67],[220,"lua/lib/ready.lua",71],[227,"lua/lib/ready.lua",80],[228,"lua/lib/ready.lua",83],[229,"lua/lib/delayed.lua",3],[230,"lua/lib/delayed.lua",5],[234,"lua/lib/delayed.lua",11],[237,"lua/lib/delayed.lua",15],[241,"lua/lib/delayed.lua",20],[245,"lua/lib/delayed.lua",26],[252,"lua/lib/delayed.lua",36],[259,"lua/lib/notify.lua",19],[260,"lua/lib/notify.lua",22],[269,"lua/lib/notify.lua",34],[270,"lua/lib/notify.lua",36],[275,"lua/lib/notify.lua",43],[291,"lua/lib/notify.lua",60],[303,"lua/lib/notify.lua",74],[313,"lua/lib/notify.lua",85],[331,"lua/lib/notify.lua",105],[338,"lua/lib/notify.lua",115],[350,"lua/lib/notify.lua",130],[366,"lua/lib/notify.lua",148],[378,"lua/lib/notify.lua",161],[381,"lua/lib/notify.lua",166],[392,"lua/lib/notify.lua",179],[405,"lua/lib/notify.lua",193],[410,"lua/lib/notify.lua",199],[413,"lua/lib/notify.lua",204],[418,"lua/lib/notify.lua",211],[448,"lua/lib/notify.lua",243],[470,"lua/lib/notify.lua",267],[471,"lua/lib/notify.lua",269],[478,"lua/lib/notify.lua",277],[493,"lua/lib/notify.lua",293],[495,"lua/lib/notify.lua",297],[501,"lua/lib/notify.lua",304],[504,"lua/batch/release.lua",13]],
 });
 
 /** Runs the failed tasks of a failed or expired batch again, whatever their number: a new round, with an expiry of its own. See lua/batch/retry.lua. */
@@ -2845,14 +2915,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
   if v[17] then
     b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
     b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
@@ -2934,6 +3004,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -2948,6 +3031,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -3196,7 +3280,7 @@ queue_write()
 ring_bell()
 idem_write(answer('retried', now_ms))
 return answer('retried', now_ms)`,
-  map: [[1,"lua/batch/retry.lua",1],[2,"lua/batch/retry.lua",7],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",11],[18,"lua/lib/batch.lua",13],[39,"lua/lib/batch.lua",36],[44,"lua/lib/batch.lua",42],[45,"lua/lib/batch.lua",44],[46,"lua/lib/batch.lua",48],[47,"lua/lib/batch.lua",50],[48,"lua/lib/batch.lua",52],[49,"lua/lib/batch.lua",55],[53,"lua/lib/batch.lua",61],[65,"lua/lib/batch.lua",74],[66,"lua/lib/batch.lua",76],[70,"lua/lib/batch.lua",82],[86,"lua/lib/batch.lua",100],[93,"lua/lib/batch.lua",108],[96,"lua/lib/batch.lua",113],[101,"lua/lib/batch.lua",120],[111,"lua/lib/batch.lua",131],[128,"lua/lib/results.lua",3],[137,"lua/lib/results.lua",13],[138,"lua/lib/results.lua",15],[139,"lua/lib/round.lua",9],[143,"lua/lib/round.lua",14],[147,"lua/lib/round.lua",19],[151,"lua/lib/round.lua",24],[152,"lua/lib/round.lua",27],[153,"lua/lib/round.lua",30],[171,"lua/lib/round.lua",50],[178,"lua/lib/round.lua",59],[182,"lua/lib/round.lua",65],[186,"lua/lib/round.lua",70],[192,"lua/lib/round.lua",77],[207,"lua/lib/ring.lua",4],[208,"lua/lib/ring.lua",6],[216,"lua/lib/ring.lua",16],[222,"lua/lib/ring.lua",23],[223,"lua/lib/ring.lua",25],[224,"lua/lib/ring.lua",28],[228,"lua/lib/ring.lua",34],[235,"lua/lib/ring.lua",42],[241,"lua/lib/ready.lua",9],[242,"lua/lib/ready.lua",11],[243,"lua/lib/ready.lua",14],[257,"lua/lib/ready.lua",29],[262,"lua/lib/ready.lua",35],[265,"lua/lib/ready.lua",39],[277,"lua/lib/ready.lua",52],[280,"lua/lib/ready.lua",56],[286,"lua/lib/ready.lua",67],[289,"lua/lib/ready.lua",71],[296,"lua/lib/ready.lua",80],[297,"lua/lib/ready.lua",83],[298,"lua/lib/delayed.lua",3],[299,"lua/lib/delayed.lua",5],[303,"lua/lib/delayed.lua",11],[306,"lua/lib/delayed.lua",15],[310,"lua/lib/delayed.lua",20],[314,"lua/lib/delayed.lua",26],[321,"lua/lib/delayed.lua",36],[328,"lua/lib/idem.lua",6],[329,"lua/lib/idem.lua",8],[330,"lua/lib/idem.lua",10],[336,"lua/lib/operation.lua",4],[337,"lua/lib/operation.lua",6],[340,"lua/lib/operation.lua",11],[346,"lua/lib/operation.lua",18],[351,"lua/batch/retry.lua",23],[353,"lua/batch/retry.lua",26],[354,"lua/batch/retry.lua",28],[360,"lua/batch/retry.lua",35],[365,"lua/batch/retry.lua",41]],
+  map: [[1,"lua/batch/retry.lua",1],[2,"lua/batch/retry.lua",7],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",45],[46,"lua/lib/batch.lua",49],[47,"lua/lib/batch.lua",51],[48,"lua/lib/batch.lua",53],[49,"lua/lib/batch.lua",56],[53,"lua/lib/batch.lua",62],[65,"lua/lib/batch.lua",75],[66,"lua/lib/batch.lua",77],[70,"lua/lib/batch.lua",83],[86,"lua/lib/batch.lua",101],[93,"lua/lib/batch.lua",109],[96,"lua/lib/batch.lua",114],[101,"lua/lib/batch.lua",121],[111,"lua/lib/batch.lua",133],[116,"lua/lib/batch.lua",141],[124,"lua/lib/batch.lua",150],[142,"lua/lib/results.lua",3],[151,"lua/lib/results.lua",13],[152,"lua/lib/results.lua",15],[153,"lua/lib/round.lua",9],[157,"lua/lib/round.lua",14],[161,"lua/lib/round.lua",19],[165,"lua/lib/round.lua",24],[166,"lua/lib/round.lua",27],[167,"lua/lib/round.lua",30],[185,"lua/lib/round.lua",50],[192,"lua/lib/round.lua",59],[196,"lua/lib/round.lua",65],[200,"lua/lib/round.lua",70],[206,"lua/lib/round.lua",77],[221,"lua/lib/ring.lua",4],[222,"lua/lib/ring.lua",6],[230,"lua/lib/ring.lua",16],[236,"lua/lib/ring.lua",23],[237,"lua/lib/ring.lua",25],[238,"lua/lib/ring.lua",28],[242,"lua/lib/ring.lua",34],[249,"lua/lib/ring.lua",42],[255,"lua/lib/ready.lua",9],[256,"lua/lib/ready.lua",11],[257,"lua/lib/ready.lua",14],[271,"lua/lib/ready.lua",29],[276,"lua/lib/ready.lua",35],[279,"lua/lib/ready.lua",39],[291,"lua/lib/ready.lua",52],[294,"lua/lib/ready.lua",56],[300,"lua/lib/ready.lua",67],[303,"lua/lib/ready.lua",71],[310,"lua/lib/ready.lua",80],[311,"lua/lib/ready.lua",83],[312,"lua/lib/delayed.lua",3],[313,"lua/lib/delayed.lua",5],[317,"lua/lib/delayed.lua",11],[320,"lua/lib/delayed.lua",15],[324,"lua/lib/delayed.lua",20],[328,"lua/lib/delayed.lua",26],[335,"lua/lib/delayed.lua",36],[342,"lua/lib/idem.lua",6],[343,"lua/lib/idem.lua",8],[344,"lua/lib/idem.lua",10],[350,"lua/lib/operation.lua",4],[351,"lua/lib/operation.lua",6],[354,"lua/lib/operation.lua",11],[360,"lua/lib/operation.lua",18],[365,"lua/batch/retry.lua",23],[367,"lua/batch/retry.lua",26],[368,"lua/batch/retry.lua",28],[374,"lua/batch/retry.lua",35],[379,"lua/batch/retry.lua",41]],
 });
 
 /** Writes down which tasks of a batch failed because it expired, a slice at a call: `e` in place of the bytes that say so See lua/batch/sweep.lua. */
@@ -3221,14 +3305,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
   if v[17] then
     b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
     b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
@@ -3310,6 +3394,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -3324,6 +3421,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -3423,7 +3521,7 @@ call('HSET', b.key, 'y', to + 1)
 if to + 1 < b.n then return 1 end
 if b.o_from then call('HDEL', b.key, 'o') end
 return 0`,
-  map: [[1,"lua/batch/sweep.lua",1],[2,"lua/batch/sweep.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/batch.lua",11],[13,"lua/lib/batch.lua",13],[34,"lua/lib/batch.lua",36],[39,"lua/lib/batch.lua",42],[40,"lua/lib/batch.lua",44],[41,"lua/lib/batch.lua",48],[42,"lua/lib/batch.lua",50],[43,"lua/lib/batch.lua",52],[44,"lua/lib/batch.lua",55],[48,"lua/lib/batch.lua",61],[60,"lua/lib/batch.lua",74],[61,"lua/lib/batch.lua",76],[65,"lua/lib/batch.lua",82],[81,"lua/lib/batch.lua",100],[88,"lua/lib/batch.lua",108],[91,"lua/lib/batch.lua",113],[96,"lua/lib/batch.lua",120],[106,"lua/lib/batch.lua",131],[123,"lua/lib/results.lua",3],[132,"lua/lib/results.lua",13],[133,"lua/lib/results.lua",15],[134,"lua/lib/round.lua",9],[138,"lua/lib/round.lua",14],[142,"lua/lib/round.lua",19],[146,"lua/lib/round.lua",24],[147,"lua/lib/round.lua",27],[148,"lua/lib/round.lua",30],[166,"lua/lib/round.lua",50],[173,"lua/lib/round.lua",59],[177,"lua/lib/round.lua",65],[181,"lua/lib/round.lua",70],[187,"lua/lib/round.lua",77],[202,"lua/batch/sweep.lua",16],[214,"lua/batch/sweep.lua",29]],
+  map: [[1,"lua/batch/sweep.lua",1],[2,"lua/batch/sweep.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/batch.lua",12],[13,"lua/lib/batch.lua",14],[34,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",43],[40,"lua/lib/batch.lua",45],[41,"lua/lib/batch.lua",49],[42,"lua/lib/batch.lua",51],[43,"lua/lib/batch.lua",53],[44,"lua/lib/batch.lua",56],[48,"lua/lib/batch.lua",62],[60,"lua/lib/batch.lua",75],[61,"lua/lib/batch.lua",77],[65,"lua/lib/batch.lua",83],[81,"lua/lib/batch.lua",101],[88,"lua/lib/batch.lua",109],[91,"lua/lib/batch.lua",114],[96,"lua/lib/batch.lua",121],[106,"lua/lib/batch.lua",133],[111,"lua/lib/batch.lua",141],[119,"lua/lib/batch.lua",150],[137,"lua/lib/results.lua",3],[146,"lua/lib/results.lua",13],[147,"lua/lib/results.lua",15],[148,"lua/lib/round.lua",9],[152,"lua/lib/round.lua",14],[156,"lua/lib/round.lua",19],[160,"lua/lib/round.lua",24],[161,"lua/lib/round.lua",27],[162,"lua/lib/round.lua",30],[180,"lua/lib/round.lua",50],[187,"lua/lib/round.lua",59],[191,"lua/lib/round.lua",65],[195,"lua/lib/round.lua",70],[201,"lua/lib/round.lua",77],[216,"lua/batch/sweep.lua",16],[228,"lua/batch/sweep.lua",29]],
 });
 
 /** Claims an idempotency key for work on a resource that exists, or tells what it was claimed for. See lua/idem/begin.lua. */
@@ -8310,14 +8408,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
   if v[17] then
     b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
     b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
@@ -8399,6 +8497,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -8413,6 +8524,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -8885,7 +8997,7 @@ batch_save(now_ms)
 queue_write()
 ring_bell()
 return 'queued'`,
-  map: [[1,"lua/notification/redeliver.lua",1],[2,"lua/notification/redeliver.lua",3],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",11],[14,"lua/lib/batch.lua",13],[35,"lua/lib/batch.lua",36],[40,"lua/lib/batch.lua",42],[41,"lua/lib/batch.lua",44],[42,"lua/lib/batch.lua",48],[43,"lua/lib/batch.lua",50],[44,"lua/lib/batch.lua",52],[45,"lua/lib/batch.lua",55],[49,"lua/lib/batch.lua",61],[61,"lua/lib/batch.lua",74],[62,"lua/lib/batch.lua",76],[66,"lua/lib/batch.lua",82],[82,"lua/lib/batch.lua",100],[89,"lua/lib/batch.lua",108],[92,"lua/lib/batch.lua",113],[97,"lua/lib/batch.lua",120],[107,"lua/lib/batch.lua",131],[124,"lua/lib/ring.lua",4],[125,"lua/lib/ring.lua",6],[133,"lua/lib/ring.lua",16],[139,"lua/lib/ring.lua",23],[140,"lua/lib/ring.lua",25],[141,"lua/lib/ring.lua",28],[145,"lua/lib/ring.lua",34],[152,"lua/lib/ring.lua",42],[158,"lua/lib/ready.lua",9],[159,"lua/lib/ready.lua",11],[160,"lua/lib/ready.lua",14],[174,"lua/lib/ready.lua",29],[179,"lua/lib/ready.lua",35],[182,"lua/lib/ready.lua",39],[194,"lua/lib/ready.lua",52],[197,"lua/lib/ready.lua",56],[203,"lua/lib/ready.lua",67],[206,"lua/lib/ready.lua",71],[213,"lua/lib/ready.lua",80],[214,"lua/lib/ready.lua",83],[215,"lua/lib/delayed.lua",3],[216,"lua/lib/delayed.lua",5],[220,"lua/lib/delayed.lua",11],[223,"lua/lib/delayed.lua",15],[227,"lua/lib/delayed.lua",20],[231,"lua/lib/delayed.lua",26],[238,"lua/lib/delayed.lua",36],[245,"lua/lib/notify.lua",19],[246,"lua/lib/notify.lua",22],[255,"lua/lib/notify.lua",34],[256,"lua/lib/notify.lua",36],[261,"lua/lib/notify.lua",43],[277,"lua/lib/notify.lua",60],[289,"lua/lib/notify.lua",74],[299,"lua/lib/notify.lua",85],[317,"lua/lib/notify.lua",105],[324,"lua/lib/notify.lua",115],[336,"lua/lib/notify.lua",130],[352,"lua/lib/notify.lua",148],[364,"lua/lib/notify.lua",161],[367,"lua/lib/notify.lua",166],[378,"lua/lib/notify.lua",179],[391,"lua/lib/notify.lua",193],[396,"lua/lib/notify.lua",199],[399,"lua/lib/notify.lua",204],[404,"lua/lib/notify.lua",211],[434,"lua/lib/notify.lua",243],[456,"lua/lib/notify.lua",267],[457,"lua/lib/notify.lua",269],[464,"lua/lib/notify.lua",277],[479,"lua/lib/notify.lua",293],[481,"lua/lib/notify.lua",297],[487,"lua/lib/notify.lua",304],[490,"lua/lib/results.lua",3],[499,"lua/lib/results.lua",13],[500,"lua/lib/results.lua",15],[501,"lua/lib/round.lua",9],[505,"lua/lib/round.lua",14],[509,"lua/lib/round.lua",19],[513,"lua/lib/round.lua",24],[514,"lua/lib/round.lua",27],[515,"lua/lib/round.lua",30],[533,"lua/lib/round.lua",50],[540,"lua/lib/round.lua",59],[544,"lua/lib/round.lua",65],[548,"lua/lib/round.lua",70],[554,"lua/lib/round.lua",77],[569,"lua/notification/redeliver.lua",13],[576,"lua/notification/redeliver.lua",21],[580,"lua/notification/redeliver.lua",26],[584,"lua/notification/redeliver.lua",31],[588,"lua/notification/redeliver.lua",36]],
+  map: [[1,"lua/notification/redeliver.lua",1],[2,"lua/notification/redeliver.lua",3],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",12],[14,"lua/lib/batch.lua",14],[35,"lua/lib/batch.lua",37],[40,"lua/lib/batch.lua",43],[41,"lua/lib/batch.lua",45],[42,"lua/lib/batch.lua",49],[43,"lua/lib/batch.lua",51],[44,"lua/lib/batch.lua",53],[45,"lua/lib/batch.lua",56],[49,"lua/lib/batch.lua",62],[61,"lua/lib/batch.lua",75],[62,"lua/lib/batch.lua",77],[66,"lua/lib/batch.lua",83],[82,"lua/lib/batch.lua",101],[89,"lua/lib/batch.lua",109],[92,"lua/lib/batch.lua",114],[97,"lua/lib/batch.lua",121],[107,"lua/lib/batch.lua",133],[112,"lua/lib/batch.lua",141],[120,"lua/lib/batch.lua",150],[138,"lua/lib/ring.lua",4],[139,"lua/lib/ring.lua",6],[147,"lua/lib/ring.lua",16],[153,"lua/lib/ring.lua",23],[154,"lua/lib/ring.lua",25],[155,"lua/lib/ring.lua",28],[159,"lua/lib/ring.lua",34],[166,"lua/lib/ring.lua",42],[172,"lua/lib/ready.lua",9],[173,"lua/lib/ready.lua",11],[174,"lua/lib/ready.lua",14],[188,"lua/lib/ready.lua",29],[193,"lua/lib/ready.lua",35],[196,"lua/lib/ready.lua",39],[208,"lua/lib/ready.lua",52],[211,"lua/lib/ready.lua",56],[217,"lua/lib/ready.lua",67],[220,"lua/lib/ready.lua",71],[227,"lua/lib/ready.lua",80],[228,"lua/lib/ready.lua",83],[229,"lua/lib/delayed.lua",3],[230,"lua/lib/delayed.lua",5],[234,"lua/lib/delayed.lua",11],[237,"lua/lib/delayed.lua",15],[241,"lua/lib/delayed.lua",20],[245,"lua/lib/delayed.lua",26],[252,"lua/lib/delayed.lua",36],[259,"lua/lib/notify.lua",19],[260,"lua/lib/notify.lua",22],[269,"lua/lib/notify.lua",34],[270,"lua/lib/notify.lua",36],[275,"lua/lib/notify.lua",43],[291,"lua/lib/notify.lua",60],[303,"lua/lib/notify.lua",74],[313,"lua/lib/notify.lua",85],[331,"lua/lib/notify.lua",105],[338,"lua/lib/notify.lua",115],[350,"lua/lib/notify.lua",130],[366,"lua/lib/notify.lua",148],[378,"lua/lib/notify.lua",161],[381,"lua/lib/notify.lua",166],[392,"lua/lib/notify.lua",179],[405,"lua/lib/notify.lua",193],[410,"lua/lib/notify.lua",199],[413,"lua/lib/notify.lua",204],[418,"lua/lib/notify.lua",211],[448,"lua/lib/notify.lua",243],[470,"lua/lib/notify.lua",267],[471,"lua/lib/notify.lua",269],[478,"lua/lib/notify.lua",277],[493,"lua/lib/notify.lua",293],[495,"lua/lib/notify.lua",297],[501,"lua/lib/notify.lua",304],[504,"lua/lib/results.lua",3],[513,"lua/lib/results.lua",13],[514,"lua/lib/results.lua",15],[515,"lua/lib/round.lua",9],[519,"lua/lib/round.lua",14],[523,"lua/lib/round.lua",19],[527,"lua/lib/round.lua",24],[528,"lua/lib/round.lua",27],[529,"lua/lib/round.lua",30],[547,"lua/lib/round.lua",50],[554,"lua/lib/round.lua",59],[558,"lua/lib/round.lua",65],[562,"lua/lib/round.lua",70],[568,"lua/lib/round.lua",77],[583,"lua/notification/redeliver.lua",13],[590,"lua/notification/redeliver.lua",21],[594,"lua/notification/redeliver.lua",26],[598,"lua/notification/redeliver.lua",31],[602,"lua/notification/redeliver.lua",36]],
 });
 
 /** Removes messages that their destination has applied. See lua/outbox/ack.lua. */
@@ -9079,14 +9191,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
   if v[17] then
     b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
     b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
@@ -9168,6 +9280,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -9182,6 +9307,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -9533,7 +9659,7 @@ touch({ root .. 'away:since' })
 for i = 1, #confirmed, 1000 do call('ZADD', root .. 'away:since', unpack(confirmed, i, math.min(i + 999, #confirmed))) end
 outbox_write()
 return { #confirmed / 2, again, forgotten }`,
-  map: [[1,"lua/outbox/away.lua",1],[2,"lua/outbox/away.lua",8],[3,"lua/outbox/away.lua",10],[4,"lua/outbox/away.lua",9],[5,"lua/outbox/away.lua",11],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/batch.lua",11],[13,"lua/lib/batch.lua",13],[34,"lua/lib/batch.lua",36],[39,"lua/lib/batch.lua",42],[40,"lua/lib/batch.lua",44],[41,"lua/lib/batch.lua",48],[42,"lua/lib/batch.lua",50],[43,"lua/lib/batch.lua",52],[44,"lua/lib/batch.lua",55],[48,"lua/lib/batch.lua",61],[60,"lua/lib/batch.lua",74],[61,"lua/lib/batch.lua",76],[65,"lua/lib/batch.lua",82],[81,"lua/lib/batch.lua",100],[88,"lua/lib/batch.lua",108],[91,"lua/lib/batch.lua",113],[96,"lua/lib/batch.lua",120],[106,"lua/lib/batch.lua",131],[123,"lua/lib/ring.lua",4],[124,"lua/lib/ring.lua",6],[132,"lua/lib/ring.lua",16],[138,"lua/lib/ring.lua",23],[139,"lua/lib/ring.lua",25],[140,"lua/lib/ring.lua",28],[144,"lua/lib/ring.lua",34],[151,"lua/lib/ring.lua",42],[157,"lua/lib/ready.lua",9],[158,"lua/lib/ready.lua",11],[159,"lua/lib/ready.lua",14],[173,"lua/lib/ready.lua",29],[178,"lua/lib/ready.lua",35],[181,"lua/lib/ready.lua",39],[193,"lua/lib/ready.lua",52],[196,"lua/lib/ready.lua",56],[202,"lua/lib/ready.lua",67],[205,"lua/lib/ready.lua",71],[212,"lua/lib/ready.lua",80],[213,"lua/lib/ready.lua",83],[214,"lua/lib/delayed.lua",3],[215,"lua/lib/delayed.lua",5],[219,"lua/lib/delayed.lua",11],[222,"lua/lib/delayed.lua",15],[226,"lua/lib/delayed.lua",20],[230,"lua/lib/delayed.lua",26],[237,"lua/lib/delayed.lua",36],[244,"lua/lib/outbox.lua",15],[248,"lua/lib/outbox.lua",20],[249,"lua/lib/outbox.lua",22],[250,"lua/lib/outbox.lua",24],[251,"lua/lib/outbox.lua",27],[252,"lua/lib/outbox.lua",29],[256,"lua/lib/outbox.lua",35],[268,"lua/lib/outbox.lua",49],[272,"lua/lib/outbox.lua",54],[282,"lua/lib/outbox.lua",66],[286,"lua/lib/outbox.lua",72],[290,"lua/lib/outbox.lua",78],[295,"lua/lib/outbox.lua",85],[296,"lua/lib/outbox.lua",87],[302,"lua/lib/outbox.lua",95],[331,"lua/lib/outbox.lua",127],[340,"lua/lib/outbox.lua",138],[343,"lua/lib/limited.lua",12],[344,"lua/lib/limited.lua",14],[350,"lua/lib/limited.lua",22],[354,"lua/lib/limited.lua",28],[365,"lua/lib/limited.lua",41],[369,"lua/lib/limited.lua",47],[377,"lua/lib/limited.lua",57],[382,"lua/lib/limited.lua",64],[387,"lua/lib/limited.lua",71],[391,"lua/lib/limited.lua",77],[403,"lua/lib/limited.lua",91],[415,"lua/lib/limited.lua",106],[428,"lua/lib/limited.lua",120],[431,"lua/lib/limited.lua",125],[438,"lua/outbox/away.lua",16],[440,"lua/outbox/away.lua",19],[441,"lua/outbox/away.lua",22],[451,"lua/outbox/away.lua",33],[466,"lua/outbox/away.lua",49]],
+  map: [[1,"lua/outbox/away.lua",1],[2,"lua/outbox/away.lua",8],[3,"lua/outbox/away.lua",10],[4,"lua/outbox/away.lua",9],[5,"lua/outbox/away.lua",11],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/batch.lua",12],[13,"lua/lib/batch.lua",14],[34,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",43],[40,"lua/lib/batch.lua",45],[41,"lua/lib/batch.lua",49],[42,"lua/lib/batch.lua",51],[43,"lua/lib/batch.lua",53],[44,"lua/lib/batch.lua",56],[48,"lua/lib/batch.lua",62],[60,"lua/lib/batch.lua",75],[61,"lua/lib/batch.lua",77],[65,"lua/lib/batch.lua",83],[81,"lua/lib/batch.lua",101],[88,"lua/lib/batch.lua",109],[91,"lua/lib/batch.lua",114],[96,"lua/lib/batch.lua",121],[106,"lua/lib/batch.lua",133],[111,"lua/lib/batch.lua",141],[119,"lua/lib/batch.lua",150],[137,"lua/lib/ring.lua",4],[138,"lua/lib/ring.lua",6],[146,"lua/lib/ring.lua",16],[152,"lua/lib/ring.lua",23],[153,"lua/lib/ring.lua",25],[154,"lua/lib/ring.lua",28],[158,"lua/lib/ring.lua",34],[165,"lua/lib/ring.lua",42],[171,"lua/lib/ready.lua",9],[172,"lua/lib/ready.lua",11],[173,"lua/lib/ready.lua",14],[187,"lua/lib/ready.lua",29],[192,"lua/lib/ready.lua",35],[195,"lua/lib/ready.lua",39],[207,"lua/lib/ready.lua",52],[210,"lua/lib/ready.lua",56],[216,"lua/lib/ready.lua",67],[219,"lua/lib/ready.lua",71],[226,"lua/lib/ready.lua",80],[227,"lua/lib/ready.lua",83],[228,"lua/lib/delayed.lua",3],[229,"lua/lib/delayed.lua",5],[233,"lua/lib/delayed.lua",11],[236,"lua/lib/delayed.lua",15],[240,"lua/lib/delayed.lua",20],[244,"lua/lib/delayed.lua",26],[251,"lua/lib/delayed.lua",36],[258,"lua/lib/outbox.lua",15],[262,"lua/lib/outbox.lua",20],[263,"lua/lib/outbox.lua",22],[264,"lua/lib/outbox.lua",24],[265,"lua/lib/outbox.lua",27],[266,"lua/lib/outbox.lua",29],[270,"lua/lib/outbox.lua",35],[282,"lua/lib/outbox.lua",49],[286,"lua/lib/outbox.lua",54],[296,"lua/lib/outbox.lua",66],[300,"lua/lib/outbox.lua",72],[304,"lua/lib/outbox.lua",78],[309,"lua/lib/outbox.lua",85],[310,"lua/lib/outbox.lua",87],[316,"lua/lib/outbox.lua",95],[345,"lua/lib/outbox.lua",127],[354,"lua/lib/outbox.lua",138],[357,"lua/lib/limited.lua",12],[358,"lua/lib/limited.lua",14],[364,"lua/lib/limited.lua",22],[368,"lua/lib/limited.lua",28],[379,"lua/lib/limited.lua",41],[383,"lua/lib/limited.lua",47],[391,"lua/lib/limited.lua",57],[396,"lua/lib/limited.lua",64],[401,"lua/lib/limited.lua",71],[405,"lua/lib/limited.lua",77],[417,"lua/lib/limited.lua",91],[429,"lua/lib/limited.lua",106],[442,"lua/lib/limited.lua",120],[445,"lua/lib/limited.lua",125],[452,"lua/outbox/away.lua",16],[454,"lua/outbox/away.lua",19],[455,"lua/outbox/away.lua",22],[465,"lua/outbox/away.lua",33],[480,"lua/outbox/away.lua",49]],
 });
 
 /** Names references about which their lane should be asked: nobody has for `after_ms`, and no message about them waits. See lua/outbox/overdue.lua. */
@@ -9696,14 +9822,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
   if v[17] then
     b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
     b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
@@ -9785,6 +9911,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -9799,6 +9938,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -10992,6 +11132,7 @@ kinds.fail = function(body, _, now)
       failed_count = failed_count + 1
       b.f = b.f + 1
       first = first or i
+      batch_ended(b, i, 1, 'f')
       lose(b, i, i, json)
       failed_states[#failed_states + 1] = { b.key .. ':s', i, 'f' }
     end
@@ -11103,7 +11244,7 @@ local wrote = outbox_write()
 if #granted_new > 0 then call('SPUBLISH', root .. 'bell', '0') else ring_bell() end
 if applied > 0 then call('HSET', root .. 'hw', field, string.format('%.0f', mark)) end
 return { mark, done, applied, wrote }`,
-  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",14],[4,"lua/outbox/receive.lua",13],[5,"lua/outbox/receive.lua",12],[6,"lua/outbox/receive.lua",11],[7,"lua/outbox/receive.lua",10],[8,"lua/outbox/receive.lua",15],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",11],[16,"lua/lib/batch.lua",13],[37,"lua/lib/batch.lua",36],[42,"lua/lib/batch.lua",42],[43,"lua/lib/batch.lua",44],[44,"lua/lib/batch.lua",48],[45,"lua/lib/batch.lua",50],[46,"lua/lib/batch.lua",52],[47,"lua/lib/batch.lua",55],[51,"lua/lib/batch.lua",61],[63,"lua/lib/batch.lua",74],[64,"lua/lib/batch.lua",76],[68,"lua/lib/batch.lua",82],[84,"lua/lib/batch.lua",100],[91,"lua/lib/batch.lua",108],[94,"lua/lib/batch.lua",113],[99,"lua/lib/batch.lua",120],[109,"lua/lib/batch.lua",131],[126,"lua/lib/ring.lua",4],[127,"lua/lib/ring.lua",6],[135,"lua/lib/ring.lua",16],[141,"lua/lib/ring.lua",23],[142,"lua/lib/ring.lua",25],[143,"lua/lib/ring.lua",28],[147,"lua/lib/ring.lua",34],[154,"lua/lib/ring.lua",42],[160,"lua/lib/ready.lua",9],[161,"lua/lib/ready.lua",11],[162,"lua/lib/ready.lua",14],[176,"lua/lib/ready.lua",29],[181,"lua/lib/ready.lua",35],[184,"lua/lib/ready.lua",39],[196,"lua/lib/ready.lua",52],[199,"lua/lib/ready.lua",56],[205,"lua/lib/ready.lua",67],[208,"lua/lib/ready.lua",71],[215,"lua/lib/ready.lua",80],[216,"lua/lib/ready.lua",83],[217,"lua/lib/delayed.lua",3],[218,"lua/lib/delayed.lua",5],[222,"lua/lib/delayed.lua",11],[225,"lua/lib/delayed.lua",15],[229,"lua/lib/delayed.lua",20],[233,"lua/lib/delayed.lua",26],[240,"lua/lib/delayed.lua",36],[247,"lua/lib/outbox.lua",15],[251,"lua/lib/outbox.lua",20],[252,"lua/lib/outbox.lua",22],[253,"lua/lib/outbox.lua",24],[254,"lua/lib/outbox.lua",27],[255,"lua/lib/outbox.lua",29],[259,"lua/lib/outbox.lua",35],[271,"lua/lib/outbox.lua",49],[275,"lua/lib/outbox.lua",54],[285,"lua/lib/outbox.lua",66],[289,"lua/lib/outbox.lua",72],[293,"lua/lib/outbox.lua",78],[298,"lua/lib/outbox.lua",85],[299,"lua/lib/outbox.lua",87],[305,"lua/lib/outbox.lua",95],[334,"lua/lib/outbox.lua",127],[343,"lua/lib/outbox.lua",138],[346,"lua/lib/limited.lua",12],[347,"lua/lib/limited.lua",14],[353,"lua/lib/limited.lua",22],[357,"lua/lib/limited.lua",28],[368,"lua/lib/limited.lua",41],[372,"lua/lib/limited.lua",47],[380,"lua/lib/limited.lua",57],[385,"lua/lib/limited.lua",64],[390,"lua/lib/limited.lua",71],[394,"lua/lib/limited.lua",77],[406,"lua/lib/limited.lua",91],[418,"lua/lib/limited.lua",106],[431,"lua/lib/limited.lua",120],[434,"lua/lib/limited.lua",125],[441,"lua/lib/granted.lua",4],[443,"lua/lib/granted.lua",7],[447,"lua/lib/granted.lua",12],[448,"lua/lib/granted.lua",14],[449,"lua/lib/granted.lua",16],[453,"lua/lib/results.lua",3],[462,"lua/lib/results.lua",13],[463,"lua/lib/results.lua",15],[464,"lua/lib/lost.lua",4],[465,"lua/lib/lost.lua",7],[476,"lua/lib/lost.lua",19],[479,"lua/lib/lost.lua",23],[484,"lua/lib/notify.lua",19],[485,"lua/lib/notify.lua",22],[494,"lua/lib/notify.lua",34],[495,"lua/lib/notify.lua",36],[500,"lua/lib/notify.lua",43],[516,"lua/lib/notify.lua",60],[528,"lua/lib/notify.lua",74],[538,"lua/lib/notify.lua",85],[556,"lua/lib/notify.lua",105],[563,"lua/lib/notify.lua",115],[575,"lua/lib/notify.lua",130],[591,"lua/lib/notify.lua",148],[603,"lua/lib/notify.lua",161],[606,"lua/lib/notify.lua",166],[617,"lua/lib/notify.lua",179],[630,"lua/lib/notify.lua",193],[635,"lua/lib/notify.lua",199],[638,"lua/lib/notify.lua",204],[643,"lua/lib/notify.lua",211],[673,"lua/lib/notify.lua",243],[695,"lua/lib/notify.lua",267],[696,"lua/lib/notify.lua",269],[703,"lua/lib/notify.lua",277],[718,"lua/lib/notify.lua",293],[720,"lua/lib/notify.lua",297],[726,"lua/lib/notify.lua",304],[729,"lua/outbox/receive.lua",23],[731,"lua/lib/lane.lua",32],[739,"lua/lib/lane.lua",51],[740,"lua/lib/limiter/aligned.lua",2],[742,"lua/lib/limiter/aligned.lua",5],[745,"lua/lib/limiter/aligned.lua",9],[754,"lua/lib/limiter/aligned.lua",19],[760,"lua/lib/limiter/aligned.lua",26],[766,"lua/lib/limiter/level.lua",6],[769,"lua/lib/limiter/level.lua",10],[770,"lua/lib/limiter/level.lua",13],[775,"lua/lib/limiter/level.lua",19],[781,"lua/lib/limiter/level.lua",26],[804,"lua/lib/limiter/level.lua",50],[829,"lua/lib/limiter/slots.lua",4],[831,"lua/lib/limiter/slots.lua",7],[832,"lua/lib/limiter/slots.lua",9],[833,"lua/lib/limiter/slots.lua",12],[848,"lua/lib/limiter/slots.lua",28],[858,"lua/lib/limiter/slots.lua",39],[863,"lua/lib/limiter/slots.lua",45],[885,"lua/lib/limiter/window.lua",4],[887,"lua/lib/limiter/window.lua",7],[888,"lua/lib/limiter/window.lua",9],[889,"lua/lib/limiter/window.lua",12],[893,"lua/lib/limiter/window.lua",17],[897,"lua/lib/limiter/window.lua",23],[906,"lua/lib/limiter/window.lua",34],[915,"lua/lib/limiter/window.lua",44],[963,"lua/lib/limiter/window.lua",94],[998,"lua/lib/tally.lua",6],[999,"lua/lib/tally.lua",8],[1000,"lua/lib/tally.lua",11],[1014,"lua/lib/tally.lua",27],[1037,"lua/lib/tally.lua",51],[1040,"lua/lib/lane.lua",55],[1041,"lua/lib/lane.lua",57],[1042,"lua/lib/lane.lua",60],[1056,"lua/lib/lane.lua",75],[1057,"lua/lib/lane.lua",77],[1071,"lua/lib/lane.lua",93],[1075,"lua/lib/lane.lua",98],[1083,"lua/lib/lane.lua",107],[1090,"lua/lib/lane.lua",116],[1094,"lua/lib/lane.lua",122],[1095,"lua/lib/lane.lua",125],[1101,"lua/lib/lane.lua",133],[1107,"lua/lib/lane.lua",140],[1111,"lua/lib/lane.lua",146],[1119,"lua/lib/lane.lua",155],[1120,"lua/lib/lane.lua",158],[1131,"lua/lib/lane.lua",171],[1134,"lua/lib/lane.lua",176],[1138,"lua/lib/lane.lua",181],[1145,"lua/lib/lane.lua",190],[1153,"lua/lib/lane.lua",201],[1158,"lua/lib/lane.lua",207],[1167,"lua/lib/lane.lua",217],[1169,"lua/lib/lane.lua",221],[1181,"lua/lib/lane.lua",235],[1189,"lua/lib/lane.lua",245],[1192,"lua/lib/lane.lua",251],[1197,"lua/lib/lane.lua",257],[1205,"lua/lib/lane.lua",266],[1208,"lua/lib/lane.lua",270],[1242,"lua/lib/lane.lua",305],[1243,"lua/lib/lane.lua",308],[1247,"lua/lib/lane.lua",313],[1269,"lua/lib/lane.lua",336],[1273,"lua/lib/receive/back.lua",3],[1279,"lua/lib/receive/cool.lua",3],[1280,"lua/lib/receive/cool.lua",5],[1285,"lua/lib/receive/cool.lua",11],[1287,"lua/lib/receive/drop.lua",3],[1291,"lua/lib/receive/fail.lua",5],[1297,"lua/lib/receive/fail.lua",12],[1298,"lua/lib/receive/fail.lua",14],[1311,"lua/lib/receive/fail.lua",28],[1323,"lua/lib/receive/fail.lua",41],[1326,"lua/lib/receive/fail.lua",45],[1329,"lua/lib/receive/free.lua",3],[1337,"lua/lib/receive/grant.lua",7],[1353,"lua/lib/receive/grant.lua",24],[1365,"lua/lib/receive/late.lua",3],[1369,"lua/lib/receive/late.lua",8],[1374,"lua/lib/receive/points.lua",3],[1382,"lua/lib/receive/queue.lua",3],[1386,"lua/lib/receive/unused.lua",3],[1391,"lua/outbox/receive.lua",27],[1397,"lua/outbox/receive.lua",34],[1407,"lua/outbox/receive.lua",45],[1416,"lua/outbox/receive.lua",55]],
+  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",14],[4,"lua/outbox/receive.lua",13],[5,"lua/outbox/receive.lua",12],[6,"lua/outbox/receive.lua",11],[7,"lua/outbox/receive.lua",10],[8,"lua/outbox/receive.lua",15],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",12],[16,"lua/lib/batch.lua",14],[37,"lua/lib/batch.lua",37],[42,"lua/lib/batch.lua",43],[43,"lua/lib/batch.lua",45],[44,"lua/lib/batch.lua",49],[45,"lua/lib/batch.lua",51],[46,"lua/lib/batch.lua",53],[47,"lua/lib/batch.lua",56],[51,"lua/lib/batch.lua",62],[63,"lua/lib/batch.lua",75],[64,"lua/lib/batch.lua",77],[68,"lua/lib/batch.lua",83],[84,"lua/lib/batch.lua",101],[91,"lua/lib/batch.lua",109],[94,"lua/lib/batch.lua",114],[99,"lua/lib/batch.lua",121],[109,"lua/lib/batch.lua",133],[114,"lua/lib/batch.lua",141],[122,"lua/lib/batch.lua",150],[140,"lua/lib/ring.lua",4],[141,"lua/lib/ring.lua",6],[149,"lua/lib/ring.lua",16],[155,"lua/lib/ring.lua",23],[156,"lua/lib/ring.lua",25],[157,"lua/lib/ring.lua",28],[161,"lua/lib/ring.lua",34],[168,"lua/lib/ring.lua",42],[174,"lua/lib/ready.lua",9],[175,"lua/lib/ready.lua",11],[176,"lua/lib/ready.lua",14],[190,"lua/lib/ready.lua",29],[195,"lua/lib/ready.lua",35],[198,"lua/lib/ready.lua",39],[210,"lua/lib/ready.lua",52],[213,"lua/lib/ready.lua",56],[219,"lua/lib/ready.lua",67],[222,"lua/lib/ready.lua",71],[229,"lua/lib/ready.lua",80],[230,"lua/lib/ready.lua",83],[231,"lua/lib/delayed.lua",3],[232,"lua/lib/delayed.lua",5],[236,"lua/lib/delayed.lua",11],[239,"lua/lib/delayed.lua",15],[243,"lua/lib/delayed.lua",20],[247,"lua/lib/delayed.lua",26],[254,"lua/lib/delayed.lua",36],[261,"lua/lib/outbox.lua",15],[265,"lua/lib/outbox.lua",20],[266,"lua/lib/outbox.lua",22],[267,"lua/lib/outbox.lua",24],[268,"lua/lib/outbox.lua",27],[269,"lua/lib/outbox.lua",29],[273,"lua/lib/outbox.lua",35],[285,"lua/lib/outbox.lua",49],[289,"lua/lib/outbox.lua",54],[299,"lua/lib/outbox.lua",66],[303,"lua/lib/outbox.lua",72],[307,"lua/lib/outbox.lua",78],[312,"lua/lib/outbox.lua",85],[313,"lua/lib/outbox.lua",87],[319,"lua/lib/outbox.lua",95],[348,"lua/lib/outbox.lua",127],[357,"lua/lib/outbox.lua",138],[360,"lua/lib/limited.lua",12],[361,"lua/lib/limited.lua",14],[367,"lua/lib/limited.lua",22],[371,"lua/lib/limited.lua",28],[382,"lua/lib/limited.lua",41],[386,"lua/lib/limited.lua",47],[394,"lua/lib/limited.lua",57],[399,"lua/lib/limited.lua",64],[404,"lua/lib/limited.lua",71],[408,"lua/lib/limited.lua",77],[420,"lua/lib/limited.lua",91],[432,"lua/lib/limited.lua",106],[445,"lua/lib/limited.lua",120],[448,"lua/lib/limited.lua",125],[455,"lua/lib/granted.lua",4],[457,"lua/lib/granted.lua",7],[461,"lua/lib/granted.lua",12],[462,"lua/lib/granted.lua",14],[463,"lua/lib/granted.lua",16],[467,"lua/lib/results.lua",3],[476,"lua/lib/results.lua",13],[477,"lua/lib/results.lua",15],[478,"lua/lib/lost.lua",4],[479,"lua/lib/lost.lua",7],[490,"lua/lib/lost.lua",19],[493,"lua/lib/lost.lua",23],[498,"lua/lib/notify.lua",19],[499,"lua/lib/notify.lua",22],[508,"lua/lib/notify.lua",34],[509,"lua/lib/notify.lua",36],[514,"lua/lib/notify.lua",43],[530,"lua/lib/notify.lua",60],[542,"lua/lib/notify.lua",74],[552,"lua/lib/notify.lua",85],[570,"lua/lib/notify.lua",105],[577,"lua/lib/notify.lua",115],[589,"lua/lib/notify.lua",130],[605,"lua/lib/notify.lua",148],[617,"lua/lib/notify.lua",161],[620,"lua/lib/notify.lua",166],[631,"lua/lib/notify.lua",179],[644,"lua/lib/notify.lua",193],[649,"lua/lib/notify.lua",199],[652,"lua/lib/notify.lua",204],[657,"lua/lib/notify.lua",211],[687,"lua/lib/notify.lua",243],[709,"lua/lib/notify.lua",267],[710,"lua/lib/notify.lua",269],[717,"lua/lib/notify.lua",277],[732,"lua/lib/notify.lua",293],[734,"lua/lib/notify.lua",297],[740,"lua/lib/notify.lua",304],[743,"lua/outbox/receive.lua",23],[745,"lua/lib/lane.lua",32],[753,"lua/lib/lane.lua",51],[754,"lua/lib/limiter/aligned.lua",2],[756,"lua/lib/limiter/aligned.lua",5],[759,"lua/lib/limiter/aligned.lua",9],[768,"lua/lib/limiter/aligned.lua",19],[774,"lua/lib/limiter/aligned.lua",26],[780,"lua/lib/limiter/level.lua",6],[783,"lua/lib/limiter/level.lua",10],[784,"lua/lib/limiter/level.lua",13],[789,"lua/lib/limiter/level.lua",19],[795,"lua/lib/limiter/level.lua",26],[818,"lua/lib/limiter/level.lua",50],[843,"lua/lib/limiter/slots.lua",4],[845,"lua/lib/limiter/slots.lua",7],[846,"lua/lib/limiter/slots.lua",9],[847,"lua/lib/limiter/slots.lua",12],[862,"lua/lib/limiter/slots.lua",28],[872,"lua/lib/limiter/slots.lua",39],[877,"lua/lib/limiter/slots.lua",45],[899,"lua/lib/limiter/window.lua",4],[901,"lua/lib/limiter/window.lua",7],[902,"lua/lib/limiter/window.lua",9],[903,"lua/lib/limiter/window.lua",12],[907,"lua/lib/limiter/window.lua",17],[911,"lua/lib/limiter/window.lua",23],[920,"lua/lib/limiter/window.lua",34],[929,"lua/lib/limiter/window.lua",44],[977,"lua/lib/limiter/window.lua",94],[1012,"lua/lib/tally.lua",6],[1013,"lua/lib/tally.lua",8],[1014,"lua/lib/tally.lua",11],[1028,"lua/lib/tally.lua",27],[1051,"lua/lib/tally.lua",51],[1054,"lua/lib/lane.lua",55],[1055,"lua/lib/lane.lua",57],[1056,"lua/lib/lane.lua",60],[1070,"lua/lib/lane.lua",75],[1071,"lua/lib/lane.lua",77],[1085,"lua/lib/lane.lua",93],[1089,"lua/lib/lane.lua",98],[1097,"lua/lib/lane.lua",107],[1104,"lua/lib/lane.lua",116],[1108,"lua/lib/lane.lua",122],[1109,"lua/lib/lane.lua",125],[1115,"lua/lib/lane.lua",133],[1121,"lua/lib/lane.lua",140],[1125,"lua/lib/lane.lua",146],[1133,"lua/lib/lane.lua",155],[1134,"lua/lib/lane.lua",158],[1145,"lua/lib/lane.lua",171],[1148,"lua/lib/lane.lua",176],[1152,"lua/lib/lane.lua",181],[1159,"lua/lib/lane.lua",190],[1167,"lua/lib/lane.lua",201],[1172,"lua/lib/lane.lua",207],[1181,"lua/lib/lane.lua",217],[1183,"lua/lib/lane.lua",221],[1195,"lua/lib/lane.lua",235],[1203,"lua/lib/lane.lua",245],[1206,"lua/lib/lane.lua",251],[1211,"lua/lib/lane.lua",257],[1219,"lua/lib/lane.lua",266],[1222,"lua/lib/lane.lua",270],[1256,"lua/lib/lane.lua",305],[1257,"lua/lib/lane.lua",308],[1261,"lua/lib/lane.lua",313],[1283,"lua/lib/lane.lua",336],[1287,"lua/lib/receive/back.lua",3],[1293,"lua/lib/receive/cool.lua",3],[1294,"lua/lib/receive/cool.lua",5],[1299,"lua/lib/receive/cool.lua",11],[1301,"lua/lib/receive/drop.lua",3],[1305,"lua/lib/receive/fail.lua",5],[1311,"lua/lib/receive/fail.lua",12],[1312,"lua/lib/receive/fail.lua",14],[1325,"lua/lib/receive/fail.lua",28],[1338,"lua/lib/receive/fail.lua",42],[1341,"lua/lib/receive/fail.lua",46],[1344,"lua/lib/receive/free.lua",3],[1352,"lua/lib/receive/grant.lua",7],[1368,"lua/lib/receive/grant.lua",24],[1380,"lua/lib/receive/late.lua",3],[1384,"lua/lib/receive/late.lua",8],[1389,"lua/lib/receive/points.lua",3],[1397,"lua/lib/receive/queue.lua",3],[1401,"lua/lib/receive/unused.lua",3],[1406,"lua/outbox/receive.lua",27],[1412,"lua/outbox/receive.lua",34],[1422,"lua/outbox/receive.lua",45],[1431,"lua/outbox/receive.lua",55]],
 });
 
 /** Reads the first messages that wait for other partitions, oldest destination first; takes nothing away. See lua/outbox/slice.lua. */
@@ -11173,14 +11314,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
   if v[17] then
     b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
     b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
@@ -11262,6 +11403,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -11276,6 +11430,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -11993,7 +12148,7 @@ if #runs > 0 then
   call('HSETNX', written[3], holder, now_ms)
 end
 return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded or #granted == 2 * GRANTED_MAX) and 1 or notes_ready, delays_first() or 0, parked, runs, outbox_write() }`,
-  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",16],[4,"lua/partition/claim.lua",15],[5,"lua/partition/claim.lua",14],[6,"lua/partition/claim.lua",13],[7,"lua/partition/claim.lua",12],[8,"lua/partition/claim.lua",11],[9,"lua/partition/claim.lua",10],[10,"lua/partition/claim.lua",17],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",11],[18,"lua/lib/batch.lua",13],[39,"lua/lib/batch.lua",36],[44,"lua/lib/batch.lua",42],[45,"lua/lib/batch.lua",44],[46,"lua/lib/batch.lua",48],[47,"lua/lib/batch.lua",50],[48,"lua/lib/batch.lua",52],[49,"lua/lib/batch.lua",55],[53,"lua/lib/batch.lua",61],[65,"lua/lib/batch.lua",74],[66,"lua/lib/batch.lua",76],[70,"lua/lib/batch.lua",82],[86,"lua/lib/batch.lua",100],[93,"lua/lib/batch.lua",108],[96,"lua/lib/batch.lua",113],[101,"lua/lib/batch.lua",120],[111,"lua/lib/batch.lua",131],[128,"lua/lib/ring.lua",4],[129,"lua/lib/ring.lua",6],[137,"lua/lib/ring.lua",16],[143,"lua/lib/ring.lua",23],[144,"lua/lib/ring.lua",25],[145,"lua/lib/ring.lua",28],[149,"lua/lib/ring.lua",34],[156,"lua/lib/ring.lua",42],[162,"lua/lib/ready.lua",9],[163,"lua/lib/ready.lua",11],[164,"lua/lib/ready.lua",14],[178,"lua/lib/ready.lua",29],[183,"lua/lib/ready.lua",35],[186,"lua/lib/ready.lua",39],[198,"lua/lib/ready.lua",52],[201,"lua/lib/ready.lua",56],[207,"lua/lib/ready.lua",67],[210,"lua/lib/ready.lua",71],[217,"lua/lib/ready.lua",80],[218,"lua/lib/ready.lua",83],[219,"lua/lib/delayed.lua",3],[220,"lua/lib/delayed.lua",5],[224,"lua/lib/delayed.lua",11],[227,"lua/lib/delayed.lua",15],[231,"lua/lib/delayed.lua",20],[235,"lua/lib/delayed.lua",26],[242,"lua/lib/delayed.lua",36],[249,"lua/lib/outbox.lua",15],[253,"lua/lib/outbox.lua",20],[254,"lua/lib/outbox.lua",22],[255,"lua/lib/outbox.lua",24],[256,"lua/lib/outbox.lua",27],[257,"lua/lib/outbox.lua",29],[261,"lua/lib/outbox.lua",35],[273,"lua/lib/outbox.lua",49],[277,"lua/lib/outbox.lua",54],[287,"lua/lib/outbox.lua",66],[291,"lua/lib/outbox.lua",72],[295,"lua/lib/outbox.lua",78],[300,"lua/lib/outbox.lua",85],[301,"lua/lib/outbox.lua",87],[307,"lua/lib/outbox.lua",95],[336,"lua/lib/outbox.lua",127],[345,"lua/lib/outbox.lua",138],[348,"lua/lib/limited.lua",12],[349,"lua/lib/limited.lua",14],[355,"lua/lib/limited.lua",22],[359,"lua/lib/limited.lua",28],[370,"lua/lib/limited.lua",41],[374,"lua/lib/limited.lua",47],[382,"lua/lib/limited.lua",57],[387,"lua/lib/limited.lua",64],[392,"lua/lib/limited.lua",71],[396,"lua/lib/limited.lua",77],[408,"lua/lib/limited.lua",91],[420,"lua/lib/limited.lua",106],[433,"lua/lib/limited.lua",120],[436,"lua/lib/limited.lua",125],[443,"lua/lib/granted.lua",4],[445,"lua/lib/granted.lua",7],[449,"lua/lib/granted.lua",12],[450,"lua/lib/granted.lua",14],[451,"lua/lib/granted.lua",16],[455,"lua/lib/parked.lua",5],[457,"lua/lib/parked.lua",8],[463,"lua/lib/parked.lua",16],[475,"lua/lib/parked.lua",30],[488,"lua/lib/parked.lua",44],[493,"lua/lib/parked.lua",51],[506,"lua/lib/results.lua",3],[515,"lua/lib/results.lua",13],[516,"lua/lib/results.lua",15],[517,"lua/lib/round.lua",9],[521,"lua/lib/round.lua",14],[525,"lua/lib/round.lua",19],[529,"lua/lib/round.lua",24],[530,"lua/lib/round.lua",27],[531,"lua/lib/round.lua",30],[549,"lua/lib/round.lua",50],[556,"lua/lib/round.lua",59],[560,"lua/lib/round.lua",65],[564,"lua/lib/round.lua",70],[570,"lua/lib/round.lua",77],[585,"lua/partition/claim.lua",25],[590,"lua/partition/claim.lua",31],[591,"lua/partition/claim.lua",34],[598,"lua/partition/claim.lua",43],[604,"lua/partition/claim.lua",50],[608,"lua/partition/claim.lua",55],[624,"lua/partition/claim.lua",72],[625,"lua/partition/claim.lua",74],[629,"lua/partition/claim.lua",80],[642,"lua/partition/claim.lua",96],[647,"lua/partition/claim.lua",103],[650,"lua/partition/claim.lua",107],[668,"lua/partition/claim.lua",128],[694,"lua/partition/claim.lua",156],[718,"lua/partition/claim.lua",181],[746,"lua/partition/claim.lua",210],[760,"lua/partition/claim.lua",225],[774,"lua/partition/claim.lua",241],[775,"lua/partition/claim.lua",244],[778,"lua/partition/claim.lua",248],[805,"lua/partition/claim.lua",276],[810,"lua/partition/claim.lua",282],[820,"lua/partition/claim.lua",293],[838,"lua/partition/claim.lua",312]],
+  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",16],[4,"lua/partition/claim.lua",15],[5,"lua/partition/claim.lua",14],[6,"lua/partition/claim.lua",13],[7,"lua/partition/claim.lua",12],[8,"lua/partition/claim.lua",11],[9,"lua/partition/claim.lua",10],[10,"lua/partition/claim.lua",17],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",45],[46,"lua/lib/batch.lua",49],[47,"lua/lib/batch.lua",51],[48,"lua/lib/batch.lua",53],[49,"lua/lib/batch.lua",56],[53,"lua/lib/batch.lua",62],[65,"lua/lib/batch.lua",75],[66,"lua/lib/batch.lua",77],[70,"lua/lib/batch.lua",83],[86,"lua/lib/batch.lua",101],[93,"lua/lib/batch.lua",109],[96,"lua/lib/batch.lua",114],[101,"lua/lib/batch.lua",121],[111,"lua/lib/batch.lua",133],[116,"lua/lib/batch.lua",141],[124,"lua/lib/batch.lua",150],[142,"lua/lib/ring.lua",4],[143,"lua/lib/ring.lua",6],[151,"lua/lib/ring.lua",16],[157,"lua/lib/ring.lua",23],[158,"lua/lib/ring.lua",25],[159,"lua/lib/ring.lua",28],[163,"lua/lib/ring.lua",34],[170,"lua/lib/ring.lua",42],[176,"lua/lib/ready.lua",9],[177,"lua/lib/ready.lua",11],[178,"lua/lib/ready.lua",14],[192,"lua/lib/ready.lua",29],[197,"lua/lib/ready.lua",35],[200,"lua/lib/ready.lua",39],[212,"lua/lib/ready.lua",52],[215,"lua/lib/ready.lua",56],[221,"lua/lib/ready.lua",67],[224,"lua/lib/ready.lua",71],[231,"lua/lib/ready.lua",80],[232,"lua/lib/ready.lua",83],[233,"lua/lib/delayed.lua",3],[234,"lua/lib/delayed.lua",5],[238,"lua/lib/delayed.lua",11],[241,"lua/lib/delayed.lua",15],[245,"lua/lib/delayed.lua",20],[249,"lua/lib/delayed.lua",26],[256,"lua/lib/delayed.lua",36],[263,"lua/lib/outbox.lua",15],[267,"lua/lib/outbox.lua",20],[268,"lua/lib/outbox.lua",22],[269,"lua/lib/outbox.lua",24],[270,"lua/lib/outbox.lua",27],[271,"lua/lib/outbox.lua",29],[275,"lua/lib/outbox.lua",35],[287,"lua/lib/outbox.lua",49],[291,"lua/lib/outbox.lua",54],[301,"lua/lib/outbox.lua",66],[305,"lua/lib/outbox.lua",72],[309,"lua/lib/outbox.lua",78],[314,"lua/lib/outbox.lua",85],[315,"lua/lib/outbox.lua",87],[321,"lua/lib/outbox.lua",95],[350,"lua/lib/outbox.lua",127],[359,"lua/lib/outbox.lua",138],[362,"lua/lib/limited.lua",12],[363,"lua/lib/limited.lua",14],[369,"lua/lib/limited.lua",22],[373,"lua/lib/limited.lua",28],[384,"lua/lib/limited.lua",41],[388,"lua/lib/limited.lua",47],[396,"lua/lib/limited.lua",57],[401,"lua/lib/limited.lua",64],[406,"lua/lib/limited.lua",71],[410,"lua/lib/limited.lua",77],[422,"lua/lib/limited.lua",91],[434,"lua/lib/limited.lua",106],[447,"lua/lib/limited.lua",120],[450,"lua/lib/limited.lua",125],[457,"lua/lib/granted.lua",4],[459,"lua/lib/granted.lua",7],[463,"lua/lib/granted.lua",12],[464,"lua/lib/granted.lua",14],[465,"lua/lib/granted.lua",16],[469,"lua/lib/parked.lua",5],[471,"lua/lib/parked.lua",8],[477,"lua/lib/parked.lua",16],[489,"lua/lib/parked.lua",30],[502,"lua/lib/parked.lua",44],[507,"lua/lib/parked.lua",51],[520,"lua/lib/results.lua",3],[529,"lua/lib/results.lua",13],[530,"lua/lib/results.lua",15],[531,"lua/lib/round.lua",9],[535,"lua/lib/round.lua",14],[539,"lua/lib/round.lua",19],[543,"lua/lib/round.lua",24],[544,"lua/lib/round.lua",27],[545,"lua/lib/round.lua",30],[563,"lua/lib/round.lua",50],[570,"lua/lib/round.lua",59],[574,"lua/lib/round.lua",65],[578,"lua/lib/round.lua",70],[584,"lua/lib/round.lua",77],[599,"lua/partition/claim.lua",25],[604,"lua/partition/claim.lua",31],[605,"lua/partition/claim.lua",34],[612,"lua/partition/claim.lua",43],[618,"lua/partition/claim.lua",50],[622,"lua/partition/claim.lua",55],[638,"lua/partition/claim.lua",72],[639,"lua/partition/claim.lua",74],[643,"lua/partition/claim.lua",80],[656,"lua/partition/claim.lua",96],[661,"lua/partition/claim.lua",103],[664,"lua/partition/claim.lua",107],[682,"lua/partition/claim.lua",128],[708,"lua/partition/claim.lua",156],[732,"lua/partition/claim.lua",181],[760,"lua/partition/claim.lua",210],[774,"lua/partition/claim.lua",225],[788,"lua/partition/claim.lua",241],[789,"lua/partition/claim.lua",244],[792,"lua/partition/claim.lua",248],[819,"lua/partition/claim.lua",276],[824,"lua/partition/claim.lua",282],[834,"lua/partition/claim.lua",293],[852,"lua/partition/claim.lua",312]],
 });
 
 /** Lets tasks start that wait for rate limiters, as many as those allow now, and fails those that have waited too long. See lua/partition/grant.lua. */
@@ -13009,14 +13164,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
   if v[17] then
     b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
     b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
@@ -13098,6 +13253,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -13112,6 +13280,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -13784,7 +13953,9 @@ local function settle(group)
     local from, tasks = tonumber(run[1]), tonumber(run[2])
     for i = from, from + tasks - 1 do outcomes[i] = run[3] end
     local c, f, x = b.c, b.f, b.x
-    marks[#marks + 1] = { b.key .. ':s', from, string.rep(count_run(b, run[3], tasks), tasks) }
+    local byte = count_run(b, run[3], tasks)
+    batch_ended(b, from, tasks, byte)
+    marks[#marks + 1] = { b.key .. ':s', from, string.rep(byte, tasks) }
     if b.N then
       local use = notify_use()
       use.finishes(b, c, f, x, now_ms, from, function() return use.result_in(group.results, (segment_bounds(b, ref.from)), from) end)
@@ -13828,7 +13999,7 @@ batch_save(now_ms)
 notify_write()
 queue_write()
 return { now_ms, delays_first() or 0, flags, #plans_made > 0 and 1 or 0, outbox_write() }`,
-  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",12],[3,"lua/partition/settle.lua",16],[4,"lua/partition/settle.lua",15],[5,"lua/partition/settle.lua",14],[6,"lua/partition/settle.lua",13],[7,"lua/partition/settle.lua",17],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/lib/batch.lua",11],[15,"lua/lib/batch.lua",13],[36,"lua/lib/batch.lua",36],[41,"lua/lib/batch.lua",42],[42,"lua/lib/batch.lua",44],[43,"lua/lib/batch.lua",48],[44,"lua/lib/batch.lua",50],[45,"lua/lib/batch.lua",52],[46,"lua/lib/batch.lua",55],[50,"lua/lib/batch.lua",61],[62,"lua/lib/batch.lua",74],[63,"lua/lib/batch.lua",76],[67,"lua/lib/batch.lua",82],[83,"lua/lib/batch.lua",100],[90,"lua/lib/batch.lua",108],[93,"lua/lib/batch.lua",113],[98,"lua/lib/batch.lua",120],[108,"lua/lib/batch.lua",131],[125,"lua/lib/ring.lua",4],[126,"lua/lib/ring.lua",6],[134,"lua/lib/ring.lua",16],[140,"lua/lib/ring.lua",23],[141,"lua/lib/ring.lua",25],[142,"lua/lib/ring.lua",28],[146,"lua/lib/ring.lua",34],[153,"lua/lib/ring.lua",42],[159,"lua/lib/ready.lua",9],[160,"lua/lib/ready.lua",11],[161,"lua/lib/ready.lua",14],[175,"lua/lib/ready.lua",29],[180,"lua/lib/ready.lua",35],[183,"lua/lib/ready.lua",39],[195,"lua/lib/ready.lua",52],[198,"lua/lib/ready.lua",56],[204,"lua/lib/ready.lua",67],[207,"lua/lib/ready.lua",71],[214,"lua/lib/ready.lua",80],[215,"lua/lib/ready.lua",83],[216,"lua/lib/delayed.lua",3],[217,"lua/lib/delayed.lua",5],[221,"lua/lib/delayed.lua",11],[224,"lua/lib/delayed.lua",15],[228,"lua/lib/delayed.lua",20],[232,"lua/lib/delayed.lua",26],[239,"lua/lib/delayed.lua",36],[246,"lua/lib/outbox.lua",15],[250,"lua/lib/outbox.lua",20],[251,"lua/lib/outbox.lua",22],[252,"lua/lib/outbox.lua",24],[253,"lua/lib/outbox.lua",27],[254,"lua/lib/outbox.lua",29],[258,"lua/lib/outbox.lua",35],[270,"lua/lib/outbox.lua",49],[274,"lua/lib/outbox.lua",54],[284,"lua/lib/outbox.lua",66],[288,"lua/lib/outbox.lua",72],[292,"lua/lib/outbox.lua",78],[297,"lua/lib/outbox.lua",85],[298,"lua/lib/outbox.lua",87],[304,"lua/lib/outbox.lua",95],[333,"lua/lib/outbox.lua",127],[342,"lua/lib/outbox.lua",138],[345,"lua/lib/limited.lua",12],[346,"lua/lib/limited.lua",14],[352,"lua/lib/limited.lua",22],[356,"lua/lib/limited.lua",28],[367,"lua/lib/limited.lua",41],[371,"lua/lib/limited.lua",47],[379,"lua/lib/limited.lua",57],[384,"lua/lib/limited.lua",64],[389,"lua/lib/limited.lua",71],[393,"lua/lib/limited.lua",77],[405,"lua/lib/limited.lua",91],[417,"lua/lib/limited.lua",106],[430,"lua/lib/limited.lua",120],[433,"lua/lib/limited.lua",125],[440,"lua/lib/notify.lua",19],[441,"lua/lib/notify.lua",22],[450,"lua/lib/notify.lua",34],[451,"lua/lib/notify.lua",36],[456,"lua/lib/notify.lua",43],[472,"lua/lib/notify.lua",60],[484,"lua/lib/notify.lua",74],[494,"lua/lib/notify.lua",85],[512,"lua/lib/notify.lua",105],[519,"lua/lib/notify.lua",115],[531,"lua/lib/notify.lua",130],[547,"lua/lib/notify.lua",148],[559,"lua/lib/notify.lua",161],[562,"lua/lib/notify.lua",166],[573,"lua/lib/notify.lua",179],[586,"lua/lib/notify.lua",193],[591,"lua/lib/notify.lua",199],[594,"lua/lib/notify.lua",204],[599,"lua/lib/notify.lua",211],[629,"lua/lib/notify.lua",243],[651,"lua/lib/notify.lua",267],[652,"lua/lib/notify.lua",269],[659,"lua/lib/notify.lua",277],[674,"lua/lib/notify.lua",293],[676,"lua/lib/notify.lua",297],[682,"lua/lib/notify.lua",304],[685,"lua/lib/results.lua",3],[694,"lua/lib/results.lua",13],[695,"lua/lib/results.lua",15],[696,"lua/partition/settle.lua",25],[698,"lua/partition/settle.lua",29],[716,"lua/partition/settle.lua",49],[729,"lua/partition/settle.lua",64],[738,"lua/partition/settle.lua",74],[744,"lua/partition/settle.lua",81],[755,"lua/partition/settle.lua",94],[762,"lua/partition/settle.lua",102],[773,"lua/partition/settle.lua",114],[781,"lua/partition/settle.lua",123],[814,"lua/partition/settle.lua",157],[822,"lua/partition/settle.lua",166],[829,"lua/partition/settle.lua",174]],
+  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",12],[3,"lua/partition/settle.lua",16],[4,"lua/partition/settle.lua",15],[5,"lua/partition/settle.lua",14],[6,"lua/partition/settle.lua",13],[7,"lua/partition/settle.lua",17],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/lib/batch.lua",12],[15,"lua/lib/batch.lua",14],[36,"lua/lib/batch.lua",37],[41,"lua/lib/batch.lua",43],[42,"lua/lib/batch.lua",45],[43,"lua/lib/batch.lua",49],[44,"lua/lib/batch.lua",51],[45,"lua/lib/batch.lua",53],[46,"lua/lib/batch.lua",56],[50,"lua/lib/batch.lua",62],[62,"lua/lib/batch.lua",75],[63,"lua/lib/batch.lua",77],[67,"lua/lib/batch.lua",83],[83,"lua/lib/batch.lua",101],[90,"lua/lib/batch.lua",109],[93,"lua/lib/batch.lua",114],[98,"lua/lib/batch.lua",121],[108,"lua/lib/batch.lua",133],[113,"lua/lib/batch.lua",141],[121,"lua/lib/batch.lua",150],[139,"lua/lib/ring.lua",4],[140,"lua/lib/ring.lua",6],[148,"lua/lib/ring.lua",16],[154,"lua/lib/ring.lua",23],[155,"lua/lib/ring.lua",25],[156,"lua/lib/ring.lua",28],[160,"lua/lib/ring.lua",34],[167,"lua/lib/ring.lua",42],[173,"lua/lib/ready.lua",9],[174,"lua/lib/ready.lua",11],[175,"lua/lib/ready.lua",14],[189,"lua/lib/ready.lua",29],[194,"lua/lib/ready.lua",35],[197,"lua/lib/ready.lua",39],[209,"lua/lib/ready.lua",52],[212,"lua/lib/ready.lua",56],[218,"lua/lib/ready.lua",67],[221,"lua/lib/ready.lua",71],[228,"lua/lib/ready.lua",80],[229,"lua/lib/ready.lua",83],[230,"lua/lib/delayed.lua",3],[231,"lua/lib/delayed.lua",5],[235,"lua/lib/delayed.lua",11],[238,"lua/lib/delayed.lua",15],[242,"lua/lib/delayed.lua",20],[246,"lua/lib/delayed.lua",26],[253,"lua/lib/delayed.lua",36],[260,"lua/lib/outbox.lua",15],[264,"lua/lib/outbox.lua",20],[265,"lua/lib/outbox.lua",22],[266,"lua/lib/outbox.lua",24],[267,"lua/lib/outbox.lua",27],[268,"lua/lib/outbox.lua",29],[272,"lua/lib/outbox.lua",35],[284,"lua/lib/outbox.lua",49],[288,"lua/lib/outbox.lua",54],[298,"lua/lib/outbox.lua",66],[302,"lua/lib/outbox.lua",72],[306,"lua/lib/outbox.lua",78],[311,"lua/lib/outbox.lua",85],[312,"lua/lib/outbox.lua",87],[318,"lua/lib/outbox.lua",95],[347,"lua/lib/outbox.lua",127],[356,"lua/lib/outbox.lua",138],[359,"lua/lib/limited.lua",12],[360,"lua/lib/limited.lua",14],[366,"lua/lib/limited.lua",22],[370,"lua/lib/limited.lua",28],[381,"lua/lib/limited.lua",41],[385,"lua/lib/limited.lua",47],[393,"lua/lib/limited.lua",57],[398,"lua/lib/limited.lua",64],[403,"lua/lib/limited.lua",71],[407,"lua/lib/limited.lua",77],[419,"lua/lib/limited.lua",91],[431,"lua/lib/limited.lua",106],[444,"lua/lib/limited.lua",120],[447,"lua/lib/limited.lua",125],[454,"lua/lib/notify.lua",19],[455,"lua/lib/notify.lua",22],[464,"lua/lib/notify.lua",34],[465,"lua/lib/notify.lua",36],[470,"lua/lib/notify.lua",43],[486,"lua/lib/notify.lua",60],[498,"lua/lib/notify.lua",74],[508,"lua/lib/notify.lua",85],[526,"lua/lib/notify.lua",105],[533,"lua/lib/notify.lua",115],[545,"lua/lib/notify.lua",130],[561,"lua/lib/notify.lua",148],[573,"lua/lib/notify.lua",161],[576,"lua/lib/notify.lua",166],[587,"lua/lib/notify.lua",179],[600,"lua/lib/notify.lua",193],[605,"lua/lib/notify.lua",199],[608,"lua/lib/notify.lua",204],[613,"lua/lib/notify.lua",211],[643,"lua/lib/notify.lua",243],[665,"lua/lib/notify.lua",267],[666,"lua/lib/notify.lua",269],[673,"lua/lib/notify.lua",277],[688,"lua/lib/notify.lua",293],[690,"lua/lib/notify.lua",297],[696,"lua/lib/notify.lua",304],[699,"lua/lib/results.lua",3],[708,"lua/lib/results.lua",13],[709,"lua/lib/results.lua",15],[710,"lua/partition/settle.lua",25],[712,"lua/partition/settle.lua",29],[730,"lua/partition/settle.lua",49],[743,"lua/partition/settle.lua",64],[752,"lua/partition/settle.lua",74],[758,"lua/partition/settle.lua",81],[769,"lua/partition/settle.lua",94],[776,"lua/partition/settle.lua",102],[787,"lua/partition/settle.lua",114],[795,"lua/partition/settle.lua",123],[830,"lua/partition/settle.lua",159],[838,"lua/partition/settle.lua",168],[845,"lua/partition/settle.lua",176]],
 });
 
 /** What time brings to a partition: work becomes due, batches expire or are deleted, silent holders lose their work. See lua/partition/tick.lua. */
@@ -13858,14 +14029,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
   if v[17] then
     b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
     b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
@@ -13947,6 +14118,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -13961,6 +14145,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -14625,6 +14810,7 @@ local function recover(name, member)
     marks_state[#marks_state + 1] = { b.key .. ':s', from, string.rep(over and 'f' or 'r', to - from + 1) }
     if over then
       b.f = b.f + to - from + 1
+      batch_ended(b, from, to - from + 1, 'f')
       lose(b, from, to, lost_json(ref, recoveries))
       if b.N then
         notify_use().finishes(b, b.c, b.f - (to - from + 1), b.x, now_ms, from, function() return lost_json(ref, recoveries) end)
@@ -14803,7 +14989,7 @@ notify_write()
 queue_write()
 if outbox_write() == 1 or waiting == 1 then flags = flags + 1 end
 return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready, early, parked, flags }`,
-  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",11],[18,"lua/lib/batch.lua",13],[39,"lua/lib/batch.lua",36],[44,"lua/lib/batch.lua",42],[45,"lua/lib/batch.lua",44],[46,"lua/lib/batch.lua",48],[47,"lua/lib/batch.lua",50],[48,"lua/lib/batch.lua",52],[49,"lua/lib/batch.lua",55],[53,"lua/lib/batch.lua",61],[65,"lua/lib/batch.lua",74],[66,"lua/lib/batch.lua",76],[70,"lua/lib/batch.lua",82],[86,"lua/lib/batch.lua",100],[93,"lua/lib/batch.lua",108],[96,"lua/lib/batch.lua",113],[101,"lua/lib/batch.lua",120],[111,"lua/lib/batch.lua",131],[128,"lua/lib/ring.lua",4],[129,"lua/lib/ring.lua",6],[137,"lua/lib/ring.lua",16],[143,"lua/lib/ring.lua",23],[144,"lua/lib/ring.lua",25],[145,"lua/lib/ring.lua",28],[149,"lua/lib/ring.lua",34],[156,"lua/lib/ring.lua",42],[162,"lua/lib/ready.lua",9],[163,"lua/lib/ready.lua",11],[164,"lua/lib/ready.lua",14],[178,"lua/lib/ready.lua",29],[183,"lua/lib/ready.lua",35],[186,"lua/lib/ready.lua",39],[198,"lua/lib/ready.lua",52],[201,"lua/lib/ready.lua",56],[207,"lua/lib/ready.lua",67],[210,"lua/lib/ready.lua",71],[217,"lua/lib/ready.lua",80],[218,"lua/lib/ready.lua",83],[219,"lua/lib/delayed.lua",3],[220,"lua/lib/delayed.lua",5],[224,"lua/lib/delayed.lua",11],[227,"lua/lib/delayed.lua",15],[231,"lua/lib/delayed.lua",20],[235,"lua/lib/delayed.lua",26],[242,"lua/lib/delayed.lua",36],[249,"lua/lib/outbox.lua",15],[253,"lua/lib/outbox.lua",20],[254,"lua/lib/outbox.lua",22],[255,"lua/lib/outbox.lua",24],[256,"lua/lib/outbox.lua",27],[257,"lua/lib/outbox.lua",29],[261,"lua/lib/outbox.lua",35],[273,"lua/lib/outbox.lua",49],[277,"lua/lib/outbox.lua",54],[287,"lua/lib/outbox.lua",66],[291,"lua/lib/outbox.lua",72],[295,"lua/lib/outbox.lua",78],[300,"lua/lib/outbox.lua",85],[301,"lua/lib/outbox.lua",87],[307,"lua/lib/outbox.lua",95],[336,"lua/lib/outbox.lua",127],[345,"lua/lib/outbox.lua",138],[348,"lua/lib/limited.lua",12],[349,"lua/lib/limited.lua",14],[355,"lua/lib/limited.lua",22],[359,"lua/lib/limited.lua",28],[370,"lua/lib/limited.lua",41],[374,"lua/lib/limited.lua",47],[382,"lua/lib/limited.lua",57],[387,"lua/lib/limited.lua",64],[392,"lua/lib/limited.lua",71],[396,"lua/lib/limited.lua",77],[408,"lua/lib/limited.lua",91],[420,"lua/lib/limited.lua",106],[433,"lua/lib/limited.lua",120],[436,"lua/lib/limited.lua",125],[443,"lua/lib/granted.lua",4],[445,"lua/lib/granted.lua",7],[449,"lua/lib/granted.lua",12],[450,"lua/lib/granted.lua",14],[451,"lua/lib/granted.lua",16],[455,"lua/lib/results.lua",3],[464,"lua/lib/results.lua",13],[465,"lua/lib/results.lua",15],[466,"lua/lib/lost.lua",4],[467,"lua/lib/lost.lua",7],[478,"lua/lib/lost.lua",19],[481,"lua/lib/lost.lua",23],[486,"lua/lib/notify.lua",19],[487,"lua/lib/notify.lua",22],[496,"lua/lib/notify.lua",34],[497,"lua/lib/notify.lua",36],[502,"lua/lib/notify.lua",43],[518,"lua/lib/notify.lua",60],[530,"lua/lib/notify.lua",74],[540,"lua/lib/notify.lua",85],[558,"lua/lib/notify.lua",105],[565,"lua/lib/notify.lua",115],[577,"lua/lib/notify.lua",130],[593,"lua/lib/notify.lua",148],[605,"lua/lib/notify.lua",161],[608,"lua/lib/notify.lua",166],[619,"lua/lib/notify.lua",179],[632,"lua/lib/notify.lua",193],[637,"lua/lib/notify.lua",199],[640,"lua/lib/notify.lua",204],[645,"lua/lib/notify.lua",211],[675,"lua/lib/notify.lua",243],[697,"lua/lib/notify.lua",267],[698,"lua/lib/notify.lua",269],[705,"lua/lib/notify.lua",277],[720,"lua/lib/notify.lua",293],[722,"lua/lib/notify.lua",297],[728,"lua/lib/notify.lua",304],[731,"lua/partition/tick.lua",24],[732,"lua/partition/tick.lua",26],[735,"lua/partition/tick.lua",31],[744,"lua/partition/tick.lua",42],[749,"lua/partition/tick.lua",48],[766,"lua/partition/tick.lua",67],[768,"lua/partition/tick.lua",70],[772,"lua/partition/tick.lua",76],[802,"lua/partition/tick.lua",107],[820,"lua/partition/tick.lua",127],[832,"lua/partition/tick.lua",141],[839,"lua/partition/tick.lua",150],[840,"lua/partition/tick.lua",152],[865,"lua/partition/tick.lua",178],[885,"lua/partition/tick.lua",201],[907,"lua/partition/tick.lua",224],[908,"lua/partition/tick.lua",227],[921,"lua/partition/tick.lua",241],[923,"lua/partition/tick.lua",244],[924,"lua/partition/tick.lua",246],[931,"lua/partition/tick.lua",254]],
+  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",45],[46,"lua/lib/batch.lua",49],[47,"lua/lib/batch.lua",51],[48,"lua/lib/batch.lua",53],[49,"lua/lib/batch.lua",56],[53,"lua/lib/batch.lua",62],[65,"lua/lib/batch.lua",75],[66,"lua/lib/batch.lua",77],[70,"lua/lib/batch.lua",83],[86,"lua/lib/batch.lua",101],[93,"lua/lib/batch.lua",109],[96,"lua/lib/batch.lua",114],[101,"lua/lib/batch.lua",121],[111,"lua/lib/batch.lua",133],[116,"lua/lib/batch.lua",141],[124,"lua/lib/batch.lua",150],[142,"lua/lib/ring.lua",4],[143,"lua/lib/ring.lua",6],[151,"lua/lib/ring.lua",16],[157,"lua/lib/ring.lua",23],[158,"lua/lib/ring.lua",25],[159,"lua/lib/ring.lua",28],[163,"lua/lib/ring.lua",34],[170,"lua/lib/ring.lua",42],[176,"lua/lib/ready.lua",9],[177,"lua/lib/ready.lua",11],[178,"lua/lib/ready.lua",14],[192,"lua/lib/ready.lua",29],[197,"lua/lib/ready.lua",35],[200,"lua/lib/ready.lua",39],[212,"lua/lib/ready.lua",52],[215,"lua/lib/ready.lua",56],[221,"lua/lib/ready.lua",67],[224,"lua/lib/ready.lua",71],[231,"lua/lib/ready.lua",80],[232,"lua/lib/ready.lua",83],[233,"lua/lib/delayed.lua",3],[234,"lua/lib/delayed.lua",5],[238,"lua/lib/delayed.lua",11],[241,"lua/lib/delayed.lua",15],[245,"lua/lib/delayed.lua",20],[249,"lua/lib/delayed.lua",26],[256,"lua/lib/delayed.lua",36],[263,"lua/lib/outbox.lua",15],[267,"lua/lib/outbox.lua",20],[268,"lua/lib/outbox.lua",22],[269,"lua/lib/outbox.lua",24],[270,"lua/lib/outbox.lua",27],[271,"lua/lib/outbox.lua",29],[275,"lua/lib/outbox.lua",35],[287,"lua/lib/outbox.lua",49],[291,"lua/lib/outbox.lua",54],[301,"lua/lib/outbox.lua",66],[305,"lua/lib/outbox.lua",72],[309,"lua/lib/outbox.lua",78],[314,"lua/lib/outbox.lua",85],[315,"lua/lib/outbox.lua",87],[321,"lua/lib/outbox.lua",95],[350,"lua/lib/outbox.lua",127],[359,"lua/lib/outbox.lua",138],[362,"lua/lib/limited.lua",12],[363,"lua/lib/limited.lua",14],[369,"lua/lib/limited.lua",22],[373,"lua/lib/limited.lua",28],[384,"lua/lib/limited.lua",41],[388,"lua/lib/limited.lua",47],[396,"lua/lib/limited.lua",57],[401,"lua/lib/limited.lua",64],[406,"lua/lib/limited.lua",71],[410,"lua/lib/limited.lua",77],[422,"lua/lib/limited.lua",91],[434,"lua/lib/limited.lua",106],[447,"lua/lib/limited.lua",120],[450,"lua/lib/limited.lua",125],[457,"lua/lib/granted.lua",4],[459,"lua/lib/granted.lua",7],[463,"lua/lib/granted.lua",12],[464,"lua/lib/granted.lua",14],[465,"lua/lib/granted.lua",16],[469,"lua/lib/results.lua",3],[478,"lua/lib/results.lua",13],[479,"lua/lib/results.lua",15],[480,"lua/lib/lost.lua",4],[481,"lua/lib/lost.lua",7],[492,"lua/lib/lost.lua",19],[495,"lua/lib/lost.lua",23],[500,"lua/lib/notify.lua",19],[501,"lua/lib/notify.lua",22],[510,"lua/lib/notify.lua",34],[511,"lua/lib/notify.lua",36],[516,"lua/lib/notify.lua",43],[532,"lua/lib/notify.lua",60],[544,"lua/lib/notify.lua",74],[554,"lua/lib/notify.lua",85],[572,"lua/lib/notify.lua",105],[579,"lua/lib/notify.lua",115],[591,"lua/lib/notify.lua",130],[607,"lua/lib/notify.lua",148],[619,"lua/lib/notify.lua",161],[622,"lua/lib/notify.lua",166],[633,"lua/lib/notify.lua",179],[646,"lua/lib/notify.lua",193],[651,"lua/lib/notify.lua",199],[654,"lua/lib/notify.lua",204],[659,"lua/lib/notify.lua",211],[689,"lua/lib/notify.lua",243],[711,"lua/lib/notify.lua",267],[712,"lua/lib/notify.lua",269],[719,"lua/lib/notify.lua",277],[734,"lua/lib/notify.lua",293],[736,"lua/lib/notify.lua",297],[742,"lua/lib/notify.lua",304],[745,"lua/partition/tick.lua",24],[746,"lua/partition/tick.lua",26],[749,"lua/partition/tick.lua",31],[758,"lua/partition/tick.lua",42],[763,"lua/partition/tick.lua",48],[780,"lua/partition/tick.lua",67],[782,"lua/partition/tick.lua",70],[786,"lua/partition/tick.lua",76],[817,"lua/partition/tick.lua",108],[835,"lua/partition/tick.lua",128],[847,"lua/partition/tick.lua",142],[854,"lua/partition/tick.lua",151],[855,"lua/partition/tick.lua",153],[880,"lua/partition/tick.lua",179],[900,"lua/partition/tick.lua",202],[922,"lua/partition/tick.lua",225],[923,"lua/partition/tick.lua",228],[936,"lua/partition/tick.lua",242],[938,"lua/partition/tick.lua",245],[939,"lua/partition/tick.lua",247],[946,"lua/partition/tick.lua",255]],
 });
 
 /** Takes one request from an API limit: an exact sliding minute, shared by all processes. See lua/quota/take.lua. */
@@ -14843,96 +15029,270 @@ return { quota_take(window, limit, now_ms) }`,
   map: [[1,"lua/quota/take.lua",1],[2,"lua/quota/take.lua",4],[5,"lua/lib/quota.lua",3],[6,"lua/lib/quota.lua",6],[17,"lua/lib/quota.lua",19],[28,"lua/quota/take.lua",10]],
 });
 
-/** The live signing secrets of an account, newest first; makes the first one where there is none. See lua/secret/ensure.lua. */
-export const secretEnsure = script<{ secrets: string }, { id: string; secret: string; now_ms?: number | '' | undefined }, string[]>({
-  name: 'secret/ensure',
-  keys: ["secrets"],
-  args: [["id","string"],["secret","string"],["now_ms","now"]],
-  rest: null,
-  lua: `#!lua
-local secrets = KEYS[1]
-local id = ARGV[1]
-local secret = ARGV[2]
-local now_ms = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
-local all = redis.call('HGETALL', secrets)
-local live = {}
-for i = 1, #all, 2 do
-  local text, created_ms, expires_ms = string.match(all[i + 1], '^(%S+) (%d+) (%d*)$')
-  if expires_ms == '' or tonumber(expires_ms) > now_ms then
-    live[#live + 1] = { all[i], text, created_ms, expires_ms }
-  end
-end
-if #live == 0 then
-  local created_ms = string.format('%.0f', now_ms)
-  redis.call('HSET', secrets, id, secret .. ' ' .. created_ms .. ' ')
-  return { id, secret, created_ms, '' }
-end
-table.sort(live, function(a, b) return tonumber(a[3]) > tonumber(b[3]) end)
-local reply = {}
-for _, s in ipairs(live) do
-  for i = 1, 4 do reply[#reply + 1] = s[i] end
-end
-return reply`,
-  map: [[1,"lua/secret/ensure.lua",1],[2,"lua/secret/ensure.lua",3],[6,"lua/secret/ensure.lua",9]],
-});
-
-/** Gives an account a new signing secret; the one before stays valid for a while, older ones end at once. See lua/secret/rotate.lua. */
-export const secretRotate = script<{ secrets: string }, { id: string; secret: string; overlap_ms: number; now_ms?: number | '' | undefined }, string[]>({
-  name: 'secret/rotate',
-  keys: ["secrets"],
-  args: [["id","string"],["secret","string"],["overlap_ms","int"],["now_ms","now"]],
-  rest: null,
-  lua: `#!lua
-local secrets = KEYS[1]
-local id = ARGV[1]
-local secret = ARGV[2]
-local overlap_ms = tonumber(ARGV[3])
-local now_ms = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
-local all = redis.call('HGETALL', secrets)
-local newest, newest_ms, made_before, others = nil, -1, nil, {}
-for i = 1, #all, 2 do
-  local text, created_ms, expires_ms = string.match(all[i + 1], '^(%S+) (%d+) (%d*)$')
-  local live = expires_ms == '' or tonumber(expires_ms) > now_ms
-  if live and tonumber(created_ms) > newest_ms then
-    newest, newest_ms = i, tonumber(created_ms)
-  end
-  local parts = { all[i], text, created_ms, expires_ms }
-  if all[i] == id then made_before = parts elseif live then others = parts end
-end
-if made_before then
-  for _, part in ipairs(others) do made_before[#made_before + 1] = part end
-  return made_before
-end
-local created_ms = string.format('%.0f', math.max(now_ms, newest_ms + 1))
-local reply = { id, secret, created_ms, '' }
-for i = 1, #all, 2 do
-  if i ~= newest then redis.call('HDEL', secrets, all[i]) end
-end
-if newest then
-  local text, made_ms = string.match(all[newest + 1], '^(%S+) (%d+)')
-  local expires_ms = string.format('%.0f', now_ms + overlap_ms)
-  redis.call('HSET', secrets, all[newest], text .. ' ' .. made_ms .. ' ' .. expires_ms)
-  for _, part in ipairs({ all[newest], text, made_ms, expires_ms }) do reply[#reply + 1] = part end
-end
-redis.call('HSET', secrets, id, secret .. ' ' .. created_ms .. ' ')
-return reply`,
-  map: [[1,"lua/secret/rotate.lua",1],[2,"lua/secret/rotate.lua",4],[7,"lua/secret/rotate.lua",11]],
-});
-
-/** Cancels one task that is not running and not finished. See lua/task/cancel.lua. */
-export const taskCancel = script<{ meta: string }, { core: string; index: number; account: string; keep_ms: number; tray_keep_ms: number; now_ms?: number | '' | undefined }, string>({
-  name: 'task/cancel',
+/** Makes a schedule. Segments of its template were written before, under names that expire; here they get their own. See lua/schedule/create.lua. */
+export const scheduleCreate = script<{ meta: string }, { core: string; account: string; status: string; tick: string; due: string; idem_key: string; idem_print: string; idem_extra: Buffer; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [number, number]>({
+  name: 'schedule/create',
   keys: ["meta"],
-  args: [["core","string"],["index","int"],["account","string"],["keep_ms","int"],["tray_keep_ms","int"],["now_ms","now"]],
+  args: [["core","string"],["account","string"],["status","string"],["tick","string"],["due","string"],["idem_key","string"],["idem_print","string"],["idem_extra","bytes"],["now_ms","now"]],
+  rest: "parts",
+  lua: `#!lua
+local meta = KEYS[1]
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local idem_extra = table.remove(ARGV)
+local idem_print = table.remove(ARGV)
+local idem_key = table.remove(ARGV)
+local due = table.remove(ARGV)
+local tick = table.remove(ARGV)
+local status = table.remove(ARGV)
+local account = table.remove(ARGV)
+local core = table.remove(ARGV)
+local parts = ARGV
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function schedule_load(core, account)
+  local key = root .. 'sched:' .. core
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
+  if not v[1] or (account and v[1] ~= account) then return nil end
+  return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
+    limited = v[7] == '1', l = v[8] }
+end
+local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
+local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
+local function ring_cron(due_ms)
+  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
+end
+local function run_read(member)
+  local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
+  return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
+end
+local IDEM_KEEP_MS = 86400000
+local function idem_taken() return idem_key ~= '' and call('HEXISTS', root .. 'idem:' .. idem_key, 'r') == 1 end
+local function idem_write(reply)
+  if idem_key == '' then return end
+  local key = root .. 'idem:' .. idem_key
+  call('HSET', key, 'f', idem_print, 'x', idem_extra, 'r', table.concat(reply, ','))
+  call('PEXPIRE', key, IDEM_KEEP_MS)
+end
+local incoming = nil
+local function template_plan(s, number, list)
+  incoming = { names = {}, keys_at = 0, keyed = 0 }
+  local segments = tonumber(list[1])
+  for i = 2, 1 + segments do
+    local from = schedule_segment(s, '+' .. number, list[i])
+    if call('EXISTS', from) == 0 then return false end
+    incoming.names[#incoming.names + 1] = { from, schedule_segment(s, number, list[i]) }
+  end
+  incoming.keys_at = 2 + segments
+  incoming.keyed = tonumber(list[incoming.keys_at])
+  incoming.keys_name = schedule_segment(s, number, 'k')
+  incoming.list, incoming.s = list, s
+  return true
+end
+local function template_touch()
+  local list = { incoming.keys_name, incoming.s.key, incoming.s.doc }
+  for _, pair in ipairs(incoming.names) do list[#list + 1] = pair[2] end
+  touch(list)
+end
+local function template_write()
+  for _, pair in ipairs(incoming.names) do
+    call('RENAME', pair[1], pair[2])
+    call('PERSIST', pair[2])
+  end
+  for i = incoming.keys_at + 1, incoming.keys_at + incoming.keyed, 1000 do
+    call('SADD', incoming.keys_name, unpack(incoming.list, i, math.min(i + 999, incoming.keys_at + incoming.keyed)))
+  end
+  local fields_at = incoming.keys_at + incoming.keyed + 1
+  local doc_at = fields_at + 1 + tonumber(incoming.list[fields_at])
+  if doc_at > fields_at + 1 then call('HSET', incoming.s.key, unpack(incoming.list, fields_at + 1, doc_at - 1)) end
+  if #incoming.list >= doc_at then
+    call('DEL', incoming.s.doc)
+    call('HSET', incoming.s.doc, unpack(incoming.list, doc_at, #incoming.list))
+  end
+end
+local function template_keys(s)
+  local list = { schedule_segment(s, s.g, 'k') }
+  for base in string.gmatch(call('HGET', s.doc, 'c') or '', '%d+') do list[#list + 1] = schedule_segment(s, s.g, base) end
+  return list
+end
+local key = root .. 'sched:' .. core
+local before = call('HGET', key, 't')
+if before then return { 1, tonumber(before) } end
+if idem_taken() then return { 2, now_ms } end
+local s = { core = core, key = key, doc = key .. ':doc' }
+if not template_plan(s, '1', parts) then return { 0, now_ms } end
+touch({ schedule_list(account), schedule_list(account, status), root .. 'schedules' })
+template_touch()
+template_write()
+call('HSET', key, 'a', account, 's', status, 'v', 1, 't', now_ms, 'u', now_ms, 'k', tick, 'n', 0, 'i', 0, 'g', 1)
+call('ZADD', schedule_list(account), now_ms, core)
+call('ZADD', schedule_list(account, status), now_ms, core)
+if due ~= '' then call('ZADD', root .. 'schedules', due, core) end
+ring_cron(due)
+idem_write({ 1, now_ms })
+return { 1, now_ms }`,
+  map: [[1,"lua/schedule/create.lua",1],[2,"lua/schedule/create.lua",4],[3,"lua/schedule/create.lua",13],[4,"lua/schedule/create.lua",12],[5,"lua/schedule/create.lua",11],[6,"lua/schedule/create.lua",10],[7,"lua/schedule/create.lua",9],[8,"lua/schedule/create.lua",8],[9,"lua/schedule/create.lua",7],[10,"lua/schedule/create.lua",6],[11,"lua/schedule/create.lua",5],[12,"lua/schedule/create.lua",14],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/root.lua",11],[19,"lua/lib/schedule.lua",17],[26,"lua/lib/schedule.lua",25],[27,"lua/lib/schedule.lua",27],[28,"lua/lib/schedule.lua",30],[31,"lua/lib/schedule.lua",34],[35,"lua/lib/idem.lua",6],[36,"lua/lib/idem.lua",8],[37,"lua/lib/idem.lua",10],[43,"lua/lib/template.lua",3],[44,"lua/lib/template.lua",7],[58,"lua/lib/template.lua",22],[63,"lua/lib/template.lua",28],[79,"lua/lib/template.lua",46],[84,"lua/schedule/create.lua",21],[90,"lua/schedule/create.lua",28]],
+});
+
+/** Deletes a schedule at once; what it made stays, under its own ids. See lua/schedule/delete.lua. */
+export const scheduleDelete = script<{ meta: string }, { core: string; account: string }, number>({
+  name: 'schedule/delete',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"]],
   rest: null,
   lua: `#!lua flags=allow-oom
 local meta = KEYS[1]
 local core = ARGV[1]
-local index = tonumber(ARGV[2])
-local account = ARGV[3]
-local keep_ms = tonumber(ARGV[4])
-local tray_keep_ms = tonumber(ARGV[5])
-local now_ms = tonumber(ARGV[6]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local account = ARGV[2]
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function schedule_load(core, account)
+  local key = root .. 'sched:' .. core
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
+  if not v[1] or (account and v[1] ~= account) then return nil end
+  return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
+    limited = v[7] == '1', l = v[8] }
+end
+local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
+local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
+local function ring_cron(due_ms)
+  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
+end
+local function run_read(member)
+  local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
+  return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
+end
+local incoming = nil
+local function template_plan(s, number, list)
+  incoming = { names = {}, keys_at = 0, keyed = 0 }
+  local segments = tonumber(list[1])
+  for i = 2, 1 + segments do
+    local from = schedule_segment(s, '+' .. number, list[i])
+    if call('EXISTS', from) == 0 then return false end
+    incoming.names[#incoming.names + 1] = { from, schedule_segment(s, number, list[i]) }
+  end
+  incoming.keys_at = 2 + segments
+  incoming.keyed = tonumber(list[incoming.keys_at])
+  incoming.keys_name = schedule_segment(s, number, 'k')
+  incoming.list, incoming.s = list, s
+  return true
+end
+local function template_touch()
+  local list = { incoming.keys_name, incoming.s.key, incoming.s.doc }
+  for _, pair in ipairs(incoming.names) do list[#list + 1] = pair[2] end
+  touch(list)
+end
+local function template_write()
+  for _, pair in ipairs(incoming.names) do
+    call('RENAME', pair[1], pair[2])
+    call('PERSIST', pair[2])
+  end
+  for i = incoming.keys_at + 1, incoming.keys_at + incoming.keyed, 1000 do
+    call('SADD', incoming.keys_name, unpack(incoming.list, i, math.min(i + 999, incoming.keys_at + incoming.keyed)))
+  end
+  local fields_at = incoming.keys_at + incoming.keyed + 1
+  local doc_at = fields_at + 1 + tonumber(incoming.list[fields_at])
+  if doc_at > fields_at + 1 then call('HSET', incoming.s.key, unpack(incoming.list, fields_at + 1, doc_at - 1)) end
+  if #incoming.list >= doc_at then
+    call('DEL', incoming.s.doc)
+    call('HSET', incoming.s.doc, unpack(incoming.list, doc_at, #incoming.list))
+  end
+end
+local function template_keys(s)
+  local list = { schedule_segment(s, s.g, 'k') }
+  for base in string.gmatch(call('HGET', s.doc, 'c') or '', '%d+') do list[#list + 1] = schedule_segment(s, s.g, base) end
+  return list
+end
+local s = schedule_load(core, account)
+if not s then return 0 end
+local list = template_keys(s)
+list[#list + 1] = s.key
+list[#list + 1] = s.doc
+list[#list + 1] = s.runs
+touch(list)
+touch({ schedule_list(account), schedule_list(account, s.s), root .. 'schedules' })
+call('UNLINK', unpack(list, 1, #list))
+call('ZREM', schedule_list(account), core)
+call('ZREM', schedule_list(account, s.s), core)
+call('ZREM', root .. 'schedules', core)
+return 1`,
+  map: [[1,"lua/schedule/delete.lua",1],[2,"lua/schedule/delete.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/schedule.lua",17],[18,"lua/lib/schedule.lua",25],[19,"lua/lib/schedule.lua",27],[20,"lua/lib/schedule.lua",30],[23,"lua/lib/schedule.lua",34],[27,"lua/lib/template.lua",3],[28,"lua/lib/template.lua",7],[42,"lua/lib/template.lua",22],[47,"lua/lib/template.lua",28],[63,"lua/lib/template.lua",46],[68,"lua/schedule/delete.lua",12]],
+});
+
+/** Schedules whose next tick is to be decided now, those that wait longest first, with what deciding takes. See lua/schedule/due.lua. */
+export const scheduleDue = script<{ meta: string }, { most: number; now_ms?: number | '' | undefined }, [number, number, number, string[][]]>({
+  name: 'schedule/due',
+  keys: ["meta"],
+  args: [["most","int"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua flags=no-writes
+local meta = KEYS[1]
+local most = tonumber(ARGV[1])
+local now_ms = tonumber(ARGV[2]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function schedule_load(core, account)
+  local key = root .. 'sched:' .. core
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
+  if not v[1] or (account and v[1] ~= account) then return nil end
+  return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
+    limited = v[7] == '1', l = v[8] }
+end
+local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
+local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
+local function ring_cron(due_ms)
+  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
+end
+local function run_read(member)
+  local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
+  return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
+end
+local key = root .. 'schedules'
+local cores = call('ZRANGEBYSCORE', key, '-inf', now_ms, 'LIMIT', 0, most)
+local rows = {}
+for i, core in ipairs(cores) do
+  local row = call('HMGET', root .. 'sched:' .. core, 'a', 'v', 'k', 'z', 'w', 'b', 'e', 'y', 'g')
+  row[10] = call('HGET', root .. 'sched:' .. core .. ':doc', 'm')
+  for k = 1, 10 do row[k] = row[k] or '' end
+  table.insert(row, 1, core)
+  rows[i] = row
+end
+local first = #cores > 0 and call('ZSCORE', key, cores[1]) or '0'
+local following = call('ZRANGE', key, #cores, #cores, 'WITHSCORES')
+return { now_ms, tonumber(following[2] or '0'), tonumber(first), rows }`,
+  map: [[1,"lua/schedule/due.lua",1],[2,"lua/schedule/due.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/schedule.lua",17],[18,"lua/lib/schedule.lua",25],[19,"lua/lib/schedule.lua",27],[20,"lua/lib/schedule.lua",30],[23,"lua/lib/schedule.lua",34],[27,"lua/schedule/due.lua",11]],
+});
+
+/** Decides one tick of a schedule: makes its run, or says why there is none, and moves on to the next tick. Once, whoever See lua/schedule/fire.lua. */
+export const scheduleFire = script<{ meta: string }, { core: string; version: string; tick: number; verdict: string; ticks: number; next_tick: string; next_due: string; run_core: string; staged: number; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [string, number]>({
+  name: 'schedule/fire',
+  keys: ["meta"],
+  args: [["core","string"],["version","string"],["tick","int"],["verdict","string"],["ticks","int"],["next_tick","string"],["next_due","string"],["run_core","string"],["staged","int"],["now_ms","now"]],
+  rest: "parts",
+  lua: `#!lua
+local meta = KEYS[1]
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local staged = tonumber(table.remove(ARGV))
+local run_core = table.remove(ARGV)
+local next_due = table.remove(ARGV)
+local next_tick = table.remove(ARGV)
+local ticks = tonumber(table.remove(ARGV))
+local verdict = table.remove(ARGV)
+local tick = tonumber(table.remove(ARGV))
+local version = table.remove(ARGV)
+local core = table.remove(ARGV)
+local parts = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
@@ -14944,14 +15304,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
   if v[17] then
     b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
     b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
@@ -15033,6 +15393,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -15047,6 +15420,1907 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
+    end
+  end
+end
+local rings, rings_by_key = {}, {}
+local function ring_read(key, window)
+  if rings_by_key[key] then return rings_by_key[key] end
+  local items = call('LRANGE', key, 0, window - 1)
+  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
+  rings[#rings + 1] = ring
+  rings_by_key[key] = ring
+  return ring
+end
+local function ring_take(ring)
+  local item = ring.items[ring.head]
+  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
+  ring.head = ring.head + 1
+  return item
+end
+local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
+local function ring_left(ring) return #ring.items - ring.head + 1 end
+local function ring_taken(key)
+  local ring = rings_by_key[key]
+  return ring and math.min(ring.head - 1, ring.read) or 0
+end
+local function rings_put()
+  for _, ring in ipairs(rings) do
+    for i = math.max(ring.head, ring.read + 1), #ring.items, 1000 do
+      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
+    end
+  end
+end
+local function rings_trim()
+  for _, ring in ipairs(rings) do
+    local taken = ring_taken(ring.key)
+    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
+  end
+end
+local plans, plans_made = {}, {}
+local depth = { f = 0, r = 0, n = 0 }
+local function ready_push(flow, entry)
+  local plan = plans[flow]
+  if not plan then
+    local cls, account, origin = string.match(flow, '^(%a):(%w+):([%w*]+)$')
+    plan = { key = root .. 'f:' .. flow, flows = root .. 'ready:' .. cls .. ':' .. account, accounts = root .. 'ready:' .. cls,
+      account = account, origin = origin, entries = {} }
+    plans[flow] = plan
+    plans_made[#plans_made + 1] = plan
+  end
+  plan.entries[#plan.entries + 1] = entry
+  local from, to = string.match(entry, '^%w+,(%d+),(%d+)')
+  local cls = string.sub(flow, 1, 1)
+  depth[cls] = depth[cls] + to - from + 1
+end
+local function depth_write()
+  for cls, change in pairs(depth) do
+    if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
+  end
+end
+local function ready_touch()
+  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
+end
+local function ready_write()
+  for _, plan in ipairs(plans_made) do
+    local length = 0
+    for i = 1, #plan.entries, 1000 do
+      length = call('RPUSH', plan.key, unpack(plan.entries, i, math.min(i + 999, #plan.entries)))
+    end
+    if length == #plan.entries + ring_taken(plan.key) and call('RPUSH', plan.flows, plan.origin) == 1 + ring_taken(plan.flows) then
+      call('RPUSH', plan.accounts, plan.account)
+    end
+  end
+  depth_write()
+end
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
+end
+local function entry_read(entry)
+  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
+  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
+end
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
+end
+local function member_read(member)
+  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
+  if not core then return nil end
+  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
+    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
+end
+local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
+local delays = {}
+local function delayed_push(due_ms, flow, entry)
+  delays[#delays + 1] = due_ms
+  delays[#delays + 1] = flow .. '|' .. entry
+end
+local function enqueue(now, due_ms, flow, entry)
+  if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
+end
+local function queue_touch()
+  ready_touch()
+  touch({ root .. 'delayed' })
+end
+local function queue_write()
+  ready_write()
+  for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
+end
+local function delays_first()
+  local first = nil
+  for i = 1, #delays, 2 do
+    if not first or delays[i] < first then first = delays[i] end
+  end
+  return first
+end
+local function ring_bell(sooner_ms)
+  if #plans_made > 0 then
+    call('SPUBLISH', root .. 'bell', '0')
+  elseif #delays > 0 or sooner_ms then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
+  end
+end
+local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+local outbox_last = nil
+local outbox_plans, outbox_plans_made = {}, {}
+local away_plans, away_plans_made = {}, {}
+local function whole(number) return string.format('%.0f', number) end
+local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
+local function outbox_key(destination) return root .. 'outbox:' .. destination end
+local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end
+local function outbox_next(now)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
+  return whole(outbox_last)
+end
+local function outbox_send(now, destination, kind, body)
+  local seq = outbox_next(now)
+  local plan = outbox_plans[destination]
+  if not plan then
+    plan = { destination = destination, items = {} }
+    outbox_plans[destination] = plan
+    outbox_plans_made[#outbox_plans_made + 1] = plan
+  end
+  plan.items[#plan.items + 1] = seq
+  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+  return seq
+end
+local function away_field(lane, text)
+  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
+  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
+end
+local function away_set(field, value, now)
+  local plan = away_plans[field]
+  if not plan then
+    plan = { field = field }
+    away_plans[field] = plan
+    away_plans_made[#away_plans_made + 1] = plan
+  end
+  plan.value = value
+  plan.since = now
+end
+local function outbox_hand(now, lane, text)
+  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function outbox_back(now, lane, place, granted_ms, text)
+  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_get(field)
+  local plan = away_plans[field]
+  if plan then return plan.value or nil end
+  return call('HGET', root .. 'away', field) or nil
+end
+local function away_forget(field) away_set(field, false, nil) end
+local function outbox_touch()
+  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
+  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
+  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
+  touch(list)
+end
+local function outbox_write()
+  local gone, set, since = {}, {}, {}
+  for _, plan in ipairs(away_plans_made) do
+    if plan.value then
+      set[#set + 1] = plan.field
+      set[#set + 1] = plan.value
+      since[#since + 1] = plan.since
+      since[#since + 1] = plan.field
+    else
+      gone[#gone + 1] = plan.field
+    end
+  end
+  for i = 1, #set, 1000 do
+    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
+    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
+  end
+  for i = 1, #gone, 1000 do
+    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
+    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
+  end
+  if #outbox_plans_made == 0 then return 0 end
+  for _, plan in ipairs(outbox_plans_made) do
+    local items = plan.items
+    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
+    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
+  end
+  call('HSET', meta, 'seq', whole(outbox_last))
+  return 1
+end
+local SLICE_MAX = 50
+local function outbox_slices()
+  local slices = {}
+  for _, plan in ipairs(outbox_plans_made) do
+    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
+    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
+  end
+  return slices
+end
+local function outbox_bell()
+  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
+end
+local LANES_MAX = 1000
+local function limit_read(limit)
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local place, granted_ms = string.match(rest, '^,(%d+),(%d+)$')
+  return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
+    waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
+end
+local function limited_states(b, entry, to)
+  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
+  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
+end
+local function limited_hand(b, now, flow, entry)
+  local from = entry.from
+  local limit = limit_read(entry.limit)
+  while from <= entry.to do
+    local _, last = segment_bounds(b, from)
+    last = math.min(last, entry.to)
+    outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from, last, entry.attempts, entry.recoveries, entry.timeout_s,
+      entry.due_ms, limit.waiting))
+    from = last + 1
+  end
+end
+local function limited_enqueue(b, now, due_ms, flow, entry)
+  if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
+  enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
+end
+local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
+  local at_ms = math.max(ready_ms or now, due_ms)
+  local attempts = attempts_first(b)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
+  local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
+    due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
+end
+local function limited_unused(now, limit, core, from, to)
+  local tasks = to - from + 1
+  outbox_send(now, partition_of(limit.lane), 'unused',
+    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
+end
+local function limited_free(now, limit, core, from, to)
+  if limit.kind == 'c' then
+    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
+  end
+end
+local function limited_back(now, flow, entry, from, to, limit)
+  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
+    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
+end
+local function limited_return(now, flow, entry)
+  local limit = limit_read(entry.limit)
+  local states = limited_states(batch_load(entry.core), entry)
+  local at = entry.from
+  for first, after in string.gmatch(states, '()[qr]+()') do
+    local from, to = entry.from + first - 1, entry.from + after - 2
+    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
+    limited_back(now, flow, entry, from, to, limit)
+    at = to + 1
+  end
+  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
+end
+local function limited_drop(b, now)
+  local told = {}
+  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
+    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
+    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
+      if not told[lane] then
+        told[lane] = true
+        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
+      end
+    end
+  end
+end
+local function lanes_read(b, parts, at, first)
+  local list = {}
+  for k = 0, tonumber(parts[at]) - 1 do
+    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
+    local before = call('HGET', b.key .. ':lanes', name)
+    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
+      list[#list + 1] = name
+      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
+    end
+  end
+  if #list > 0 then touch({ b.key .. ':lanes' }) end
+  return list
+end
+local function lanes_write(b, list)
+  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_of_name(b, name, index)
+  local lane, kind
+  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
+    if tonumber(first) <= index then lane, kind = core, letter end
+  end
+  return lane, kind
+end
+local OPERATION_WINDOW_MS = 10000
+local function operation_key(now, back)
+  return root .. 'ops:' .. string.format('%.0f', math.floor(now / OPERATION_WINDOW_MS) - back)
+end
+local function operation_before(op, now)
+  local text = call('HGET', operation_key(now, 0), op) or call('HGET', operation_key(now, 1), op)
+  if not text then return nil end
+  local core, first, at_ms = string.match(text, '^(%w+) (%d+) (%d+)$')
+  return { core = core, first = tonumber(first), at_ms = tonumber(at_ms) }
+end
+local function operation_write(op, core, first, now)
+  local key = operation_key(now, 0)
+  call('HSET', key, op, string.format('%s %.0f %.0f', core, first, now))
+  call('PEXPIRE', key, 2 * OPERATION_WINDOW_MS, 'NX')
+end
+local SEGMENT_TASKS, SEGMENT_BYTES, PAGE_TASKS = 1000, 1048576, 16
+local page_writes = {}
+local function segment_open(b, first)
+  if first == 0 then return end
+  b.g = (b.g or struct.pack('>I4', 0)) .. struct.pack('>I4', first)
+  b.g_new = true
+  b.q = 0
+end
+local function append_records(b, parts, at, count)
+  local base = segment_last(b)
+  local page, text, field = nil, nil, nil
+  local writes = nil
+  for k = 0, count - 1 do
+    local i = b.n + k
+    local record = parts[at + k]
+    if i > base and (i - base >= SEGMENT_TASKS or b.q + #record > SEGMENT_BYTES) then
+      if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
+      page, writes = nil, nil
+      segment_open(b, i)
+      base = i
+    end
+    if not writes then
+      writes = { b.key .. ':' .. base }
+      page_writes[#page_writes + 1] = writes
+    end
+    local wanted = math.floor((i - base) / PAGE_TASKS)
+    if wanted ~= page then
+      if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
+      page, field = wanted, string.format('%.0f', wanted)
+      text = { (i - base) % PAGE_TASKS > 0 and call('HGET', writes[1], field) or '' }
+    end
+    text[#text + 1] = struct.pack('>I4', #record)
+    text[#text + 1] = record
+    b.q = b.q + #record
+  end
+  if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
+end
+local maps = {}
+local function map_run(b, from, to, rest)
+  while from <= to do
+    local base, segment_end = segment_bounds(b, from)
+    local last = segment_end >= from and math.min(to, segment_end) or to
+    local key = segment_key(b, base)
+    maps[key] = maps[key] or { call('HGET', key, 'm') or '' }
+    table.insert(maps[key], string.format('%.0f,%.0f,%s;', from - base, last - base, rest))
+    from = last + 1
+  end
+end
+local function append_runs(b, parts, at, runs, first, now)
+  for k = 0, runs - 1 do
+    local p = at + k * 6
+    local from, to = first + tonumber(parts[p]), first + tonumber(parts[p + 1])
+    run_enqueue(b, now, 'f:' .. b.a .. ':' .. parts[p + 2], from, to, tonumber(parts[p + 3]), tonumber(parts[p + 4]), parts[p + 5])
+    if #page_writes > 0 and b.s ~= 'tray' then
+      map_run(b, from, to, table.concat(parts, ',', p + 2, parts[p + 5] == '' and p + 4 or p + 5))
+    end
+  end
+end
+local function append_touch(b)
+  local list = { b.key .. ':s' }
+  for _, writes in ipairs(page_writes) do list[#list + 1] = writes[1] end
+  touch(list)
+end
+local function append_write(b, count)
+  for _, writes in ipairs(page_writes) do
+    for i = 2, #writes, 1000 do call('HSET', writes[1], unpack(writes, i, math.min(i + 999, #writes))) end
+  end
+  for key, texts in pairs(maps) do call('HSET', key, 'm', table.concat(texts)) end
+  call('APPEND', b.key .. ':s', string.rep('q', count))
+  call('HSET', b.key, 'q', b.q)
+  if b.g_new then call('HSET', b.key, 'g', b.g) end
+end
+local function schedule_load(core, account)
+  local key = root .. 'sched:' .. core
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
+  if not v[1] or (account and v[1] ~= account) then return nil end
+  return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
+    limited = v[7] == '1', l = v[8] }
+end
+local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
+local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
+local function ring_cron(due_ms)
+  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
+end
+local function run_read(member)
+  local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
+  return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
+end
+local RUNS_KEPT, RUNS_TRIMMED = 10, 4
+local run = nil
+local function with_member(object, members) return string.sub(object, 1, -2) .. members .. '}' end
+local function plan_task(s, tick_ms, tray_core, list, runs_at, now)
+  local template = call('HMGET', s.doc, 'h', 'p')
+  local tray = root .. 'a:' .. s.a .. ':tray'
+  local open = call('GET', tray)
+  local b = open and batch_load(open)
+  if not b or b.n + 1 > SEGMENT_TASKS or b.q >= SEGMENT_BYTES or now >= b.t + 1000 or now < b.t then
+    b = { core = tray_core, key = root .. 'b:' .. tray_core, a = s.a, s = 'tray', s_was = 'tray', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
+      t = now, q = 0, k = 0, opened = true }
+    batches[tray_core] = b
+    batches_loaded[#batches_loaded + 1] = b
+  end
+  local head = with_member(template[1], string.format(',"at":%.0f,"for":%.0f', now, tick_ms))
+  append_records(b, { struct.pack('>I2', #head) .. head .. (template[2] or '') }, 1, 1)
+  b.n = b.n + 1
+  append_runs(b, list, runs_at + 1, tonumber(list[runs_at]), b.n - 1, now)
+  run.batch, run.index, run.tray, run.tasks = b, b.n - 1, tray, 1
+end
+local function plan_batch(s, tick_ms, batch_core, list, runs_at, staged, now)
+  local key = root .. 'b:' .. batch_core
+  local template = call('HMGET', s.doc, 'o', 'r')
+  local total, last_bytes, expiration_ms, movable, hold, labels, notify = string.match(template[2], '^(%d+) (%d+) (%d+) (%d) (%d) (%w*) (%S*)$')
+  run.segments = {}
+  local bases = {}
+  for i = 2, runs_at - 1 do
+    local base = list[i]
+    local from = staged == 1 and key .. ':+new:' .. base or schedule_segment(s, s.g, base)
+    if call('EXISTS', from) == 0 then return false end
+    run.segments[#run.segments + 1] = { from = from, to = key .. ':' .. base, base = tonumber(base) }
+    bases[#bases + 1] = struct.pack('>I4', tonumber(base))
+  end
+  local b = { core = batch_core, key = key, a = s.a, k = 0, n = tonumber(total), g = #bases > 1 and table.concat(bases) or nil }
+  append_runs(b, list, runs_at + 1, tonumber(list[runs_at]), 0, now)
+  run.batch, run.index, run.tasks, run.last_bytes, run.labels, run.staged = b, 0, b.n, last_bytes, labels, staged == 1
+  run.movable, run.hold, run.notify = movable == '1', hold == '1', notify
+  run.keys_from = schedule_segment(s, s.g, 'k')
+  run.expires_ms = math.max(now, tick_ms) + tonumber(expiration_ms)
+  run.doc = with_member(template[1], string.format(',"schedule_id":"sched_%s","scheduled_for":%.0f', s.core, tick_ms))
+  run.lists = label_keys(s.a, labels)
+  run.lists[#run.lists + 1] = list_key(b)
+  run.lists[#run.lists + 1] = list_key(b, 'pending')
+  return true
+end
+local function run_plan(s, tick_ms, core, list, staged, flags, now)
+  run = { s = s, tick_ms = tick_ms, flags = flags }
+  local runs_at = 2 + tonumber(list[1])
+  if s.y == 't' then
+    plan_task(s, tick_ms, core, list, runs_at, now)
+  elseif not plan_batch(s, tick_ms, core, list, runs_at, staged, now) then
+    return false
+  end
+  run.lanes = lanes_read(run.batch, list, runs_at + 1 + tonumber(list[runs_at]) * 6, run.index)
+  run.gone = {}
+  if call('ZCARD', s.runs) >= RUNS_KEPT then
+    for _, member in ipairs(call('ZRANGE', s.runs, 0, RUNS_TRIMMED - 1)) do
+      if call('EXISTS', root .. 'b:' .. run_read(member).core) == 0 then run.gone[#run.gone + 1] = member end
+    end
+  end
+  return true
+end
+local function run_touch()
+  local b = run.batch
+  touch({ run.s.key, run.s.runs, b.key, b.key .. ':s', b.key .. ':k', root .. 'schedules', root .. 'deadlines' })
+  if run.tray then
+    append_touch(b)
+    touch({ run.tray })
+  else
+    touch(run.lists)
+    touch({ run.keys_from })
+    for _, segment in ipairs(run.segments) do touch({ segment.to }) end
+  end
+  batch_touch()
+  queue_touch()
+  outbox_touch()
+end
+local function write_task(now)
+  local b = run.batch
+  if b.opened then
+    call('HSET', b.key, 'a', b.a, 't', now)
+    call('SET', run.tray, b.core, 'PX', 5000)
+  end
+  b.deadline = ''
+  b.dirty = true
+  append_write(b, 1)
+  batch_save(now)
+end
+local function write_batch(now)
+  local key = run.batch.key
+  for _, segment in ipairs(run.segments) do
+    if run.staged then
+      call('RENAME', segment.from, segment.to)
+      call('PERSIST', segment.to)
+    else
+      call('COPY', segment.from, segment.to)
+    end
+  end
+  call('HSET', key, 'a', run.s.a, 's', 'pending', 'n', run.tasks, 'c', 0, 'f', 0, 'x', 0, 'r', 0, 'v', 1, 't', now, 'u', now,
+    'e', run.expires_ms, 'q', run.last_bytes, 'd', run.doc)
+  if run.movable then call('HSET', key, 'w', '1') end
+  if run.hold then call('HSET', key, 'h', '1') end
+  if run.labels ~= '' then call('HSET', key, 'l', run.labels) end
+  if run.notify ~= '' then call('HSET', key, 'N', run.notify) end
+  if run.batch.g then call('HSET', key, 'g', run.batch.g) end
+  call('COPY', run.keys_from, key .. ':k')
+  call('SET', key .. ':s', string.rep('q', run.tasks))
+  for _, list in ipairs(run.lists) do call('ZADD', list, now, run.batch.core) end
+  call('ZADD', root .. 'deadlines', run.expires_ms, run.batch.core)
+end
+local function run_write(now)
+  if run.tray then write_task(now) else write_batch(now) end
+  queue_write()
+  lanes_write(run.batch, run.lanes)
+  outbox_write()
+  ring_bell(run.expires_ms)
+  outbox_bell()
+  if #run.gone > 0 then call('ZREM', run.s.runs, unpack(run.gone, 1, #run.gone)) end
+  call('ZADD', run.s.runs, run.tick_ms,
+    string.format('%s,%s,%.0f,%.0f,%s', run.s.y, run.batch.core, run.index, now, run.flags))
+  call('HINCRBY', run.s.key, 'n', 1)
+end
+local s = schedule_load(core)
+if not s or s.s ~= 'active' or s.v ~= version or tonumber(s.k) ~= tick then return { 'stale', 0 } end
+local function unfinished(member)
+  local before = run_read(member)
+  if before.created_ms >= tick then return false end
+  local limited = string.find(before.flags, 'l', 1, true)
+  if before.kind == 't' then
+    local state = call('GETRANGE', root .. 'b:' .. before.core .. ':s', before.index, before.index)
+    return state == 'p' or state == 'P' or state == 'r' or (state == 'q' and limited ~= nil)
+  end
+  local v = call('HMGET', root .. 'b:' .. before.core, 's', 'r')
+  return v[1] == 'processing' or tonumber(v[2] or '0') > 0 or (v[1] == 'pending' and limited ~= nil)
+end
+local latest = call('ZREVRANGEBYSCORE', s.runs, now_ms, '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
+local outcome = verdict == 'run' and 'made' or 'skipped'
+if outcome == 'made' then
+  if latest[1] and unfinished(latest[1]) then outcome = 'overlap' end
+  for _, member in ipairs(call('ZRANGEBYSCORE', s.runs, tick, tick)) do
+    if not string.find(run_read(member).flags, 'x', 1, true) then outcome = 'again' end
+  end
+  if s.y == 'b' and call('EXISTS', root .. 'b:' .. run_core) == 1 then outcome = 'again' end
+end
+if outcome == 'made' and not run_plan(s, tick, run_core, parts, staged, s.limited and 'l' or '-', now_ms) then return { 'lost', 0 } end
+touch({ s.key, s.runs, root .. 'schedules' })
+if outcome == 'made' then
+  run_touch()
+  run_write(now_ms)
+elseif outcome == 'overlap' or verdict == 'missed' or verdict == 'limiter' then
+  call('HINCRBY', s.key, 'i', ticks)
+end
+if verdict == 'limiter' then call('HSET', s.key, 'f', 'rate_limiter_not_found ' .. string.format('%.0f', now_ms)) end
+call('HSET', s.key, 'k', next_tick)
+if latest[2] and tonumber(latest[2]) > tonumber(s.l or '0') then call('HSET', s.key, 'l', string.format('%.0f', tonumber(latest[2]))) end
+if next_due == '' then call('ZREM', root .. 'schedules', core) else call('ZADD', root .. 'schedules', next_due, core) end
+return { outcome, outcome == 'made' and run.tasks or 0 }`,
+  map: [[1,"lua/schedule/fire.lua",1],[2,"lua/schedule/fire.lua",8],[3,"lua/schedule/fire.lua",18],[4,"lua/schedule/fire.lua",17],[5,"lua/schedule/fire.lua",16],[6,"lua/schedule/fire.lua",15],[7,"lua/schedule/fire.lua",14],[8,"lua/schedule/fire.lua",13],[9,"lua/schedule/fire.lua",12],[10,"lua/schedule/fire.lua",11],[11,"lua/schedule/fire.lua",10],[12,"lua/schedule/fire.lua",9],[13,"lua/schedule/fire.lua",19],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",12],[21,"lua/lib/batch.lua",14],[42,"lua/lib/batch.lua",37],[47,"lua/lib/batch.lua",43],[48,"lua/lib/batch.lua",45],[49,"lua/lib/batch.lua",49],[50,"lua/lib/batch.lua",51],[51,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",56],[56,"lua/lib/batch.lua",62],[68,"lua/lib/batch.lua",75],[69,"lua/lib/batch.lua",77],[73,"lua/lib/batch.lua",83],[89,"lua/lib/batch.lua",101],[96,"lua/lib/batch.lua",109],[99,"lua/lib/batch.lua",114],[104,"lua/lib/batch.lua",121],[114,"lua/lib/batch.lua",133],[119,"lua/lib/batch.lua",141],[127,"lua/lib/batch.lua",150],[145,"lua/lib/ring.lua",4],[146,"lua/lib/ring.lua",6],[154,"lua/lib/ring.lua",16],[160,"lua/lib/ring.lua",23],[161,"lua/lib/ring.lua",25],[162,"lua/lib/ring.lua",28],[166,"lua/lib/ring.lua",34],[173,"lua/lib/ring.lua",42],[179,"lua/lib/ready.lua",9],[180,"lua/lib/ready.lua",11],[181,"lua/lib/ready.lua",14],[195,"lua/lib/ready.lua",29],[200,"lua/lib/ready.lua",35],[203,"lua/lib/ready.lua",39],[215,"lua/lib/ready.lua",52],[218,"lua/lib/ready.lua",56],[224,"lua/lib/ready.lua",67],[227,"lua/lib/ready.lua",71],[234,"lua/lib/ready.lua",80],[235,"lua/lib/ready.lua",83],[236,"lua/lib/delayed.lua",3],[237,"lua/lib/delayed.lua",5],[241,"lua/lib/delayed.lua",11],[244,"lua/lib/delayed.lua",15],[248,"lua/lib/delayed.lua",20],[252,"lua/lib/delayed.lua",26],[259,"lua/lib/delayed.lua",36],[266,"lua/lib/outbox.lua",15],[270,"lua/lib/outbox.lua",20],[271,"lua/lib/outbox.lua",22],[272,"lua/lib/outbox.lua",24],[273,"lua/lib/outbox.lua",27],[274,"lua/lib/outbox.lua",29],[278,"lua/lib/outbox.lua",35],[290,"lua/lib/outbox.lua",49],[294,"lua/lib/outbox.lua",54],[304,"lua/lib/outbox.lua",66],[308,"lua/lib/outbox.lua",72],[312,"lua/lib/outbox.lua",78],[317,"lua/lib/outbox.lua",85],[318,"lua/lib/outbox.lua",87],[324,"lua/lib/outbox.lua",95],[353,"lua/lib/outbox.lua",127],[362,"lua/lib/outbox.lua",138],[365,"lua/lib/limited.lua",12],[366,"lua/lib/limited.lua",14],[372,"lua/lib/limited.lua",22],[376,"lua/lib/limited.lua",28],[387,"lua/lib/limited.lua",41],[391,"lua/lib/limited.lua",47],[399,"lua/lib/limited.lua",57],[404,"lua/lib/limited.lua",64],[409,"lua/lib/limited.lua",71],[413,"lua/lib/limited.lua",77],[425,"lua/lib/limited.lua",91],[437,"lua/lib/limited.lua",106],[450,"lua/lib/limited.lua",120],[453,"lua/lib/limited.lua",125],[460,"lua/lib/operation.lua",4],[461,"lua/lib/operation.lua",6],[464,"lua/lib/operation.lua",11],[470,"lua/lib/operation.lua",18],[475,"lua/lib/append.lua",6],[477,"lua/lib/append.lua",9],[483,"lua/lib/append.lua",17],[512,"lua/lib/append.lua",48],[513,"lua/lib/append.lua",50],[523,"lua/lib/append.lua",63],[533,"lua/lib/append.lua",74],[538,"lua/lib/append.lua",80],[547,"lua/lib/schedule.lua",17],[554,"lua/lib/schedule.lua",25],[555,"lua/lib/schedule.lua",27],[556,"lua/lib/schedule.lua",30],[559,"lua/lib/schedule.lua",34],[563,"lua/lib/run.lua",7],[565,"lua/lib/run.lua",10],[566,"lua/lib/run.lua",12],[583,"lua/lib/run.lua",31],[601,"lua/lib/run.lua",50],[608,"lua/lib/run.lua",59],[617,"lua/lib/run.lua",69],[625,"lua/lib/run.lua",78],[640,"lua/lib/run.lua",94],[651,"lua/lib/run.lua",106],[673,"lua/lib/run.lua",129],[685,"lua/schedule/fire.lua",24],[687,"lua/schedule/fire.lua",27],[698,"lua/schedule/fire.lua",39],[708,"lua/schedule/fire.lua",50]],
+});
+
+/** For how long the tick that waits longest in a partition should have been decided: 0 while tickers keep up. See lua/schedule/look.lua. */
+export const scheduleLook = script<{ meta: string }, { now_ms?: number | '' | undefined }, number>({
+  name: 'schedule/look',
+  keys: ["meta"],
+  args: [["now_ms","now"]],
+  rest: null,
+  lua: `#!lua flags=no-writes
+local meta = KEYS[1]
+local now_ms = tonumber(ARGV[1]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local first = call('ZRANGE', root .. 'schedules', 0, 0, 'WITHSCORES')
+return math.max(0, now_ms - tonumber(first[2] or now_ms))`,
+  map: [[1,"lua/schedule/look.lua",1],[2,"lua/schedule/look.lua",4],[4,"lua/lib/root.lua",2],[6,"lua/lib/root.lua",8],[7,"lua/lib/root.lua",11],[10,"lua/schedule/look.lua",10]],
+});
+
+/** Changes a schedule whose version is still the one that the caller read: what follows from its fields (the next tick, See lua/schedule/patch.lua. */
+export const schedulePatch = script<{ meta: string }, { core: string; account: string; version: string; status: string; tick: string; due: string; template: string; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, string>({
+  name: 'schedule/patch',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["version","string"],["status","string"],["tick","string"],["due","string"],["template","string"],["now_ms","now"]],
+  rest: "parts",
+  lua: `#!lua
+local meta = KEYS[1]
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local template = table.remove(ARGV)
+local due = table.remove(ARGV)
+local tick = table.remove(ARGV)
+local status = table.remove(ARGV)
+local version = table.remove(ARGV)
+local account = table.remove(ARGV)
+local core = table.remove(ARGV)
+local parts = ARGV
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function schedule_load(core, account)
+  local key = root .. 'sched:' .. core
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
+  if not v[1] or (account and v[1] ~= account) then return nil end
+  return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
+    limited = v[7] == '1', l = v[8] }
+end
+local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
+local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
+local function ring_cron(due_ms)
+  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
+end
+local function run_read(member)
+  local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
+  return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
+end
+local incoming = nil
+local function template_plan(s, number, list)
+  incoming = { names = {}, keys_at = 0, keyed = 0 }
+  local segments = tonumber(list[1])
+  for i = 2, 1 + segments do
+    local from = schedule_segment(s, '+' .. number, list[i])
+    if call('EXISTS', from) == 0 then return false end
+    incoming.names[#incoming.names + 1] = { from, schedule_segment(s, number, list[i]) }
+  end
+  incoming.keys_at = 2 + segments
+  incoming.keyed = tonumber(list[incoming.keys_at])
+  incoming.keys_name = schedule_segment(s, number, 'k')
+  incoming.list, incoming.s = list, s
+  return true
+end
+local function template_touch()
+  local list = { incoming.keys_name, incoming.s.key, incoming.s.doc }
+  for _, pair in ipairs(incoming.names) do list[#list + 1] = pair[2] end
+  touch(list)
+end
+local function template_write()
+  for _, pair in ipairs(incoming.names) do
+    call('RENAME', pair[1], pair[2])
+    call('PERSIST', pair[2])
+  end
+  for i = incoming.keys_at + 1, incoming.keys_at + incoming.keyed, 1000 do
+    call('SADD', incoming.keys_name, unpack(incoming.list, i, math.min(i + 999, incoming.keys_at + incoming.keyed)))
+  end
+  local fields_at = incoming.keys_at + incoming.keyed + 1
+  local doc_at = fields_at + 1 + tonumber(incoming.list[fields_at])
+  if doc_at > fields_at + 1 then call('HSET', incoming.s.key, unpack(incoming.list, fields_at + 1, doc_at - 1)) end
+  if #incoming.list >= doc_at then
+    call('DEL', incoming.s.doc)
+    call('HSET', incoming.s.doc, unpack(incoming.list, doc_at, #incoming.list))
+  end
+end
+local function template_keys(s)
+  local list = { schedule_segment(s, s.g, 'k') }
+  for base in string.gmatch(call('HGET', s.doc, 'c') or '', '%d+') do list[#list + 1] = schedule_segment(s, s.g, base) end
+  return list
+end
+local s = schedule_load(core, account)
+if not s then return 'missing' end
+if s.v ~= version then return 'changed' end
+if not template_plan(s, template, parts) then return 'lost' end
+local old = template ~= '' and template_keys(s) or {}
+touch({ s.key, schedule_list(account, s.s), schedule_list(account, status), root .. 'schedules' })
+touch(old)
+template_touch()
+local created_ms = call('HGET', s.key, 't')
+template_write()
+call('HINCRBY', s.key, 'v', 1)
+call('HSET', s.key, 's', status, 'u', now_ms)
+if template ~= '' then
+  call('HSET', s.key, 'g', template)
+  call('HDEL', s.key, 'f')
+  call('UNLINK', unpack(old, 1, #old))
+end
+if status ~= s.s then
+  call('ZREM', schedule_list(account, s.s), core)
+  call('ZADD', schedule_list(account, status), created_ms, core)
+end
+if tick ~= 'keep' then
+  call('HSET', s.key, 'k', tick)
+  if due == '' then call('ZREM', root .. 'schedules', core) else call('ZADD', root .. 'schedules', due, core) end
+  ring_cron(due)
+end
+return 'patched'`,
+  map: [[1,"lua/schedule/patch.lua",1],[2,"lua/schedule/patch.lua",4],[3,"lua/schedule/patch.lua",12],[4,"lua/schedule/patch.lua",11],[5,"lua/schedule/patch.lua",10],[6,"lua/schedule/patch.lua",9],[7,"lua/schedule/patch.lua",8],[8,"lua/schedule/patch.lua",7],[9,"lua/schedule/patch.lua",6],[10,"lua/schedule/patch.lua",5],[11,"lua/schedule/patch.lua",13],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/root.lua",11],[18,"lua/lib/schedule.lua",17],[25,"lua/lib/schedule.lua",25],[26,"lua/lib/schedule.lua",27],[27,"lua/lib/schedule.lua",30],[30,"lua/lib/schedule.lua",34],[34,"lua/lib/template.lua",3],[35,"lua/lib/template.lua",7],[49,"lua/lib/template.lua",22],[54,"lua/lib/template.lua",28],[70,"lua/lib/template.lua",46],[75,"lua/schedule/patch.lua",19],[80,"lua/schedule/patch.lua",25]],
+});
+
+/** Reads a schedule for its owner, and which of its runs have come. See lua/schedule/read.lua. */
+export const scheduleRead = script<{ meta: string }, { core: string; account: string; now_ms?: number | '' | undefined }, [number, number, number, (string | null)[], (string | null)[]]>({
+  name: 'schedule/read',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua flags=no-writes
+local meta = KEYS[1]
+local core = ARGV[1]
+local account = ARGV[2]
+local now_ms = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function schedule_load(core, account)
+  local key = root .. 'sched:' .. core
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
+  if not v[1] or (account and v[1] ~= account) then return nil end
+  return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
+    limited = v[7] == '1', l = v[8] }
+end
+local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
+local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
+local function ring_cron(due_ms)
+  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
+end
+local function run_read(member)
+  local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
+  return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
+end
+local key = root .. 'sched:' .. core
+local fields = call('HMGET', key, 'a', 's', 'v', 't', 'u', 'k', 'n', 'l', 'f', 'z', 'w', 'b', 'e', 'y', 'g')
+if fields[1] ~= account then return { 0, 0, 0, {}, {} } end
+local ahead = call('ZCOUNT', key .. ':runs', '(' .. string.format('%.0f', now_ms), '+inf')
+local latest = call('ZREVRANGEBYSCORE', key .. ':runs', now_ms, '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
+return { 1, ahead, math.max(tonumber(latest[2] or '0'), tonumber(fields[8] or '0')), fields, call('HMGET', key .. ':doc', 'd', 'm') }`,
+  map: [[1,"lua/schedule/read.lua",1],[2,"lua/schedule/read.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/schedule.lua",17],[19,"lua/lib/schedule.lua",25],[20,"lua/lib/schedule.lua",27],[21,"lua/lib/schedule.lua",30],[24,"lua/lib/schedule.lua",34],[28,"lua/schedule/read.lua",12]],
+});
+
+/** A slice of a schedule's runs, the newest first, with how their tasks stand. See lua/schedule/runs.lua. */
+export const scheduleRuns = script<{ meta: string }, { core: string; account: string; offset: number; most: number }, [number, [string, number, string, number, number, number, number, number][]]>({
+  name: 'schedule/runs',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["offset","int"],["most","int"]],
+  rest: null,
+  lua: `#!lua flags=no-writes
+local meta = KEYS[1]
+local core = ARGV[1]
+local account = ARGV[2]
+local offset = tonumber(ARGV[3])
+local most = tonumber(ARGV[4])
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function schedule_load(core, account)
+  local key = root .. 'sched:' .. core
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
+  if not v[1] or (account and v[1] ~= account) then return nil end
+  return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
+    limited = v[7] == '1', l = v[8] }
+end
+local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
+local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
+local function ring_cron(due_ms)
+  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
+end
+local function run_read(member)
+  local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
+  return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
+end
+local key = root .. 'sched:' .. core
+if call('HGET', key, 'a') ~= account then return { 0, {} } end
+local members = call('ZREVRANGE', key .. ':runs', offset, offset + most - 1)
+local rows = {}
+for _, member in ipairs(members) do
+  local of = run_read(member)
+  local batch = root .. 'b:' .. of.core
+  if of.kind == 't' then
+    local state = call('GETRANGE', batch .. ':s', of.index, of.index)
+    if state ~= '' then rows[#rows + 1] = { of.core, of.index, state, 1, 0, 0, 0, 0 } end
+  else
+    local v = call('HMGET', batch, 's', 'n', 'c', 'f', 'x', 'r')
+    if v[1] and v[1] ~= 'deleted' then
+      rows[#rows + 1] = { of.core, -1, '', tonumber(v[2]), tonumber(v[3]), tonumber(v[4]), tonumber(v[5]), tonumber(v[6]) }
+    end
+  end
+end
+return { #members, rows }`,
+  map: [[1,"lua/schedule/runs.lua",1],[2,"lua/schedule/runs.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/schedule.lua",17],[20,"lua/lib/schedule.lua",25],[21,"lua/lib/schedule.lua",27],[22,"lua/lib/schedule.lua",30],[25,"lua/lib/schedule.lua",34],[29,"lua/schedule/runs.lua",13]],
+});
+
+/** Copies a segment of a template for a run that is about to be made, under a name that expires. See lua/schedule/stage.lua. */
+export const scheduleStage = script<{ meta: string }, { core: string; template: string; batch: string; base: string; ttl_ms: number }, number>({
+  name: 'schedule/stage',
+  keys: ["meta"],
+  args: [["core","string"],["template","string"],["batch","string"],["base","string"],["ttl_ms","int"]],
+  rest: null,
+  lua: `#!lua
+local meta = KEYS[1]
+local core = ARGV[1]
+local template = ARGV[2]
+local batch = ARGV[3]
+local base = ARGV[4]
+local ttl_ms = tonumber(ARGV[5])
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function schedule_load(core, account)
+  local key = root .. 'sched:' .. core
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
+  if not v[1] or (account and v[1] ~= account) then return nil end
+  return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
+    limited = v[7] == '1', l = v[8] }
+end
+local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
+local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
+local function ring_cron(due_ms)
+  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
+end
+local function run_read(member)
+  local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
+  return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
+end
+local from = schedule_segment({ key = root .. 'sched:' .. core }, template, base)
+local to = root .. 'b:' .. batch .. ':+new:' .. base
+touch({ from, to })
+if call('COPY', from, to, 'REPLACE') == 0 then return 0 end
+call('PEXPIRE', to, ttl_ms)
+return 1`,
+  map: [[1,"lua/schedule/stage.lua",1],[2,"lua/schedule/stage.lua",5],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/lib/schedule.lua",17],[21,"lua/lib/schedule.lua",25],[22,"lua/lib/schedule.lua",27],[23,"lua/lib/schedule.lua",30],[26,"lua/lib/schedule.lua",34],[30,"lua/schedule/stage.lua",15]],
+});
+
+/** Makes one run of a schedule now, whatever its ticks do. A repeated call with the same operation answers as the first. See lua/schedule/trigger.lua. */
+export const scheduleTrigger = script<{ meta: string }, { core: string; account: string; template: string; op: string; run_core: string; staged: number; idem_key: string; idem_print: string; idem_extra: Buffer; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [string, string, string, number, number, number]>({
+  name: 'schedule/trigger',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["template","string"],["op","string"],["run_core","string"],["staged","int"],["idem_key","string"],["idem_print","string"],["idem_extra","bytes"],["now_ms","now"]],
+  rest: "parts",
+  lua: `#!lua
+local meta = KEYS[1]
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local idem_extra = table.remove(ARGV)
+local idem_print = table.remove(ARGV)
+local idem_key = table.remove(ARGV)
+local staged = tonumber(table.remove(ARGV))
+local run_core = table.remove(ARGV)
+local op = table.remove(ARGV)
+local template = table.remove(ARGV)
+local account = table.remove(ARGV)
+local core = table.remove(ARGV)
+local parts = ARGV
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local batches, batches_loaded = {}, {}
+local function batch_load(core)
+  local b = batches[core]
+  if b ~= nil then return b end
+  local key = root .. 'b:' .. core
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
+  if not v[1] then
+    batches[core] = false
+    return false
+  end
+  b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
+    x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
+  batches[core] = b
+  batches_loaded[#batches_loaded + 1] = b
+  return b
+end
+local function batch_visible(core, account)
+  local b = batch_load(core)
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
+  return b
+end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
+local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
+local function segment_bounds(b, i)
+  local g = b.g
+  if not g then return 0, b.n - 1 end
+  local lo, last = 0, #g / 4 - 1
+  local hi = last
+  while lo < hi do
+    local mid = math.ceil((lo + hi) / 2)
+    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
+  end
+  local base = struct.unpack('>I4', g, lo * 4 + 1)
+  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
+end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_last(b)
+  if not b.g then return 0 end
+  return struct.unpack('>I4', b.g, #b.g - 3)
+end
+local function batch_end(b, now, keep_ms)
+  b.dirty = true
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
+  if b.s == 'tray' then
+    b.deadline = math.max(now, b.t + 1000) + keep_ms
+    return true
+  end
+  if b.z or (b.h and batch_live(b)) then return false end
+  if b.s == 'pending' or b.s == 'processing' then
+    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
+  end
+  b.z = now
+  b.ended = true
+  b.deadline = now + keep_ms
+  return true
+end
+local function batch_stop(b, status, now, keep_ms)
+  local waiting = batch_waiting(b)
+  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
+  b.s = status
+  b.deadline = '' -- leaves the deadlines until its last running task has finished
+  batch_end(b, now, keep_ms)
+end
+local function list_key(b, status)
+  return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
+end
+local function label_keys(account, labels)
+  local list = {}
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
+end
+local function batch_touch()
+  local list = { root .. 'deadlines' }
+  for _, b in ipairs(batches_loaded) do
+    if b.s ~= b.s_was then
+      list[#list + 1] = list_key(b, b.s_was)
+      list[#list + 1] = list_key(b, b.s)
+    end
+  end
+  touch(list)
+end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
+local function batch_save(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.dirty then
+      call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
+      if b.z then call('HSET', b.key, 'z', b.z) end
+      if b.s ~= b.s_was then
+        call('ZREM', list_key(b, b.s_was), b.core)
+        call('ZADD', list_key(b, b.s), b.t, b.core)
+      end
+      if b.deadline == '' then
+        call('ZREM', root .. 'deadlines', b.core)
+      elseif b.deadline then
+        call('ZADD', root .. 'deadlines', b.deadline, b.core)
+      end
+      if b.W then batch_tell(b, now) end
+    end
+  end
+end
+local rings, rings_by_key = {}, {}
+local function ring_read(key, window)
+  if rings_by_key[key] then return rings_by_key[key] end
+  local items = call('LRANGE', key, 0, window - 1)
+  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
+  rings[#rings + 1] = ring
+  rings_by_key[key] = ring
+  return ring
+end
+local function ring_take(ring)
+  local item = ring.items[ring.head]
+  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
+  ring.head = ring.head + 1
+  return item
+end
+local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
+local function ring_left(ring) return #ring.items - ring.head + 1 end
+local function ring_taken(key)
+  local ring = rings_by_key[key]
+  return ring and math.min(ring.head - 1, ring.read) or 0
+end
+local function rings_put()
+  for _, ring in ipairs(rings) do
+    for i = math.max(ring.head, ring.read + 1), #ring.items, 1000 do
+      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
+    end
+  end
+end
+local function rings_trim()
+  for _, ring in ipairs(rings) do
+    local taken = ring_taken(ring.key)
+    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
+  end
+end
+local plans, plans_made = {}, {}
+local depth = { f = 0, r = 0, n = 0 }
+local function ready_push(flow, entry)
+  local plan = plans[flow]
+  if not plan then
+    local cls, account, origin = string.match(flow, '^(%a):(%w+):([%w*]+)$')
+    plan = { key = root .. 'f:' .. flow, flows = root .. 'ready:' .. cls .. ':' .. account, accounts = root .. 'ready:' .. cls,
+      account = account, origin = origin, entries = {} }
+    plans[flow] = plan
+    plans_made[#plans_made + 1] = plan
+  end
+  plan.entries[#plan.entries + 1] = entry
+  local from, to = string.match(entry, '^%w+,(%d+),(%d+)')
+  local cls = string.sub(flow, 1, 1)
+  depth[cls] = depth[cls] + to - from + 1
+end
+local function depth_write()
+  for cls, change in pairs(depth) do
+    if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
+  end
+end
+local function ready_touch()
+  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
+end
+local function ready_write()
+  for _, plan in ipairs(plans_made) do
+    local length = 0
+    for i = 1, #plan.entries, 1000 do
+      length = call('RPUSH', plan.key, unpack(plan.entries, i, math.min(i + 999, #plan.entries)))
+    end
+    if length == #plan.entries + ring_taken(plan.key) and call('RPUSH', plan.flows, plan.origin) == 1 + ring_taken(plan.flows) then
+      call('RPUSH', plan.accounts, plan.account)
+    end
+  end
+  depth_write()
+end
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
+end
+local function entry_read(entry)
+  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
+  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
+end
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
+end
+local function member_read(member)
+  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
+  if not core then return nil end
+  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
+    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
+end
+local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
+local delays = {}
+local function delayed_push(due_ms, flow, entry)
+  delays[#delays + 1] = due_ms
+  delays[#delays + 1] = flow .. '|' .. entry
+end
+local function enqueue(now, due_ms, flow, entry)
+  if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
+end
+local function queue_touch()
+  ready_touch()
+  touch({ root .. 'delayed' })
+end
+local function queue_write()
+  ready_write()
+  for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
+end
+local function delays_first()
+  local first = nil
+  for i = 1, #delays, 2 do
+    if not first or delays[i] < first then first = delays[i] end
+  end
+  return first
+end
+local function ring_bell(sooner_ms)
+  if #plans_made > 0 then
+    call('SPUBLISH', root .. 'bell', '0')
+  elseif #delays > 0 or sooner_ms then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
+  end
+end
+local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+local outbox_last = nil
+local outbox_plans, outbox_plans_made = {}, {}
+local away_plans, away_plans_made = {}, {}
+local function whole(number) return string.format('%.0f', number) end
+local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
+local function outbox_key(destination) return root .. 'outbox:' .. destination end
+local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end
+local function outbox_next(now)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
+  return whole(outbox_last)
+end
+local function outbox_send(now, destination, kind, body)
+  local seq = outbox_next(now)
+  local plan = outbox_plans[destination]
+  if not plan then
+    plan = { destination = destination, items = {} }
+    outbox_plans[destination] = plan
+    outbox_plans_made[#outbox_plans_made + 1] = plan
+  end
+  plan.items[#plan.items + 1] = seq
+  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+  return seq
+end
+local function away_field(lane, text)
+  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
+  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
+end
+local function away_set(field, value, now)
+  local plan = away_plans[field]
+  if not plan then
+    plan = { field = field }
+    away_plans[field] = plan
+    away_plans_made[#away_plans_made + 1] = plan
+  end
+  plan.value = value
+  plan.since = now
+end
+local function outbox_hand(now, lane, text)
+  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function outbox_back(now, lane, place, granted_ms, text)
+  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_get(field)
+  local plan = away_plans[field]
+  if plan then return plan.value or nil end
+  return call('HGET', root .. 'away', field) or nil
+end
+local function away_forget(field) away_set(field, false, nil) end
+local function outbox_touch()
+  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
+  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
+  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
+  touch(list)
+end
+local function outbox_write()
+  local gone, set, since = {}, {}, {}
+  for _, plan in ipairs(away_plans_made) do
+    if plan.value then
+      set[#set + 1] = plan.field
+      set[#set + 1] = plan.value
+      since[#since + 1] = plan.since
+      since[#since + 1] = plan.field
+    else
+      gone[#gone + 1] = plan.field
+    end
+  end
+  for i = 1, #set, 1000 do
+    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
+    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
+  end
+  for i = 1, #gone, 1000 do
+    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
+    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
+  end
+  if #outbox_plans_made == 0 then return 0 end
+  for _, plan in ipairs(outbox_plans_made) do
+    local items = plan.items
+    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
+    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
+  end
+  call('HSET', meta, 'seq', whole(outbox_last))
+  return 1
+end
+local SLICE_MAX = 50
+local function outbox_slices()
+  local slices = {}
+  for _, plan in ipairs(outbox_plans_made) do
+    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
+    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
+  end
+  return slices
+end
+local function outbox_bell()
+  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
+end
+local LANES_MAX = 1000
+local function limit_read(limit)
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local place, granted_ms = string.match(rest, '^,(%d+),(%d+)$')
+  return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
+    waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
+end
+local function limited_states(b, entry, to)
+  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
+  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
+end
+local function limited_hand(b, now, flow, entry)
+  local from = entry.from
+  local limit = limit_read(entry.limit)
+  while from <= entry.to do
+    local _, last = segment_bounds(b, from)
+    last = math.min(last, entry.to)
+    outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from, last, entry.attempts, entry.recoveries, entry.timeout_s,
+      entry.due_ms, limit.waiting))
+    from = last + 1
+  end
+end
+local function limited_enqueue(b, now, due_ms, flow, entry)
+  if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
+  enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
+end
+local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
+  local at_ms = math.max(ready_ms or now, due_ms)
+  local attempts = attempts_first(b)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
+  local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
+    due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
+end
+local function limited_unused(now, limit, core, from, to)
+  local tasks = to - from + 1
+  outbox_send(now, partition_of(limit.lane), 'unused',
+    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
+end
+local function limited_free(now, limit, core, from, to)
+  if limit.kind == 'c' then
+    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
+  end
+end
+local function limited_back(now, flow, entry, from, to, limit)
+  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
+    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
+end
+local function limited_return(now, flow, entry)
+  local limit = limit_read(entry.limit)
+  local states = limited_states(batch_load(entry.core), entry)
+  local at = entry.from
+  for first, after in string.gmatch(states, '()[qr]+()') do
+    local from, to = entry.from + first - 1, entry.from + after - 2
+    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
+    limited_back(now, flow, entry, from, to, limit)
+    at = to + 1
+  end
+  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
+end
+local function limited_drop(b, now)
+  local told = {}
+  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
+    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
+    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
+      if not told[lane] then
+        told[lane] = true
+        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
+      end
+    end
+  end
+end
+local function lanes_read(b, parts, at, first)
+  local list = {}
+  for k = 0, tonumber(parts[at]) - 1 do
+    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
+    local before = call('HGET', b.key .. ':lanes', name)
+    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
+      list[#list + 1] = name
+      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
+    end
+  end
+  if #list > 0 then touch({ b.key .. ':lanes' }) end
+  return list
+end
+local function lanes_write(b, list)
+  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_of_name(b, name, index)
+  local lane, kind
+  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
+    if tonumber(first) <= index then lane, kind = core, letter end
+  end
+  return lane, kind
+end
+local OPERATION_WINDOW_MS = 10000
+local function operation_key(now, back)
+  return root .. 'ops:' .. string.format('%.0f', math.floor(now / OPERATION_WINDOW_MS) - back)
+end
+local function operation_before(op, now)
+  local text = call('HGET', operation_key(now, 0), op) or call('HGET', operation_key(now, 1), op)
+  if not text then return nil end
+  local core, first, at_ms = string.match(text, '^(%w+) (%d+) (%d+)$')
+  return { core = core, first = tonumber(first), at_ms = tonumber(at_ms) }
+end
+local function operation_write(op, core, first, now)
+  local key = operation_key(now, 0)
+  call('HSET', key, op, string.format('%s %.0f %.0f', core, first, now))
+  call('PEXPIRE', key, 2 * OPERATION_WINDOW_MS, 'NX')
+end
+local SEGMENT_TASKS, SEGMENT_BYTES, PAGE_TASKS = 1000, 1048576, 16
+local page_writes = {}
+local function segment_open(b, first)
+  if first == 0 then return end
+  b.g = (b.g or struct.pack('>I4', 0)) .. struct.pack('>I4', first)
+  b.g_new = true
+  b.q = 0
+end
+local function append_records(b, parts, at, count)
+  local base = segment_last(b)
+  local page, text, field = nil, nil, nil
+  local writes = nil
+  for k = 0, count - 1 do
+    local i = b.n + k
+    local record = parts[at + k]
+    if i > base and (i - base >= SEGMENT_TASKS or b.q + #record > SEGMENT_BYTES) then
+      if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
+      page, writes = nil, nil
+      segment_open(b, i)
+      base = i
+    end
+    if not writes then
+      writes = { b.key .. ':' .. base }
+      page_writes[#page_writes + 1] = writes
+    end
+    local wanted = math.floor((i - base) / PAGE_TASKS)
+    if wanted ~= page then
+      if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
+      page, field = wanted, string.format('%.0f', wanted)
+      text = { (i - base) % PAGE_TASKS > 0 and call('HGET', writes[1], field) or '' }
+    end
+    text[#text + 1] = struct.pack('>I4', #record)
+    text[#text + 1] = record
+    b.q = b.q + #record
+  end
+  if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
+end
+local maps = {}
+local function map_run(b, from, to, rest)
+  while from <= to do
+    local base, segment_end = segment_bounds(b, from)
+    local last = segment_end >= from and math.min(to, segment_end) or to
+    local key = segment_key(b, base)
+    maps[key] = maps[key] or { call('HGET', key, 'm') or '' }
+    table.insert(maps[key], string.format('%.0f,%.0f,%s;', from - base, last - base, rest))
+    from = last + 1
+  end
+end
+local function append_runs(b, parts, at, runs, first, now)
+  for k = 0, runs - 1 do
+    local p = at + k * 6
+    local from, to = first + tonumber(parts[p]), first + tonumber(parts[p + 1])
+    run_enqueue(b, now, 'f:' .. b.a .. ':' .. parts[p + 2], from, to, tonumber(parts[p + 3]), tonumber(parts[p + 4]), parts[p + 5])
+    if #page_writes > 0 and b.s ~= 'tray' then
+      map_run(b, from, to, table.concat(parts, ',', p + 2, parts[p + 5] == '' and p + 4 or p + 5))
+    end
+  end
+end
+local function append_touch(b)
+  local list = { b.key .. ':s' }
+  for _, writes in ipairs(page_writes) do list[#list + 1] = writes[1] end
+  touch(list)
+end
+local function append_write(b, count)
+  for _, writes in ipairs(page_writes) do
+    for i = 2, #writes, 1000 do call('HSET', writes[1], unpack(writes, i, math.min(i + 999, #writes))) end
+  end
+  for key, texts in pairs(maps) do call('HSET', key, 'm', table.concat(texts)) end
+  call('APPEND', b.key .. ':s', string.rep('q', count))
+  call('HSET', b.key, 'q', b.q)
+  if b.g_new then call('HSET', b.key, 'g', b.g) end
+end
+local function schedule_load(core, account)
+  local key = root .. 'sched:' .. core
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
+  if not v[1] or (account and v[1] ~= account) then return nil end
+  return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
+    limited = v[7] == '1', l = v[8] }
+end
+local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
+local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
+local function ring_cron(due_ms)
+  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
+end
+local function run_read(member)
+  local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
+  return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
+end
+local RUNS_KEPT, RUNS_TRIMMED = 10, 4
+local run = nil
+local function with_member(object, members) return string.sub(object, 1, -2) .. members .. '}' end
+local function plan_task(s, tick_ms, tray_core, list, runs_at, now)
+  local template = call('HMGET', s.doc, 'h', 'p')
+  local tray = root .. 'a:' .. s.a .. ':tray'
+  local open = call('GET', tray)
+  local b = open and batch_load(open)
+  if not b or b.n + 1 > SEGMENT_TASKS or b.q >= SEGMENT_BYTES or now >= b.t + 1000 or now < b.t then
+    b = { core = tray_core, key = root .. 'b:' .. tray_core, a = s.a, s = 'tray', s_was = 'tray', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
+      t = now, q = 0, k = 0, opened = true }
+    batches[tray_core] = b
+    batches_loaded[#batches_loaded + 1] = b
+  end
+  local head = with_member(template[1], string.format(',"at":%.0f,"for":%.0f', now, tick_ms))
+  append_records(b, { struct.pack('>I2', #head) .. head .. (template[2] or '') }, 1, 1)
+  b.n = b.n + 1
+  append_runs(b, list, runs_at + 1, tonumber(list[runs_at]), b.n - 1, now)
+  run.batch, run.index, run.tray, run.tasks = b, b.n - 1, tray, 1
+end
+local function plan_batch(s, tick_ms, batch_core, list, runs_at, staged, now)
+  local key = root .. 'b:' .. batch_core
+  local template = call('HMGET', s.doc, 'o', 'r')
+  local total, last_bytes, expiration_ms, movable, hold, labels, notify = string.match(template[2], '^(%d+) (%d+) (%d+) (%d) (%d) (%w*) (%S*)$')
+  run.segments = {}
+  local bases = {}
+  for i = 2, runs_at - 1 do
+    local base = list[i]
+    local from = staged == 1 and key .. ':+new:' .. base or schedule_segment(s, s.g, base)
+    if call('EXISTS', from) == 0 then return false end
+    run.segments[#run.segments + 1] = { from = from, to = key .. ':' .. base, base = tonumber(base) }
+    bases[#bases + 1] = struct.pack('>I4', tonumber(base))
+  end
+  local b = { core = batch_core, key = key, a = s.a, k = 0, n = tonumber(total), g = #bases > 1 and table.concat(bases) or nil }
+  append_runs(b, list, runs_at + 1, tonumber(list[runs_at]), 0, now)
+  run.batch, run.index, run.tasks, run.last_bytes, run.labels, run.staged = b, 0, b.n, last_bytes, labels, staged == 1
+  run.movable, run.hold, run.notify = movable == '1', hold == '1', notify
+  run.keys_from = schedule_segment(s, s.g, 'k')
+  run.expires_ms = math.max(now, tick_ms) + tonumber(expiration_ms)
+  run.doc = with_member(template[1], string.format(',"schedule_id":"sched_%s","scheduled_for":%.0f', s.core, tick_ms))
+  run.lists = label_keys(s.a, labels)
+  run.lists[#run.lists + 1] = list_key(b)
+  run.lists[#run.lists + 1] = list_key(b, 'pending')
+  return true
+end
+local function run_plan(s, tick_ms, core, list, staged, flags, now)
+  run = { s = s, tick_ms = tick_ms, flags = flags }
+  local runs_at = 2 + tonumber(list[1])
+  if s.y == 't' then
+    plan_task(s, tick_ms, core, list, runs_at, now)
+  elseif not plan_batch(s, tick_ms, core, list, runs_at, staged, now) then
+    return false
+  end
+  run.lanes = lanes_read(run.batch, list, runs_at + 1 + tonumber(list[runs_at]) * 6, run.index)
+  run.gone = {}
+  if call('ZCARD', s.runs) >= RUNS_KEPT then
+    for _, member in ipairs(call('ZRANGE', s.runs, 0, RUNS_TRIMMED - 1)) do
+      if call('EXISTS', root .. 'b:' .. run_read(member).core) == 0 then run.gone[#run.gone + 1] = member end
+    end
+  end
+  return true
+end
+local function run_touch()
+  local b = run.batch
+  touch({ run.s.key, run.s.runs, b.key, b.key .. ':s', b.key .. ':k', root .. 'schedules', root .. 'deadlines' })
+  if run.tray then
+    append_touch(b)
+    touch({ run.tray })
+  else
+    touch(run.lists)
+    touch({ run.keys_from })
+    for _, segment in ipairs(run.segments) do touch({ segment.to }) end
+  end
+  batch_touch()
+  queue_touch()
+  outbox_touch()
+end
+local function write_task(now)
+  local b = run.batch
+  if b.opened then
+    call('HSET', b.key, 'a', b.a, 't', now)
+    call('SET', run.tray, b.core, 'PX', 5000)
+  end
+  b.deadline = ''
+  b.dirty = true
+  append_write(b, 1)
+  batch_save(now)
+end
+local function write_batch(now)
+  local key = run.batch.key
+  for _, segment in ipairs(run.segments) do
+    if run.staged then
+      call('RENAME', segment.from, segment.to)
+      call('PERSIST', segment.to)
+    else
+      call('COPY', segment.from, segment.to)
+    end
+  end
+  call('HSET', key, 'a', run.s.a, 's', 'pending', 'n', run.tasks, 'c', 0, 'f', 0, 'x', 0, 'r', 0, 'v', 1, 't', now, 'u', now,
+    'e', run.expires_ms, 'q', run.last_bytes, 'd', run.doc)
+  if run.movable then call('HSET', key, 'w', '1') end
+  if run.hold then call('HSET', key, 'h', '1') end
+  if run.labels ~= '' then call('HSET', key, 'l', run.labels) end
+  if run.notify ~= '' then call('HSET', key, 'N', run.notify) end
+  if run.batch.g then call('HSET', key, 'g', run.batch.g) end
+  call('COPY', run.keys_from, key .. ':k')
+  call('SET', key .. ':s', string.rep('q', run.tasks))
+  for _, list in ipairs(run.lists) do call('ZADD', list, now, run.batch.core) end
+  call('ZADD', root .. 'deadlines', run.expires_ms, run.batch.core)
+end
+local function run_write(now)
+  if run.tray then write_task(now) else write_batch(now) end
+  queue_write()
+  lanes_write(run.batch, run.lanes)
+  outbox_write()
+  ring_bell(run.expires_ms)
+  outbox_bell()
+  if #run.gone > 0 then call('ZREM', run.s.runs, unpack(run.gone, 1, #run.gone)) end
+  call('ZADD', run.s.runs, run.tick_ms,
+    string.format('%s,%s,%.0f,%.0f,%s', run.s.y, run.batch.core, run.index, now, run.flags))
+  call('HINCRBY', run.s.key, 'n', 1)
+end
+local IDEM_KEEP_MS = 86400000
+local function idem_taken() return idem_key ~= '' and call('HEXISTS', root .. 'idem:' .. idem_key, 'r') == 1 end
+local function idem_write(reply)
+  if idem_key == '' then return end
+  local key = root .. 'idem:' .. idem_key
+  call('HSET', key, 'f', idem_print, 'x', idem_extra, 'r', table.concat(reply, ','))
+  call('PEXPIRE', key, IDEM_KEEP_MS)
+end
+local s = schedule_load(core, account)
+if not s then return { 'missing', '', '', 0, 0, 0 } end
+if idem_taken() then return { 'taken', '', '', 0, 0, 0 } end
+local before = operation_before(op, now_ms)
+if before then return { 'made', s.y, before.core, before.first, before.at_ms, 0 } end
+if s.g ~= template then return { 'changed', '', '', 0, 0, 0 } end
+if not run_plan(s, now_ms, run_core, parts, staged, s.limited and 'xl' or 'x', now_ms) then return { 'lost', '', '', 0, 0, 0 } end
+run_touch()
+run_write(now_ms)
+operation_write(op, run.batch.core, run.index, now_ms)
+local reply = { 'made', s.y, run.batch.core, run.index, now_ms, run.tasks }
+idem_write(reply)
+return reply`,
+  map: [[1,"lua/schedule/trigger.lua",1],[2,"lua/schedule/trigger.lua",3],[3,"lua/schedule/trigger.lua",13],[4,"lua/schedule/trigger.lua",12],[5,"lua/schedule/trigger.lua",11],[6,"lua/schedule/trigger.lua",10],[7,"lua/schedule/trigger.lua",9],[8,"lua/schedule/trigger.lua",8],[9,"lua/schedule/trigger.lua",7],[10,"lua/schedule/trigger.lua",6],[11,"lua/schedule/trigger.lua",5],[12,"lua/schedule/trigger.lua",4],[13,"lua/schedule/trigger.lua",14],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",12],[21,"lua/lib/batch.lua",14],[42,"lua/lib/batch.lua",37],[47,"lua/lib/batch.lua",43],[48,"lua/lib/batch.lua",45],[49,"lua/lib/batch.lua",49],[50,"lua/lib/batch.lua",51],[51,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",56],[56,"lua/lib/batch.lua",62],[68,"lua/lib/batch.lua",75],[69,"lua/lib/batch.lua",77],[73,"lua/lib/batch.lua",83],[89,"lua/lib/batch.lua",101],[96,"lua/lib/batch.lua",109],[99,"lua/lib/batch.lua",114],[104,"lua/lib/batch.lua",121],[114,"lua/lib/batch.lua",133],[119,"lua/lib/batch.lua",141],[127,"lua/lib/batch.lua",150],[145,"lua/lib/ring.lua",4],[146,"lua/lib/ring.lua",6],[154,"lua/lib/ring.lua",16],[160,"lua/lib/ring.lua",23],[161,"lua/lib/ring.lua",25],[162,"lua/lib/ring.lua",28],[166,"lua/lib/ring.lua",34],[173,"lua/lib/ring.lua",42],[179,"lua/lib/ready.lua",9],[180,"lua/lib/ready.lua",11],[181,"lua/lib/ready.lua",14],[195,"lua/lib/ready.lua",29],[200,"lua/lib/ready.lua",35],[203,"lua/lib/ready.lua",39],[215,"lua/lib/ready.lua",52],[218,"lua/lib/ready.lua",56],[224,"lua/lib/ready.lua",67],[227,"lua/lib/ready.lua",71],[234,"lua/lib/ready.lua",80],[235,"lua/lib/ready.lua",83],[236,"lua/lib/delayed.lua",3],[237,"lua/lib/delayed.lua",5],[241,"lua/lib/delayed.lua",11],[244,"lua/lib/delayed.lua",15],[248,"lua/lib/delayed.lua",20],[252,"lua/lib/delayed.lua",26],[259,"lua/lib/delayed.lua",36],[266,"lua/lib/outbox.lua",15],[270,"lua/lib/outbox.lua",20],[271,"lua/lib/outbox.lua",22],[272,"lua/lib/outbox.lua",24],[273,"lua/lib/outbox.lua",27],[274,"lua/lib/outbox.lua",29],[278,"lua/lib/outbox.lua",35],[290,"lua/lib/outbox.lua",49],[294,"lua/lib/outbox.lua",54],[304,"lua/lib/outbox.lua",66],[308,"lua/lib/outbox.lua",72],[312,"lua/lib/outbox.lua",78],[317,"lua/lib/outbox.lua",85],[318,"lua/lib/outbox.lua",87],[324,"lua/lib/outbox.lua",95],[353,"lua/lib/outbox.lua",127],[362,"lua/lib/outbox.lua",138],[365,"lua/lib/limited.lua",12],[366,"lua/lib/limited.lua",14],[372,"lua/lib/limited.lua",22],[376,"lua/lib/limited.lua",28],[387,"lua/lib/limited.lua",41],[391,"lua/lib/limited.lua",47],[399,"lua/lib/limited.lua",57],[404,"lua/lib/limited.lua",64],[409,"lua/lib/limited.lua",71],[413,"lua/lib/limited.lua",77],[425,"lua/lib/limited.lua",91],[437,"lua/lib/limited.lua",106],[450,"lua/lib/limited.lua",120],[453,"lua/lib/limited.lua",125],[460,"lua/lib/operation.lua",4],[461,"lua/lib/operation.lua",6],[464,"lua/lib/operation.lua",11],[470,"lua/lib/operation.lua",18],[475,"lua/lib/append.lua",6],[477,"lua/lib/append.lua",9],[483,"lua/lib/append.lua",17],[512,"lua/lib/append.lua",48],[513,"lua/lib/append.lua",50],[523,"lua/lib/append.lua",63],[533,"lua/lib/append.lua",74],[538,"lua/lib/append.lua",80],[547,"lua/lib/schedule.lua",17],[554,"lua/lib/schedule.lua",25],[555,"lua/lib/schedule.lua",27],[556,"lua/lib/schedule.lua",30],[559,"lua/lib/schedule.lua",34],[563,"lua/lib/run.lua",7],[565,"lua/lib/run.lua",10],[566,"lua/lib/run.lua",12],[583,"lua/lib/run.lua",31],[601,"lua/lib/run.lua",50],[608,"lua/lib/run.lua",59],[617,"lua/lib/run.lua",69],[625,"lua/lib/run.lua",78],[640,"lua/lib/run.lua",94],[651,"lua/lib/run.lua",106],[673,"lua/lib/run.lua",129],[685,"lua/lib/idem.lua",6],[686,"lua/lib/idem.lua",8],[687,"lua/lib/idem.lua",10],[693,"lua/schedule/trigger.lua",20],[700,"lua/schedule/trigger.lua",28]],
+});
+
+/** The live signing secrets of an account, newest first; makes the first one where there is none. See lua/secret/ensure.lua. */
+export const secretEnsure = script<{ secrets: string }, { id: string; secret: string; now_ms?: number | '' | undefined }, string[]>({
+  name: 'secret/ensure',
+  keys: ["secrets"],
+  args: [["id","string"],["secret","string"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua
+local secrets = KEYS[1]
+local id = ARGV[1]
+local secret = ARGV[2]
+local now_ms = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local all = redis.call('HGETALL', secrets)
+local live = {}
+for i = 1, #all, 2 do
+  local text, created_ms, expires_ms = string.match(all[i + 1], '^(%S+) (%d+) (%d*)$')
+  if expires_ms == '' or tonumber(expires_ms) > now_ms then
+    live[#live + 1] = { all[i], text, created_ms, expires_ms }
+  end
+end
+if #live == 0 then
+  local created_ms = string.format('%.0f', now_ms)
+  redis.call('HSET', secrets, id, secret .. ' ' .. created_ms .. ' ')
+  return { id, secret, created_ms, '' }
+end
+table.sort(live, function(a, b) return tonumber(a[3]) > tonumber(b[3]) end)
+local reply = {}
+for _, s in ipairs(live) do
+  for i = 1, 4 do reply[#reply + 1] = s[i] end
+end
+return reply`,
+  map: [[1,"lua/secret/ensure.lua",1],[2,"lua/secret/ensure.lua",3],[6,"lua/secret/ensure.lua",9]],
+});
+
+/** Gives an account a new signing secret; the one before stays valid for a while, older ones end at once. See lua/secret/rotate.lua. */
+export const secretRotate = script<{ secrets: string }, { id: string; secret: string; overlap_ms: number; now_ms?: number | '' | undefined }, string[]>({
+  name: 'secret/rotate',
+  keys: ["secrets"],
+  args: [["id","string"],["secret","string"],["overlap_ms","int"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua
+local secrets = KEYS[1]
+local id = ARGV[1]
+local secret = ARGV[2]
+local overlap_ms = tonumber(ARGV[3])
+local now_ms = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local all = redis.call('HGETALL', secrets)
+local newest, newest_ms, made_before, others = nil, -1, nil, {}
+for i = 1, #all, 2 do
+  local text, created_ms, expires_ms = string.match(all[i + 1], '^(%S+) (%d+) (%d*)$')
+  local live = expires_ms == '' or tonumber(expires_ms) > now_ms
+  if live and tonumber(created_ms) > newest_ms then
+    newest, newest_ms = i, tonumber(created_ms)
+  end
+  local parts = { all[i], text, created_ms, expires_ms }
+  if all[i] == id then made_before = parts elseif live then others = parts end
+end
+if made_before then
+  for _, part in ipairs(others) do made_before[#made_before + 1] = part end
+  return made_before
+end
+local created_ms = string.format('%.0f', math.max(now_ms, newest_ms + 1))
+local reply = { id, secret, created_ms, '' }
+for i = 1, #all, 2 do
+  if i ~= newest then redis.call('HDEL', secrets, all[i]) end
+end
+if newest then
+  local text, made_ms = string.match(all[newest + 1], '^(%S+) (%d+)')
+  local expires_ms = string.format('%.0f', now_ms + overlap_ms)
+  redis.call('HSET', secrets, all[newest], text .. ' ' .. made_ms .. ' ' .. expires_ms)
+  for _, part in ipairs({ all[newest], text, made_ms, expires_ms }) do reply[#reply + 1] = part end
+end
+redis.call('HSET', secrets, id, secret .. ' ' .. created_ms .. ' ')
+return reply`,
+  map: [[1,"lua/secret/rotate.lua",1],[2,"lua/secret/rotate.lua",4],[7,"lua/secret/rotate.lua",11]],
+});
+
+/** Reads a batch for those who watch it, says for how long they will go on, and renews the places of their streams. See lua/stream/look.lua. */
+export const streamLook = script<{ meta: string }, { core: string; watch_ms: number; tasks: number; max: number; place_ms: number; now_ms?: number | '' | undefined; streams: readonly RestValue[] }, [number, (string | null)[], string[]]>({
+  name: 'stream/look',
+  keys: ["meta"],
+  args: [["core","string"],["watch_ms","int"],["tasks","int"],["max","int"],["place_ms","int"],["now_ms","now"]],
+  rest: "streams",
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local place_ms = tonumber(table.remove(ARGV))
+local max = tonumber(table.remove(ARGV))
+local tasks = tonumber(table.remove(ARGV))
+local watch_ms = tonumber(table.remove(ARGV))
+local core = table.remove(ARGV)
+local streams = ARGV
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local key = root .. 'b:' .. core
+local places = key .. ':streams'
+local fields = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 't', 'u', 'z', 'd', 'g', 'o')
+if not fields[1] or fields[2] == 'tray' or fields[2] == 'notes' or fields[2] == 'deleted' then return { 0, {}, {} } end
+local watch = call('HGET', key, 'W') or '0 0 0'
+local till, tasks_till, number = string.match(watch, '^(%d+) (%d+) (%d+)$')
+local renewed, lost = {}, {}
+if max > 0 and #streams > 0 then
+  local open = call('ZCOUNT', places, '(' .. string.format('%.0f', now_ms), '+inf')
+  for _, stream in ipairs(streams) do
+    local ends_ms = tonumber(call('ZSCORE', places, stream) or 0)
+    if ends_ms > now_ms or open < max then
+      if ends_ms <= now_ms then open = open + 1 end
+      renewed[#renewed + 1] = now_ms + place_ms
+      renewed[#renewed + 1] = stream
+    else
+      lost[#lost + 1] = stream
+    end
+  end
+end
+local until_ms = string.format('%.0f', math.max(tonumber(till), now_ms + watch_ms))
+if tasks == 1 then tasks_till = string.format('%.0f', math.max(tonumber(tasks_till), now_ms + watch_ms)) end
+call('HSET', key, 'W', until_ms .. ' ' .. tasks_till .. ' ' .. number)
+for i = 1, #renewed, 1000 do call('ZADD', places, unpack(renewed, i, math.min(i + 999, #renewed))) end
+if #renewed > 0 then call('PEXPIRE', places, place_ms) end
+return { tonumber(number), fields, lost }`,
+  map: [[1,"lua/stream/look.lua",1],[2,"lua/stream/look.lua",6],[3,"lua/stream/look.lua",12],[4,"lua/stream/look.lua",11],[5,"lua/stream/look.lua",10],[6,"lua/stream/look.lua",9],[7,"lua/stream/look.lua",8],[8,"lua/stream/look.lua",7],[9,"lua/stream/look.lua",13],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/root.lua",11],[16,"lua/stream/look.lua",18],[36,"lua/stream/look.lua",39]],
+});
+
+/** Takes a place among the streams of a batch; by a ticket, which is used up, or for an account that is known already. See lua/stream/take.lua. */
+export const streamTake = script<{ meta: string }, { core: string; account: string; ticket: string; stream: string; max: number; place_ms: number; now_ms?: number | '' | undefined }, [string, string]>({
+  name: 'stream/take',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["ticket","string"],["stream","string"],["max","int"],["place_ms","int"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local core = ARGV[1]
+local account = ARGV[2]
+local ticket = ARGV[3]
+local stream = ARGV[4]
+local max = tonumber(ARGV[5])
+local place_ms = tonumber(ARGV[6])
+local now_ms = tonumber(ARGV[7]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local key = root .. 'b:' .. core
+local places = key .. ':streams'
+local owner = call('HMGET', key, 'a', 's')
+local ticket_key = key .. ':ticket:' .. ticket
+if ticket ~= '' then account = call('GET', ticket_key) or '' end
+local open = max > 0 and call('ZCOUNT', places, '(' .. string.format('%.0f', now_ms), '+inf') or 0
+if ticket ~= '' and stream ~= '' then call('DEL', ticket_key) end
+if account == '' then return { 'unknown', '' } end
+if owner[1] ~= account or owner[2] == 'tray' or owner[2] == 'deleted' then return { 'missing', account } end
+if max > 0 and open >= max then return { 'full', account } end
+if max == 0 or stream == '' then return { 'taken', account } end
+call('ZREMRANGEBYSCORE', places, '-inf', now_ms)
+call('ZADD', places, now_ms + place_ms, stream)
+call('PEXPIRE', places, place_ms)
+return { 'taken', account }`,
+  map: [[1,"lua/stream/take.lua",1],[2,"lua/stream/take.lua",6],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/root.lua",11],[16,"lua/stream/take.lua",18],[22,"lua/stream/take.lua",25]],
+});
+
+/** Writes a ticket: for half a minute it opens one stream of this batch, in the place of a token. See lua/stream/ticket.lua. */
+export const streamTicket = script<{ meta: string }, { core: string; account: string; ticket: string; ttl_ms: number; now_ms?: number | '' | undefined }, number>({
+  name: 'stream/ticket',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["ticket","string"],["ttl_ms","int"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local core = ARGV[1]
+local account = ARGV[2]
+local ticket = ARGV[3]
+local ttl_ms = tonumber(ARGV[4])
+local now_ms = tonumber(ARGV[5]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local key = root .. 'b:' .. core
+local owner = call('HMGET', key, 'a', 's')
+if owner[1] ~= account or owner[2] == 'tray' or owner[2] == 'deleted' then return 0 end
+call('SET', key .. ':ticket:' .. ticket, account, 'PX', ttl_ms)
+return now_ms + ttl_ms`,
+  map: [[1,"lua/stream/ticket.lua",1],[2,"lua/stream/ticket.lua",4],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/stream/ticket.lua",14]],
+});
+
+/** Cancels one task that is not running and not finished. See lua/task/cancel.lua. */
+export const taskCancel = script<{ meta: string }, { core: string; index: number; account: string; keep_ms: number; tray_keep_ms: number; now_ms?: number | '' | undefined }, string>({
+  name: 'task/cancel',
+  keys: ["meta"],
+  args: [["core","string"],["index","int"],["account","string"],["keep_ms","int"],["tray_keep_ms","int"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local core = ARGV[1]
+local index = tonumber(ARGV[2])
+local account = ARGV[3]
+local keep_ms = tonumber(ARGV[4])
+local tray_keep_ms = tonumber(ARGV[5])
+local now_ms = tonumber(ARGV[6]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local batches, batches_loaded = {}, {}
+local function batch_load(core)
+  local b = batches[core]
+  if b ~= nil then return b end
+  local key = root .. 'b:' .. core
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
+  if not v[1] then
+    batches[core] = false
+    return false
+  end
+  b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
+    x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
+  batches[core] = b
+  batches_loaded[#batches_loaded + 1] = b
+  return b
+end
+local function batch_visible(core, account)
+  local b = batch_load(core)
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
+  return b
+end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
+local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
+local function segment_bounds(b, i)
+  local g = b.g
+  if not g then return 0, b.n - 1 end
+  local lo, last = 0, #g / 4 - 1
+  local hi = last
+  while lo < hi do
+    local mid = math.ceil((lo + hi) / 2)
+    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
+  end
+  local base = struct.unpack('>I4', g, lo * 4 + 1)
+  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
+end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_last(b)
+  if not b.g then return 0 end
+  return struct.unpack('>I4', b.g, #b.g - 3)
+end
+local function batch_end(b, now, keep_ms)
+  b.dirty = true
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
+  if b.s == 'tray' then
+    b.deadline = math.max(now, b.t + 1000) + keep_ms
+    return true
+  end
+  if b.z or (b.h and batch_live(b)) then return false end
+  if b.s == 'pending' or b.s == 'processing' then
+    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
+  end
+  b.z = now
+  b.ended = true
+  b.deadline = now + keep_ms
+  return true
+end
+local function batch_stop(b, status, now, keep_ms)
+  local waiting = batch_waiting(b)
+  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
+  b.s = status
+  b.deadline = '' -- leaves the deadlines until its last running task has finished
+  batch_end(b, now, keep_ms)
+end
+local function list_key(b, status)
+  return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
+end
+local function label_keys(account, labels)
+  local list = {}
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
+end
+local function batch_touch()
+  local list = { root .. 'deadlines' }
+  for _, b in ipairs(batches_loaded) do
+    if b.s ~= b.s_was then
+      list[#list + 1] = list_key(b, b.s_was)
+      list[#list + 1] = list_key(b, b.s)
+    end
+  end
+  touch(list)
+end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
+local function batch_save(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.dirty then
+      call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
+      if b.z then call('HSET', b.key, 'z', b.z) end
+      if b.s ~= b.s_was then
+        call('ZREM', list_key(b, b.s_was), b.core)
+        call('ZADD', list_key(b, b.s), b.t, b.core)
+      end
+      if b.deadline == '' then
+        call('ZREM', root .. 'deadlines', b.core)
+      elseif b.deadline then
+        call('ZADD', root .. 'deadlines', b.deadline, b.core)
+      end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -15423,6 +17697,7 @@ if state == 'x' then return 'cancelled' end
 if not task_waits(b, index, state) then return 'state' end
 if not batch_live(b) then return b.s == 'cancelled' and 'cancelled' or 'state' end
 b.x = b.x + 1
+batch_ended(b, index, 1, 'x')
 batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms)
 notify_plan(now_ms)
 batch_touch()
@@ -15434,7 +17709,7 @@ notify_write()
 queue_write()
 ring_bell()
 return 'cancelled'`,
-  map: [[1,"lua/task/cancel.lua",1],[2,"lua/task/cancel.lua",4],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",11],[16,"lua/lib/batch.lua",13],[37,"lua/lib/batch.lua",36],[42,"lua/lib/batch.lua",42],[43,"lua/lib/batch.lua",44],[44,"lua/lib/batch.lua",48],[45,"lua/lib/batch.lua",50],[46,"lua/lib/batch.lua",52],[47,"lua/lib/batch.lua",55],[51,"lua/lib/batch.lua",61],[63,"lua/lib/batch.lua",74],[64,"lua/lib/batch.lua",76],[68,"lua/lib/batch.lua",82],[84,"lua/lib/batch.lua",100],[91,"lua/lib/batch.lua",108],[94,"lua/lib/batch.lua",113],[99,"lua/lib/batch.lua",120],[109,"lua/lib/batch.lua",131],[126,"lua/lib/ring.lua",4],[127,"lua/lib/ring.lua",6],[135,"lua/lib/ring.lua",16],[141,"lua/lib/ring.lua",23],[142,"lua/lib/ring.lua",25],[143,"lua/lib/ring.lua",28],[147,"lua/lib/ring.lua",34],[154,"lua/lib/ring.lua",42],[160,"lua/lib/ready.lua",9],[161,"lua/lib/ready.lua",11],[162,"lua/lib/ready.lua",14],[176,"lua/lib/ready.lua",29],[181,"lua/lib/ready.lua",35],[184,"lua/lib/ready.lua",39],[196,"lua/lib/ready.lua",52],[199,"lua/lib/ready.lua",56],[205,"lua/lib/ready.lua",67],[208,"lua/lib/ready.lua",71],[215,"lua/lib/ready.lua",80],[216,"lua/lib/ready.lua",83],[217,"lua/lib/delayed.lua",3],[218,"lua/lib/delayed.lua",5],[222,"lua/lib/delayed.lua",11],[225,"lua/lib/delayed.lua",15],[229,"lua/lib/delayed.lua",20],[233,"lua/lib/delayed.lua",26],[240,"lua/lib/delayed.lua",36],[247,"lua/lib/notify.lua",19],[248,"lua/lib/notify.lua",22],[257,"lua/lib/notify.lua",34],[258,"lua/lib/notify.lua",36],[263,"lua/lib/notify.lua",43],[279,"lua/lib/notify.lua",60],[291,"lua/lib/notify.lua",74],[301,"lua/lib/notify.lua",85],[319,"lua/lib/notify.lua",105],[326,"lua/lib/notify.lua",115],[338,"lua/lib/notify.lua",130],[354,"lua/lib/notify.lua",148],[366,"lua/lib/notify.lua",161],[369,"lua/lib/notify.lua",166],[380,"lua/lib/notify.lua",179],[393,"lua/lib/notify.lua",193],[398,"lua/lib/notify.lua",199],[401,"lua/lib/notify.lua",204],[406,"lua/lib/notify.lua",211],[436,"lua/lib/notify.lua",243],[458,"lua/lib/notify.lua",267],[459,"lua/lib/notify.lua",269],[466,"lua/lib/notify.lua",277],[481,"lua/lib/notify.lua",293],[483,"lua/lib/notify.lua",297],[489,"lua/lib/notify.lua",304],[492,"lua/task/cancel.lua",15],[498,"lua/task/cancel.lua",22]],
+  map: [[1,"lua/task/cancel.lua",1],[2,"lua/task/cancel.lua",4],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",12],[16,"lua/lib/batch.lua",14],[37,"lua/lib/batch.lua",37],[42,"lua/lib/batch.lua",43],[43,"lua/lib/batch.lua",45],[44,"lua/lib/batch.lua",49],[45,"lua/lib/batch.lua",51],[46,"lua/lib/batch.lua",53],[47,"lua/lib/batch.lua",56],[51,"lua/lib/batch.lua",62],[63,"lua/lib/batch.lua",75],[64,"lua/lib/batch.lua",77],[68,"lua/lib/batch.lua",83],[84,"lua/lib/batch.lua",101],[91,"lua/lib/batch.lua",109],[94,"lua/lib/batch.lua",114],[99,"lua/lib/batch.lua",121],[109,"lua/lib/batch.lua",133],[114,"lua/lib/batch.lua",141],[122,"lua/lib/batch.lua",150],[140,"lua/lib/ring.lua",4],[141,"lua/lib/ring.lua",6],[149,"lua/lib/ring.lua",16],[155,"lua/lib/ring.lua",23],[156,"lua/lib/ring.lua",25],[157,"lua/lib/ring.lua",28],[161,"lua/lib/ring.lua",34],[168,"lua/lib/ring.lua",42],[174,"lua/lib/ready.lua",9],[175,"lua/lib/ready.lua",11],[176,"lua/lib/ready.lua",14],[190,"lua/lib/ready.lua",29],[195,"lua/lib/ready.lua",35],[198,"lua/lib/ready.lua",39],[210,"lua/lib/ready.lua",52],[213,"lua/lib/ready.lua",56],[219,"lua/lib/ready.lua",67],[222,"lua/lib/ready.lua",71],[229,"lua/lib/ready.lua",80],[230,"lua/lib/ready.lua",83],[231,"lua/lib/delayed.lua",3],[232,"lua/lib/delayed.lua",5],[236,"lua/lib/delayed.lua",11],[239,"lua/lib/delayed.lua",15],[243,"lua/lib/delayed.lua",20],[247,"lua/lib/delayed.lua",26],[254,"lua/lib/delayed.lua",36],[261,"lua/lib/notify.lua",19],[262,"lua/lib/notify.lua",22],[271,"lua/lib/notify.lua",34],[272,"lua/lib/notify.lua",36],[277,"lua/lib/notify.lua",43],[293,"lua/lib/notify.lua",60],[305,"lua/lib/notify.lua",74],[315,"lua/lib/notify.lua",85],[333,"lua/lib/notify.lua",105],[340,"lua/lib/notify.lua",115],[352,"lua/lib/notify.lua",130],[368,"lua/lib/notify.lua",148],[380,"lua/lib/notify.lua",161],[383,"lua/lib/notify.lua",166],[394,"lua/lib/notify.lua",179],[407,"lua/lib/notify.lua",193],[412,"lua/lib/notify.lua",199],[415,"lua/lib/notify.lua",204],[420,"lua/lib/notify.lua",211],[450,"lua/lib/notify.lua",243],[472,"lua/lib/notify.lua",267],[473,"lua/lib/notify.lua",269],[480,"lua/lib/notify.lua",277],[495,"lua/lib/notify.lua",293],[497,"lua/lib/notify.lua",297],[503,"lua/lib/notify.lua",304],[506,"lua/task/cancel.lua",15],[512,"lua/task/cancel.lua",22]],
 });
 
 /** Accepts single tasks: puts them into the account's open tray, or opens a new one. See lua/task/create.lua. */
@@ -15465,14 +17740,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
   if v[17] then
     b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
     b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
@@ -15554,6 +17829,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -15568,6 +17856,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -16020,7 +18309,7 @@ outbox_write()
 ring_bell()
 idem_write({ b.core, first, now_ms })
 return { b.core, first, now_ms }`,
-  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",15],[4,"lua/task/create.lua",14],[5,"lua/task/create.lua",13],[6,"lua/task/create.lua",12],[7,"lua/task/create.lua",11],[8,"lua/task/create.lua",10],[9,"lua/task/create.lua",9],[10,"lua/task/create.lua",8],[11,"lua/task/create.lua",16],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/root.lua",11],[18,"lua/lib/batch.lua",11],[19,"lua/lib/batch.lua",13],[40,"lua/lib/batch.lua",36],[45,"lua/lib/batch.lua",42],[46,"lua/lib/batch.lua",44],[47,"lua/lib/batch.lua",48],[48,"lua/lib/batch.lua",50],[49,"lua/lib/batch.lua",52],[50,"lua/lib/batch.lua",55],[54,"lua/lib/batch.lua",61],[66,"lua/lib/batch.lua",74],[67,"lua/lib/batch.lua",76],[71,"lua/lib/batch.lua",82],[87,"lua/lib/batch.lua",100],[94,"lua/lib/batch.lua",108],[97,"lua/lib/batch.lua",113],[102,"lua/lib/batch.lua",120],[112,"lua/lib/batch.lua",131],[129,"lua/lib/ring.lua",4],[130,"lua/lib/ring.lua",6],[138,"lua/lib/ring.lua",16],[144,"lua/lib/ring.lua",23],[145,"lua/lib/ring.lua",25],[146,"lua/lib/ring.lua",28],[150,"lua/lib/ring.lua",34],[157,"lua/lib/ring.lua",42],[163,"lua/lib/ready.lua",9],[164,"lua/lib/ready.lua",11],[165,"lua/lib/ready.lua",14],[179,"lua/lib/ready.lua",29],[184,"lua/lib/ready.lua",35],[187,"lua/lib/ready.lua",39],[199,"lua/lib/ready.lua",52],[202,"lua/lib/ready.lua",56],[208,"lua/lib/ready.lua",67],[211,"lua/lib/ready.lua",71],[218,"lua/lib/ready.lua",80],[219,"lua/lib/ready.lua",83],[220,"lua/lib/delayed.lua",3],[221,"lua/lib/delayed.lua",5],[225,"lua/lib/delayed.lua",11],[228,"lua/lib/delayed.lua",15],[232,"lua/lib/delayed.lua",20],[236,"lua/lib/delayed.lua",26],[243,"lua/lib/delayed.lua",36],[250,"lua/lib/outbox.lua",15],[254,"lua/lib/outbox.lua",20],[255,"lua/lib/outbox.lua",22],[256,"lua/lib/outbox.lua",24],[257,"lua/lib/outbox.lua",27],[258,"lua/lib/outbox.lua",29],[262,"lua/lib/outbox.lua",35],[274,"lua/lib/outbox.lua",49],[278,"lua/lib/outbox.lua",54],[288,"lua/lib/outbox.lua",66],[292,"lua/lib/outbox.lua",72],[296,"lua/lib/outbox.lua",78],[301,"lua/lib/outbox.lua",85],[302,"lua/lib/outbox.lua",87],[308,"lua/lib/outbox.lua",95],[337,"lua/lib/outbox.lua",127],[346,"lua/lib/outbox.lua",138],[349,"lua/lib/limited.lua",12],[350,"lua/lib/limited.lua",14],[356,"lua/lib/limited.lua",22],[360,"lua/lib/limited.lua",28],[371,"lua/lib/limited.lua",41],[375,"lua/lib/limited.lua",47],[383,"lua/lib/limited.lua",57],[388,"lua/lib/limited.lua",64],[393,"lua/lib/limited.lua",71],[397,"lua/lib/limited.lua",77],[409,"lua/lib/limited.lua",91],[421,"lua/lib/limited.lua",106],[434,"lua/lib/limited.lua",120],[437,"lua/lib/limited.lua",125],[444,"lua/lib/operation.lua",4],[445,"lua/lib/operation.lua",6],[448,"lua/lib/operation.lua",11],[454,"lua/lib/operation.lua",18],[459,"lua/lib/append.lua",6],[461,"lua/lib/append.lua",9],[467,"lua/lib/append.lua",17],[496,"lua/lib/append.lua",48],[497,"lua/lib/append.lua",50],[507,"lua/lib/append.lua",63],[517,"lua/lib/append.lua",74],[522,"lua/lib/append.lua",80],[531,"lua/lib/idem.lua",6],[532,"lua/lib/idem.lua",8],[533,"lua/lib/idem.lua",10],[539,"lua/task/create.lua",22],[542,"lua/task/create.lua",26],[552,"lua/task/create.lua",37],[559,"lua/task/create.lua",45],[563,"lua/task/create.lua",50]],
+  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",15],[4,"lua/task/create.lua",14],[5,"lua/task/create.lua",13],[6,"lua/task/create.lua",12],[7,"lua/task/create.lua",11],[8,"lua/task/create.lua",10],[9,"lua/task/create.lua",9],[10,"lua/task/create.lua",8],[11,"lua/task/create.lua",16],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/root.lua",11],[18,"lua/lib/batch.lua",12],[19,"lua/lib/batch.lua",14],[40,"lua/lib/batch.lua",37],[45,"lua/lib/batch.lua",43],[46,"lua/lib/batch.lua",45],[47,"lua/lib/batch.lua",49],[48,"lua/lib/batch.lua",51],[49,"lua/lib/batch.lua",53],[50,"lua/lib/batch.lua",56],[54,"lua/lib/batch.lua",62],[66,"lua/lib/batch.lua",75],[67,"lua/lib/batch.lua",77],[71,"lua/lib/batch.lua",83],[87,"lua/lib/batch.lua",101],[94,"lua/lib/batch.lua",109],[97,"lua/lib/batch.lua",114],[102,"lua/lib/batch.lua",121],[112,"lua/lib/batch.lua",133],[117,"lua/lib/batch.lua",141],[125,"lua/lib/batch.lua",150],[143,"lua/lib/ring.lua",4],[144,"lua/lib/ring.lua",6],[152,"lua/lib/ring.lua",16],[158,"lua/lib/ring.lua",23],[159,"lua/lib/ring.lua",25],[160,"lua/lib/ring.lua",28],[164,"lua/lib/ring.lua",34],[171,"lua/lib/ring.lua",42],[177,"lua/lib/ready.lua",9],[178,"lua/lib/ready.lua",11],[179,"lua/lib/ready.lua",14],[193,"lua/lib/ready.lua",29],[198,"lua/lib/ready.lua",35],[201,"lua/lib/ready.lua",39],[213,"lua/lib/ready.lua",52],[216,"lua/lib/ready.lua",56],[222,"lua/lib/ready.lua",67],[225,"lua/lib/ready.lua",71],[232,"lua/lib/ready.lua",80],[233,"lua/lib/ready.lua",83],[234,"lua/lib/delayed.lua",3],[235,"lua/lib/delayed.lua",5],[239,"lua/lib/delayed.lua",11],[242,"lua/lib/delayed.lua",15],[246,"lua/lib/delayed.lua",20],[250,"lua/lib/delayed.lua",26],[257,"lua/lib/delayed.lua",36],[264,"lua/lib/outbox.lua",15],[268,"lua/lib/outbox.lua",20],[269,"lua/lib/outbox.lua",22],[270,"lua/lib/outbox.lua",24],[271,"lua/lib/outbox.lua",27],[272,"lua/lib/outbox.lua",29],[276,"lua/lib/outbox.lua",35],[288,"lua/lib/outbox.lua",49],[292,"lua/lib/outbox.lua",54],[302,"lua/lib/outbox.lua",66],[306,"lua/lib/outbox.lua",72],[310,"lua/lib/outbox.lua",78],[315,"lua/lib/outbox.lua",85],[316,"lua/lib/outbox.lua",87],[322,"lua/lib/outbox.lua",95],[351,"lua/lib/outbox.lua",127],[360,"lua/lib/outbox.lua",138],[363,"lua/lib/limited.lua",12],[364,"lua/lib/limited.lua",14],[370,"lua/lib/limited.lua",22],[374,"lua/lib/limited.lua",28],[385,"lua/lib/limited.lua",41],[389,"lua/lib/limited.lua",47],[397,"lua/lib/limited.lua",57],[402,"lua/lib/limited.lua",64],[407,"lua/lib/limited.lua",71],[411,"lua/lib/limited.lua",77],[423,"lua/lib/limited.lua",91],[435,"lua/lib/limited.lua",106],[448,"lua/lib/limited.lua",120],[451,"lua/lib/limited.lua",125],[458,"lua/lib/operation.lua",4],[459,"lua/lib/operation.lua",6],[462,"lua/lib/operation.lua",11],[468,"lua/lib/operation.lua",18],[473,"lua/lib/append.lua",6],[475,"lua/lib/append.lua",9],[481,"lua/lib/append.lua",17],[510,"lua/lib/append.lua",48],[511,"lua/lib/append.lua",50],[521,"lua/lib/append.lua",63],[531,"lua/lib/append.lua",74],[536,"lua/lib/append.lua",80],[545,"lua/lib/idem.lua",6],[546,"lua/lib/idem.lua",8],[547,"lua/lib/idem.lua",10],[553,"lua/task/create.lua",22],[556,"lua/task/create.lua",26],[566,"lua/task/create.lua",37],[573,"lua/task/create.lua",45],[577,"lua/task/create.lua",50]],
 });
 
 /** Runs a failed task again, its attempts at zero. In a batch that has failed or expired that is a new round of this task See lua/task/retry.lua. */
@@ -16052,14 +18341,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
   if v[17] then
     b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
     b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
@@ -16141,6 +18430,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -16155,6 +18457,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -16586,8 +18889,8 @@ outbox_write()
 ring_bell()
 outbox_bell()
 return 'queued'`,
-  map: [[1,"lua/task/retry.lua",1],[2,"lua/task/retry.lua",4],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/root.lua",11],[19,"lua/lib/batch.lua",11],[20,"lua/lib/batch.lua",13],[41,"lua/lib/batch.lua",36],[46,"lua/lib/batch.lua",42],[47,"lua/lib/batch.lua",44],[48,"lua/lib/batch.lua",48],[49,"lua/lib/batch.lua",50],[50,"lua/lib/batch.lua",52],[51,"lua/lib/batch.lua",55],[55,"lua/lib/batch.lua",61],[67,"lua/lib/batch.lua",74],[68,"lua/lib/batch.lua",76],[72,"lua/lib/batch.lua",82],[88,"lua/lib/batch.lua",100],[95,"lua/lib/batch.lua",108],[98,"lua/lib/batch.lua",113],[103,"lua/lib/batch.lua",120],[113,"lua/lib/batch.lua",131],[130,"lua/lib/ring.lua",4],[131,"lua/lib/ring.lua",6],[139,"lua/lib/ring.lua",16],[145,"lua/lib/ring.lua",23],[146,"lua/lib/ring.lua",25],[147,"lua/lib/ring.lua",28],[151,"lua/lib/ring.lua",34],[158,"lua/lib/ring.lua",42],[164,"lua/lib/ready.lua",9],[165,"lua/lib/ready.lua",11],[166,"lua/lib/ready.lua",14],[180,"lua/lib/ready.lua",29],[185,"lua/lib/ready.lua",35],[188,"lua/lib/ready.lua",39],[200,"lua/lib/ready.lua",52],[203,"lua/lib/ready.lua",56],[209,"lua/lib/ready.lua",67],[212,"lua/lib/ready.lua",71],[219,"lua/lib/ready.lua",80],[220,"lua/lib/ready.lua",83],[221,"lua/lib/delayed.lua",3],[222,"lua/lib/delayed.lua",5],[226,"lua/lib/delayed.lua",11],[229,"lua/lib/delayed.lua",15],[233,"lua/lib/delayed.lua",20],[237,"lua/lib/delayed.lua",26],[244,"lua/lib/delayed.lua",36],[251,"lua/lib/outbox.lua",15],[255,"lua/lib/outbox.lua",20],[256,"lua/lib/outbox.lua",22],[257,"lua/lib/outbox.lua",24],[258,"lua/lib/outbox.lua",27],[259,"lua/lib/outbox.lua",29],[263,"lua/lib/outbox.lua",35],[275,"lua/lib/outbox.lua",49],[279,"lua/lib/outbox.lua",54],[289,"lua/lib/outbox.lua",66],[293,"lua/lib/outbox.lua",72],[297,"lua/lib/outbox.lua",78],[302,"lua/lib/outbox.lua",85],[303,"lua/lib/outbox.lua",87],[309,"lua/lib/outbox.lua",95],[338,"lua/lib/outbox.lua",127],[347,"lua/lib/outbox.lua",138],[350,"lua/lib/limited.lua",12],[351,"lua/lib/limited.lua",14],[357,"lua/lib/limited.lua",22],[361,"lua/lib/limited.lua",28],[372,"lua/lib/limited.lua",41],[376,"lua/lib/limited.lua",47],[384,"lua/lib/limited.lua",57],[389,"lua/lib/limited.lua",64],[394,"lua/lib/limited.lua",71],[398,"lua/lib/limited.lua",77],[410,"lua/lib/limited.lua",91],[422,"lua/lib/limited.lua",106],[435,"lua/lib/limited.lua",120],[438,"lua/lib/limited.lua",125],[445,"lua/lib/results.lua",3],[454,"lua/lib/results.lua",13],[455,"lua/lib/results.lua",15],[456,"lua/lib/round.lua",9],[460,"lua/lib/round.lua",14],[464,"lua/lib/round.lua",19],[468,"lua/lib/round.lua",24],[469,"lua/lib/round.lua",27],[470,"lua/lib/round.lua",30],[488,"lua/lib/round.lua",50],[495,"lua/lib/round.lua",59],[499,"lua/lib/round.lua",65],[503,"lua/lib/round.lua",70],[509,"lua/lib/round.lua",77],[524,"lua/task/retry.lua",20],[533,"lua/task/retry.lua",30],[545,"lua/task/retry.lua",43],[550,"lua/task/retry.lua",49]],
+  map: [[1,"lua/task/retry.lua",1],[2,"lua/task/retry.lua",4],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/root.lua",11],[19,"lua/lib/batch.lua",12],[20,"lua/lib/batch.lua",14],[41,"lua/lib/batch.lua",37],[46,"lua/lib/batch.lua",43],[47,"lua/lib/batch.lua",45],[48,"lua/lib/batch.lua",49],[49,"lua/lib/batch.lua",51],[50,"lua/lib/batch.lua",53],[51,"lua/lib/batch.lua",56],[55,"lua/lib/batch.lua",62],[67,"lua/lib/batch.lua",75],[68,"lua/lib/batch.lua",77],[72,"lua/lib/batch.lua",83],[88,"lua/lib/batch.lua",101],[95,"lua/lib/batch.lua",109],[98,"lua/lib/batch.lua",114],[103,"lua/lib/batch.lua",121],[113,"lua/lib/batch.lua",133],[118,"lua/lib/batch.lua",141],[126,"lua/lib/batch.lua",150],[144,"lua/lib/ring.lua",4],[145,"lua/lib/ring.lua",6],[153,"lua/lib/ring.lua",16],[159,"lua/lib/ring.lua",23],[160,"lua/lib/ring.lua",25],[161,"lua/lib/ring.lua",28],[165,"lua/lib/ring.lua",34],[172,"lua/lib/ring.lua",42],[178,"lua/lib/ready.lua",9],[179,"lua/lib/ready.lua",11],[180,"lua/lib/ready.lua",14],[194,"lua/lib/ready.lua",29],[199,"lua/lib/ready.lua",35],[202,"lua/lib/ready.lua",39],[214,"lua/lib/ready.lua",52],[217,"lua/lib/ready.lua",56],[223,"lua/lib/ready.lua",67],[226,"lua/lib/ready.lua",71],[233,"lua/lib/ready.lua",80],[234,"lua/lib/ready.lua",83],[235,"lua/lib/delayed.lua",3],[236,"lua/lib/delayed.lua",5],[240,"lua/lib/delayed.lua",11],[243,"lua/lib/delayed.lua",15],[247,"lua/lib/delayed.lua",20],[251,"lua/lib/delayed.lua",26],[258,"lua/lib/delayed.lua",36],[265,"lua/lib/outbox.lua",15],[269,"lua/lib/outbox.lua",20],[270,"lua/lib/outbox.lua",22],[271,"lua/lib/outbox.lua",24],[272,"lua/lib/outbox.lua",27],[273,"lua/lib/outbox.lua",29],[277,"lua/lib/outbox.lua",35],[289,"lua/lib/outbox.lua",49],[293,"lua/lib/outbox.lua",54],[303,"lua/lib/outbox.lua",66],[307,"lua/lib/outbox.lua",72],[311,"lua/lib/outbox.lua",78],[316,"lua/lib/outbox.lua",85],[317,"lua/lib/outbox.lua",87],[323,"lua/lib/outbox.lua",95],[352,"lua/lib/outbox.lua",127],[361,"lua/lib/outbox.lua",138],[364,"lua/lib/limited.lua",12],[365,"lua/lib/limited.lua",14],[371,"lua/lib/limited.lua",22],[375,"lua/lib/limited.lua",28],[386,"lua/lib/limited.lua",41],[390,"lua/lib/limited.lua",47],[398,"lua/lib/limited.lua",57],[403,"lua/lib/limited.lua",64],[408,"lua/lib/limited.lua",71],[412,"lua/lib/limited.lua",77],[424,"lua/lib/limited.lua",91],[436,"lua/lib/limited.lua",106],[449,"lua/lib/limited.lua",120],[452,"lua/lib/limited.lua",125],[459,"lua/lib/results.lua",3],[468,"lua/lib/results.lua",13],[469,"lua/lib/results.lua",15],[470,"lua/lib/round.lua",9],[474,"lua/lib/round.lua",14],[478,"lua/lib/round.lua",19],[482,"lua/lib/round.lua",24],[483,"lua/lib/round.lua",27],[484,"lua/lib/round.lua",30],[502,"lua/lib/round.lua",50],[509,"lua/lib/round.lua",59],[513,"lua/lib/round.lua",65],[517,"lua/lib/round.lua",70],[523,"lua/lib/round.lua",77],[538,"lua/task/retry.lua",20],[547,"lua/task/retry.lua",30],[559,"lua/task/retry.lua",43],[564,"lua/task/retry.lua",49]],
 });
 
 /** Every script, by its name. */
-export const scripts = { batchAdd, batchCancel, batchCreate, batchDelete, batchRead, batchRelease, batchRetry, batchSweep, idemBegin, idemFinish, installationGrow, limiterCreate, limiterDelete, limiterPatch, limiterPause, limiterRead, limiterReset, limiterResume, limiterUsage, memberBeat, namesConfirm, namesFree, namesList, namesReserve, notificationRedeliver, outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice, partitionClaim, partitionGrant, partitionLate, partitionLook, partitionSettle, partitionTick, quotaTake, secretEnsure, secretRotate, taskCancel, taskCreate, taskRetry };
+export const scripts = { batchAdd, batchCancel, batchCreate, batchDelete, batchRead, batchRelease, batchRetry, batchSweep, idemBegin, idemFinish, installationGrow, limiterCreate, limiterDelete, limiterPatch, limiterPause, limiterRead, limiterReset, limiterResume, limiterUsage, memberBeat, namesConfirm, namesFree, namesList, namesReserve, notificationRedeliver, outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice, partitionClaim, partitionGrant, partitionLate, partitionLook, partitionSettle, partitionTick, quotaTake, scheduleCreate, scheduleDelete, scheduleDue, scheduleFire, scheduleLook, schedulePatch, scheduleRead, scheduleRuns, scheduleStage, scheduleTrigger, secretEnsure, secretRotate, streamLook, streamTake, streamTicket, taskCancel, taskCreate, taskRetry };

@@ -54,12 +54,12 @@ function contextOf(client: Redis): ApiContext {
     partitions,
     admit: () => {},
     placement: new Placement(partitions),
-    durability: { confirm: async () => true, close: () => {} },
+    durability: { confirm: async () => true, confirmHome: async () => true, close: () => {} },
   } as unknown as ApiContext;
 }
 
 function callOf(given: Partial<Call>): Call {
-  const empty = { params: {}, query: {}, body: null, raw_body: null, head_faults: [], idempotency_key: null };
+  const empty = { params: {}, query: {}, body: null, raw_body: null, head_faults: [], idempotency_key: null, ticket: null };
   return { account: 'acme', account_id: ACCOUNT, request_id: 'req_1', now_ms: Date.now(), ...empty, ...given };
 }
 

@@ -10,7 +10,10 @@ export async function whatIsLeft(rig: Rig): Promise<string[]> {
   for (let p = 0; p < PARTITIONS; p++) {
     const dump = await rig.dump(p);
     for (const [name, { items }] of dump) {
-      if (/^(away|outbox|granted|delayed|active:|f:)/.test(name)) left.push(`${p} ${name} ${items.slice(0, 4).join(' ')}`);
+      if (/^(away|outbox|granted|delayed|f:)/.test(name)) left.push(`${p} ${name} ${items.slice(0, 4).join(' ')}`);
+      // What is in flight of a batch that was deleted ends with its lease.
+      const flying = name.startsWith('active:') ? items.filter((item) => dump.has(`b:${item.split(',', 1)[0]}`)) : [];
+      if (flying.length > 0) left.push(`${p} ${name} ${flying.join(' ')}`);
       if (/^lane:\w+:(q|e|first|until|n|dropped)$/.test(name)) left.push(`${p} ${name} ${items.slice(0, 4).join(' ')}`);
       // Slots whose time is over are free when somebody looks.
       const held = name.endsWith(':run') ? items.filter((_, i) => i % 2 === 1 && Number(items[i]) > rig.now_ms) : [];

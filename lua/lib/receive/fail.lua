@@ -30,6 +30,7 @@ kinds.fail = function(body, _, now)
       failed_count = failed_count + 1
       b.f = b.f + 1
       first = first or i
+      batch_ended(b, i, 1, 'f')
       lose(b, i, i, json)
       failed_states[#failed_states + 1] = { b.key .. ':s', i, 'f' }
     end
