@@ -86,3 +86,21 @@ export const OPERATIONS: Readonly<Record<keyof Operations, Operation>> = {
   getSigningSecret: { method: 'GET', path: '/v1/signing-secret', input: null },
   rotateSigningSecret: { method: 'POST', path: '/v1/signing-secret/rotate', input: null },
 };
+
+/** All items of a list, asked for page by page. Where the list grows meanwhile it moves on, and an item may come twice. */
+export interface Lists {
+  allBatches(query?: Partial<Omit<BatchListQuery, 'limit' | 'offset'>>, options?: CallOptions): AsyncGenerator<BatchList['batches'][number], void, undefined>;
+  allBatchTasks(batch_id: string, query?: Partial<Omit<TaskListQuery, 'limit' | 'offset'>>, options?: CallOptions): AsyncGenerator<TaskList['tasks'][number], void, undefined>;
+  allNotifications(batch_id: string, query?: Partial<Omit<NotificationListQuery, 'limit' | 'offset'>>, options?: CallOptions): AsyncGenerator<NotificationLog['notifications'][number], void, undefined>;
+  allSchedules(query?: Partial<Omit<ScheduleListQuery, 'limit' | 'offset'>>, options?: CallOptions): AsyncGenerator<ScheduleList['schedules'][number], void, undefined>;
+  allScheduleTasks(schedule_id: string, query?: Partial<Omit<TaskListQuery, 'limit' | 'offset'>>, options?: CallOptions): AsyncGenerator<ScheduledTaskList['tasks'][number], void, undefined>;
+}
+
+/** `ids`: so many path parameters stand in front. */
+export const LISTS = {
+  allBatches: { list: 'listBatches', key: 'batches', ids: 0 },
+  allBatchTasks: { list: 'listBatchTasks', key: 'tasks', ids: 1 },
+  allNotifications: { list: 'listNotifications', key: 'notifications', ids: 1 },
+  allSchedules: { list: 'listSchedules', key: 'schedules', ids: 0 },
+  allScheduleTasks: { list: 'listScheduleTasks', key: 'tasks', ids: 1 },
+} as const satisfies Record<keyof Lists, { list: keyof Operations; key: string; ids: number }>;
