@@ -1,7 +1,7 @@
 // The pieces that every view is made of.
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
-import type { BatchProgress } from '../client/index.ts';
+import type { BatchStats } from '../client/index.ts';
 import { ago, count, time } from './format.ts';
 
 /** Status in words and colour; colour alone would not reach everybody. */
@@ -19,7 +19,7 @@ export function When({ at }: { at: string | null | undefined }) {
 }
 
 /** How far a batch is: what completed, failed and was cancelled of all its tasks. */
-export function Progress({ stats }: { stats: BatchProgress['stats'] }) {
+export function Progress({ stats }: { stats: BatchStats }) {
   const share = (part: number): string => `${stats.total === 0 ? 0 : (part / stats.total) * 100}%`;
   const done = stats.total - stats.pending;
   return (

@@ -3,10 +3,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { createClient } from '../../src/client/index.ts';
-import { openPage, startBrowser } from '../helpers/browser.ts';
+import { buildDashboard, openPage, startBrowser } from '../helpers/browser.ts';
 import { startEngine, TOKENS } from '../helpers/engine.ts';
 import { startReceiver } from '../helpers/receiver.ts';
 
+buildDashboard();
 const [engine, browser] = await Promise.all([startEngine(), startBrowser()]);
 const client = createClient({ base_url: engine.url, token: TOKENS.acme });
 

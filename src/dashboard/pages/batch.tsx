@@ -14,24 +14,35 @@ import { Tasks } from './batch-tasks.tsx';
 
 const EVERY_MS = 5_000;
 
+interface Shown {
+  batch: Batch | null;
+  /** Why the batch cannot be had; while its stream is open it can. */
+  error: string | null;
+  /** Changes when what belongs to the batch is to be asked for again. */
+  version: string;
+  again(): void;
+}
+
 /** The batch as it was asked for, moved on by its stream until it has ended. */
-function useBatch(id: string): { batch: Batch | null; error: string | null; again(): void } {
+function useBatch(id: string): Shown {
   const { client } = useSession();
   const [asking, setAsking] = useState(true);
   const { data, error, again } = useLoad<Batch>(id, () => client.getBatch(id), asking ? EVERY_MS : null);
   const live = data !== null && isLive(data.status);
-  const { progress, connected } = useFollow(id, live, again);
+  const { progress, connected, reconnects } = useFollow(id, live, again);
   const ask = live && !connected;
   if (asking !== ask) setAsking(ask);
-  return { batch: data === null ? null : newest(data, progress), error, again };
+  if (data === null) return { batch: null, error, version: '', again };
+  const batch = newest(data, progress);
+  const { status, stats } = batch;
+  return { batch, error: connected ? null : error, version: `${status} ${stats.total} ${stats.pending} ${reconnects}`, again };
 }
 
 export function BatchPage({ id }: { id: string }) {
-  const { batch, error, again } = useBatch(id);
+  const { batch, error, version, again } = useBatch(id);
   if (batch === null) return error === null ? <p class="faint">Loading…</p> : <ErrorNote text={error} />;
   const { stats } = batch;
   const live = isLive(batch.status);
-  const version = `${batch.status} ${stats.total} ${stats.pending}`;
   return (
     <>
       <p class="crumb">
