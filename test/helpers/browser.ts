@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { after } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { type Browser, chromium, type Page } from 'playwright-core';
+import { TOKENS } from './engine.ts';
 
 const PLACES = [
   process.env['CHROMIUM'] ?? '',
@@ -59,7 +60,10 @@ export async function startBrowser(): Promise<Browser> {
   return browser;
 }
 
-/** A page, and everything that it complained about so far: errors thrown, errors on its console, what its policy refused. */
+/**
+ * A page, and everything that it complained about so far: errors thrown, errors on its console, what its policy refused.
+ * Closed when the test ends.
+ */
 export async function openPage(
   browser: Browser,
   options: { width?: number; dark?: boolean } = {},
@@ -68,6 +72,7 @@ export async function openPage(
     viewport: { width: options.width ?? 1280, height: 860 },
     colorScheme: options.dark === true ? 'dark' : 'light',
   });
+  after(() => context.close());
   const page = await context.newPage();
   const complaints: string[] = [];
   page.on('pageerror', (error) => complaints.push(error.message));
@@ -75,4 +80,12 @@ export async function openPage(
     if (message.type() === 'error') complaints.push(message.text());
   });
   return { page, complaints };
+}
+
+/** Opens the page at a view and signs in. */
+export async function signIn(page: Page, url: string, hash = '', token: string = TOKENS.acme): Promise<void> {
+  await page.goto(`${url}/${hash}`);
+  await page.getByLabel('Access token').fill(token);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('navigation').waitFor();
 }

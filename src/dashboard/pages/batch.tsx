@@ -16,6 +16,8 @@ const EVERY_MS = 5_000;
 
 interface Shown {
   batch: Batch | null;
+  /** Whether what is shown moves by itself. */
+  streamed: boolean;
   /** Why the batch cannot be had; while its stream is open it can. */
   error: string | null;
   /** Changes when what belongs to the batch is to be asked for again. */
@@ -32,14 +34,15 @@ function useBatch(id: string): Shown {
   const { progress, connected, reconnects } = useFollow(id, live, again);
   const ask = live && !connected;
   if (asking !== ask) setAsking(ask);
-  if (data === null) return { batch: null, error, version: '', again };
+  if (data === null) return { batch: null, streamed: false, error, version: '', again };
   const batch = newest(data, progress);
   const { status, stats } = batch;
-  return { batch, error: connected ? null : error, version: `${status} ${stats.total} ${stats.pending} ${reconnects}`, again };
+  const version = `${status} ${stats.total} ${stats.pending} ${reconnects}`;
+  return { batch, streamed: connected, error: connected ? null : error, version, again };
 }
 
 export function BatchPage({ id }: { id: string }) {
-  const { batch, error, version, again } = useBatch(id);
+  const { batch, streamed, error, version, again } = useBatch(id);
   if (batch === null) return error === null ? <p class="faint">Loading…</p> : <ErrorNote text={error} />;
   const { stats } = batch;
   const live = isLive(batch.status);
@@ -48,7 +51,7 @@ export function BatchPage({ id }: { id: string }) {
       <p class="crumb">
         <a href="#/batches">Batches</a> / <code>{shortId(id)}</code>
       </p>
-      <Title batch={batch} onChange={again} />
+      <Title batch={batch} streamed={streamed} onChange={again} />
       <ErrorNote text={error} />
       <Progress stats={stats} />
       <dl class="tiles">
@@ -70,7 +73,7 @@ export function BatchPage({ id }: { id: string }) {
   );
 }
 
-function Title({ batch, onChange }: { batch: Batch; onChange(): void }) {
+function Title({ batch, streamed, onChange }: { batch: Batch; streamed: boolean; onChange(): void }) {
   const { client } = useSession();
   const { id, stats, options } = batch;
   const [failure, setFailure] = useState<string | null>(null);
@@ -85,6 +88,11 @@ function Title({ batch, onChange }: { batch: Batch; onChange(): void }) {
       <div class="title">
         <h1>{batch.description ?? 'Batch'}</h1>
         <Status value={batch.status} />
+        {streamed && (
+          <span class="live" title="What happens is shown as it happens.">
+            live
+          </span>
+        )}
         <div class="actions">
           {live && options.hold && <Action label="Release" run={() => client.releaseBatch(id)} onDone={onDone} onError={onError} />}
           {live && (
