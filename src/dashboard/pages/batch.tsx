@@ -1,12 +1,11 @@
 // One batch: how far it is, what became of its tasks, what was told to whom; and what can be done about it.
-import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Batch } from '../../client/index.ts';
 import { useSession } from '../context.ts';
 import { isLive, newest, useFollow } from '../follow.ts';
 import { count, hours, shortId } from '../format.ts';
 import { useLoad } from '../load.ts';
-import { Action, ErrorNote, Progress, Status, When } from '../parts.tsx';
+import { Action, ErrorNote, Fact, Progress, Status, When } from '../parts.tsx';
 import { goTo } from '../route.ts';
 import { messageOf } from '../session.ts';
 import { Notifications } from './batch-notifications.tsx';
@@ -148,14 +147,5 @@ function Facts({ batch }: { batch: Batch }) {
         </Fact>
       )}
     </dl>
-  );
-}
-
-function Fact({ name, children }: { name: string; children: ComponentChildren }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
   );
 }
