@@ -1,6 +1,6 @@
 # `make` lists the targets. Works with GNU make from 3.81.
 .DEFAULT_GOAL := help
-.PHONY: help setup start demo dev gen build check check-gen format test test/full bench bench/smoke
+.PHONY: help setup setup/browser start demo dev gen build check check-gen format test test/full bench bench/smoke
 
 BIN := node_modules/.bin
 TS := node --import tsx
@@ -15,6 +15,9 @@ help: ## Print this list
 
 setup: ## Install Redis and the packages, where missing
 	@sh scripts/setup.sh
+
+setup/browser: ## The same, and a Chromium for the tests of the dashboard
+	@sh scripts/setup.sh browser
 
 start: setup build ## Build and run the server; localhost is allowed as a target
 	@$(allow-private); exec node dist/main.js
@@ -32,6 +35,7 @@ build: dist/.stamp ## Compile src to dist, where src is newer
 
 check: setup check-gen ## Generated files, types, style, Lua
 	$(BIN)/tsc --noEmit
+	$(BIN)/tsc --noEmit -p src/dashboard
 	$(BIN)/biome check --error-on-warnings .
 	$(TS) scripts/lint-lua.ts
 
@@ -44,14 +48,14 @@ check-gen:
 format: ## Put the style right where a machine can
 	$(BIN)/biome check --write .
 
-test: setup check ## Check, then all tests; each file has its own Redis
+test: setup/browser build check ## Check, then all tests; each file has its own Redis
 	@$(call run-tests,find test -name '*.test.ts')
 
 test/full: TEST_MS_MAX := 900000
-test/full: setup check ## The same, and the long ones
+test/full: setup/browser build check ## The same, and the long ones
 	@$(call run-tests,find test -name '*.test.ts' -o -path 'test/full/*.full.ts')
 
-test/%: setup ## The tests of one room: make test/store
+test/%: setup/browser build ## The tests of one room: make test/store
 	@$(call run-tests,find test/$* -name '*.test.ts')
 
 bench: setup build ## Measure, about as long as it takes to trust a figure
@@ -64,6 +68,7 @@ bench/smoke: setup build ## The same in seconds: does every bench still run?
 dist/.stamp: $(SOURCES) tsconfig.json tsconfig.build.json | setup
 	@rm -rf .make/dist
 	$(BIN)/tsc -p tsconfig.build.json --outDir .make/dist
+	$(BIN)/vite build src/dashboard --config src/dashboard/vite.config.ts --outDir ../../.make/dist/dashboard --logLevel warn
 	@rm -rf dist && mv .make/dist dist && touch $@
 
 # A first receiver is on localhost, which the egress guard refuses elsewhere.
@@ -75,7 +80,7 @@ fi
 endef
 
 # Whatever a generator may write.
-fingerprint = find src docs -type f \( -name '*.gen.*' -o -path 'docs/*' \) -exec cksum {} + | sort -k 3
+fingerprint = find src docs deploy -type f \( -name '*.gen.*' -o -path 'docs/*' -o -path 'deploy/*' \) -exec cksum {} + | sort -k 3
 
 # Node 20 expands no patterns and is content with no file at all, so the files are named, and none is a failure.
 define run-tests

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs what this project needs and nothing twice: Redis, and the packages of package-lock.json.
 # Debian and its relatives (as root or by sudo) and macOS with Homebrew; elsewhere it says what is missing.
+# With the argument `browser` also a Chromium, for the tests of the dashboard.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -11,6 +12,7 @@ main() {
   check_node
   has redis-server || has valkey-server || need redis-server redis-server redis
   check_redis
+  [ "${1:-}" != browser ] || need_browser
   install_packages
 }
 
@@ -40,6 +42,17 @@ need() {
     die "$1 is missing, and neither apt-get nor brew is here to install it."
   fi
   has "$1" || die "$2 is installed, but $1 is still not on the PATH."
+}
+
+# CHROMIUM names one that lies elsewhere; a Chrome does too.
+need_browser() {
+  if [ -n "${CHROMIUM:-}" ] || has chromium || has google-chrome || [ -d '/Applications/Google Chrome.app' ]; then return; fi
+  if has brew; then
+    say 'no Chromium or Chrome: running brew install --cask google-chrome'
+    brew install --cask google-chrome
+  else
+    need chromium chromium chromium
+  fi
 }
 
 # Without starting the service that a package brings: RUNLEVEL=1 tells sysvinit, the mask tells systemd.
@@ -80,4 +93,4 @@ install_packages() {
   echo "$wanted" >"$stamp"
 }
 
-main
+main "$@"

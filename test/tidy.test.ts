@@ -36,6 +36,8 @@ const LIBRARIES: Record<string, string> = {
   'uWebSockets.js': 'http',
   'uWebSockets.js-next': 'http',
   preact: 'dashboard',
+  uplot: 'dashboard',
+  vite: 'dashboard',
 };
 
 const LINES_MAX = 400;

@@ -10,6 +10,7 @@ export interface Reply {
   body: string | Buffer | null;
   /** Default: JSON. */
   type?: string;
+  /** A Cache-Control among them stands in for `no-store`. */
   headers?: Record<string, string>;
 }
 
@@ -27,6 +28,7 @@ const STATUS_TEXT: Record<number, string> = {
   200: 'OK',
   201: 'Created',
   204: 'No Content',
+  304: 'Not Modified',
   400: 'Bad Request',
   401: 'Unauthorized',
   403: 'Forbidden',
@@ -44,8 +46,10 @@ const STATUS_TEXT: Record<number, string> = {
 const STATUS_LINE = new Map(Object.entries(STATUS_TEXT).map(([status, text]) => [Number(status), `${status} ${text}`]));
 
 export const JSON_TYPE = 'application/json';
+export const EVENTS_TYPE = 'text/event-stream';
 /** The value of Content-Type and the headers behind it: one call into native code for all of them. */
-const FIXED_HEADERS = '\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff';
+const NO_SNIFF = '\r\nX-Content-Type-Options: nosniff';
+const FIXED_HEADERS = `\r\nCache-Control: no-store${NO_SNIFF}`;
 const JSON_HEADERS = JSON_TYPE + FIXED_HEADERS;
 const NOT_IN_HEADERS = /[^\t\x20-\x7e]/g;
 
@@ -55,8 +59,11 @@ export function write(res: HttpResponse, reply: Reply, options: WriteOptions): n
   const bytes = body === null ? 0 : Buffer.byteLength(body);
   res.cork(() => {
     res.writeStatus(STATUS_LINE.get(reply.status) ?? String(reply.status));
-    if (body === null) res.writeHeader('Cache-Control', 'no-store');
-    else res.writeHeader('Content-Type', reply.type === undefined ? JSON_HEADERS : reply.type + FIXED_HEADERS);
+    const cached = reply.headers?.['Cache-Control'] !== undefined;
+    if (body !== null) {
+      const fixed = cached ? NO_SNIFF : FIXED_HEADERS;
+      res.writeHeader('Content-Type', reply.type === undefined && !cached ? JSON_HEADERS : (reply.type ?? JSON_TYPE) + fixed);
+    } else if (!cached) res.writeHeader('Cache-Control', 'no-store');
     res.writeHeader('X-Request-Id', options.request_id);
     for (const name in reply.headers) res.writeHeader(name, (reply.headers[name] ?? '').replace(NOT_IN_HEADERS, ' '));
     const without_body = options.head || body === null;
@@ -67,6 +74,18 @@ export function write(res: HttpResponse, reply: Reply, options: WriteOptions): n
     res.endWithoutBody();
   });
   return options.head ? 0 : bytes;
+}
+
+/** Writes the head of an answer of Server-Sent Events, and a first comment. */
+export function beginEvents(res: HttpResponse, request_id: string): void {
+  res.cork(() => {
+    res
+      .writeStatus('200 OK')
+      .writeHeader('Content-Type', EVENTS_TYPE + FIXED_HEADERS)
+      .writeHeader('X-Request-Id', request_id);
+    // Reverse proxies that buffer would hold events back.
+    res.writeHeader('X-Accel-Buffering', 'no').write(':\n\n');
+  });
 }
 
 /** The error envelope, with the headers that its status asks for. */

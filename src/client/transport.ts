@@ -1,0 +1,153 @@
+// One call of the API: its address, its body, its retries, its error.
+//
+// A call is repeated where the network failed or the service asks for it (429, 503 with Retry-After). That is safe for every
+// method: a POST carries an Idempotency-Key, made here where the caller gives none, so that it happens once.
+
+export interface CallOptions {
+  /** Makes a repeated POST the same one; 1 to 255 visible ASCII characters. Default: a random one for each call. */
+  idempotency_key?: string;
+  signal?: AbortSignal;
+}
+
+export interface Operation {
+  method: string;
+  /** Parameters in braces. */
+  path: string;
+  input: 'body' | 'query' | null;
+}
+
+export interface TransportOptions {
+  /** Where the service is, as in `http://127.0.0.1:8080`; '' in a page that it serves itself. */
+  base_url: string;
+  token: string;
+  /** Default: the global one. */
+  fetch?: typeof fetch;
+  /** Repetitions of one call, default 4. */
+  retries_max?: number;
+}
+
+/** What the service refused: its error envelope. */
+export class SluiceError extends Error {
+  override readonly name = 'SluiceError';
+  readonly status: number;
+  /** As in the list of error codes: `validation_error`, `batch_not_found`, … */
+  readonly code: string;
+  readonly details: Record<string, unknown>;
+  readonly request_id: string | null;
+
+  constructor(status: number, body: unknown, request_id: string | null) {
+    const { code = 'unknown', message = `The answer was ${status}.`, details = {} } = envelopeOf(body);
+    super(message);
+    this.status = status;
+    this.code = code;
+    this.details = details;
+    this.request_id = request_id;
+  }
+}
+
+interface Envelope {
+  code?: string;
+  message?: string;
+  details?: Record<string, unknown>;
+}
+
+const RETRIES_MAX = 4;
+const BACKOFF_MS = 250;
+const BACKOFF_MS_MAX = 10_000;
+
+export class Transport {
+  readonly base_url: string;
+  readonly #token: string;
+  readonly #fetch: typeof fetch;
+  readonly #retries_max: number;
+
+  constructor({ base_url, token, fetch: given, retries_max = RETRIES_MAX }: TransportOptions) {
+    this.base_url = base_url.replace(/\/+$/, '');
+    this.#token = token;
+    this.#fetch = given ?? ((...args) => fetch(...args));
+    this.#retries_max = retries_max;
+  }
+
+  /** Resolves with the body of the answer; rejects with a SluiceError, or with what fetch threw when no repetition is left. */
+  async call(operation: Operation, args: readonly unknown[]): Promise<unknown> {
+    const { url, input, options } = readArguments(operation, args);
+    const query = operation.input === 'query' ? queryOf(input as Record<string, unknown> | undefined) : '';
+    const headers: Record<string, string> = {};
+    if (operation.method === 'POST') headers['Idempotency-Key'] = options.idempotency_key ?? crypto.randomUUID();
+    let body: string | null = null;
+    if (operation.input === 'body') {
+      headers['Content-Type'] = 'application/json';
+      body = JSON.stringify(input);
+    }
+    for (let tries = 0; ; tries++) {
+      const last = tries === this.#retries_max;
+      let response: Response;
+      try {
+        response = await this.send(url + query, { method: operation.method, headers, body, signal: options.signal ?? null });
+      } catch (error) {
+        if (last || options.signal?.aborted === true) throw error;
+        await wait(backoffMs(tries), options.signal);
+        continue;
+      }
+      const text = await response.text();
+      if (response.ok) return JSON.parse(text);
+      const again_ms = retryAfterMs(response);
+      if (last || again_ms === null) throw new SluiceError(response.status, readJson(text), response.headers.get('x-request-id'));
+      await wait(Math.max(again_ms, backoffMs(tries)), options.signal);
+    }
+  }
+
+  /** One request with the token, its answer as it came. */
+  send(path: string, init: RequestInit): Promise<Response> {
+    return this.#fetch(this.base_url + path, { ...init, headers: { ...init.headers, Authorization: `Bearer ${this.#token}` } });
+  }
+}
+
+function readArguments({ path, input }: Operation, args: readonly unknown[]): { url: string; input: unknown; options: CallOptions } {
+  const left = [...args];
+  const url = path.replace(/\{\w+\}/g, () => encodeURIComponent(String(left.shift())));
+  return { url, input: input === null ? undefined : left.shift(), options: (left.shift() as CallOptions | undefined) ?? {} };
+}
+
+function queryOf(query: Record<string, unknown> = {}): string {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined);
+  return given.length === 0 ? '' : `?${new URLSearchParams(given.map(([name, value]): [string, string] => [name, String(value)]))}`;
+}
+
+/** Milliseconds that the service asks to wait, null where the answer is final. */
+function retryAfterMs(response: Response): number | null {
+  if (response.status !== 429 && response.status !== 503) return null;
+  return Math.min(Number(response.headers.get('retry-after') ?? 1) || 1, 60) * 1000;
+}
+
+/** Within [d/2, d] of a delay d that doubles. */
+function backoffMs(tries: number): number {
+  return Math.min(BACKOFF_MS_MAX, BACKOFF_MS * 2 ** tries) * (0.5 + Math.random() / 2);
+}
+
+function wait(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((done, fail) => {
+    const onAbort = (): void => {
+      clearTimeout(timer);
+      fail(signal?.reason);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', onAbort);
+      done();
+    }, ms);
+    signal?.addEventListener('abort', onAbort, { once: true });
+  });
+}
+
+function readJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+function envelopeOf(body: unknown): Envelope {
+  if (typeof body !== 'object' || body === null || !('error' in body)) return {};
+  return (body.error ?? {}) as Envelope;
+}

@@ -1,0 +1,125 @@
+// Follows a batch until it ends, over a WebSocket where there is one, else over Server-Sent Events; both carry the same frames.
+// A connection that breaks is opened again: the snapshot that comes first makes up for what was missed.
+import type { Transport } from './transport.ts';
+import { SluiceError } from './transport.ts';
+
+/** What a stream says; see "Streams" of the API. */
+export type Frame =
+  | { type: 'snapshot'; seq: number; gap?: boolean; batch: Record<string, unknown> & BatchProgress & { id: string; updated_at: string } }
+  | ({ type: 'progress' | 'finished'; seq: number; batch_id: string; timestamp: string } & BatchProgress)
+  | { type: 'task'; seq: number; task: Record<string, unknown> & { id: string; status: string } };
+
+export interface BatchProgress {
+  status: string;
+  stats: { total: number; pending: number; completed: number; failed: number; cancelled: number };
+  completion_rate: number;
+}
+
+export interface WatchOptions {
+  /** Also a frame for each task that finishes. */
+  tasks?: boolean;
+  signal?: AbortSignal;
+  /** Told when a connection has given its first frame, and when it is gone. */
+  onConnection?(connected: boolean): void;
+}
+
+const PAUSE_MS = 500;
+const PAUSE_MS_MAX = 10_000;
+/** Frames that nobody has taken yet. A reader this far behind loses the connection, and starts again from a snapshot. */
+const BACKLOG_MAX = 10_000;
+
+/** Yields frames until `finished`, which is the last one. Rejects with a SluiceError where the service refuses for good. */
+export async function* watchBatch(
+  transport: Transport,
+  ticket: (batch_id: string) => Promise<string>,
+  batch_id: string,
+  { tasks = false, signal, onConnection }: WatchOptions = {},
+): AsyncGenerator<Frame, void, undefined> {
+  const path = `/v1/batches/${encodeURIComponent(batch_id)}`;
+  const aborted = (): boolean => signal?.aborted ?? false;
+  for (let failures = 0; !aborted(); failures++) {
+    if (failures > 0) await new Promise((done) => setTimeout(done, Math.min(PAUSE_MS_MAX, PAUSE_MS * 2 ** (failures - 1))));
+    let connected = false;
+    try {
+      const frames =
+        typeof WebSocket === 'undefined'
+          ? events(transport, `${path}/events${tasks ? '?tasks=true' : ''}`, signal)
+          : socket(transport, `${path}/stream?ticket=${await ticket(batch_id)}${tasks ? '&tasks=true' : ''}`, signal);
+      for await (const frame of frames) {
+        failures = 0;
+        if (!connected) onConnection?.(true);
+        connected = true;
+        yield frame;
+        if (frame.type === 'finished') return;
+      }
+    } catch (error) {
+      if (error instanceof SluiceError && error.status !== 429 && error.status < 500) throw error;
+      if (aborted()) return;
+    } finally {
+      if (connected) onConnection?.(false);
+    }
+  }
+}
+
+async function* events(transport: Transport, path: string, signal: AbortSignal | undefined): AsyncGenerator<Frame> {
+  const response = await transport.send(path, { headers: { Accept: 'text/event-stream' }, signal: signal ?? null });
+  if (!response.ok || response.body === null) {
+    throw new SluiceError(response.status, await response.json().catch(() => null), response.headers.get('x-request-id'));
+  }
+  const decoder = new TextDecoder();
+  const reader = response.body.getReader();
+  let text = '';
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      text += decoder.decode(value, { stream: true });
+      const parts = text.split('\n\n');
+      text = parts.pop() ?? '';
+      for (const part of parts) {
+        const data = part.split('\n').flatMap((line) => (line.startsWith('data:') ? [line.slice(5).trimStart()] : []));
+        if (data.length > 0) yield JSON.parse(data.join('\n')) as Frame;
+      }
+    }
+  } finally {
+    void reader.cancel().catch(() => {});
+  }
+}
+
+async function* socket(transport: Transport, path: string, signal: AbortSignal | undefined): AsyncGenerator<Frame> {
+  // In a page that the service itself gave, paths are relative to it.
+  const page = (globalThis as { location?: { href: string } }).location;
+  const url = new URL(transport.base_url + path, page?.href);
+  url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
+  const connection = new WebSocket(url);
+  const frames: Frame[] = [];
+  let closed = false;
+  let wake = (): void => {};
+  const close = (): void => {
+    closed = true;
+    connection.close();
+    wake();
+  };
+  connection.onmessage = ({ data }) => {
+    frames.push(JSON.parse(String(data)) as Frame);
+    if (frames.length > BACKLOG_MAX) close();
+    wake();
+  };
+  connection.onclose = close;
+  connection.onerror = close;
+  signal?.addEventListener('abort', close, { once: true });
+  try {
+    for (;;) {
+      const frame = frames.shift();
+      if (frame !== undefined) yield frame;
+      else if (closed) return;
+      else
+        await new Promise<void>((done) => {
+          wake = done;
+        });
+    }
+  } finally {
+    signal?.removeEventListener('abort', close);
+    connection.close();
+  }
+}

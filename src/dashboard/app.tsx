@@ -1,0 +1,70 @@
+// The frame of the page: signing in, the way around, and which view the address names.
+import { useEffect, useState } from 'preact/hooks';
+import type { Client } from '../client/index.ts';
+import { SessionContext } from './context.ts';
+import icon from './icon.svg';
+import { BatchPage } from './pages/batch.tsx';
+import { BatchFormPage } from './pages/batch-form.tsx';
+import { BatchesPage } from './pages/batches.tsx';
+import { OverviewPage } from './pages/overview.tsx';
+import { type Route, useRoute } from './route.ts';
+import { clientWith, forgetToken, storedToken } from './session.ts';
+import { SignIn } from './sign-in.tsx';
+
+interface View {
+  title: string;
+  page: (props: { route: Route }) => preact.JSX.Element;
+}
+
+const VIEWS: Record<string, View> = {
+  overview: { title: 'Overview', page: () => <OverviewPage /> },
+  batches: { title: 'Batches', page: ({ route }) => (route.id === null ? <BatchesPage /> : <BatchView id={route.id} />) },
+};
+
+function BatchView({ id }: { id: string }) {
+  return id === 'new' ? <BatchFormPage /> : <BatchPage key={id} id={id} />;
+}
+
+export function App() {
+  const [client, setClient] = useState<Client | null>(() => {
+    const token = storedToken();
+    return token === null ? null : clientWith(token);
+  });
+  const route = useRoute();
+  const view = VIEWS[route.view] ?? VIEWS['overview'];
+  useEffect(() => {
+    document.title = `${view?.title ?? ''} · Sluice`;
+  }, [view]);
+  const signOut = (): void => {
+    forgetToken();
+    setClient(null);
+  };
+  if (client === null) return <SignIn onClient={setClient} />;
+  const Page = view?.page ?? OverviewPage;
+  return (
+    <SessionContext.Provider value={{ client, signOut }}>
+      <a class="skip" href="#main">
+        Skip to the content
+      </a>
+      <header class="bar">
+        <a class="brand" href="#/overview">
+          <img src={icon} alt="" width="22" height="22" />
+          Sluice
+        </a>
+        <nav aria-label="Main">
+          {Object.entries(VIEWS).map(([name, { title }]) => (
+            <a key={name} href={`#/${name}`} aria-current={name === route.view ? 'page' : undefined}>
+              {title}
+            </a>
+          ))}
+        </nav>
+        <button type="button" class="quiet" onClick={signOut}>
+          Sign out
+        </button>
+      </header>
+      <main id="main" tabIndex={-1}>
+        <Page route={route} />
+      </main>
+    </SessionContext.Provider>
+  );
+}

@@ -1,0 +1,76 @@
+// A live line chart: uPlot, fed with the last few minutes, in the colours of the page.
+import { useEffect, useRef } from 'preact/hooks';
+import uPlot from 'uplot';
+
+export interface Series {
+  label: string;
+  /** A colour of styles.css: `--blue`. */
+  color: string;
+}
+
+export interface ChartProps {
+  title: string;
+  series: readonly Series[];
+  /** Times in seconds since the epoch, then the values of each series. */
+  data: readonly (readonly (number | null)[])[];
+  format(value: number): string;
+  /** The least that the scale shows, so that an idle hour is a line at the bottom and no noise. */
+  top_min: number;
+}
+
+const HEIGHT = 160;
+
+export function Chart({ title, series, data, format, top_min }: ChartProps) {
+  const place = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | null>(null);
+  const shown = useRef(format);
+  shown.current = format;
+  useEffect(() => {
+    const element = place.current;
+    if (element === null) return;
+    const style = getComputedStyle(element);
+    const color = (name: string): string => style.getPropertyValue(name).trim();
+    const axis = { stroke: color('--faint'), grid: { stroke: color('--line'), width: 1 }, ticks: { show: false }, font: '11px system-ui' };
+    const chart = new uPlot(
+      {
+        width: element.clientWidth,
+        height: HEIGHT,
+        cursor: { y: false, drag: { x: false } },
+        legend: { live: true },
+        scales: { y: { range: (_, __, max) => [0, Math.max(max * 1.1, top_min)] } },
+        axes: [
+          { ...axis, values: '{HH}:{mm}:{ss}', space: 70 },
+          { ...axis, size: 58, values: (_, values) => values.map((value) => shown.current(value)) },
+        ],
+        series: [
+          { label: 'time', value: '{HH}:{mm}:{ss}' },
+          ...series.map((one) => ({
+            label: one.label,
+            stroke: color(one.color),
+            width: 2,
+            points: { show: false },
+            value: (_: uPlot, value: number | null) => (value === null ? '–' : shown.current(value)),
+          })),
+        ],
+      },
+      [[]],
+      element,
+    );
+    plot.current = chart;
+    const resize = new ResizeObserver(() => chart.setSize({ width: element.clientWidth, height: HEIGHT }));
+    resize.observe(element);
+    return () => {
+      resize.disconnect();
+      chart.destroy();
+      plot.current = null;
+    };
+  }, []);
+  useEffect(() => plot.current?.setData(data as uPlot.AlignedData), [data]);
+  const last = series.map(({ label }, i) => `${label} ${format(data[i + 1]?.at(-1) ?? 0)}`).join(', ');
+  return (
+    <figure class="chart">
+      <figcaption>{title}</figcaption>
+      <div ref={place} role="img" aria-label={`${title}: now ${last}`} />
+    </figure>
+  );
+}

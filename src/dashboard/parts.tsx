@@ -1,0 +1,115 @@
+// The pieces that every view is made of.
+import type { ComponentChildren } from 'preact';
+import { useState } from 'preact/hooks';
+import type { BatchProgress } from '../client/index.ts';
+import { ago, count, time } from './format.ts';
+
+/** Status in words and colour; colour alone would not reach everybody. */
+export function Status({ value }: { value: string }) {
+  return <span class={`status ${value}`}>{value}</span>;
+}
+
+export function When({ at }: { at: string | null | undefined }) {
+  if (at === null || at === undefined) return <span class="faint">–</span>;
+  return (
+    <time dateTime={at} title={time(at)}>
+      {ago(at)}
+    </time>
+  );
+}
+
+/** How far a batch is: what completed, failed and was cancelled of all its tasks. */
+export function Progress({ stats }: { stats: BatchProgress['stats'] }) {
+  const share = (part: number): string => `${stats.total === 0 ? 0 : (part / stats.total) * 100}%`;
+  const done = stats.total - stats.pending;
+  return (
+    <div
+      class="progress"
+      role="progressbar"
+      aria-valuemin={0}
+      aria-valuemax={stats.total}
+      aria-valuenow={done}
+      aria-valuetext={`${count(done)} of ${count(stats.total)} tasks finished, ${count(stats.failed)} failed`}
+    >
+      <span class="completed" style={{ width: share(stats.completed) }} />
+      <span class="failed" style={{ width: share(stats.failed) }} />
+      <span class="cancelled" style={{ width: share(stats.cancelled) }} />
+    </div>
+  );
+}
+
+export function ErrorNote({ text }: { text: string | null }) {
+  return text === null ? null : (
+    <p class="error" role="alert">
+      {text}
+    </p>
+  );
+}
+
+/** What stands where there is nothing yet: what it would be, and what to do first. */
+export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
+  return (
+    <div class="empty">
+      <h2>{title}</h2>
+      {children}
+    </div>
+  );
+}
+
+export function Pager({
+  total,
+  limit,
+  offset,
+  onOffset,
+}: {
+  total: number;
+  limit: number;
+  offset: number;
+  onOffset(offset: number): void;
+}) {
+  if (total <= limit) return null;
+  return (
+    <div class="pager">
+      <button type="button" class="quiet" disabled={offset === 0} onClick={() => onOffset(Math.max(0, offset - limit))}>
+        ← Back
+      </button>
+      <span class="faint">
+        {count(offset + 1)}–{count(Math.min(total, offset + limit))} of {count(total)}
+      </span>
+      <button type="button" class="quiet" disabled={offset + limit >= total} onClick={() => onOffset(offset + limit)}>
+        Next →
+      </button>
+    </div>
+  );
+}
+
+interface ActionProps {
+  label: string;
+  /** What is asked before it is done; none: it is done at once. */
+  question?: string;
+  disabled?: boolean;
+  run(): Promise<unknown>;
+  onDone?(): void;
+  onError(error: unknown): void;
+}
+
+/** A button for something that changes things. */
+export function Action({ label, question, disabled = false, run, onDone, onError }: ActionProps) {
+  const [busy, setBusy] = useState(false);
+  const act = async (): Promise<void> => {
+    if (question !== undefined && !confirm(question)) return;
+    setBusy(true);
+    try {
+      await run();
+      onDone?.();
+    } catch (error) {
+      onError(error);
+    }
+    setBusy(false);
+  };
+  return (
+    <button type="button" disabled={disabled || busy} onClick={() => void act()}>
+      {busy ? '…' : label}
+    </button>
+  );
+}

@@ -1,0 +1,120 @@
+// The client against a real server: what it sends, what it repeats, what it makes of answers.
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, test } from 'node:test';
+import { Webhook } from 'standardwebhooks';
+import { createClient, items, SluiceError, verifyWebhook } from '../../src/client/index.ts';
+
+interface Seen {
+  method: string;
+  url: string;
+  headers: NodeJS.Dict<string | string[]>;
+  body: string;
+}
+
+/** A server that answers with these in turn, the last one for ever, and keeps what it was asked. */
+async function serverWith(...answers: { status: number; body: unknown; headers?: Record<string, string> }[]) {
+  const seen: Seen[] = [];
+  const server = createServer((request, response) => {
+    const parts: Buffer[] = [];
+    request.on('data', (part: Buffer) => parts.push(part));
+    request.on('end', () => {
+      const { method = '', url = '', headers } = request;
+      seen.push({ method, url, headers, body: Buffer.concat(parts).toString() });
+      const answer = answers[Math.min(seen.length, answers.length) - 1];
+      response.writeHead(answer?.status ?? 500, { 'Content-Type': 'application/json', ...answer?.headers });
+      response.end(JSON.stringify(answer?.body));
+    });
+  });
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  after(() => server.close());
+  return { seen, base_url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/` };
+}
+
+test('path parameters, body and query go where the endpoint has them, with the token', async () => {
+  const { seen, base_url } = await serverWith({ status: 200, body: { total: 0, batches: [] } });
+  const sluice = createClient({ base_url, token: 'slk_x' });
+  await sluice.listBatches({ status: 'failed', limit: 5 });
+  await sluice.addTasks('batch_a/b', { tasks: [{ target: 'https://example.com' }] });
+  assert.deepEqual(
+    seen.map(({ method, url, body }) => [method, url, body]),
+    [
+      ['GET', '/v1/batches?status=failed&limit=5', ''],
+      ['POST', '/v1/batches/batch_a%2Fb/tasks', '{"tasks":[{"target":"https://example.com"}]}'],
+    ],
+  );
+  assert.deepEqual(
+    seen.map(({ headers }) => headers.authorization),
+    ['Bearer slk_x', 'Bearer slk_x'],
+  );
+});
+
+test('a POST is repeated under one Idempotency-Key while the service asks for it', async () => {
+  const busy = { status: 503, body: { error: { code: 'unavailable', message: '', details: {} } }, headers: { 'Retry-After': '0' } };
+  const { seen, base_url } = await serverWith(busy, { status: 200, body: { id: 'batch_1', status: 'cancelled' } });
+  const answer = await createClient({ base_url, token: 't' }).cancelBatch('batch_1');
+  assert.equal(answer.status, 'cancelled');
+  const keys = seen.map(({ headers }) => headers['idempotency-key']);
+  assert.equal(keys.length, 2);
+  assert.ok(keys[0]);
+  assert.equal(keys[0], keys[1]);
+});
+
+test('a connection that breaks is tried again, and in the end its error is the caller’s', async () => {
+  let calls = 0;
+  const broken: typeof fetch = () => {
+    calls += 1;
+    return Promise.reject(new TypeError('fetch failed'));
+  };
+  const sluice = createClient({ base_url: 'http://127.0.0.1:1', token: 't', fetch: broken, retries_max: 1 });
+  await assert.rejects(sluice.getBatch('batch_1'), /fetch failed/);
+  assert.equal(calls, 2);
+});
+
+test('a refusal becomes a SluiceError with everything that the service said', async () => {
+  const { seen, base_url } = await serverWith({
+    status: 409,
+    body: { error: { code: 'batch_completed', message: 'No.', details: { batch_id: 'batch_1' } } },
+    headers: { 'X-Request-Id': 'r1' },
+  });
+  const error = await createClient({ base_url, token: 't' })
+    .addTasks('batch_1', { tasks: [{ target: 'https://example.com' }] })
+    .catch((thrown: unknown) => thrown);
+  assert.ok(error instanceof SluiceError);
+  assert.deepEqual(
+    [error.status, error.code, error.message, error.details, error.request_id],
+    [409, 'batch_completed', 'No.', { batch_id: 'batch_1' }, 'r1'],
+  );
+  assert.equal(seen.length, 1);
+});
+
+test('items brings every page and stops at the last', async () => {
+  const all = Array.from({ length: 1_203 }, (_, i) => i);
+  const pages: number[] = [];
+  const list = async ({ limit, offset }: { limit: number; offset: number }) => {
+    pages.push(offset);
+    return { total: all.length, things: all.slice(offset, offset + limit) };
+  };
+  const got: number[] = [];
+  for await (const thing of items(list, 'things')) got.push(thing);
+  assert.deepEqual(got, all);
+  assert.deepEqual(pages, [0, 500, 1_000]);
+});
+
+test('a webhook is verified exactly where the public library verifies it', async () => {
+  const secret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
+  const other = `whsec_${Buffer.alloc(32, 8).toString('base64')}`;
+  const now = new Date();
+  const body = '{"event":"on_finish"}';
+  const signature = new Webhook(secret).sign('msg_1', now, body);
+  const headers = { 'webhook-id': 'msg_1', 'webhook-timestamp': String(Math.floor(now.getTime() / 1000)), 'webhook-signature': signature };
+  assert.equal(await verifyWebhook(secret, headers, body), true);
+  assert.equal(await verifyWebhook([other, secret], headers, Buffer.from(body)), true);
+  assert.equal(await verifyWebhook(other, headers, body), false);
+  assert.equal(await verifyWebhook(secret, headers, `${body} `), false);
+  assert.equal(await verifyWebhook(secret, { ...headers, 'webhook-signature': `v1,@@ v2,x ${signature}` }, body), true);
+  assert.equal(await verifyWebhook(secret, { ...headers, 'webhook-signature': undefined }, body), false);
+  assert.equal(await verifyWebhook(secret, headers, body, { now_ms: now.getTime() + 301_000 }), false);
+  await assert.rejects(verifyWebhook('not-a-secret', headers, body), TypeError);
+});
