@@ -91,6 +91,7 @@ export const HANDLERS = [
   'deleteSchedule',
   'listScheduleTasks',
   'previewSchedule',
+  'previewCron',
   'triggerSchedule',
   'getSigningSecret',
   'rotateSigningSecret',
