@@ -23,6 +23,9 @@
 -- @include lib/round
 
 local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND, GRANTED_MAX = 48, 96, 16, 250, 128
+-- A grant with less time left may not be written in time (STALE_MS in delivery/shard.ts). So it goes back as a range, with one message;
+-- there it would be one for each task.
+local SPARE_MS = 250
 local visits = 0
 local expanded = false
 local runs, active, starts, saved = {}, {}, {}, {}
@@ -254,6 +257,9 @@ for i = 1, #granted, 2 do
   local b = batch_load(entry.core)
   if not b or not batch_live(b) or round_entry_stale(b, entry) then
     limited_unused(now_ms, limit_read(entry.limit), entry.core, entry.from, entry.to)
+    granted_take(granted[i])
+  elseif tonumber(granted[i + 1]) - now_ms < SPARE_MS and limit_read(entry.limit).kind ~= 'c' then
+    limited_return(now_ms, flow, entry)
     granted_take(granted[i])
   elseif room_of(origin) <= 0 then
     starved[origin] = true
