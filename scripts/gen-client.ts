@@ -52,7 +52,7 @@ function parametersOf({ path }: Route): string[] {
 
 function signature(route: Route): string {
   const parameters = parametersOf(route).map((name) => `${name}: string`);
-  if (route.body !== null) parameters.push(`body: ${route.body}`);
+  if (route.body !== null) parameters.push(`body${route.body_optional === true ? '?' : ''}: ${route.body}`);
   if (route.query !== null) parameters.push(`query?: Partial<${route.query}>`);
   parameters.push('options?: CallOptions');
   const text = `${route.summary}.${route.description === undefined ? '' : ` ${route.description}`}`;

@@ -49,7 +49,7 @@ export interface Operations {
   /** Show how a rate limiter is used. Readable for 30 days after the limiter was deleted. `GET /v1/rate-limiters/{rate_limiter_id}/usage` */
   getLimiterUsage(rate_limiter_id: string, options?: CallOptions): Promise<LimiterUsage>;
   /** Start no more tasks of a rate limiter. Until a time, or until it is resumed. Tasks that run are not affected; time spent paused does not count for queue_timeout. `POST /v1/rate-limiters/{rate_limiter_id}/pause` */
-  pauseLimiter(rate_limiter_id: string, body: LimiterPause, options?: CallOptions): Promise<Limiter>;
+  pauseLimiter(rate_limiter_id: string, body?: LimiterPause, options?: CallOptions): Promise<Limiter>;
   /** Go on after a pause. Changes nothing where it is not paused. `POST /v1/rate-limiters/{rate_limiter_id}/resume` */
   resumeLimiter(rate_limiter_id: string, options?: CallOptions): Promise<Limiter>;
   /** Clear what a rate limiter counts as used. Slots of running tasks stay taken. `POST /v1/rate-limiters/{rate_limiter_id}/reset` */

@@ -77,7 +77,7 @@ export class Transport {
     let body: string | null = null;
     if (operation.input === 'body') {
       headers['Content-Type'] = 'application/json';
-      body = JSON.stringify(input);
+      body = JSON.stringify(input ?? {});
     }
     for (let tries = 0; ; tries++) {
       const last = tries === this.#retries_max;

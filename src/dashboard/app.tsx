@@ -6,6 +6,9 @@ import icon from './icon.svg';
 import { BatchPage } from './pages/batch.tsx';
 import { BatchFormPage } from './pages/batch-form.tsx';
 import { BatchesPage } from './pages/batches.tsx';
+import { LimiterPage } from './pages/limiter.tsx';
+import { LimiterFormPage } from './pages/limiter-form.tsx';
+import { LimitersPage } from './pages/limiters.tsx';
 import { OverviewPage } from './pages/overview.tsx';
 import { SchedulePage } from './pages/schedule.tsx';
 import { ScheduleFormPage } from './pages/schedule-form.tsx';
@@ -23,6 +26,7 @@ const VIEWS: Record<string, View> = {
   overview: { title: 'Overview', page: () => <OverviewPage /> },
   batches: { title: 'Batches', page: ({ route }) => (route.id === null ? <BatchesPage /> : <BatchView id={route.id} />) },
   schedules: { title: 'Schedules', page: ({ route }) => (route.id === null ? <SchedulesPage /> : <ScheduleView id={route.id} />) },
+  limiters: { title: 'Limiters', page: ({ route }) => (route.id === null ? <LimitersPage /> : <LimiterView id={route.id} />) },
 };
 
 function BatchView({ id }: { id: string }) {
@@ -31,6 +35,10 @@ function BatchView({ id }: { id: string }) {
 
 function ScheduleView({ id }: { id: string }) {
   return id === 'new' ? <ScheduleFormPage /> : <SchedulePage key={id} id={id} />;
+}
+
+function LimiterView({ id }: { id: string }) {
+  return id === 'new' ? <LimiterFormPage /> : <LimiterPage key={id} id={id} />;
 }
 
 export function App() {

@@ -16,11 +16,14 @@ export interface ChartProps {
   format(value: number): string;
   /** The least that the scale shows, so that an idle hour is a line at the bottom and no noise. */
   top_min: number;
+  /** How times are written, as uPlot has it. */
+  clock?: string;
 }
 
-const HEIGHT = 160;
+const HEIGHT = 150;
+const CLOCK = '{HH}:{mm}:{ss}';
 
-export function Chart({ title, series, data, format, top_min }: ChartProps) {
+export function Chart({ title, series, data, format, top_min, clock = CLOCK }: ChartProps) {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const shown = useRef(format);
@@ -36,20 +39,24 @@ export function Chart({ title, series, data, format, top_min }: ChartProps) {
         width: element.clientWidth,
         height: HEIGHT,
         cursor: { y: false, drag: { x: false } },
-        legend: { live: true },
+        legend: { live: true, markers: { width: 0, fill: (_, i) => color(series[i - 1]?.color ?? '--line') } },
         scales: { y: { range: (_, __, max) => [0, Math.max(max * 1.1, top_min)] } },
         axes: [
-          { ...axis, values: '{HH}:{mm}:{ss}', space: 70 },
+          { ...axis, values: clock, space: 70, size: 30 },
           { ...axis, size: 58, values: (_, values) => values.map((value) => shown.current(value)) },
         ],
         series: [
-          { label: 'time', value: '{HH}:{mm}:{ss}' },
+          { label: '', value: (plot, _, __, at) => (at === null ? 'now' : uPlot.fmtDate(clock)(new Date((plot.data[0][at] ?? 0) * 1000))) },
           ...series.map((one) => ({
             label: one.label,
             stroke: color(one.color),
             width: 2,
             points: { show: false },
-            value: (_: uPlot, value: number | null) => (value === null ? '–' : shown.current(value)),
+            // Where nobody points at a time, the legend tells of now.
+            value: (plot: uPlot, _: number | null, i: number, at: number | null) => {
+              const value = at === null ? plot.data[i]?.at(-1) : plot.data[i]?.[at];
+              return value === null || value === undefined ? '–' : shown.current(value);
+            },
           })),
         ],
       },

@@ -1,6 +1,9 @@
 // Numbers, times and names as people read them.
 const NUMBER = new Intl.NumberFormat('en');
 const TIME = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+const WEEKDAY = new Intl.DateTimeFormat('en', { weekday: 'short' });
+/** Swedes write it as ISO 8601 does. */
+const SORTABLE = new Intl.DateTimeFormat('sv', { dateStyle: 'short', timeStyle: 'medium' });
 const RELATIVE = new Intl.RelativeTimeFormat('en', { numeric: 'auto', style: 'short' });
 
 export function count(value: number): string {
@@ -36,6 +39,12 @@ export function time(timestamp: string): string {
   return TIME.format(new Date(timestamp));
 }
 
+/** The time on this reader's clocks as `zonedTime` writes those of another zone, with the day of the week. */
+export function localTime(timestamp: string): string {
+  const at = new Date(timestamp);
+  return `${WEEKDAY.format(at)} ${SORTABLE.format(at)}`;
+}
+
 /** `2026-03-29T03:30:00.000+02:00` → `2026-03-29 03:30:00 +02:00`: the time of another zone, as its clocks show it. */
 export function zonedTime(local_time: string): string {
   return local_time
@@ -54,9 +63,9 @@ export function ago(timestamp: string, now_ms = Date.now()): string {
   return RELATIVE.format(Math.round(s / 86_400), 'day');
 }
 
-/** An id as it fits into a table: its end is what tells one task of a batch from the next. */
+/** An id as it fits into a table: its end is what tells it from the next. */
 export function shortId(id: string): string {
   if (id.length <= 18) return id;
   const [kind = '', core = '', index] = id.split('_');
-  return `${kind}_${core.slice(0, 4)}…${index === undefined ? core.slice(-5) : `_${index}`}`;
+  return `${kind}_…${core.slice(-5)}${index === undefined ? '' : `_${index}`}`;
 }

@@ -2,7 +2,8 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import type { BatchStats, ScheduleExecution } from '../client/index.ts';
-import { ago, count, time, zonedTime } from './format.ts';
+import { useAgo } from './clock.ts';
+import { count, localTime, time, zonedTime } from './format.ts';
 
 /** Status in words and colour; colour alone would not reach everybody. */
 export function Status({ value }: { value: string }) {
@@ -11,9 +12,14 @@ export function Status({ value }: { value: string }) {
 
 export function When({ at }: { at: string | null | undefined }) {
   if (at === null || at === undefined) return <span class="faint">–</span>;
+  return <Ago at={at} />;
+}
+
+function Ago({ at }: { at: string }) {
+  const text = useAgo(at);
   return (
     <time dateTime={at} title={time(at)}>
-      {ago(at)}
+      {text}
     </time>
   );
 }
@@ -25,6 +31,19 @@ export function Fact({ name, children }: { name: string; children: ComponentChil
       <dt>{name}</dt>
       <dd>{children}</dd>
     </div>
+  );
+}
+
+/** A batch's labels; each leads to all batches that have it. */
+export function Labels({ labels = {} }: { labels?: Readonly<Record<string, string>> | undefined }) {
+  return (
+    <span class="labels">
+      {Object.entries(labels).map(([key, value]) => (
+        <a key={key} class="label" href={`#/batches?label=${encodeURIComponent(`${key}=${value}`)}`}>
+          {key}={value}
+        </a>
+      ))}
+    </span>
   );
 }
 
@@ -66,7 +85,7 @@ export function Executions({ timezone, executions }: { timezone: string; executi
           <tr>
             <th scope="col">Here</th>
             <th scope="col">In {timezone}</th>
-            <th scope="col" class="number">
+            <th scope="col" class="number spare">
               From now
             </th>
           </tr>
@@ -74,9 +93,11 @@ export function Executions({ timezone, executions }: { timezone: string; executi
         <tbody>
           {executions.map(({ scheduled_for, local_time }) => (
             <tr key={scheduled_for}>
-              <td>{time(scheduled_for)}</td>
+              <td>{localTime(scheduled_for)}</td>
               <td>{zonedTime(local_time)}</td>
-              <td class="number faint">{ago(scheduled_for)}</td>
+              <td class="number faint spare">
+                <When at={scheduled_for} />
+              </td>
             </tr>
           ))}
         </tbody>

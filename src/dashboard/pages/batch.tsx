@@ -5,7 +5,7 @@ import { useSession } from '../context.ts';
 import { isLive, newest, useFollow } from '../follow.ts';
 import { count, hours, shortId } from '../format.ts';
 import { useLoad } from '../load.ts';
-import { Action, ErrorNote, Fact, Progress, Status, When } from '../parts.tsx';
+import { Action, ErrorNote, Fact, Labels, Progress, Status, When } from '../parts.tsx';
 import { goTo } from '../route.ts';
 import { messageOf } from '../session.ts';
 import { Notifications } from './batch-notifications.tsx';
@@ -139,11 +139,7 @@ function Facts({ batch }: { batch: Batch }) {
       {options.hold && <Fact name="Held">until it is released</Fact>}
       {Object.keys(labels).length > 0 && (
         <Fact name="Labels">
-          {Object.entries(labels).map(([key, value]) => (
-            <a key={key} class="label" href={`#/batches?label=${encodeURIComponent(`${key}=${value}`)}`}>
-              {key}={value}
-            </a>
-          ))}
+          <Labels labels={labels} />
         </Fact>
       )}
     </dl>

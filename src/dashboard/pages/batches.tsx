@@ -5,7 +5,7 @@ import { useSession } from '../context.ts';
 import { isLive, newest, useFollow } from '../follow.ts';
 import { count, shortId } from '../format.ts';
 import { useLoad } from '../load.ts';
-import { Empty, ErrorNote, Pager, Progress, Status, When } from '../parts.tsx';
+import { Empty, ErrorNote, Labels, Pager, Progress, Status, When } from '../parts.tsx';
 import { goTo, useRoute } from '../route.ts';
 
 type Item = BatchList['batches'][number];
@@ -118,12 +118,7 @@ function Row({ batch, live, onEnd }: { batch: Item; live: boolean; onEnd(): void
     <tr>
       <td>
         <a href={`#/batches/${batch.id}`}>{batch.description ?? shortId(batch.id)}</a>
-        {batch.labels !== undefined &&
-          Object.entries(batch.labels).map(([key, value]) => (
-            <a key={key} class="label" href={`#/batches?label=${encodeURIComponent(`${key}=${value}`)}`}>
-              {key}={value}
-            </a>
-          ))}
+        <Labels labels={batch.labels} />
       </td>
       <td>
         <Status value={status} />

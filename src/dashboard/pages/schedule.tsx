@@ -85,16 +85,16 @@ export function SchedulePage({ id }: { id: string }) {
         </div>
       </dl>
       <div class="columns">
-        <NextRuns key={schedule.updated_at} id={id} timezone={schedule.timezone} />
+        <NextRuns id={id} timezone={schedule.timezone} version={`${schedule.updated_at} ${schedule.next_execution_at}`} />
         <Runs id={id} />
       </div>
     </>
   );
 }
 
-function NextRuns({ id, timezone }: { id: string; timezone: string }) {
+function NextRuns({ id, timezone, version }: { id: string; timezone: string; version: string }) {
   const { client } = useSession();
-  const { data, error } = useLoad<SchedulePreview>(`${id} preview`, () => client.previewSchedule(id, { limit: 10 }));
+  const { data, error } = useLoad<SchedulePreview>(`${id} preview`, () => client.previewSchedule(id, { limit: 10 }), null, version);
   return (
     <section aria-labelledby="next">
       <h2 id="next">Next runs</h2>
