@@ -23,9 +23,21 @@ import { Engine } from './lib/engine.ts';
 import { Receiver } from './lib/receiver.ts';
 import { describeMachine, record, table } from './lib/report.ts';
 import { readBatch } from './read.ts';
+import { scheduleCost, scheduleLateness } from './schedules.ts';
 
 /** In this order: what is parked or kept by one does not stand in the way of the next. */
-const BENCHES: readonly Bench[] = [endToEnd, latency, lateness, readBatch, idle, createBatches, createSingles, intake];
+const BENCHES: readonly Bench[] = [
+  endToEnd,
+  latency,
+  lateness,
+  readBatch,
+  idle,
+  createBatches,
+  createSingles,
+  intake,
+  scheduleLateness,
+  scheduleCost,
+];
 
 async function main(): Promise<void> {
   const { values, positionals } = parseArgs({

@@ -140,6 +140,13 @@ export const SETTINGS = {
   limit_batch_add: limit({ env: 'LIMIT_BATCH_ADD', default: '60', meaning: 'Requests that add tasks to one batch, per minute.' }),
   limit_batch_status: limit({ env: 'LIMIT_BATCH_STATUS', default: '300', meaning: 'Reads of one batch and its tasks, per minute.' }),
   limit_streams: limit({ env: 'LIMIT_STREAMS', default: '10', meaning: 'Open streams of one batch, over all processes.' }),
+  stream_threads: integer({
+    env: 'STREAM_THREADS',
+    default: '1',
+    min: 1,
+    max: 64,
+    meaning: 'Threads that prepare the messages of progress streams.',
+  }),
   max_body_bytes: integer({
     env: 'MAX_BODY_BYTES',
     default: String(16 * 1_024 * 1_024),
@@ -197,6 +204,13 @@ export const SETTINGS = {
     min_s: 0.02,
     max_s: 600,
     meaning: 'How often each partition is looked at without a hint. A timer for tests: leave it.',
+  }),
+  stream_place_ms: duration({
+    env: 'STREAM_PLACE',
+    default: '25s',
+    min_s: 0.1,
+    max_s: 600,
+    meaning: 'How long the place of a progress stream is kept after its process has died. A timer for tests: leave it.',
   }),
   lease_grace_ms: duration({
     env: 'LEASE_GRACE',

@@ -3,14 +3,16 @@ import { monotonicMs } from './base/clock.ts';
 import type { Metrics } from './metrics/registry.ts';
 import type { Store } from './store/connect.ts';
 import { lookAtPartition, redisMemory } from './store/gauges.ts';
+import { scheduleLag } from './store/schedules.ts';
 
 const LOOK_MS = 5_000;
 const CLASSES = ['fresh', 'retry', 'notification', 'delayed'] as const;
 
-/** Sets queue_depth, oldest_waiting_seconds and the Redis gauges before each text of `metrics`. */
+/** Sets queue_depth, oldest_waiting_seconds, schedule_lag_seconds and the Redis gauges before each text of `metrics`. */
 export function watchStore(metrics: Metrics, store: Store): void {
   const depth = CLASSES.map((name) => metrics.gauge('queue_depth', { class: name }));
   const oldest = metrics.gauge('oldest_waiting_seconds', {});
+  const schedule_lag = metrics.gauge('schedule_lag_seconds', {});
   const up = metrics.gauge('redis_up', {});
   const latency = metrics.histogram('redis_command_seconds', { script: 'partition/look' });
   let looked_ms = Number.NEGATIVE_INFINITY;
@@ -29,6 +31,8 @@ export function watchStore(metrics: Metrics, store: Store): void {
       );
       for (const [i, gauge] of depth.entries()) gauge.set(looks.reduce((sum, look) => sum + (look.waiting[i] ?? 0), 0));
       oldest.set(Math.max(...looks.map((look) => look.oldest_ms)) / 1000);
+      const lags = await Promise.all(Array.from({ length: store.partitions }, (_, partition) => scheduleLag(store.client, partition)));
+      schedule_lag.set(Math.max(...lags) / 1000);
       for (const [node, memory] of (await redisMemory(store.client)).entries()) {
         metrics.gauge('redis_memory_bytes', { node: String(node) }).set(memory.used_bytes);
         metrics.gauge('redis_memory_max_bytes', { node: String(node) }).set(memory.max_bytes);

@@ -13,6 +13,7 @@ import { createLog, type Log } from './base/log.ts';
 import { runAll, type Service } from './base/service.ts';
 import type { CallbackThreadData, FromCallbackThread, ToCallbackThread } from './callbacks.thread.ts';
 import { type Config, ConfigError, loadConfig } from './config.ts';
+import { type CronService, cronService } from './cron.ts';
 import { Membership } from './delivery/membership.ts';
 import { watchStore } from './gauges.ts';
 import { Authenticator } from './http/auth.ts';
@@ -29,6 +30,7 @@ import { openStore, type Store, StoreRefused } from './store/connect.ts';
 import { type Durability, openDurability } from './store/durability.ts';
 import { preparePartitions } from './store/partition.ts';
 import { ensureLocalToken, lookupToken } from './store/tokens.ts';
+import { makeStreams, type StreamService } from './streams.ts';
 import { ThreadPool } from './threads/pool.ts';
 
 /** Where the build puts the page, seen from the sources and from the build. */
@@ -70,14 +72,32 @@ async function serve(config: Config, log: Log, stopped: Promise<void>): Promise<
     watchStore(metrics, store);
     metrics.gauge('build_info', { version: VERSION, node: process.version }).set(1);
     const process_id = base62(Number(randomBytes(6).readUIntBE(0, 6)), 9);
-    const memory = new MemoryWatch({ client: store.client, onChange: (state) => callbacks.setMemory(state), log });
+    const memory = new MemoryWatch({ client: store.client, onChange: (state) => onMemory(state), log });
     const callbacks = callbackService(config, store, metrics, process_id, memory, log);
     const policy = policyOf(config);
     const intake = makeIntake(policy, log);
-    const door = new FrontDoorService({ config, store, metrics, threadsAlive: callbacks.alive, policy, intake, memory, log });
+    const cron = config.roles.includes('cron') ? cronService(config, store, metrics, process_id, memory, log) : null;
+    const onMemory = (state: MemoryState): void => {
+      callbacks.setMemory(state);
+      cron?.setMemory(state);
+    };
+    const streams = config.roles.includes('streams') ? makeStreams(config, store, metrics, process_id, log) : null;
+    const door = new FrontDoorService({
+      config,
+      store,
+      metrics,
+      threadsAlive: callbacks.alive,
+      cron,
+      policy,
+      intake,
+      streams,
+      memory,
+      log,
+    });
     const services: Service[] = [new PartitionWatch(store, log), memory];
     if (config.roles.includes('callbacks')) services.push(callbacks.pool, callbacks.membership);
-    if (config.roles.includes('api')) services.push(intake.worker, door);
+    if (cron !== null) services.push(...cron.services);
+    if (config.roles.includes('api')) services.push(intake.worker, ...(streams === null ? [] : [streams.pool]), door);
     await runAll(services, stopped, config.drain_timeout_ms);
     stopWatching();
   } finally {
@@ -180,8 +200,10 @@ interface FrontDoorParts {
   store: Store;
   metrics: Metrics;
   threadsAlive: () => boolean;
+  cron: CronService | null;
   policy: EgressPolicy;
   intake: Intake;
+  streams: StreamService | null;
   memory: MemoryWatch;
   log: Log;
 }
@@ -217,6 +239,7 @@ class FrontDoorService implements Service {
       metrics_token: config.metrics_token,
       pages: loadPages(DASHBOARD),
       max_body_bytes: config.max_body_bytes,
+      streams: this.#parts.streams,
       onRequest: ({ route, status, duration_ms }) => requests(route, status, duration_ms),
       log: this.#parts.log,
     });
@@ -244,6 +267,7 @@ class FrontDoorService implements Service {
     const placement = new Placement(partitions);
     const batches = this.#parts.metrics.counter('batches_created_total', {});
     const tasks = this.#parts.metrics.counter('tasks_created_total', { source: 'batch' });
+    const scheduled = this.#parts.metrics.counter('tasks_created_total', { source: 'schedule' });
     const singles = this.#parts.metrics.counter('tasks_created_total', { source: 'single' });
     const degraded = this.#parts.metrics.counter('durability_degraded_total', {});
     const dropped = this.#parts.metrics.counter('notifications_dropped_total', {});
@@ -259,6 +283,8 @@ class FrontDoorService implements Service {
         batch_add: this.#parts.config.limit_batch_add,
         batch_status: this.#parts.config.limit_batch_status,
       },
+      schedule_lead_ms: this.#parts.config.schedule_lead_ms,
+      streams: this.#parts.streams?.places ?? null,
       placement,
       durability: this.#durability,
       trays: new TrayWriter({ client, placement, clock: systemClock }),
@@ -273,6 +299,7 @@ class FrontDoorService implements Service {
           dropped.add(notifications);
           this.#parts.log.warn({ batch_id, notifications }, 'a batch was deleted with notifications that were not delivered');
         },
+        scheduled: (count) => scheduled.add(count),
         degraded: () => degraded.add(),
       },
     };
@@ -283,7 +310,8 @@ class FrontDoorService implements Service {
       () => true,
       () => false,
     );
-    const threads = !this.#parts.config.roles.includes('callbacks') || this.#parts.threadsAlive();
+    const { config, cron, threadsAlive } = this.#parts;
+    const threads = (!config.roles.includes('callbacks') || threadsAlive()) && (cron === null || cron.alive());
     return { ok: redis && threads, checks: { redis: redis ? 'ok' : 'unreachable', threads: threads ? 'ok' : 'starting' } };
   }
 }

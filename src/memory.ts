@@ -2,7 +2,7 @@
 // scripts that say otherwise; so what brings new work is refused long before, and what has ended makes room.
 //
 //   75 %   finished batches go before their retention ends, the oldest first
-//   80 %   creates and adds are refused (503)
+//   80 %   creates and adds are refused (503), and ticks of schedules wait
 //   90 %   no excerpts of answers are kept
 //
 // Early retention begins below the refusal: otherwise a Redis full of finished batches would refuse work until they expire.
@@ -25,6 +25,8 @@ const LOOK_UNLIMITED_MS = 10_000;
 const RETRY_AFTER_S = 5;
 
 export interface MemoryState {
+  /** No new work is taken. */
+  full: boolean;
   purge: boolean;
   brief: boolean;
 }
@@ -42,7 +44,7 @@ export class MemoryWatch implements Service {
   readonly #limited_log: LimitedLog;
   #share = 0;
   #limited = false;
-  #state: MemoryState = { purge: false, brief: false };
+  #state: MemoryState = { full: false, purge: false, brief: false };
   #timer: NodeJS.Timeout | null = null;
   #stopped = false;
   #looking: Promise<void> = Promise.resolve();
@@ -96,8 +98,8 @@ export class MemoryWatch implements Service {
       else log.info({ share }, 'Redis has room again: new work is taken');
     }
     this.#share = share;
-    const state = { purge: share >= PURGE_SHARE, brief: share >= BRIEF_SHARE };
-    if (state.purge === this.#state.purge && state.brief === this.#state.brief) return;
+    const state = { full: share >= ADMIT_SHARE, purge: share >= PURGE_SHARE, brief: share >= BRIEF_SHARE };
+    if (state.full === this.#state.full && state.purge === this.#state.purge && state.brief === this.#state.brief) return;
     this.#state = state;
     onChange(state);
   }

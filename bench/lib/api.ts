@@ -39,6 +39,21 @@ export class Api {
     await this.#call('POST', '/v1/tasks', body);
   }
 
+  /** Creates `count` schedules of one body, eight requests in flight; their ids. */
+  async createSchedules(body: string, count: number): Promise<string[]> {
+    const ids: string[] = [];
+    let left = count;
+    const create = async (): Promise<void> => {
+      while (left-- > 0) ids.push((await this.#call<{ id: string }>('POST', '/v1/schedules', body)).id);
+    };
+    await Promise.all(Array.from({ length: CREATES_IN_FLIGHT }, create));
+    return ids;
+  }
+
+  async deleteSchedule(id: string): Promise<void> {
+    await this.#call('DELETE', `/v1/schedules/${id}`);
+  }
+
   /** Resolves when all of these batches are completed, looking at one at a time. */
   async completed(ids: readonly string[]): Promise<number> {
     const give_up_ms = performance.now() + COMPLETE_MS_MAX;
@@ -59,7 +74,7 @@ export class Api {
     await this.#pool.close();
   }
 
-  async #call<Answer>(method: 'GET' | 'POST', path: string, body: string | Buffer | null = null): Promise<Answer> {
+  async #call<Answer>(method: 'GET' | 'POST' | 'DELETE', path: string, body: string | Buffer | null = null): Promise<Answer> {
     const response = await this.#pool.request({ method, path, headers: this.#headers, body });
     const text = await response.body.text();
     if (response.statusCode >= 300) throw new Error(`${method} ${path}: ${response.statusCode} ${text.slice(0, 500)}`);

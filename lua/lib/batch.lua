@@ -7,6 +7,7 @@
 --   h '1' while it is held open   w '1' where the expiry moves with the latest execute_after   d document, opaque JSON
 --   N which notifications it sends, see lib/notify (absent: none)
 --   k rounds after its first (absent: none)   o what a round has not reached, see lib/round   y see batch/sweep
+--   W who watches: `<ms until which> <the same for its tasks> <number of the last hint>`; see batch_tell, stream/look
 -- total = pending + c + f + x holds by construction: pending is never stored.
 local batches, batches_loaded = {}, {}
 
@@ -14,14 +15,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
   if v[17] then
     b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
     b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
@@ -126,6 +127,24 @@ local function batch_touch()
   touch(list)
 end
 
+-- Keeps for the watchers which tasks have ended, and how: `c`, `f` or `x`.
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+
+-- While somebody watches, tells how the batch stands: number of this hint, s n c f x r u z, and the tasks that ended.
+-- Hints are numbered without a gap, so that a lost one is missed; a batch that nobody watches pays one field of a read.
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
+
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -140,6 +159,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end

@@ -103,7 +103,9 @@ local function settle(group)
     local from, tasks = tonumber(run[1]), tonumber(run[2])
     for i = from, from + tasks - 1 do outcomes[i] = run[3] end
     local c, f, x = b.c, b.f, b.x
-    marks[#marks + 1] = { b.key .. ':s', from, string.rep(count_run(b, run[3], tasks), tasks) }
+    local byte = count_run(b, run[3], tasks)
+    batch_ended(b, from, tasks, byte)
+    marks[#marks + 1] = { b.key .. ':s', from, string.rep(byte, tasks) }
     if b.N then
       local use = notify_use()
       use.finishes(b, c, f, x, now_ms, from, function() return use.result_in(group.results, (segment_bounds(b, ref.from)), from) end)

@@ -100,6 +100,7 @@ local function recover(name, member)
     marks_state[#marks_state + 1] = { b.key .. ':s', from, string.rep(over and 'f' or 'r', to - from + 1) }
     if over then
       b.f = b.f + to - from + 1
+      batch_ended(b, from, to - from + 1, 'f')
       lose(b, ref, from, to, recoveries)
       if b.N then
         notify_use().finishes(b, b.c, b.f - (to - from + 1), b.x, now_ms, from, function() return lost_json(ref, recoveries) end)

@@ -20,6 +20,7 @@ if not task_waits(b, index, state) then return 'state' end
 if not batch_live(b) then return b.s == 'cancelled' and 'cancelled' or 'state' end
 
 b.x = b.x + 1
+batch_ended(b, index, 1, 'x')
 batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms)
 notify_plan(now_ms)
 batch_touch()

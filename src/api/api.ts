@@ -8,7 +8,9 @@ import type { ApiContext, ApiLimits } from './context.ts';
 import * as notifications from './notifications.ts';
 import { takeQuota } from './quota.ts';
 import * as rounds from './rounds.ts';
+import * as schedules from './schedules.ts';
 import * as secrets from './secrets.ts';
+import * as streams from './streams.ts';
 import * as tasks from './tasks.ts';
 
 /** A Redis that cannot be reached, or cannot take this now, is 503: the same request will be right later. */
@@ -36,10 +38,21 @@ export function makeApi(context: ApiContext): Api {
     listNotifications: bind(notifications.listNotifications),
     redeliverNotification: bind(notifications.redeliverNotification),
     listBatchTasks: bind(batches.listBatchTasks),
+    createStreamTicket: bind(streams.createStreamTicket),
+    streamBatch: bind(streams.openStream),
+    streamBatchEvents: bind(streams.openStream),
     createTask: bind(tasks.createTask),
     getTask: bind(tasks.getTask),
     cancelTask: bind(tasks.cancelTask),
     retryTask: bind(tasks.retryTask),
+    createSchedule: bind(schedules.createSchedule),
+    listSchedules: bind(schedules.list),
+    getSchedule: bind(schedules.getSchedule),
+    patchSchedule: bind(schedules.patchSchedule),
+    deleteSchedule: bind(schedules.deleteSchedule),
+    listScheduleTasks: bind(schedules.listTasks),
+    previewSchedule: bind(schedules.preview),
+    triggerSchedule: bind(schedules.trigger),
     getSigningSecret: bind(secrets.getSigningSecret),
     rotateSigningSecret: bind(secrets.rotateSigningSecret),
     precheck: {
@@ -52,9 +65,18 @@ export function makeApi(context: ApiContext): Api {
       deleteBatch: bind(batches.batchExists),
       listNotifications: bind(batches.batchExists),
       redeliverNotification: bind(notifications.notificationExists),
+      createStreamTicket: bind(batches.batchExists),
+      streamBatch: bind(streams.streamable),
+      streamBatchEvents: bind(streams.streamable),
       getTask: bind(tasks.taskExists),
       cancelTask: bind(tasks.taskExists),
       retryTask: bind(tasks.taskExists),
+      patchSchedule: bind(schedules.scheduleExists),
+      getSchedule: bind(schedules.scheduleExists),
+      deleteSchedule: bind(schedules.scheduleExists),
+      listScheduleTasks: bind(schedules.scheduleExists),
+      previewSchedule: bind(schedules.scheduleExists),
+      triggerSchedule: bind(schedules.scheduleExists),
     },
   };
 }

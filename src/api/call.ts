@@ -1,6 +1,7 @@
 // What an endpoint is: plain data in, plain data out. No request, no response, no socket reaches this room.
 
 import type { Fault } from '../base/errors.ts';
+import type { StreamGrant } from '../streams/messages.ts';
 
 /** One authenticated request whose headers, path, query and body were checked. */
 export interface Call {
@@ -21,6 +22,8 @@ export interface Call {
   request_id: string;
   /** Only on POST. */
   idempotency_key: string | null;
+  /** Stands for the token of who opens a stream: `account` and `account_id` are empty then. */
+  ticket: string | null;
   /** When the request arrived, by this process's clock. */
   now_ms: number;
 }
@@ -46,6 +49,8 @@ export interface Answer {
   headers?: Record<string, string>;
   /** For endpoints that decide their limit in the same step as their work; not granted = the answer is 429. */
   quota?: QuotaVerdict;
+  /** The answer is this stream. */
+  stream?: { account_id: string; grant: StreamGrant };
 }
 
 /** Refuses by throwing an ApiError; anything else thrown is a bug or a dead dependency. */
@@ -63,10 +68,21 @@ export const HANDLERS = [
   'listNotifications',
   'redeliverNotification',
   'listBatchTasks',
+  'createStreamTicket',
+  'streamBatch',
+  'streamBatchEvents',
   'createTask',
   'getTask',
   'cancelTask',
   'retryTask',
+  'createSchedule',
+  'listSchedules',
+  'getSchedule',
+  'patchSchedule',
+  'deleteSchedule',
+  'listScheduleTasks',
+  'previewSchedule',
+  'triggerSchedule',
   'getSigningSecret',
   'rotateSigningSecret',
 ] as const;

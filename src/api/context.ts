@@ -4,6 +4,7 @@ import type { Keep } from '../store/batches.ts';
 import type { Durability } from '../store/durability.ts';
 import type { PartitionCount } from '../store/partition-count.ts';
 import type { RedisClient } from '../store/script.ts';
+import type { Places } from '../store/streams.ts';
 import type { Placement } from './placement.ts';
 import type { Prepared, PrepareRequest } from './prepare.ts';
 import type { TrayWriter } from './tray-writer.ts';
@@ -25,6 +26,10 @@ export interface ApiContext {
   /** Prepares a body of many tasks; a large one elsewhere, and its memory may go there with it. */
   prepare(request: PrepareRequest): Prepared | Promise<Prepared>;
   limits: ApiLimits;
+  /** How far ahead of its time a scheduled run is made, at most. */
+  schedule_lead_ms: number;
+  /** null: this process serves no progress streams. */
+  streams: (Places & { newName(): string }) | null;
   placement: Placement;
   /** Asked by durable.ts before admitted work is answered. */
   durability: Durability;
@@ -36,6 +41,8 @@ export interface ApiContext {
     single(): void;
     /** A batch was deleted with so many notifications that were not delivered. */
     dropped(batch_id: string, notifications: number): void;
+    /** A run with so many tasks was made by hand. */
+    scheduled(tasks: number): void;
     /** A request was answered although no replica has its work. */
     degraded(): void;
   };

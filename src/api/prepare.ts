@@ -93,17 +93,19 @@ function prepareCreate(request: PrepareRequest, value: unknown, policy: EgressPo
     options: { atomic, expiration: expiration ?? DEFAULT_EXPIRATION_H, hold },
     ...(body.labels === undefined ? {} : { labels: body.labels }),
   };
-  const batch = { doc, movable: expiration === undefined, notify: encodeTargets(targetsOf(notifications)) };
+  const batch = { doc, movable: expiration === undefined, notify: notifyOf(notifications) };
   return cut(request, body.tasks, checked.rejected, !atomic, policy, batch);
 }
 
-function targetsOf(notifications: Notifications): NoteTarget[] {
+/** Which notifications a batch sends, as it is stored; '' for none. */
+export function notifyOf(notifications: Notifications): string {
   const { on_progress } = notifications;
-  return Object.entries(notifications).map(([event, { url }]) => ({
+  const targets: NoteTarget[] = Object.entries(notifications).map(([event, { url }]) => ({
     event: event as NotificationEvent,
     origin: originOf(url).hash,
     min_interval_ms: event === 'on_progress' ? (on_progress?.min_interval ?? 0) * 1000 : 0,
   }));
+  return encodeTargets(targets);
 }
 
 function prepareAdd(request: PrepareRequest, value: unknown, policy: EgressPolicy): Ready | Refusal {

@@ -7,6 +7,8 @@ import type {
   BatchStats,
   Labels,
   Notifications,
+  StreamProgress,
+  StreamTaskEnd,
   Target,
   TaskListItem,
   TaskResult,
@@ -20,6 +22,9 @@ export interface BatchDoc {
   notifications: Notifications;
   options: BatchOptions;
   labels?: Labels;
+  /** Of a schedule's run: whose, and the time (ms) it is for. */
+  schedule_id?: string;
+  scheduled_for?: number;
 }
 
 export interface Counts {
@@ -78,19 +83,47 @@ export function batchView(row: BatchRow, doc: BatchDoc): Batch {
   };
 }
 
+/** How a batch stands, as its progress streams tell it: what `GET` of the batch shows of it now. */
+export function progressView(row: BatchRow): Omit<StreamProgress, 'type' | 'seq'> {
+  return {
+    batch_id: ID_PREFIX.batch + row.core,
+    status: row.status ?? 'pending',
+    stats: stats(row),
+    completion_rate: completionRate(row),
+    timestamp: timestamp(row.updated_ms),
+  };
+}
+
+/** A task that ended; `stored` as delivery/verdict.ts writes it, null where it never ran. */
+export function taskEndView(
+  core: string,
+  { index, status, at_ms }: { index: number; status: 'completed' | 'failed' | 'cancelled'; at_ms: number },
+  stored: string | null,
+): StreamTaskEnd {
+  const { attempts, ended_ms, result } = resultOf({ status, expired: false, result: stored });
+  const { response_excerpt: _excerpt, ...told } = result ?? { status_code: null, duration_ms: 0, error: null };
+  return {
+    id: taskId(core, index),
+    status,
+    completed_at: timestamp(ended_ms ?? at_ms),
+    attempts,
+    ...(result === null ? {} : { result: told }),
+  };
+}
+
 export function batchItem(row: BatchRow, doc: BatchDoc): BatchListItem {
   const { notifications: _notifications, options: _options, ...item } = batchView(row, doc);
   return item;
 }
 
 /** Header values are write-only. */
-function masked(notifications: Notifications): Notifications {
+export function masked(notifications: Notifications): Notifications {
   const out: Record<string, unknown> = {};
   for (const [event, webhook] of Object.entries(notifications)) out[event] = maskTarget(webhook as { headers?: Record<string, string> });
   return out as Notifications;
 }
 
-function maskTarget<T>(target: T): T {
+export function maskTarget<T>(target: T): T {
   if (typeof target !== 'object' || target === null || !('headers' in target) || typeof target.headers !== 'object') return target;
   return { ...target, headers: Object.fromEntries(Object.keys(target.headers ?? {}).map((name) => [name, '***'])) };
 }
@@ -100,17 +133,39 @@ interface Head {
   target: Target;
   rate_limiter?: string;
   at?: number;
+  /** The tick (ms) that it was made for. */
+  for?: number;
 }
 
 const BATCH_EXPIRED = { code: 'batch_expired', message: 'The batch expired before this task could run.' };
 
+type ShownTask = Omit<TaskListItem, 'batch_id'> & { batch_id: string | null };
+
 /** A task as JSON bytes: its payload goes out as it came in. `batch_id` is null for a single task. */
 export function taskBytes(row: TaskRow, batch: BatchRow): Buffer {
+  return withPayload(taskView(row, batch), row.payload);
+}
+
+/** The same as listed under its schedule. */
+export function scheduledTaskBytes(row: TaskRow, batch: BatchRow, schedule_id: string): Buffer {
+  const { target, ...item } = taskView(row, batch);
+  return withPayload({ ...item, schedule_id, target: typeof target === 'string' ? target : target.url }, row.payload);
+}
+
+function withPayload(item: object, payload: Buffer | null): Buffer {
+  const json = JSON.stringify(item);
+  if (payload === null) return Buffer.from(json);
+  return Buffer.concat([Buffer.from(`${json.slice(0, -1)},"payload":`), payload, Buffer.from('}')]);
+}
+
+function taskView(row: TaskRow, batch: BatchRow): ShownTask {
   const head = JSON.parse(row.head.toString()) as Head;
   const { attempts, ended_ms, result } = resultOf(row);
-  const item: Omit<TaskListItem, 'batch_id'> & { batch_id: string | null } = {
+  const scheduled_ms = head.for ?? scheduledFor(batch);
+  return {
     id: taskId(row.core, row.index),
     batch_id: batch.status === null ? null : ID_PREFIX.batch + row.core,
+    ...(scheduled_ms === null ? {} : { scheduled_for: timestamp(scheduled_ms) }),
     status: row.status,
     target: maskTarget(head.target),
     created_at: timestamp(head.at ?? batch.created_ms),
@@ -119,9 +174,18 @@ export function taskBytes(row: TaskRow, batch: BatchRow): Buffer {
     ...(head.rate_limiter === undefined ? {} : { rate_limiter: head.rate_limiter }),
     ...(result === null ? {} : { result }),
   };
-  const json = JSON.stringify(item);
-  if (row.payload === null) return Buffer.from(json);
-  return Buffer.concat([Buffer.from(`${json.slice(0, -1)},"payload":`), row.payload, Buffer.from('}')]);
+}
+
+const scheduled = new WeakMap<BatchRow, number | null>();
+
+/** The tick that a batch was made for; null where no schedule made it. Read once for all tasks of a page. */
+function scheduledFor(batch: BatchRow): number | null {
+  let ms = scheduled.get(batch);
+  if (ms === undefined) {
+    ms = batch.status === null ? null : ((JSON.parse(batch.doc) as BatchDoc).scheduled_for ?? null);
+    scheduled.set(batch, ms);
+  }
+  return ms;
 }
 
 /** As delivery/verdict.ts writes it. */
@@ -135,7 +199,11 @@ export function lastAttempt(stored: string): { ended_ms: number; attempts: numbe
   return { ended_ms, attempts, next_ms: next_ms ?? null, result };
 }
 
-function resultOf(row: TaskRow): { attempts: number; ended_ms: number | null; result: TaskResult | null } {
+function resultOf(row: Pick<TaskRow, 'status' | 'expired' | 'result'>): {
+  attempts: number;
+  ended_ms: number | null;
+  result: TaskResult | null;
+} {
   const running = row.status === 'processing' ? 1 : 0;
   if (row.result === null) {
     const result = row.expired ? { status_code: null, duration_ms: 0, error: BATCH_EXPIRED } : null;

@@ -37,6 +37,11 @@ export function newCore(partition: number, now_ms: number): string {
   return base62(partition, PARTITION_WIDTH) + base62(now_ms, TIME_WIDTH) + base62(random, RANDOM_WIDTH);
 }
 
+/** The same for one and the same thing whoever makes it: what would be random follows from `seed`. */
+export function derivedCore(partition: number, at_ms: number, seed: string): string {
+  return base62(partition, PARTITION_WIDTH) + base62(at_ms, TIME_WIDTH) + shortHash(seed).slice(-RANDOM_WIDTH);
+}
+
 /** The partition in a core made by `newCore`. */
 export function partitionOf(core: string): number {
   return ALPHABET.indexOf(core[0] ?? '') * 62 + ALPHABET.indexOf(core[1] ?? '');

@@ -9,6 +9,8 @@ export interface MembershipOptions {
   client: RedisClient;
   id: string;
   threads: number;
+  /** What they do, where that is not to make callbacks: each group shares the partitions by itself. */
+  group?: string;
   /** Their number as it stands; what grows is noticed at the next beat. */
   partitions: { readonly now: number };
   /** What each thread owns now; called at the start and when it changes. */
@@ -46,8 +48,8 @@ export class Membership implements Service {
     this.#stopped = true;
     if (this.#timer !== null) clearTimeout(this.#timer);
     await this.#beating;
-    const { client, id } = this.#options;
-    await beat(client, id, 0, SILENCE_MS).catch(() => []); // silence says the same, a little later
+    const { client, id, group } = this.#options;
+    await beat(client, id, 0, SILENCE_MS, group).catch(() => []); // silence says the same, a little later
   }
 
   #again(): void {
@@ -65,8 +67,8 @@ export class Membership implements Service {
   }
 
   async #beat(): Promise<void> {
-    const { client, id, threads, partitions, onAssignment } = this.#options;
-    const members = await beat(client, id, threads, SILENCE_MS);
+    const { client, id, threads, partitions, group, onAssignment } = this.#options;
+    const members = await beat(client, id, threads, SILENCE_MS, group);
     this.#alone = members.length <= 1;
     const seen = `${partitions.now} ${fingerprint(members)}`;
     if (seen === this.#known || this.#stopped) return;

@@ -46,6 +46,7 @@ const STATUS_TEXT: Record<number, string> = {
 const STATUS_LINE = new Map(Object.entries(STATUS_TEXT).map(([status, text]) => [Number(status), `${status} ${text}`]));
 
 export const JSON_TYPE = 'application/json';
+export const EVENTS_TYPE = 'text/event-stream';
 /** The value of Content-Type and the headers behind it: one call into native code for all of them. */
 const NO_SNIFF = '\r\nX-Content-Type-Options: nosniff';
 const FIXED_HEADERS = `\r\nCache-Control: no-store${NO_SNIFF}`;
@@ -73,6 +74,18 @@ export function write(res: HttpResponse, reply: Reply, options: WriteOptions): n
     res.endWithoutBody();
   });
   return options.head ? 0 : bytes;
+}
+
+/** Writes the head of an answer of Server-Sent Events, and a first comment. */
+export function beginEvents(res: HttpResponse, request_id: string): void {
+  res.cork(() => {
+    res
+      .writeStatus('200 OK')
+      .writeHeader('Content-Type', EVENTS_TYPE + FIXED_HEADERS)
+      .writeHeader('X-Request-Id', request_id);
+    // Reverse proxies that buffer would hold events back.
+    res.writeHeader('X-Accel-Buffering', 'no').write(':\n\n');
+  });
 }
 
 /** The error envelope, with the headers that its status asks for. */

@@ -69,22 +69,27 @@ export class Authenticator {
    */
   check(header: string, address: () => string): Principal | Promise<Principal> {
     const text = BEARER.exec(header)?.[1];
-    if (text === undefined) throw this.#refused(address);
+    if (text === undefined) throw this.refused(address);
     const hash = tokenHash(text);
     const fixed = this.#fixed.get(hash);
     if (fixed !== undefined) return fixed;
-    if (!isTokenText(text)) throw this.#refused(address);
+    if (!isTokenText(text)) throw this.refused(address);
     const now = this.#options.clock();
     const known = this.#known.get(hash);
     if (known !== undefined && now - known.read_at_ms < CACHE_MS && isLive(known.record, now)) return known.principal;
-    if (now - (this.#unknown.get(hash) ?? -CACHE_MS) < CACHE_MS) throw this.#refused(address);
+    if (now - (this.#unknown.get(hash) ?? -CACHE_MS) < CACHE_MS) throw this.refused(address);
     // The socket may be gone when the answer comes, and with it its address.
     const from = address();
     if (known === undefined) this.#failures.refuseOver(from);
     return this.#ask(hash).then((principal) => {
-      if (principal === null) throw this.#refused(() => from);
+      if (principal === null) throw this.refused(() => from);
       return principal;
     });
+  }
+
+  /** Throws 429 where this address has sent too many bad tokens and tickets. */
+  refuseOver(address: string): void {
+    this.#failures.refuseOver(address);
   }
 
   /** One look-up for all requests that wait for the same token. */
@@ -118,7 +123,8 @@ export class Authenticator {
     return principal;
   }
 
-  #refused(address: () => string): ApiError {
+  /** Counts a bad token or ticket; the 401 to answer, or 429. */
+  refused(address: () => string): ApiError {
     if (this.#failures.none) return new ApiError('unauthorized');
     const from = address();
     this.#failures.refuseOver(from);

@@ -21,11 +21,17 @@ export class Connections {
 
   watch(app: TemplatedApp): void {
     const onChange = (res: HttpResponse, change: unknown): void => {
-      this.#open += Number(change); // 1 or -1
-      if (Number(change) > 0 && this.#open > this.#max) res.close();
-      else if (this.#open === 0) for (const resolve of this.#waiting.splice(0)) resolve();
+      if (Number(change) < 0) return this.left();
+      this.#open += 1;
+      if (this.#open > this.#max) res.close();
     };
     app.filter(onChange);
+  }
+
+  /** One is closed; the native code says so of all but WebSockets. */
+  left(): void {
+    this.#open -= 1;
+    if (this.#open === 0) for (const resolve of this.#waiting.splice(0)) resolve();
   }
 
   /** Resolves when all are closed, at the latest after `wait_ms`. */

@@ -10,11 +10,12 @@ import { ID_PREFIX, parseId, parseTaskId } from '../base/id.ts';
 import { check } from '../schema/check.ts';
 import { BODY_JSON, parseJson } from '../schema/json.ts';
 import { parseQuery } from '../schema/query.ts';
-import { JSON_TYPE, quotaHeaders, type Reply } from './answer.ts';
-import { type Authenticator, allows } from './auth.ts';
+import { EVENTS_TYPE, JSON_TYPE, quotaHeaders, type Reply } from './answer.ts';
+import { type Authenticator, allows, type Principal } from './auth.ts';
 import type { BodyReader } from './body.ts';
 import type { Exchange } from './exchange.ts';
 import type { Resource, Route } from './routes.ts';
+import type { Streams } from './streams.ts';
 import type { HttpRequest } from './uws.ts';
 
 /** Decides an API limit on the headers of a request; null where it has none. `call.body` is null. */
@@ -25,6 +26,8 @@ export interface EndpointHost {
   readonly precheck: NonNullable<Api['precheck']>;
   readonly quota: Quota | null;
   readonly max_body_bytes: number;
+  /** null: no streams are served. */
+  readonly streams: Streams | null;
 }
 
 interface Head {
@@ -39,9 +42,12 @@ interface Head {
 const IGNORED_BODY_BYTES_MAX = 1024;
 const IDEMPOTENCY_KEY = /^[\x21-\x7e]{1,255}$/;
 const FAULTS_MAX = 100;
+/** Whoever has a ticket may read; whose it is, the work itself finds out. */
+const BY_TICKET: Principal = { account: '', account_id: '', scope: 'read' };
 const PARAMETER: Record<Resource, { name: string; error: ErrorName; isId(text: string): boolean }> = {
   batch: { name: 'batch_id', error: 'batch_not_found', isId: (text) => parseId(ID_PREFIX.batch, text) !== null },
   task: { name: 'task_id', error: 'task_not_found', isId: (text) => parseTaskId(text) !== null },
+  schedule: { name: 'schedule_id', error: 'schedule_not_found', isId: (text) => parseId(ID_PREFIX.schedule, text) !== null },
 };
 
 /** The answer; null where the client is gone or was answered already. `req` is read before the first wait only. */
@@ -60,12 +66,39 @@ export async function serveRoute(
     const body = reader === null ? null : await wholeBody(host, x, reader, route);
     if (x.done) return null;
     readInput(call, route, head, body);
+    if (route.stream === 'websocket' && x.upgrade_head === null) throw invalid([NO_UPGRADE]);
   } catch (error) {
     // What takes no body finds its resource in the one step of its work; only where something else is wrong it is asked for before.
-    if (route.body === null) await host.precheck[route.name]?.(call);
+    if (route.body === null) await byTicket(host, x, call, host.precheck[route.name]);
     throw error;
   }
-  return toReply(x, route, await route.run(call));
+  if (route.stream !== undefined && x.head) {
+    await byTicket(host, x, call, host.precheck[route.name]);
+    return { status: 200, body: '', type: EVENTS_TYPE };
+  }
+  const answer = await byTicket(host, x, call, route.run);
+  if (answer?.stream === undefined || route.stream === undefined) return answer === undefined ? null : toReply(x, route, answer);
+  x.account_id = answer.stream.account_id;
+  host.streams?.begin(x, route.stream, answer.stream.grant);
+  return null;
+}
+
+/** Runs what may find that a ticket is bad; those are counted as bad tokens are. */
+async function byTicket<T>(
+  host: EndpointHost,
+  x: Exchange,
+  call: Call,
+  run: ((call: Call) => Promise<T>) | undefined,
+): Promise<T | undefined> {
+  if (call.ticket === null) return run?.(call);
+  // The socket may be gone when the answer comes, and with it its address.
+  const from = x.address();
+  host.auth.refuseOver(from);
+  try {
+    return await run?.(call);
+  } catch (error) {
+    throw error instanceof ApiError && error.row === 'unauthorized' ? host.auth.refused(() => from) : error;
+  }
 }
 
 function readHead(req: HttpRequest): Head {
@@ -88,13 +121,14 @@ function startReading(host: EndpointHost, x: Exchange, route: Route, head: Head)
 
 /** 401, 403, 404 and 429. */
 async function admit(host: EndpointHost, x: Exchange, route: Route, params: Record<string, string>, head: Head): Promise<Call> {
-  let principal = host.auth.check(head.authorization, () => x.address());
+  const ticket = route.stream === undefined || head.authorization !== '' ? null : new URLSearchParams(head.query).get('ticket');
+  let principal = ticket === null ? host.auth.check(head.authorization, () => x.address()) : BY_TICKET;
   if (principal instanceof Promise) {
     // Nobody unknown fills our memory: the body waits in the socket.
     x.pause();
     principal = await principal.finally(() => x.resume());
   }
-  x.account_id = principal.account_id;
+  x.account_id = ticket === null ? principal.account_id : null;
   if (!allows(principal.scope, route.scope)) throw new ApiError('forbidden', { scope: principal.scope, required: route.scope });
   if (route.resource !== null) {
     const { name, error, isId } = PARAMETER[route.resource];
@@ -110,6 +144,7 @@ async function admit(host: EndpointHost, x: Exchange, route: Route, params: Reco
     head_faults: [],
     request_id: x.request_id,
     idempotency_key: null,
+    ticket,
     now_ms: x.now_ms,
   };
   if (route.body !== null) await host.precheck[route.name]?.(call);
@@ -157,6 +192,7 @@ async function wholeBody(host: EndpointHost, x: Exchange, reader: BodyReader, ro
   throw route.body === null ? invalid([NO_BODY]) : tooLarge(host);
 }
 
+const NO_UPGRADE: Fault = { path: 'Upgrade', message: 'must be websocket, with the other headers of a WebSocket handshake' };
 const NO_BODY: Fault = { path: '', message: 'this endpoint takes no body' };
 
 /** 400: puts body, query and Idempotency-Key into the call, or reports all that is wrong with them; see `reads_body`. */

@@ -2,9 +2,10 @@
 import { randomBytes } from 'node:crypto';
 import { type Clock, monotonicMs } from '../base/clock.ts';
 import { base62 } from '../base/id.ts';
-import { type Reply, write } from './answer.ts';
+import { beginEvents, type Reply, write } from './answer.ts';
 import { type BodyBudget, BodyReader } from './body.ts';
-import type { HttpRequest, HttpResponse } from './uws.ts';
+import type { UpgradeCork } from './cork.ts';
+import type { HttpRequest, HttpResponse, us_socket_context_t } from './uws.ts';
 
 /** What is told about every request, once: no token, no path, nothing that a caller wrote but the method. */
 export interface RequestRecord {
@@ -26,6 +27,14 @@ export interface ExchangeHost {
   readonly request_ms: number;
   readonly draining: boolean;
   onRequest(record: RequestRecord): void;
+}
+
+/** What a request to become a WebSocket needs for its answer. */
+export interface UpgradeHead {
+  key: string;
+  protocol: string;
+  extensions: string;
+  context: us_socket_context_t;
 }
 
 const SANE_REQUEST_ID = /^[A-Za-z0-9._~-]{1,128}$/;
@@ -50,16 +59,20 @@ export class Exchange {
   done = false;
   /** On the monotonic clock: then the answer is 503. */
   deadline_ms: number;
+  /** null: it does not ask to become a WebSocket. */
+  readonly upgrade_head: UpgradeHead | null;
 
   readonly #res: HttpResponse;
   readonly #host: ExchangeHost;
   readonly #started_ms = monotonicMs();
   #reader: BodyReader | null = null;
   #paused = false;
+  #onGone: (() => void) | null = null;
 
-  constructor(host: ExchangeHost, res: HttpResponse, req: HttpRequest) {
+  constructor(host: ExchangeHost, res: HttpResponse, req: HttpRequest, context: us_socket_context_t | null = null) {
     this.#host = host;
     this.#res = res;
+    this.upgrade_head = context === null ? null : upgradeHead(req, context);
     const method = req.getCaseSensitiveMethod();
     this.method = METHODS.has(method) ? method : 'OTHER';
     this.head = method === 'HEAD';
@@ -122,12 +135,37 @@ export class Exchange {
     this.#report(reply.status, bytes_out);
   }
 
+  /** Answers an upgrade request: from here on its connection is a WebSocket. Only where the client is there. */
+  upgrade<T>(data: T, cork: UpgradeCork): void {
+    const head = this.upgrade_head;
+    if (head === null) throw new Error('this request did not ask for it');
+    this.resume();
+    this.done = true;
+    const res = this.#res;
+    cork.run(() => {
+      res.writeStatus('101 Switching Protocols').writeHeader('X-Request-Id', this.request_id);
+      res.upgrade(data, head.key, head.protocol, head.extensions, head.context);
+    });
+    this.#report(101, 0);
+  }
+
+  /** Begins an answer of Server-Sent Events, which its user goes on with and ends. Only where the client is there. */
+  startEvents(onGone: () => void): HttpResponse {
+    this.resume();
+    this.done = true;
+    this.#onGone = onGone;
+    beginEvents(this.#res, this.request_id);
+    this.#report(200, 0);
+    return this.#res;
+  }
+
   /** Nothing of this request is in use any more. */
   release(): void {
     this.#reader?.release();
   }
 
   #aborted(): void {
+    this.#onGone?.();
     if (this.done) return;
     this.done = true;
     this.#reader?.abort();
@@ -145,6 +183,15 @@ export class Exchange {
       account_id: this.account_id,
     });
   }
+}
+
+function upgradeHead(req: HttpRequest, context: us_socket_context_t): UpgradeHead {
+  return {
+    key: req.getHeader('sec-websocket-key'),
+    protocol: req.getHeader('sec-websocket-protocol'),
+    extensions: req.getHeader('sec-websocket-extensions'),
+    context,
+  };
 }
 
 function announcedBytes(req: HttpRequest): number | null {

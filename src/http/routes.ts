@@ -3,14 +3,15 @@ import type { Api, Handler, HandlerName } from '../api/call.ts';
 import type { ErrorName } from '../base/errors.ts';
 import type { QueryName, SchemaName } from '../schema/check.ts';
 import type { Scope } from '../store/tokens.ts';
+import { scheduleRoutes } from './routes-schedules.ts';
 
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
 /** Limits of the API itself; see Quota in endpoint.ts. */
 export type QuotaName = 'batch_create' | 'batch_add' | 'batch_status';
 /** What the path names; its id is checked before anything is asked of Redis. */
-export type Resource = 'batch' | 'task';
+export type Resource = 'batch' | 'task' | 'schedule';
 
-interface Row {
+export interface Row {
   name: HandlerName;
   summary: string;
   description?: string;
@@ -20,14 +21,16 @@ interface Row {
   query: QueryName | null;
   /** null: takes no body (an empty one or `{}` is let pass). */
   body: SchemaName | null;
-  reply: SchemaName;
-  status: 200 | 201;
+  reply: SchemaName | null;
+  status: 101 | 200 | 201;
   /** Besides those that follow from the rest of the row. */
   errors: readonly ErrorName[];
   quota: QuotaName | null;
   resource: Resource | null;
   /** The endpoint gets the bytes alone: bodies of many tasks are large, and with `atomic: false` a bad task is no bad request. */
   reads_body?: true;
+  /** It answers with a progress stream; a ticket in the query may stand for the token. */
+  stream?: 'websocket' | 'events';
 }
 
 export interface Route extends Row {
@@ -37,13 +40,19 @@ export interface Route extends Row {
   run: Handler;
 }
 
+/** Makes a row of the table. */
+export type MakeRoute = (method: Method, path: string, row: Row) => Route;
+
 const BATCHES = ['Batches'];
 const NOTIFICATIONS = ['Notifications'];
 const TASKS = ['Tasks'];
 const ACCOUNT = ['Account'];
 
+/** The one path that becomes a WebSocket. */
+export const STREAM_PATH = '/v1/batches/{batch_id}/stream';
+
 export function makeRoutes(api: Api): Route[] {
-  const route = (method: Method, path: string, row: Row): Route => ({ method, path, ...row, run: api[row.name] });
+  const route: MakeRoute = (method, path, row) => ({ method, path, ...row, run: api[row.name] });
   return [
     route('POST', '/v1/batches', {
       name: 'createBatch',
@@ -202,6 +211,51 @@ export function makeRoutes(api: Api): Route[] {
       quota: null,
       resource: 'batch',
     }),
+    route('POST', '/v1/batches/{batch_id}/stream-tickets', {
+      name: 'createStreamTicket',
+      summary: 'Create a ticket for a progress stream',
+      description: 'It opens one stream of this batch within 30 seconds, for clients that cannot send a header, such as browsers.',
+      tags: BATCHES,
+      scope: 'read',
+      query: null,
+      body: null,
+      reply: 'StreamTicket',
+      status: 201,
+      errors: ['batch_not_found'],
+      quota: null,
+      resource: 'batch',
+    }),
+    route('GET', STREAM_PATH, {
+      name: 'streamBatch',
+      summary: 'Follow a batch over a WebSocket',
+      description:
+        'Messages are StreamSnapshot, then StreamProgress (and with tasks=true StreamTask), at last one StreamProgress of type finished; then it is closed with 1000. Other codes: 1001 the server stops, 1008 the client sent too much, 1013 the client is more than 256 KiB behind.',
+      tags: BATCHES,
+      scope: 'read',
+      query: 'StreamQuery',
+      body: null,
+      reply: null,
+      status: 101,
+      errors: ['batch_not_found', 'rate_limited'],
+      quota: null,
+      resource: 'batch',
+      stream: 'websocket',
+    }),
+    route('GET', '/v1/batches/{batch_id}/events', {
+      name: 'streamBatchEvents',
+      summary: 'Follow a batch by Server-Sent Events',
+      description: 'The data of each event is one message as of the WebSocket. A client closes at the one of type finished.',
+      tags: BATCHES,
+      scope: 'read',
+      query: 'StreamQuery',
+      body: null,
+      reply: null,
+      status: 200,
+      errors: ['batch_not_found', 'rate_limited'],
+      quota: null,
+      resource: 'batch',
+      stream: 'events',
+    }),
     route('POST', '/v1/tasks', {
       name: 'createTask',
       summary: 'Create a single task',
@@ -256,6 +310,7 @@ export function makeRoutes(api: Api): Route[] {
       quota: null,
       resource: 'task',
     }),
+    ...scheduleRoutes(route),
     route('GET', '/v1/signing-secret', {
       name: 'getSigningSecret',
       summary: 'Show the secrets that sign callbacks and notifications',

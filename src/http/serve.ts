@@ -9,6 +9,7 @@ import { type Clock, systemClock } from '../base/clock.ts';
 import { ApiError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { isUnavailable } from '../store/errors.ts';
+import type { StreamHub } from '../streams/hub.ts';
 import { type Reply, refusal } from './answer.ts';
 import type { Authenticator } from './auth.ts';
 import { BodyBudget } from './body.ts';
@@ -20,8 +21,9 @@ import { draining, OPS_ROUTES, type Ops, type OpsHost } from './ops.ts';
 import { type Pages, pageReply } from './pages.ts';
 import { Pending } from './pending.ts';
 import { allowed, Router } from './router.ts';
-import { makeRoutes } from './routes.ts';
-import { type HttpRequest, type HttpResponse, listen, type us_listen_socket, uws } from './uws.ts';
+import { makeRoutes, STREAM_PATH } from './routes.ts';
+import { type StreamMeter, Streams } from './streams.ts';
+import { type HttpRequest, type HttpResponse, listen, type us_listen_socket, type us_socket_context_t, uws } from './uws.ts';
 
 export type { Quota } from './endpoint.ts';
 export type { RequestRecord } from './exchange.ts';
@@ -48,6 +50,8 @@ export interface ServerOptions {
   request_ms?: number;
   /** null: 80 % of the limit on open files. */
   connections_max?: number | null;
+  /** null: progress streams are not served. */
+  streams?: { hub: StreamHub; meter: StreamMeter } | null;
   onRequest?(record: RequestRecord): void;
 }
 
@@ -84,6 +88,7 @@ class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
   readonly request_ms: number;
   readonly budget: BodyBudget;
   readonly onRequest: (record: RequestRecord) => void;
+  readonly streams: Streams | null;
   draining = false;
 
   readonly #log: Log;
@@ -110,6 +115,12 @@ class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
     this.#addRoutes(options.api);
     this.#addPages(options.pages ?? new Map());
     this.#connections.watch(this.#app);
+    this.streams = options.streams == null ? null : new Streams(this.#app, options.streams.hub, options.streams.meter);
+    this.streams?.serve(
+      STREAM_PATH.replace('{batch_id}', ':batch_id'),
+      (res, req, context) => this.#handle(res, req, context),
+      () => this.#connections.left(),
+    );
     this.#app.any('/*', (res, req) => this.#handle(res, req));
   }
 
@@ -132,8 +143,10 @@ class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
   }
 
   async listen(host: string, port: number): Promise<number> {
+    await this.streams?.start();
     const socket = await listen(this.#app, host, port);
     if (socket === false) {
+      this.streams?.stop();
       this.#pending.stop();
       throw new Error(`Cannot listen on ${host}:${port}: ${await whyNot(host, port)}.`);
     }
@@ -149,16 +162,20 @@ class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
   async #drain(deadline_ms: number): Promise<void> {
     this.draining = true;
     if (this.#listening !== null) uws.us_listen_socket_close(this.#listening);
+    this.streams?.endAll('shutdown');
     await this.#pending.idle(deadline_ms);
+    // Of a request that was let in before the drain.
+    this.streams?.endAll('shutdown');
     if (this.#pending.count > 0) this.#log.warn({ requests: this.#pending.count }, 'requests were cut off by the end of the drain');
     await this.#connections.closed(Math.min(deadline_ms, LINGER_MS));
     this.#app.close();
+    this.streams?.stop();
     this.#pending.stop();
   }
 
   /** Everything of `req` is read in here, before the first wait. */
-  #handle(res: HttpResponse, req: HttpRequest): void {
-    const x = new Exchange(this, res, req);
+  #handle(res: HttpResponse, req: HttpRequest, context: us_socket_context_t | null = null): void {
+    const x = new Exchange(this, res, req, context);
     const found = this.#router.find(req.getUrl());
     if (found === null) return x.answer(refusal(new ApiError('not_found')));
     const method = req.getCaseSensitiveMethod();

@@ -3,7 +3,7 @@ import type * as Uws from 'uWebSockets.js';
 import type { TemplatedApp, us_listen_socket } from 'uWebSockets.js';
 import { createRequire } from 'node:module';
 
-export type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js';
+export type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket, us_socket_context_t, WebSocket } from 'uWebSockets.js';
 
 /** All headers of a request together. The native code reads it from the environment, once, as it is loaded; its own default is 4 KiB. */
 const HEADER_BYTES_MAX = '16384';

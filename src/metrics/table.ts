@@ -183,7 +183,7 @@ export const METRICS = {
   },
   schedule_runs_total: {
     kind: 'counter',
-    help: 'Scheduled runs created.',
+    help: 'Scheduled runs created, those made by hand not counted.',
     labels: [],
     question: 'Do schedules fire?',
   },
@@ -192,6 +192,20 @@ export const METRICS = {
     help: 'Ticks of schedules that made no run, by reason: overlap (the run before is unfinished), missed (too old to catch up), limiter (it was deleted).',
     labels: ['reason'],
     question: 'Which schedules do not keep up?',
+  },
+  schedule_decision_seconds: {
+    kind: 'histogram',
+    help: 'Time from when a tick was to be decided (its run is made ahead of its time) to when that was begun; of each look that found some, the longest.',
+    labels: [],
+    buckets: LAG_BUCKETS,
+    question: 'Do the tickers keep up?',
+  },
+  schedule_lag_seconds: {
+    kind: 'gauge',
+    help: 'For how long the tick that waits longest should have been decided. Looked up in Redis, whoever should have done it.',
+    labels: [],
+    merge: 'max',
+    question: 'Does a ticker run at all? Alert above some seconds.',
   },
   api_request_seconds: {
     kind: 'histogram',
@@ -213,6 +227,18 @@ export const METRICS = {
     labels: [],
     merge: 'sum',
     question: 'How many watch?',
+  },
+  stream_frames_total: {
+    kind: 'counter',
+    help: 'Messages handed to progress streams.',
+    labels: [],
+    question: 'How much do streams send?',
+  },
+  streams_closed_total: {
+    kind: 'counter',
+    help: 'Progress streams that ended, by reason: finished, client (it went away), slow, misused, crowded (its place was lost), deleted, shutdown.',
+    labels: ['reason'],
+    question: 'Do readers keep up?',
   },
   build_info: {
     kind: 'gauge',

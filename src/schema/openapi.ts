@@ -24,6 +24,8 @@ export interface RouteDoc {
   /** Beyond those that follow from scope, query and body. */
   errors: readonly ErrorName[];
   tags: readonly string[];
+  /** Answers with messages that follow one another; a ticket in the query may stand for the token. */
+  stream?: 'websocket' | 'events';
   /** Takes an Idempotency-Key; by default a POST of scope write does. */
   idempotent?: boolean;
 }
@@ -65,6 +67,7 @@ export function buildOpenApi(routes: readonly RouteDoc[], version: string): Json
           scheme: 'bearer',
           description: 'An access token. Its scope is read, write or admin, each of which includes the one before.',
         },
+        ticket: { type: 'apiKey', in: 'query', name: 'ticket', description: 'A ticket for one stream of one batch.' },
       },
       headers: {
         RequestId: { description: 'Names this request in the logs.', schema: { type: 'string' } },
@@ -81,7 +84,7 @@ function operation(route: RouteDoc): Json {
     summary: route.summary,
     ...(route.description === undefined ? {} : { description: route.description }),
     tags: route.tags,
-    security: route.scope === null ? [] : [{ token: [] }],
+    security: route.scope === null ? [] : [{ token: [] }, ...(route.stream === undefined ? [] : [{ ticket: [] }])],
     ...(route.scope === null ? {} : { 'x-scope': route.scope }),
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(route.body === null ? {} : { requestBody: { required: true, content: { 'application/json': { schema: ref(route.body) } } } }),
@@ -133,6 +136,7 @@ function success(route: RouteDoc): Json {
     description: STATUS_TEXT[route.status] ?? 'Done.',
     headers: { 'X-Request-Id': { $ref: '#/components/headers/RequestId' } },
     ...(route.reply === null ? {} : { content: { 'application/json': { schema: ref(route.reply) } } }),
+    ...(route.stream === 'events' ? { content: { 'text/event-stream': { schema: { type: 'string' } } } } : {}),
   };
 }
 

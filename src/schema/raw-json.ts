@@ -25,3 +25,12 @@ export class RawJson {
     return this.#body.toString('utf8', this.start, this.end);
   }
 }
+
+/** JSON of a value that our reader made: as JSON.stringify, and what was left raw goes out as it came in. */
+export function stringifyRaw(value: unknown): string {
+  if (value instanceof RawJson) return value.toString();
+  if (Array.isArray(value)) return `[${value.map(stringifyRaw).join(',')}]`;
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
+  const members = Object.entries(value).filter(([, member]) => member !== undefined);
+  return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${stringifyRaw(member)}`).join(',')}}`;
+}

@@ -4,7 +4,9 @@ import { BATCH_QUERIES, BATCH_SCHEMAS } from './batch.ts';
 import type { JsonSchema, SchemaTable } from './definition.ts';
 import { ERROR_SCHEMAS } from './error.ts';
 import { NOTIFICATION_QUERIES, NOTIFICATION_SCHEMAS } from './notifications.ts';
+import { SCHEDULE_QUERIES, SCHEDULE_SCHEMAS } from './schedule.ts';
 import { SIGNING_SECRET_SCHEMAS } from './signing-secret.ts';
+import { STREAM_QUERIES, STREAM_SCHEMAS } from './stream.ts';
 import { TARGET_SCHEMAS } from './target.ts';
 import { TASK_QUERIES, TASK_SCHEMAS } from './task.ts';
 
@@ -14,7 +16,9 @@ export const SCHEMAS: SchemaTable = {
   ...TASK_SCHEMAS,
   ...NOTIFICATION_SCHEMAS,
   ...BATCH_SCHEMAS,
+  ...SCHEDULE_SCHEMAS,
   ...SIGNING_SECRET_SCHEMAS,
+  ...STREAM_SCHEMAS,
   ...ERROR_SCHEMAS,
 };
 
@@ -23,10 +27,12 @@ export const QUERIES: SchemaTable = {
   ...TASK_QUERIES,
   ...BATCH_QUERIES,
   ...NOTIFICATION_QUERIES,
+  ...SCHEDULE_QUERIES,
+  ...STREAM_QUERIES,
 };
 
 /** Schemas that requests are checked against; each gets a validator that stops at the first fault besides the one that finds all. */
-export const BODIES = ['TaskInput', 'BatchCreate', 'TasksAdd'] as const;
+export const BODIES = ['TaskInput', 'BatchCreate', 'TasksAdd', 'ScheduleCreate', 'SchedulePatch'] as const;
 
 /** A body without the schema of its tasks, so that one bad task does not stand in for the others. Validators only. */
 export const ENVELOPES: SchemaTable = {

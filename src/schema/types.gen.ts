@@ -282,6 +282,190 @@ export interface Deleted {
   id: string;
 }
 
+/** What is called at each tick: a task without its times. */
+export interface TaskTemplate {
+  target: Target;
+  /** Any JSON value. Stored and sent byte for byte as it came; at most 262,144 bytes. */
+  payload?: unknown;
+  /** Name of a rate limiter. */
+  rate_limiter?: string;
+  /** What the task takes from a limiter of type points (default 1). Ignored by the other types. */
+  points_cost?: number;
+  /** Seconds that one attempt may take. */
+  timeout?: number;
+  retry?: RetryPolicy;
+  /** A second task with the same key in its batch is skipped and counted as a duplicate. */
+  idempotency_key?: string;
+}
+
+/** The batch that is made at each tick. Its life begins with its tick. */
+export interface BatchTemplate {
+  /** For people. At most 1,024 characters. */
+  description?: string;
+  notifications?: Notifications;
+  task_templates: TaskTemplate[];
+  options?: BatchOptionsInput;
+  labels?: Labels;
+}
+
+/** A schedule to create, with exactly one of task_template and batch_template. */
+export interface ScheduleCreate {
+  /** Five fields, or six with leading seconds: numbers, names, ranges, steps, lists, L (last day; 5L the last Friday), # (5#2 the second Friday), ? for a day field; or @hourly and its kin. Where day of month and day of week are both given, either is enough. */
+  cron: string;
+  /** IANA name, such as Europe/Berlin. */
+  timezone: string;
+  /** Inclusive: no tick before it. */
+  start_at?: string;
+  /** Inclusive: no tick after it. */
+  end_at?: string;
+  task_template?: TaskTemplate;
+  batch_template?: BatchTemplate;
+  enabled?: boolean;
+}
+
+/** What to change of a schedule. It affects what will be created; what was stays as it is. */
+export interface SchedulePatch {
+  /** Enabling moves the next tick to the first after now. */
+  enabled?: boolean;
+  /** Five fields, or six with leading seconds: numbers, names, ranges, steps, lists, L (last day; 5L the last Friday), # (5#2 the second Friday), ? for a day field; or @hourly and its kin. Where day of month and day of week are both given, either is enough. */
+  cron?: string;
+  /** IANA name, such as Europe/Berlin. */
+  timezone?: string;
+  /** Inclusive: no tick before it. Null clears it. */
+  start_at?: string | null;
+  /** Inclusive: no tick after it. Null clears it. */
+  end_at?: string | null;
+  task_template?: TaskTemplate;
+  batch_template?: BatchTemplate;
+}
+
+/** The id, and the fields that were sent. */
+export interface SchedulePatched {
+  id: string;
+  enabled?: boolean;
+  /** Five fields, or six with leading seconds: numbers, names, ranges, steps, lists, L (last day; 5L the last Friday), # (5#2 the second Friday), ? for a day field; or @hourly and its kin. Where day of month and day of week are both given, either is enough. */
+  cron?: string;
+  /** IANA name, such as Europe/Berlin. */
+  timezone?: string;
+  start_at?: string | null;
+  end_at?: string | null;
+  task_template?: TaskTemplate;
+  batch_template?: BatchTemplate;
+}
+
+/** Why the last tick that could not make its run could not. */
+export interface ScheduleError {
+  code: string;
+  at: string;
+}
+
+/** A schedule. */
+export interface Schedule {
+  id: string;
+  status: 'active' | 'disabled';
+  /** Five fields, or six with leading seconds: numbers, names, ranges, steps, lists, L (last day; 5L the last Friday), # (5#2 the second Friday), ? for a day field; or @hourly and its kin. Where day of month and day of week are both given, either is enough. */
+  cron: string;
+  /** IANA name, such as Europe/Berlin. */
+  timezone: string;
+  start_at?: string;
+  end_at?: string;
+  task_template?: TaskTemplate;
+  batch_template?: BatchTemplate;
+  enabled: boolean;
+  /** The first tick after now; null while disabled, and where none is left. */
+  next_execution_at: string | null;
+  /** Runs whose time has come. */
+  execution_count: number;
+  created_at: string;
+  updated_at: string;
+  last_error?: ScheduleError;
+  /** The time of the latest run whose time has come. */
+  last_execution_at: string | null;
+}
+
+/** A schedule as listed. */
+export interface ScheduleListItem {
+  id: string;
+  status: 'active' | 'disabled';
+  /** Five fields, or six with leading seconds: numbers, names, ranges, steps, lists, L (last day; 5L the last Friday), # (5#2 the second Friday), ? for a day field; or @hourly and its kin. Where day of month and day of week are both given, either is enough. */
+  cron: string;
+  /** IANA name, such as Europe/Berlin. */
+  timezone: string;
+  start_at?: string;
+  end_at?: string;
+  task_template?: TaskTemplate;
+  batch_template?: BatchTemplate;
+  enabled: boolean;
+  /** The first tick after now; null while disabled, and where none is left. */
+  next_execution_at: string | null;
+  /** Runs whose time has come. */
+  execution_count: number;
+  created_at: string;
+  updated_at: string;
+  last_error?: ScheduleError;
+}
+
+/** A page of schedules, newest first. */
+export interface ScheduleList {
+  total: number;
+  schedules: ScheduleListItem[];
+}
+
+/** A schedule that is gone. */
+export interface ScheduleDeleted {
+  id: string;
+  status: 'deleted';
+}
+
+/** A task that a schedule made. */
+export interface ScheduledTask {
+  id: string;
+  schedule_id: string;
+  /** The batch of the run, where the schedule makes batches. */
+  batch_id: string | null;
+  scheduled_for: string;
+  status: 'queued' | 'processing' | 'completed' | 'failed' | 'cancelled';
+  /** The URL. */
+  target: string;
+  /** Any JSON value. Stored and sent byte for byte as it came; at most 262,144 bytes. */
+  payload?: unknown;
+  created_at: string;
+  completed_at?: string;
+  /** Name of a rate limiter. */
+  rate_limiter?: string;
+  attempts: number;
+  result?: TaskResult;
+}
+
+/** A page of the tasks that a schedule made, the latest run first. */
+export interface ScheduledTaskList {
+  total: number;
+  tasks: ScheduledTask[];
+}
+
+/** A tick to come. */
+export interface ScheduleExecution {
+  scheduled_for: string;
+  /** The same in the time zone of the schedule, with its offset. */
+  local_time: string;
+}
+
+/** The next ticks. */
+export interface SchedulePreview {
+  schedule_id: string;
+  executions: ScheduleExecution[];
+}
+
+/** A run that was made. */
+export interface ScheduleRun {
+  schedule_id: string;
+  scheduled_for: string;
+  /** The task, where the schedule makes tasks. */
+  task_id: string | null;
+  /** The batch, where it makes batches. */
+  batch_id: string | null;
+}
+
 /** A secret; two are live while a rotation lasts. */
 export interface SigningSecret {
   id: string;
@@ -294,6 +478,56 @@ export interface SigningSecret {
 /** The live secrets of the account, newest first. */
 export interface SigningSecrets {
   secrets: SigningSecret[];
+}
+
+/** Opens one stream of one batch, in the place of a token. */
+export interface StreamTicket {
+  ticket: string;
+  expires_at: string;
+}
+
+/** The first message of a stream; later, with gap true, where messages were lost on the way. */
+export interface StreamSnapshot {
+  type: 'snapshot';
+  batch: Batch;
+  gap?: boolean;
+  /** One more than in the message before. */
+  seq: number;
+}
+
+/** How the batch stands: at most 20 a second, the newest always sent. The last message of a stream is of type finished. */
+export interface StreamProgress {
+  type: 'progress' | 'finished';
+  batch_id: string;
+  status: 'pending' | 'processing' | 'completed' | 'failed' | 'expired' | 'cancelled';
+  stats: BatchStats;
+  completion_rate: number;
+  timestamp: string;
+  /** One more than in the message before. */
+  seq: number;
+}
+
+/** With tasks=true: a task that ended by itself. Those that end with their batch, cancelled or expired, are in its progress alone. */
+export interface StreamTask {
+  type: 'task';
+  task: StreamTaskEnd;
+  /** One more than in the message before. */
+  seq: number;
+}
+
+/** A task as it ended. */
+export interface StreamTaskEnd {
+  id: string;
+  status: 'completed' | 'failed' | 'cancelled';
+  /** When it ended, however it did. */
+  completed_at: string;
+  attempts: number;
+  /** Its last attempt, as in the task, without the excerpt of the answer. */
+  result?: {
+    status_code: number | null;
+    duration_ms: number;
+    error: TaskError;
+  };
 }
 
 /** Why a request was refused. */
@@ -338,6 +572,31 @@ export interface NotificationListQuery {
   offset: number;
 }
 
+export interface ScheduleListQuery {
+  /** Only schedules of this status. */
+  status?: 'active' | 'disabled';
+  /** Only schedules that are enabled, or that are not. */
+  enabled?: boolean;
+  /** How many items to return. */
+  limit: number;
+  /** How many items to skip. */
+  offset: number;
+}
+
+export interface SchedulePreviewQuery {
+  /** How many ticks to show. */
+  limit: number;
+  /** Ticks strictly after this time; by default after now. */
+  start_from?: string;
+}
+
+export interface StreamQuery {
+  /** Whether to tell of each task that ends. */
+  tasks: boolean;
+  /** Stands for the token, where no Authorization is sent. */
+  ticket?: string;
+}
+
 /** Bodies and their parts, by name. */
 export interface Schemas {
   TargetHeaders: TargetHeaders;
@@ -367,8 +626,28 @@ export interface Schemas {
   BatchList: BatchList;
   BatchChange: BatchChange;
   Deleted: Deleted;
+  TaskTemplate: TaskTemplate;
+  BatchTemplate: BatchTemplate;
+  ScheduleCreate: ScheduleCreate;
+  SchedulePatch: SchedulePatch;
+  SchedulePatched: SchedulePatched;
+  ScheduleError: ScheduleError;
+  Schedule: Schedule;
+  ScheduleListItem: ScheduleListItem;
+  ScheduleList: ScheduleList;
+  ScheduleDeleted: ScheduleDeleted;
+  ScheduledTask: ScheduledTask;
+  ScheduledTaskList: ScheduledTaskList;
+  ScheduleExecution: ScheduleExecution;
+  SchedulePreview: SchedulePreview;
+  ScheduleRun: ScheduleRun;
   SigningSecret: SigningSecret;
   SigningSecrets: SigningSecrets;
+  StreamTicket: StreamTicket;
+  StreamSnapshot: StreamSnapshot;
+  StreamProgress: StreamProgress;
+  StreamTask: StreamTask;
+  StreamTaskEnd: StreamTaskEnd;
   ErrorReply: ErrorReply;
 }
 
@@ -377,4 +656,7 @@ export interface Queries {
   TaskListQuery: TaskListQuery;
   BatchListQuery: BatchListQuery;
   NotificationListQuery: NotificationListQuery;
+  ScheduleListQuery: ScheduleListQuery;
+  SchedulePreviewQuery: SchedulePreviewQuery;
+  StreamQuery: StreamQuery;
 }

@@ -6926,10 +6926,3318 @@ validate56.errors = vErrors;
 return errors === 0;
 }
 
-export const SigningSecret = validate57;
-const schema57 = {"type":"object","properties":{"id":{"type":"string"},"secret":{"type":"string"},"created_at":{"type":"string","format":"date-time"},"expires_at":{"type":["string","null"],"format":"date-time"}},"required":["id","secret","created_at","expires_at"],"additionalProperties":false};
+export const TaskTemplate = validate57;
+const schema57 = {"type":"object","properties":{"target":{"$ref":"#/components/schemas/Target"},"payload":{},"rate_limiter":{"type":"string","pattern":"^[A-Za-z0-9\\x2d]{1,64}$"},"points_cost":{"type":"integer","minimum":1,"maximum":1000000},"timeout":{"type":"number","minimum":1,"maximum":900,"default":30},"retry":{"$ref":"#/components/schemas/RetryPolicy"},"idempotency_key":{"type":"string","pattern":"^[\\x21-\\x7e]+$","maxLength":255}},"required":["target"],"additionalProperties":false};
 
 function validate57(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.target === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "target"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+for(const key0 in data){
+if(!(((((((key0 === "target") || (key0 === "payload")) || (key0 === "rate_limiter")) || (key0 === "points_cost")) || (key0 === "timeout")) || (key0 === "retry")) || (key0 === "idempotency_key"))){
+const err1 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+}
+if(data.target !== undefined){
+if(!(validate12(data.target, {instancePath:instancePath+"/target",parentData:data,parentDataProperty:"target",rootData}))){
+vErrors = vErrors === null ? validate12.errors : vErrors.concat(validate12.errors);
+errors = vErrors.length;
+}
+}
+if(data.rate_limiter !== undefined){
+let data1 = data.rate_limiter;
+if(typeof data1 === "string"){
+if(!pattern8.test(data1)){
+const err2 = {instancePath:instancePath+"/rate_limiter",schemaPath:"#/properties/rate_limiter/pattern",keyword:"pattern",params:{pattern: "^[A-Za-z0-9\\x2d]{1,64}$"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+}
+else {
+const err3 = {instancePath:instancePath+"/rate_limiter",schemaPath:"#/properties/rate_limiter/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+}
+if(data.points_cost !== undefined){
+let data2 = data.points_cost;
+if(!(((typeof data2 == "number") && (!(data2 % 1) && !isNaN(data2))) && (isFinite(data2)))){
+const err4 = {instancePath:instancePath+"/points_cost",schemaPath:"#/properties/points_cost/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+if((typeof data2 == "number") && (isFinite(data2))){
+if(data2 > 1000000 || isNaN(data2)){
+const err5 = {instancePath:instancePath+"/points_cost",schemaPath:"#/properties/points_cost/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000000}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+if(data2 < 1 || isNaN(data2)){
+const err6 = {instancePath:instancePath+"/points_cost",schemaPath:"#/properties/points_cost/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+}
+}
+if(data.timeout !== undefined){
+let data3 = data.timeout;
+if((typeof data3 == "number") && (isFinite(data3))){
+if(data3 > 900 || isNaN(data3)){
+const err7 = {instancePath:instancePath+"/timeout",schemaPath:"#/properties/timeout/maximum",keyword:"maximum",params:{comparison: "<=", limit: 900}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+if(data3 < 1 || isNaN(data3)){
+const err8 = {instancePath:instancePath+"/timeout",schemaPath:"#/properties/timeout/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+}
+else {
+const err9 = {instancePath:instancePath+"/timeout",schemaPath:"#/properties/timeout/type",keyword:"type",params:{type: "number"}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+}
+if(data.retry !== undefined){
+let data4 = data.retry;
+if(data4 && typeof data4 == "object" && !Array.isArray(data4)){
+for(const key1 in data4){
+if(!((((key1 === "max_retries") || (key1 === "backoff")) || (key1 === "delay")) || (key1 === "max_delay"))){
+const err10 = {instancePath:instancePath+"/retry",schemaPath:"#/components/schemas/RetryPolicy/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key1}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+}
+if(data4.max_retries !== undefined){
+let data5 = data4.max_retries;
+if(!(((typeof data5 == "number") && (!(data5 % 1) && !isNaN(data5))) && (isFinite(data5)))){
+const err11 = {instancePath:instancePath+"/retry/max_retries",schemaPath:"#/components/schemas/RetryPolicy/properties/max_retries/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err11];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err11);
+}
+errors++;
+}
+if((typeof data5 == "number") && (isFinite(data5))){
+if(data5 > 25 || isNaN(data5)){
+const err12 = {instancePath:instancePath+"/retry/max_retries",schemaPath:"#/components/schemas/RetryPolicy/properties/max_retries/maximum",keyword:"maximum",params:{comparison: "<=", limit: 25}};
+if(vErrors === null){
+vErrors = [err12];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err12);
+}
+errors++;
+}
+if(data5 < 0 || isNaN(data5)){
+const err13 = {instancePath:instancePath+"/retry/max_retries",schemaPath:"#/components/schemas/RetryPolicy/properties/max_retries/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err13];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err13);
+}
+errors++;
+}
+}
+}
+if(data4.backoff !== undefined){
+let data6 = data4.backoff;
+if(typeof data6 !== "string"){
+const err14 = {instancePath:instancePath+"/retry/backoff",schemaPath:"#/components/schemas/RetryPolicy/properties/backoff/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err14];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err14);
+}
+errors++;
+}
+if(!(((data6 === "exponential") || (data6 === "linear")) || (data6 === "fixed"))){
+const err15 = {instancePath:instancePath+"/retry/backoff",schemaPath:"#/components/schemas/RetryPolicy/properties/backoff/enum",keyword:"enum",params:{allowedValues: schema19.properties.backoff.enum}};
+if(vErrors === null){
+vErrors = [err15];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err15);
+}
+errors++;
+}
+}
+if(data4.delay !== undefined){
+let data7 = data4.delay;
+if((typeof data7 == "number") && (isFinite(data7))){
+if(data7 > 86400 || isNaN(data7)){
+const err16 = {instancePath:instancePath+"/retry/delay",schemaPath:"#/components/schemas/RetryPolicy/properties/delay/maximum",keyword:"maximum",params:{comparison: "<=", limit: 86400}};
+if(vErrors === null){
+vErrors = [err16];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err16);
+}
+errors++;
+}
+if(data7 < 0 || isNaN(data7)){
+const err17 = {instancePath:instancePath+"/retry/delay",schemaPath:"#/components/schemas/RetryPolicy/properties/delay/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err17];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err17);
+}
+errors++;
+}
+}
+else {
+const err18 = {instancePath:instancePath+"/retry/delay",schemaPath:"#/components/schemas/RetryPolicy/properties/delay/type",keyword:"type",params:{type: "number"}};
+if(vErrors === null){
+vErrors = [err18];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err18);
+}
+errors++;
+}
+}
+if(data4.max_delay !== undefined){
+let data8 = data4.max_delay;
+if((typeof data8 == "number") && (isFinite(data8))){
+if(data8 > 86400 || isNaN(data8)){
+const err19 = {instancePath:instancePath+"/retry/max_delay",schemaPath:"#/components/schemas/RetryPolicy/properties/max_delay/maximum",keyword:"maximum",params:{comparison: "<=", limit: 86400}};
+if(vErrors === null){
+vErrors = [err19];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err19);
+}
+errors++;
+}
+if(data8 < 0 || isNaN(data8)){
+const err20 = {instancePath:instancePath+"/retry/max_delay",schemaPath:"#/components/schemas/RetryPolicy/properties/max_delay/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err20];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err20);
+}
+errors++;
+}
+}
+else {
+const err21 = {instancePath:instancePath+"/retry/max_delay",schemaPath:"#/components/schemas/RetryPolicy/properties/max_delay/type",keyword:"type",params:{type: "number"}};
+if(vErrors === null){
+vErrors = [err21];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err21);
+}
+errors++;
+}
+}
+}
+else {
+const err22 = {instancePath:instancePath+"/retry",schemaPath:"#/components/schemas/RetryPolicy/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err22];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err22);
+}
+errors++;
+}
+}
+if(data.idempotency_key !== undefined){
+let data9 = data.idempotency_key;
+if(typeof data9 === "string"){
+if(!pattern9.test(data9)){
+const err23 = {instancePath:instancePath+"/idempotency_key",schemaPath:"#/properties/idempotency_key/pattern",keyword:"pattern",params:{pattern: "^[\\x21-\\x7e]+$"}};
+if(vErrors === null){
+vErrors = [err23];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err23);
+}
+errors++;
+}
+if(data9.length > 510 || (data9.length > 255 && func2(data9) > 255)){
+const err24 = {instancePath:instancePath+"/idempotency_key",schemaPath:"#/properties/idempotency_key/maxLength",keyword:"maxLength",params:{limit: 255}};
+if(vErrors === null){
+vErrors = [err24];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err24);
+}
+errors++;
+}
+}
+else {
+const err25 = {instancePath:instancePath+"/idempotency_key",schemaPath:"#/properties/idempotency_key/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err25];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err25);
+}
+errors++;
+}
+}
+}
+else {
+const err26 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err26];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err26);
+}
+errors++;
+}
+validate57.errors = vErrors;
+return errors === 0;
+}
+
+export const BatchTemplate = validate59;
+const schema59 = {"type":"object","properties":{"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"notifications":{"$ref":"#/components/schemas/Notifications"},"task_templates":{"type":"array","minItems":1,"maxItems":10000,"items":{"$ref":"#/components/schemas/TaskTemplate"}},"options":{"$ref":"#/components/schemas/BatchOptionsInput"},"labels":{"$ref":"#/components/schemas/Labels"}},"required":["task_templates"],"additionalProperties":false};
+
+function validate59(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.task_templates === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "task_templates"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+for(const key0 in data){
+if(!(((((key0 === "description") || (key0 === "notifications")) || (key0 === "task_templates")) || (key0 === "options")) || (key0 === "labels"))){
+const err1 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+}
+if(data.description !== undefined){
+let data0 = data.description;
+if(typeof data0 === "string"){
+if(!pattern13.test(data0)){
+const err2 = {instancePath:instancePath+"/description",schemaPath:"#/properties/description/pattern",keyword:"pattern",params:{pattern: "^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+if(data0.length > 2048 || (data0.length > 1024 && func2(data0) > 1024)){
+const err3 = {instancePath:instancePath+"/description",schemaPath:"#/properties/description/maxLength",keyword:"maxLength",params:{limit: 1024}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+}
+else {
+const err4 = {instancePath:instancePath+"/description",schemaPath:"#/properties/description/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+}
+if(data.notifications !== undefined){
+if(!(validate28(data.notifications, {instancePath:instancePath+"/notifications",parentData:data,parentDataProperty:"notifications",rootData}))){
+vErrors = vErrors === null ? validate28.errors : vErrors.concat(validate28.errors);
+errors = vErrors.length;
+}
+}
+if(data.task_templates !== undefined){
+let data2 = data.task_templates;
+if(Array.isArray(data2)){
+if(data2.length > 10000){
+const err5 = {instancePath:instancePath+"/task_templates",schemaPath:"#/properties/task_templates/maxItems",keyword:"maxItems",params:{limit: 10000}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+if(data2.length < 1){
+const err6 = {instancePath:instancePath+"/task_templates",schemaPath:"#/properties/task_templates/minItems",keyword:"minItems",params:{limit: 1}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+const len0 = data2.length;
+for(let i0=0; i0<len0; i0++){
+if(!(validate57(data2[i0], {instancePath:instancePath+"/task_templates/" + i0,parentData:data2,parentDataProperty:i0,rootData}))){
+vErrors = vErrors === null ? validate57.errors : vErrors.concat(validate57.errors);
+errors = vErrors.length;
+}
+}
+}
+else {
+const err7 = {instancePath:instancePath+"/task_templates",schemaPath:"#/properties/task_templates/type",keyword:"type",params:{type: "array"}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+}
+if(data.options !== undefined){
+let data4 = data.options;
+if(data4 && typeof data4 == "object" && !Array.isArray(data4)){
+for(const key1 in data4){
+if(!(((key1 === "atomic") || (key1 === "expiration")) || (key1 === "hold"))){
+const err8 = {instancePath:instancePath+"/options",schemaPath:"#/components/schemas/BatchOptionsInput/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key1}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+}
+if(data4.atomic !== undefined){
+if(typeof data4.atomic !== "boolean"){
+const err9 = {instancePath:instancePath+"/options/atomic",schemaPath:"#/components/schemas/BatchOptionsInput/properties/atomic/type",keyword:"type",params:{type: "boolean"}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+}
+if(data4.expiration !== undefined){
+let data6 = data4.expiration;
+if((typeof data6 == "number") && (isFinite(data6))){
+if(data6 > 720 || isNaN(data6)){
+const err10 = {instancePath:instancePath+"/options/expiration",schemaPath:"#/components/schemas/BatchOptionsInput/properties/expiration/maximum",keyword:"maximum",params:{comparison: "<=", limit: 720}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+if(data6 <= 0 || isNaN(data6)){
+const err11 = {instancePath:instancePath+"/options/expiration",schemaPath:"#/components/schemas/BatchOptionsInput/properties/expiration/exclusiveMinimum",keyword:"exclusiveMinimum",params:{comparison: ">", limit: 0}};
+if(vErrors === null){
+vErrors = [err11];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err11);
+}
+errors++;
+}
+}
+else {
+const err12 = {instancePath:instancePath+"/options/expiration",schemaPath:"#/components/schemas/BatchOptionsInput/properties/expiration/type",keyword:"type",params:{type: "number"}};
+if(vErrors === null){
+vErrors = [err12];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err12);
+}
+errors++;
+}
+}
+if(data4.hold !== undefined){
+if(typeof data4.hold !== "boolean"){
+const err13 = {instancePath:instancePath+"/options/hold",schemaPath:"#/components/schemas/BatchOptionsInput/properties/hold/type",keyword:"type",params:{type: "boolean"}};
+if(vErrors === null){
+vErrors = [err13];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err13);
+}
+errors++;
+}
+}
+}
+else {
+const err14 = {instancePath:instancePath+"/options",schemaPath:"#/components/schemas/BatchOptionsInput/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err14];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err14);
+}
+errors++;
+}
+}
+if(data.labels !== undefined){
+let data8 = data.labels;
+if(data8 && typeof data8 == "object" && !Array.isArray(data8)){
+if(Object.keys(data8).length > 16){
+const err15 = {instancePath:instancePath+"/labels",schemaPath:"#/components/schemas/Labels/maxProperties",keyword:"maxProperties",params:{limit: 16}};
+if(vErrors === null){
+vErrors = [err15];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err15);
+}
+errors++;
+}
+for(const key2 in data8){
+const _errs21 = errors;
+if(typeof key2 === "string"){
+if(!pattern12.test(key2)){
+const err16 = {instancePath:instancePath+"/labels",schemaPath:"#/components/schemas/Labels/propertyNames/pattern",keyword:"pattern",params:{pattern: "^[a-z0-9_.\\x2d]{1,32}$"},propertyName:key2};
+if(vErrors === null){
+vErrors = [err16];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err16);
+}
+errors++;
+}
+}
+else {
+const err17 = {instancePath:instancePath+"/labels",schemaPath:"#/components/schemas/Labels/propertyNames/type",keyword:"type",params:{type: "string"},propertyName:key2};
+if(vErrors === null){
+vErrors = [err17];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err17);
+}
+errors++;
+}
+var valid6 = _errs21 === errors;
+if(!valid6){
+const err18 = {instancePath:instancePath+"/labels",schemaPath:"#/components/schemas/Labels/propertyNames",keyword:"propertyNames",params:{propertyName: key2}};
+if(vErrors === null){
+vErrors = [err18];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err18);
+}
+errors++;
+}
+}
+for(const key3 in data8){
+let data9 = data8[key3];
+if(typeof data9 === "string"){
+if(!pattern13.test(data9)){
+const err19 = {instancePath:instancePath+"/labels/" + key3.replace(/~/g, "~0").replace(/\//g, "~1"),schemaPath:"#/components/schemas/Labels/additionalProperties/pattern",keyword:"pattern",params:{pattern: "^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"}};
+if(vErrors === null){
+vErrors = [err19];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err19);
+}
+errors++;
+}
+if(data9.length === 0){
+const err20 = {instancePath:instancePath+"/labels/" + key3.replace(/~/g, "~0").replace(/\//g, "~1"),schemaPath:"#/components/schemas/Labels/additionalProperties/minLength",keyword:"minLength",params:{limit: 1}};
+if(vErrors === null){
+vErrors = [err20];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err20);
+}
+errors++;
+}
+if(data9.length > 128 || (data9.length > 64 && func2(data9) > 64)){
+const err21 = {instancePath:instancePath+"/labels/" + key3.replace(/~/g, "~0").replace(/\//g, "~1"),schemaPath:"#/components/schemas/Labels/additionalProperties/maxLength",keyword:"maxLength",params:{limit: 64}};
+if(vErrors === null){
+vErrors = [err21];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err21);
+}
+errors++;
+}
+}
+else {
+const err22 = {instancePath:instancePath+"/labels/" + key3.replace(/~/g, "~0").replace(/\//g, "~1"),schemaPath:"#/components/schemas/Labels/additionalProperties/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err22];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err22);
+}
+errors++;
+}
+}
+}
+else {
+const err23 = {instancePath:instancePath+"/labels",schemaPath:"#/components/schemas/Labels/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err23];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err23);
+}
+errors++;
+}
+}
+}
+else {
+const err24 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err24];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err24);
+}
+errors++;
+}
+validate59.errors = vErrors;
+return errors === 0;
+}
+
+export const ScheduleCreate = validate62;
+const schema62 = {"type":"object","properties":{"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":"string","format":"date-time"},"end_at":{"type":"string","format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"},"enabled":{"type":"boolean","default":true}},"required":["cron","timezone"],"additionalProperties":false};
+
+function validate62(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.cron === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "cron"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.timezone === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "timezone"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+for(const key0 in data){
+if(!(((((((key0 === "cron") || (key0 === "timezone")) || (key0 === "start_at")) || (key0 === "end_at")) || (key0 === "task_template")) || (key0 === "batch_template")) || (key0 === "enabled"))){
+const err2 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+}
+if(data.cron !== undefined){
+let data0 = data.cron;
+if(typeof data0 === "string"){
+if(data0.length > 512 || (data0.length > 256 && func2(data0) > 256)){
+const err3 = {instancePath:instancePath+"/cron",schemaPath:"#/properties/cron/maxLength",keyword:"maxLength",params:{limit: 256}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+}
+else {
+const err4 = {instancePath:instancePath+"/cron",schemaPath:"#/properties/cron/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+}
+if(data.timezone !== undefined){
+let data1 = data.timezone;
+if(typeof data1 === "string"){
+if(data1.length > 128 || (data1.length > 64 && func2(data1) > 64)){
+const err5 = {instancePath:instancePath+"/timezone",schemaPath:"#/properties/timezone/maxLength",keyword:"maxLength",params:{limit: 64}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+else {
+const err6 = {instancePath:instancePath+"/timezone",schemaPath:"#/properties/timezone/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+}
+if(data.start_at !== undefined){
+let data2 = data.start_at;
+if(typeof data2 === "string"){
+if(!(formats0(data2))){
+const err7 = {instancePath:instancePath+"/start_at",schemaPath:"#/properties/start_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+}
+else {
+const err8 = {instancePath:instancePath+"/start_at",schemaPath:"#/properties/start_at/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+}
+if(data.end_at !== undefined){
+let data3 = data.end_at;
+if(typeof data3 === "string"){
+if(!(formats0(data3))){
+const err9 = {instancePath:instancePath+"/end_at",schemaPath:"#/properties/end_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+}
+else {
+const err10 = {instancePath:instancePath+"/end_at",schemaPath:"#/properties/end_at/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+}
+if(data.task_template !== undefined){
+if(!(validate57(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
+vErrors = vErrors === null ? validate57.errors : vErrors.concat(validate57.errors);
+errors = vErrors.length;
+}
+}
+if(data.batch_template !== undefined){
+if(!(validate59(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
+vErrors = vErrors === null ? validate59.errors : vErrors.concat(validate59.errors);
+errors = vErrors.length;
+}
+}
+if(data.enabled !== undefined){
+if(typeof data.enabled !== "boolean"){
+const err11 = {instancePath:instancePath+"/enabled",schemaPath:"#/properties/enabled/type",keyword:"type",params:{type: "boolean"}};
+if(vErrors === null){
+vErrors = [err11];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err11);
+}
+errors++;
+}
+}
+}
+else {
+const err12 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err12];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err12);
+}
+errors++;
+}
+validate62.errors = vErrors;
+return errors === 0;
+}
+
+export const SchedulePatch = validate65;
+const schema63 = {"type":"object","properties":{"enabled":{"type":"boolean"},"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":["string","null"],"format":"date-time"},"end_at":{"type":["string","null"],"format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"}},"required":[],"additionalProperties":false};
+
+function validate65(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+for(const key0 in data){
+if(!(((((((key0 === "enabled") || (key0 === "cron")) || (key0 === "timezone")) || (key0 === "start_at")) || (key0 === "end_at")) || (key0 === "task_template")) || (key0 === "batch_template"))){
+const err0 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+}
+if(data.enabled !== undefined){
+if(typeof data.enabled !== "boolean"){
+const err1 = {instancePath:instancePath+"/enabled",schemaPath:"#/properties/enabled/type",keyword:"type",params:{type: "boolean"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+}
+if(data.cron !== undefined){
+let data1 = data.cron;
+if(typeof data1 === "string"){
+if(data1.length > 512 || (data1.length > 256 && func2(data1) > 256)){
+const err2 = {instancePath:instancePath+"/cron",schemaPath:"#/properties/cron/maxLength",keyword:"maxLength",params:{limit: 256}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+}
+else {
+const err3 = {instancePath:instancePath+"/cron",schemaPath:"#/properties/cron/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+}
+if(data.timezone !== undefined){
+let data2 = data.timezone;
+if(typeof data2 === "string"){
+if(data2.length > 128 || (data2.length > 64 && func2(data2) > 64)){
+const err4 = {instancePath:instancePath+"/timezone",schemaPath:"#/properties/timezone/maxLength",keyword:"maxLength",params:{limit: 64}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+}
+else {
+const err5 = {instancePath:instancePath+"/timezone",schemaPath:"#/properties/timezone/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+if(data.start_at !== undefined){
+let data3 = data.start_at;
+if((typeof data3 !== "string") && (data3 !== null)){
+const err6 = {instancePath:instancePath+"/start_at",schemaPath:"#/properties/start_at/type",keyword:"type",params:{type: schema63.properties.start_at.type}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+if(typeof data3 === "string"){
+if(!(formats0(data3))){
+const err7 = {instancePath:instancePath+"/start_at",schemaPath:"#/properties/start_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+}
+}
+if(data.end_at !== undefined){
+let data4 = data.end_at;
+if((typeof data4 !== "string") && (data4 !== null)){
+const err8 = {instancePath:instancePath+"/end_at",schemaPath:"#/properties/end_at/type",keyword:"type",params:{type: schema63.properties.end_at.type}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+if(typeof data4 === "string"){
+if(!(formats0(data4))){
+const err9 = {instancePath:instancePath+"/end_at",schemaPath:"#/properties/end_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+}
+}
+if(data.task_template !== undefined){
+if(!(validate57(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
+vErrors = vErrors === null ? validate57.errors : vErrors.concat(validate57.errors);
+errors = vErrors.length;
+}
+}
+if(data.batch_template !== undefined){
+if(!(validate59(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
+vErrors = vErrors === null ? validate59.errors : vErrors.concat(validate59.errors);
+errors = vErrors.length;
+}
+}
+}
+else {
+const err10 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+validate65.errors = vErrors;
+return errors === 0;
+}
+
+export const SchedulePatched = validate68;
+const schema64 = {"type":"object","properties":{"id":{"type":"string"},"enabled":{"type":"boolean"},"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":["string","null"],"format":"date-time"},"end_at":{"type":["string","null"],"format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"}},"required":["id"],"additionalProperties":false};
+
+function validate68(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.id === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "id"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+for(const key0 in data){
+if(!((((((((key0 === "id") || (key0 === "enabled")) || (key0 === "cron")) || (key0 === "timezone")) || (key0 === "start_at")) || (key0 === "end_at")) || (key0 === "task_template")) || (key0 === "batch_template"))){
+const err1 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+}
+if(data.id !== undefined){
+if(typeof data.id !== "string"){
+const err2 = {instancePath:instancePath+"/id",schemaPath:"#/properties/id/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+}
+if(data.enabled !== undefined){
+if(typeof data.enabled !== "boolean"){
+const err3 = {instancePath:instancePath+"/enabled",schemaPath:"#/properties/enabled/type",keyword:"type",params:{type: "boolean"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+}
+if(data.cron !== undefined){
+let data2 = data.cron;
+if(typeof data2 === "string"){
+if(data2.length > 512 || (data2.length > 256 && func2(data2) > 256)){
+const err4 = {instancePath:instancePath+"/cron",schemaPath:"#/properties/cron/maxLength",keyword:"maxLength",params:{limit: 256}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+}
+else {
+const err5 = {instancePath:instancePath+"/cron",schemaPath:"#/properties/cron/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+if(data.timezone !== undefined){
+let data3 = data.timezone;
+if(typeof data3 === "string"){
+if(data3.length > 128 || (data3.length > 64 && func2(data3) > 64)){
+const err6 = {instancePath:instancePath+"/timezone",schemaPath:"#/properties/timezone/maxLength",keyword:"maxLength",params:{limit: 64}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+}
+else {
+const err7 = {instancePath:instancePath+"/timezone",schemaPath:"#/properties/timezone/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+}
+if(data.start_at !== undefined){
+let data4 = data.start_at;
+if((typeof data4 !== "string") && (data4 !== null)){
+const err8 = {instancePath:instancePath+"/start_at",schemaPath:"#/properties/start_at/type",keyword:"type",params:{type: schema64.properties.start_at.type}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+if(typeof data4 === "string"){
+if(!(formats0(data4))){
+const err9 = {instancePath:instancePath+"/start_at",schemaPath:"#/properties/start_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+}
+}
+if(data.end_at !== undefined){
+let data5 = data.end_at;
+if((typeof data5 !== "string") && (data5 !== null)){
+const err10 = {instancePath:instancePath+"/end_at",schemaPath:"#/properties/end_at/type",keyword:"type",params:{type: schema64.properties.end_at.type}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+if(typeof data5 === "string"){
+if(!(formats0(data5))){
+const err11 = {instancePath:instancePath+"/end_at",schemaPath:"#/properties/end_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err11];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err11);
+}
+errors++;
+}
+}
+}
+if(data.task_template !== undefined){
+if(!(validate57(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
+vErrors = vErrors === null ? validate57.errors : vErrors.concat(validate57.errors);
+errors = vErrors.length;
+}
+}
+if(data.batch_template !== undefined){
+if(!(validate59(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
+vErrors = vErrors === null ? validate59.errors : vErrors.concat(validate59.errors);
+errors = vErrors.length;
+}
+}
+}
+else {
+const err12 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err12];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err12);
+}
+errors++;
+}
+validate68.errors = vErrors;
+return errors === 0;
+}
+
+export const ScheduleError = validate71;
+const schema65 = {"type":"object","properties":{"code":{"type":"string"},"at":{"type":"string","format":"date-time"}},"required":["code","at"],"additionalProperties":false};
+
+function validate71(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.code === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "code"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.at === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "at"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+for(const key0 in data){
+if(!((key0 === "code") || (key0 === "at"))){
+const err2 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+}
+if(data.code !== undefined){
+if(typeof data.code !== "string"){
+const err3 = {instancePath:instancePath+"/code",schemaPath:"#/properties/code/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+}
+if(data.at !== undefined){
+let data1 = data.at;
+if(typeof data1 === "string"){
+if(!(formats0(data1))){
+const err4 = {instancePath:instancePath+"/at",schemaPath:"#/properties/at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+}
+else {
+const err5 = {instancePath:instancePath+"/at",schemaPath:"#/properties/at/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+}
+else {
+const err6 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+validate71.errors = vErrors;
+return errors === 0;
+}
+
+export const Schedule = validate72;
+const schema66 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["active","disabled"]},"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":"string","format":"date-time"},"end_at":{"type":"string","format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"},"enabled":{"type":"boolean","default":true},"next_execution_at":{"type":["string","null"],"format":"date-time"},"execution_count":{"type":"integer","minimum":0,"maximum":9007199254740991},"created_at":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"},"last_error":{"$ref":"#/components/schemas/ScheduleError"},"last_execution_at":{"type":["string","null"],"format":"date-time"}},"required":["id","status","cron","timezone","enabled","next_execution_at","execution_count","created_at","updated_at","last_execution_at"],"additionalProperties":false};
+
+function validate72(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.id === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "id"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.status === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "status"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if(data.cron === undefined){
+const err2 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "cron"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+if(data.timezone === undefined){
+const err3 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "timezone"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+if(data.enabled === undefined){
+const err4 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "enabled"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+if(data.next_execution_at === undefined){
+const err5 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "next_execution_at"}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+if(data.execution_count === undefined){
+const err6 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "execution_count"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+if(data.created_at === undefined){
+const err7 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "created_at"}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+if(data.updated_at === undefined){
+const err8 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "updated_at"}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+if(data.last_execution_at === undefined){
+const err9 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "last_execution_at"}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+for(const key0 in data){
+if(!(func14.call(schema66.properties, key0))){
+const err10 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+}
+if(data.id !== undefined){
+if(typeof data.id !== "string"){
+const err11 = {instancePath:instancePath+"/id",schemaPath:"#/properties/id/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err11];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err11);
+}
+errors++;
+}
+}
+if(data.status !== undefined){
+let data1 = data.status;
+if(typeof data1 !== "string"){
+const err12 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err12];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err12);
+}
+errors++;
+}
+if(!((data1 === "active") || (data1 === "disabled"))){
+const err13 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema66.properties.status.enum}};
+if(vErrors === null){
+vErrors = [err13];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err13);
+}
+errors++;
+}
+}
+if(data.cron !== undefined){
+let data2 = data.cron;
+if(typeof data2 === "string"){
+if(data2.length > 512 || (data2.length > 256 && func2(data2) > 256)){
+const err14 = {instancePath:instancePath+"/cron",schemaPath:"#/properties/cron/maxLength",keyword:"maxLength",params:{limit: 256}};
+if(vErrors === null){
+vErrors = [err14];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err14);
+}
+errors++;
+}
+}
+else {
+const err15 = {instancePath:instancePath+"/cron",schemaPath:"#/properties/cron/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err15];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err15);
+}
+errors++;
+}
+}
+if(data.timezone !== undefined){
+let data3 = data.timezone;
+if(typeof data3 === "string"){
+if(data3.length > 128 || (data3.length > 64 && func2(data3) > 64)){
+const err16 = {instancePath:instancePath+"/timezone",schemaPath:"#/properties/timezone/maxLength",keyword:"maxLength",params:{limit: 64}};
+if(vErrors === null){
+vErrors = [err16];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err16);
+}
+errors++;
+}
+}
+else {
+const err17 = {instancePath:instancePath+"/timezone",schemaPath:"#/properties/timezone/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err17];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err17);
+}
+errors++;
+}
+}
+if(data.start_at !== undefined){
+let data4 = data.start_at;
+if(typeof data4 === "string"){
+if(!(formats0(data4))){
+const err18 = {instancePath:instancePath+"/start_at",schemaPath:"#/properties/start_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err18];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err18);
+}
+errors++;
+}
+}
+else {
+const err19 = {instancePath:instancePath+"/start_at",schemaPath:"#/properties/start_at/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err19];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err19);
+}
+errors++;
+}
+}
+if(data.end_at !== undefined){
+let data5 = data.end_at;
+if(typeof data5 === "string"){
+if(!(formats0(data5))){
+const err20 = {instancePath:instancePath+"/end_at",schemaPath:"#/properties/end_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err20];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err20);
+}
+errors++;
+}
+}
+else {
+const err21 = {instancePath:instancePath+"/end_at",schemaPath:"#/properties/end_at/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err21];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err21);
+}
+errors++;
+}
+}
+if(data.task_template !== undefined){
+if(!(validate57(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
+vErrors = vErrors === null ? validate57.errors : vErrors.concat(validate57.errors);
+errors = vErrors.length;
+}
+}
+if(data.batch_template !== undefined){
+if(!(validate59(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
+vErrors = vErrors === null ? validate59.errors : vErrors.concat(validate59.errors);
+errors = vErrors.length;
+}
+}
+if(data.enabled !== undefined){
+if(typeof data.enabled !== "boolean"){
+const err22 = {instancePath:instancePath+"/enabled",schemaPath:"#/properties/enabled/type",keyword:"type",params:{type: "boolean"}};
+if(vErrors === null){
+vErrors = [err22];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err22);
+}
+errors++;
+}
+}
+if(data.next_execution_at !== undefined){
+let data9 = data.next_execution_at;
+if((typeof data9 !== "string") && (data9 !== null)){
+const err23 = {instancePath:instancePath+"/next_execution_at",schemaPath:"#/properties/next_execution_at/type",keyword:"type",params:{type: schema66.properties.next_execution_at.type}};
+if(vErrors === null){
+vErrors = [err23];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err23);
+}
+errors++;
+}
+if(typeof data9 === "string"){
+if(!(formats0(data9))){
+const err24 = {instancePath:instancePath+"/next_execution_at",schemaPath:"#/properties/next_execution_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err24];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err24);
+}
+errors++;
+}
+}
+}
+if(data.execution_count !== undefined){
+let data10 = data.execution_count;
+if(!(((typeof data10 == "number") && (!(data10 % 1) && !isNaN(data10))) && (isFinite(data10)))){
+const err25 = {instancePath:instancePath+"/execution_count",schemaPath:"#/properties/execution_count/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err25];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err25);
+}
+errors++;
+}
+if((typeof data10 == "number") && (isFinite(data10))){
+if(data10 > 9007199254740991 || isNaN(data10)){
+const err26 = {instancePath:instancePath+"/execution_count",schemaPath:"#/properties/execution_count/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err26];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err26);
+}
+errors++;
+}
+if(data10 < 0 || isNaN(data10)){
+const err27 = {instancePath:instancePath+"/execution_count",schemaPath:"#/properties/execution_count/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err27];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err27);
+}
+errors++;
+}
+}
+}
+if(data.created_at !== undefined){
+let data11 = data.created_at;
+if(typeof data11 === "string"){
+if(!(formats0(data11))){
+const err28 = {instancePath:instancePath+"/created_at",schemaPath:"#/properties/created_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err28];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err28);
+}
+errors++;
+}
+}
+else {
+const err29 = {instancePath:instancePath+"/created_at",schemaPath:"#/properties/created_at/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err29];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err29);
+}
+errors++;
+}
+}
+if(data.updated_at !== undefined){
+let data12 = data.updated_at;
+if(typeof data12 === "string"){
+if(!(formats0(data12))){
+const err30 = {instancePath:instancePath+"/updated_at",schemaPath:"#/properties/updated_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err30];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err30);
+}
+errors++;
+}
+}
+else {
+const err31 = {instancePath:instancePath+"/updated_at",schemaPath:"#/properties/updated_at/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err31];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err31);
+}
+errors++;
+}
+}
+if(data.last_error !== undefined){
+let data13 = data.last_error;
+if(data13 && typeof data13 == "object" && !Array.isArray(data13)){
+if(data13.code === undefined){
+const err32 = {instancePath:instancePath+"/last_error",schemaPath:"#/components/schemas/ScheduleError/required",keyword:"required",params:{missingProperty: "code"}};
+if(vErrors === null){
+vErrors = [err32];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err32);
+}
+errors++;
+}
+if(data13.at === undefined){
+const err33 = {instancePath:instancePath+"/last_error",schemaPath:"#/components/schemas/ScheduleError/required",keyword:"required",params:{missingProperty: "at"}};
+if(vErrors === null){
+vErrors = [err33];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err33);
+}
+errors++;
+}
+for(const key1 in data13){
+if(!((key1 === "code") || (key1 === "at"))){
+const err34 = {instancePath:instancePath+"/last_error",schemaPath:"#/components/schemas/ScheduleError/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key1}};
+if(vErrors === null){
+vErrors = [err34];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err34);
+}
+errors++;
+}
+}
+if(data13.code !== undefined){
+if(typeof data13.code !== "string"){
+const err35 = {instancePath:instancePath+"/last_error/code",schemaPath:"#/components/schemas/ScheduleError/properties/code/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err35];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err35);
+}
+errors++;
+}
+}
+if(data13.at !== undefined){
+let data15 = data13.at;
+if(typeof data15 === "string"){
+if(!(formats0(data15))){
+const err36 = {instancePath:instancePath+"/last_error/at",schemaPath:"#/components/schemas/ScheduleError/properties/at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err36];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err36);
+}
+errors++;
+}
+}
+else {
+const err37 = {instancePath:instancePath+"/last_error/at",schemaPath:"#/components/schemas/ScheduleError/properties/at/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err37];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err37);
+}
+errors++;
+}
+}
+}
+else {
+const err38 = {instancePath:instancePath+"/last_error",schemaPath:"#/components/schemas/ScheduleError/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err38];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err38);
+}
+errors++;
+}
+}
+if(data.last_execution_at !== undefined){
+let data16 = data.last_execution_at;
+if((typeof data16 !== "string") && (data16 !== null)){
+const err39 = {instancePath:instancePath+"/last_execution_at",schemaPath:"#/properties/last_execution_at/type",keyword:"type",params:{type: schema66.properties.last_execution_at.type}};
+if(vErrors === null){
+vErrors = [err39];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err39);
+}
+errors++;
+}
+if(typeof data16 === "string"){
+if(!(formats0(data16))){
+const err40 = {instancePath:instancePath+"/last_execution_at",schemaPath:"#/properties/last_execution_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err40];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err40);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err41 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err41];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err41);
+}
+errors++;
+}
+validate72.errors = vErrors;
+return errors === 0;
+}
+
+export const ScheduleListItem = validate75;
+const schema68 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["active","disabled"]},"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":"string","format":"date-time"},"end_at":{"type":"string","format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"},"enabled":{"type":"boolean","default":true},"next_execution_at":{"type":["string","null"],"format":"date-time"},"execution_count":{"type":"integer","minimum":0,"maximum":9007199254740991},"created_at":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"},"last_error":{"$ref":"#/components/schemas/ScheduleError"}},"required":["id","status","cron","timezone","enabled","next_execution_at","execution_count","created_at","updated_at"],"additionalProperties":false};
+
+function validate75(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.id === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "id"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.status === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "status"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if(data.cron === undefined){
+const err2 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "cron"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+if(data.timezone === undefined){
+const err3 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "timezone"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+if(data.enabled === undefined){
+const err4 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "enabled"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+if(data.next_execution_at === undefined){
+const err5 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "next_execution_at"}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+if(data.execution_count === undefined){
+const err6 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "execution_count"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+if(data.created_at === undefined){
+const err7 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "created_at"}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+if(data.updated_at === undefined){
+const err8 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "updated_at"}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+for(const key0 in data){
+if(!(func14.call(schema68.properties, key0))){
+const err9 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+}
+if(data.id !== undefined){
+if(typeof data.id !== "string"){
+const err10 = {instancePath:instancePath+"/id",schemaPath:"#/properties/id/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+}
+if(data.status !== undefined){
+let data1 = data.status;
+if(typeof data1 !== "string"){
+const err11 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err11];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err11);
+}
+errors++;
+}
+if(!((data1 === "active") || (data1 === "disabled"))){
+const err12 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema68.properties.status.enum}};
+if(vErrors === null){
+vErrors = [err12];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err12);
+}
+errors++;
+}
+}
+if(data.cron !== undefined){
+let data2 = data.cron;
+if(typeof data2 === "string"){
+if(data2.length > 512 || (data2.length > 256 && func2(data2) > 256)){
+const err13 = {instancePath:instancePath+"/cron",schemaPath:"#/properties/cron/maxLength",keyword:"maxLength",params:{limit: 256}};
+if(vErrors === null){
+vErrors = [err13];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err13);
+}
+errors++;
+}
+}
+else {
+const err14 = {instancePath:instancePath+"/cron",schemaPath:"#/properties/cron/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err14];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err14);
+}
+errors++;
+}
+}
+if(data.timezone !== undefined){
+let data3 = data.timezone;
+if(typeof data3 === "string"){
+if(data3.length > 128 || (data3.length > 64 && func2(data3) > 64)){
+const err15 = {instancePath:instancePath+"/timezone",schemaPath:"#/properties/timezone/maxLength",keyword:"maxLength",params:{limit: 64}};
+if(vErrors === null){
+vErrors = [err15];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err15);
+}
+errors++;
+}
+}
+else {
+const err16 = {instancePath:instancePath+"/timezone",schemaPath:"#/properties/timezone/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err16];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err16);
+}
+errors++;
+}
+}
+if(data.start_at !== undefined){
+let data4 = data.start_at;
+if(typeof data4 === "string"){
+if(!(formats0(data4))){
+const err17 = {instancePath:instancePath+"/start_at",schemaPath:"#/properties/start_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err17];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err17);
+}
+errors++;
+}
+}
+else {
+const err18 = {instancePath:instancePath+"/start_at",schemaPath:"#/properties/start_at/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err18];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err18);
+}
+errors++;
+}
+}
+if(data.end_at !== undefined){
+let data5 = data.end_at;
+if(typeof data5 === "string"){
+if(!(formats0(data5))){
+const err19 = {instancePath:instancePath+"/end_at",schemaPath:"#/properties/end_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err19];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err19);
+}
+errors++;
+}
+}
+else {
+const err20 = {instancePath:instancePath+"/end_at",schemaPath:"#/properties/end_at/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err20];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err20);
+}
+errors++;
+}
+}
+if(data.task_template !== undefined){
+if(!(validate57(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
+vErrors = vErrors === null ? validate57.errors : vErrors.concat(validate57.errors);
+errors = vErrors.length;
+}
+}
+if(data.batch_template !== undefined){
+if(!(validate59(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
+vErrors = vErrors === null ? validate59.errors : vErrors.concat(validate59.errors);
+errors = vErrors.length;
+}
+}
+if(data.enabled !== undefined){
+if(typeof data.enabled !== "boolean"){
+const err21 = {instancePath:instancePath+"/enabled",schemaPath:"#/properties/enabled/type",keyword:"type",params:{type: "boolean"}};
+if(vErrors === null){
+vErrors = [err21];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err21);
+}
+errors++;
+}
+}
+if(data.next_execution_at !== undefined){
+let data9 = data.next_execution_at;
+if((typeof data9 !== "string") && (data9 !== null)){
+const err22 = {instancePath:instancePath+"/next_execution_at",schemaPath:"#/properties/next_execution_at/type",keyword:"type",params:{type: schema68.properties.next_execution_at.type}};
+if(vErrors === null){
+vErrors = [err22];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err22);
+}
+errors++;
+}
+if(typeof data9 === "string"){
+if(!(formats0(data9))){
+const err23 = {instancePath:instancePath+"/next_execution_at",schemaPath:"#/properties/next_execution_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err23];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err23);
+}
+errors++;
+}
+}
+}
+if(data.execution_count !== undefined){
+let data10 = data.execution_count;
+if(!(((typeof data10 == "number") && (!(data10 % 1) && !isNaN(data10))) && (isFinite(data10)))){
+const err24 = {instancePath:instancePath+"/execution_count",schemaPath:"#/properties/execution_count/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err24];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err24);
+}
+errors++;
+}
+if((typeof data10 == "number") && (isFinite(data10))){
+if(data10 > 9007199254740991 || isNaN(data10)){
+const err25 = {instancePath:instancePath+"/execution_count",schemaPath:"#/properties/execution_count/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err25];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err25);
+}
+errors++;
+}
+if(data10 < 0 || isNaN(data10)){
+const err26 = {instancePath:instancePath+"/execution_count",schemaPath:"#/properties/execution_count/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err26];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err26);
+}
+errors++;
+}
+}
+}
+if(data.created_at !== undefined){
+let data11 = data.created_at;
+if(typeof data11 === "string"){
+if(!(formats0(data11))){
+const err27 = {instancePath:instancePath+"/created_at",schemaPath:"#/properties/created_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err27];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err27);
+}
+errors++;
+}
+}
+else {
+const err28 = {instancePath:instancePath+"/created_at",schemaPath:"#/properties/created_at/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err28];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err28);
+}
+errors++;
+}
+}
+if(data.updated_at !== undefined){
+let data12 = data.updated_at;
+if(typeof data12 === "string"){
+if(!(formats0(data12))){
+const err29 = {instancePath:instancePath+"/updated_at",schemaPath:"#/properties/updated_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err29];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err29);
+}
+errors++;
+}
+}
+else {
+const err30 = {instancePath:instancePath+"/updated_at",schemaPath:"#/properties/updated_at/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err30];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err30);
+}
+errors++;
+}
+}
+if(data.last_error !== undefined){
+let data13 = data.last_error;
+if(data13 && typeof data13 == "object" && !Array.isArray(data13)){
+if(data13.code === undefined){
+const err31 = {instancePath:instancePath+"/last_error",schemaPath:"#/components/schemas/ScheduleError/required",keyword:"required",params:{missingProperty: "code"}};
+if(vErrors === null){
+vErrors = [err31];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err31);
+}
+errors++;
+}
+if(data13.at === undefined){
+const err32 = {instancePath:instancePath+"/last_error",schemaPath:"#/components/schemas/ScheduleError/required",keyword:"required",params:{missingProperty: "at"}};
+if(vErrors === null){
+vErrors = [err32];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err32);
+}
+errors++;
+}
+for(const key1 in data13){
+if(!((key1 === "code") || (key1 === "at"))){
+const err33 = {instancePath:instancePath+"/last_error",schemaPath:"#/components/schemas/ScheduleError/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key1}};
+if(vErrors === null){
+vErrors = [err33];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err33);
+}
+errors++;
+}
+}
+if(data13.code !== undefined){
+if(typeof data13.code !== "string"){
+const err34 = {instancePath:instancePath+"/last_error/code",schemaPath:"#/components/schemas/ScheduleError/properties/code/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err34];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err34);
+}
+errors++;
+}
+}
+if(data13.at !== undefined){
+let data15 = data13.at;
+if(typeof data15 === "string"){
+if(!(formats0(data15))){
+const err35 = {instancePath:instancePath+"/last_error/at",schemaPath:"#/components/schemas/ScheduleError/properties/at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err35];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err35);
+}
+errors++;
+}
+}
+else {
+const err36 = {instancePath:instancePath+"/last_error/at",schemaPath:"#/components/schemas/ScheduleError/properties/at/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err36];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err36);
+}
+errors++;
+}
+}
+}
+else {
+const err37 = {instancePath:instancePath+"/last_error",schemaPath:"#/components/schemas/ScheduleError/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err37];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err37);
+}
+errors++;
+}
+}
+}
+else {
+const err38 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err38];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err38);
+}
+errors++;
+}
+validate75.errors = vErrors;
+return errors === 0;
+}
+
+export const ScheduleList = validate78;
+const schema70 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"schedules":{"type":"array","items":{"$ref":"#/components/schemas/ScheduleListItem"}}},"required":["total","schedules"],"additionalProperties":false};
+
+function validate78(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.total === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "total"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.schedules === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "schedules"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+for(const key0 in data){
+if(!((key0 === "total") || (key0 === "schedules"))){
+const err2 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+}
+if(data.total !== undefined){
+let data0 = data.total;
+if(!(((typeof data0 == "number") && (!(data0 % 1) && !isNaN(data0))) && (isFinite(data0)))){
+const err3 = {instancePath:instancePath+"/total",schemaPath:"#/properties/total/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+if((typeof data0 == "number") && (isFinite(data0))){
+if(data0 > 9007199254740991 || isNaN(data0)){
+const err4 = {instancePath:instancePath+"/total",schemaPath:"#/properties/total/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+if(data0 < 0 || isNaN(data0)){
+const err5 = {instancePath:instancePath+"/total",schemaPath:"#/properties/total/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+}
+if(data.schedules !== undefined){
+let data1 = data.schedules;
+if(Array.isArray(data1)){
+const len0 = data1.length;
+for(let i0=0; i0<len0; i0++){
+if(!(validate75(data1[i0], {instancePath:instancePath+"/schedules/" + i0,parentData:data1,parentDataProperty:i0,rootData}))){
+vErrors = vErrors === null ? validate75.errors : vErrors.concat(validate75.errors);
+errors = vErrors.length;
+}
+}
+}
+else {
+const err6 = {instancePath:instancePath+"/schedules",schemaPath:"#/properties/schedules/type",keyword:"type",params:{type: "array"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+}
+}
+else {
+const err7 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+validate78.errors = vErrors;
+return errors === 0;
+}
+
+export const ScheduleDeleted = validate80;
+const schema71 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["deleted"]}},"required":["id","status"],"additionalProperties":false};
+
+function validate80(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.id === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "id"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.status === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "status"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+for(const key0 in data){
+if(!((key0 === "id") || (key0 === "status"))){
+const err2 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+}
+if(data.id !== undefined){
+if(typeof data.id !== "string"){
+const err3 = {instancePath:instancePath+"/id",schemaPath:"#/properties/id/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+}
+if(data.status !== undefined){
+let data1 = data.status;
+if(typeof data1 !== "string"){
+const err4 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+if(!(data1 === "deleted")){
+const err5 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema71.properties.status.enum}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+}
+else {
+const err6 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+validate80.errors = vErrors;
+return errors === 0;
+}
+
+export const ScheduledTask = validate81;
+const schema72 = {"type":"object","properties":{"id":{"type":"string"},"schedule_id":{"type":"string"},"batch_id":{"type":["string","null"]},"scheduled_for":{"type":"string","format":"date-time"},"status":{"type":"string","enum":["queued","processing","completed","failed","cancelled"]},"target":{"type":"string"},"payload":{},"created_at":{"type":"string","format":"date-time"},"completed_at":{"type":"string","format":"date-time"},"rate_limiter":{"type":"string","pattern":"^[A-Za-z0-9\\x2d]{1,64}$"},"attempts":{"type":"integer","minimum":0,"maximum":9007199254740991},"result":{"$ref":"#/components/schemas/TaskResult"}},"required":["id","schedule_id","batch_id","scheduled_for","status","target","created_at","attempts"],"additionalProperties":false};
+
+function validate81(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.id === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "id"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.schedule_id === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "schedule_id"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if(data.batch_id === undefined){
+const err2 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "batch_id"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+if(data.scheduled_for === undefined){
+const err3 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "scheduled_for"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+if(data.status === undefined){
+const err4 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "status"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+if(data.target === undefined){
+const err5 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "target"}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+if(data.created_at === undefined){
+const err6 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "created_at"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+if(data.attempts === undefined){
+const err7 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "attempts"}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+for(const key0 in data){
+if(!(func14.call(schema72.properties, key0))){
+const err8 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+}
+if(data.id !== undefined){
+if(typeof data.id !== "string"){
+const err9 = {instancePath:instancePath+"/id",schemaPath:"#/properties/id/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+}
+if(data.schedule_id !== undefined){
+if(typeof data.schedule_id !== "string"){
+const err10 = {instancePath:instancePath+"/schedule_id",schemaPath:"#/properties/schedule_id/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+}
+if(data.batch_id !== undefined){
+let data2 = data.batch_id;
+if((typeof data2 !== "string") && (data2 !== null)){
+const err11 = {instancePath:instancePath+"/batch_id",schemaPath:"#/properties/batch_id/type",keyword:"type",params:{type: schema72.properties.batch_id.type}};
+if(vErrors === null){
+vErrors = [err11];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err11);
+}
+errors++;
+}
+}
+if(data.scheduled_for !== undefined){
+let data3 = data.scheduled_for;
+if(typeof data3 === "string"){
+if(!(formats0(data3))){
+const err12 = {instancePath:instancePath+"/scheduled_for",schemaPath:"#/properties/scheduled_for/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err12];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err12);
+}
+errors++;
+}
+}
+else {
+const err13 = {instancePath:instancePath+"/scheduled_for",schemaPath:"#/properties/scheduled_for/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err13];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err13);
+}
+errors++;
+}
+}
+if(data.status !== undefined){
+let data4 = data.status;
+if(typeof data4 !== "string"){
+const err14 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err14];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err14);
+}
+errors++;
+}
+if(!(((((data4 === "queued") || (data4 === "processing")) || (data4 === "completed")) || (data4 === "failed")) || (data4 === "cancelled"))){
+const err15 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema72.properties.status.enum}};
+if(vErrors === null){
+vErrors = [err15];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err15);
+}
+errors++;
+}
+}
+if(data.target !== undefined){
+if(typeof data.target !== "string"){
+const err16 = {instancePath:instancePath+"/target",schemaPath:"#/properties/target/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err16];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err16);
+}
+errors++;
+}
+}
+if(data.created_at !== undefined){
+let data6 = data.created_at;
+if(typeof data6 === "string"){
+if(!(formats0(data6))){
+const err17 = {instancePath:instancePath+"/created_at",schemaPath:"#/properties/created_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err17];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err17);
+}
+errors++;
+}
+}
+else {
+const err18 = {instancePath:instancePath+"/created_at",schemaPath:"#/properties/created_at/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err18];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err18);
+}
+errors++;
+}
+}
+if(data.completed_at !== undefined){
+let data7 = data.completed_at;
+if(typeof data7 === "string"){
+if(!(formats0(data7))){
+const err19 = {instancePath:instancePath+"/completed_at",schemaPath:"#/properties/completed_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err19];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err19);
+}
+errors++;
+}
+}
+else {
+const err20 = {instancePath:instancePath+"/completed_at",schemaPath:"#/properties/completed_at/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err20];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err20);
+}
+errors++;
+}
+}
+if(data.rate_limiter !== undefined){
+let data8 = data.rate_limiter;
+if(typeof data8 === "string"){
+if(!pattern8.test(data8)){
+const err21 = {instancePath:instancePath+"/rate_limiter",schemaPath:"#/properties/rate_limiter/pattern",keyword:"pattern",params:{pattern: "^[A-Za-z0-9\\x2d]{1,64}$"}};
+if(vErrors === null){
+vErrors = [err21];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err21);
+}
+errors++;
+}
+}
+else {
+const err22 = {instancePath:instancePath+"/rate_limiter",schemaPath:"#/properties/rate_limiter/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err22];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err22);
+}
+errors++;
+}
+}
+if(data.attempts !== undefined){
+let data9 = data.attempts;
+if(!(((typeof data9 == "number") && (!(data9 % 1) && !isNaN(data9))) && (isFinite(data9)))){
+const err23 = {instancePath:instancePath+"/attempts",schemaPath:"#/properties/attempts/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err23];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err23);
+}
+errors++;
+}
+if((typeof data9 == "number") && (isFinite(data9))){
+if(data9 > 9007199254740991 || isNaN(data9)){
+const err24 = {instancePath:instancePath+"/attempts",schemaPath:"#/properties/attempts/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err24];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err24);
+}
+errors++;
+}
+if(data9 < 0 || isNaN(data9)){
+const err25 = {instancePath:instancePath+"/attempts",schemaPath:"#/properties/attempts/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err25];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err25);
+}
+errors++;
+}
+}
+}
+if(data.result !== undefined){
+if(!(validate18(data.result, {instancePath:instancePath+"/result",parentData:data,parentDataProperty:"result",rootData}))){
+vErrors = vErrors === null ? validate18.errors : vErrors.concat(validate18.errors);
+errors = vErrors.length;
+}
+}
+}
+else {
+const err26 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err26];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err26);
+}
+errors++;
+}
+validate81.errors = vErrors;
+return errors === 0;
+}
+
+export const ScheduledTaskList = validate83;
+const schema73 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"tasks":{"type":"array","items":{"$ref":"#/components/schemas/ScheduledTask"}}},"required":["total","tasks"],"additionalProperties":false};
+
+function validate83(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.total === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "total"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.tasks === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "tasks"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+for(const key0 in data){
+if(!((key0 === "total") || (key0 === "tasks"))){
+const err2 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+}
+if(data.total !== undefined){
+let data0 = data.total;
+if(!(((typeof data0 == "number") && (!(data0 % 1) && !isNaN(data0))) && (isFinite(data0)))){
+const err3 = {instancePath:instancePath+"/total",schemaPath:"#/properties/total/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+if((typeof data0 == "number") && (isFinite(data0))){
+if(data0 > 9007199254740991 || isNaN(data0)){
+const err4 = {instancePath:instancePath+"/total",schemaPath:"#/properties/total/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+if(data0 < 0 || isNaN(data0)){
+const err5 = {instancePath:instancePath+"/total",schemaPath:"#/properties/total/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+}
+if(data.tasks !== undefined){
+let data1 = data.tasks;
+if(Array.isArray(data1)){
+const len0 = data1.length;
+for(let i0=0; i0<len0; i0++){
+if(!(validate81(data1[i0], {instancePath:instancePath+"/tasks/" + i0,parentData:data1,parentDataProperty:i0,rootData}))){
+vErrors = vErrors === null ? validate81.errors : vErrors.concat(validate81.errors);
+errors = vErrors.length;
+}
+}
+}
+else {
+const err6 = {instancePath:instancePath+"/tasks",schemaPath:"#/properties/tasks/type",keyword:"type",params:{type: "array"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+}
+}
+else {
+const err7 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+validate83.errors = vErrors;
+return errors === 0;
+}
+
+export const ScheduleExecution = validate85;
+const schema74 = {"type":"object","properties":{"scheduled_for":{"type":"string","format":"date-time"},"local_time":{"type":"string","format":"date-time"}},"required":["scheduled_for","local_time"],"additionalProperties":false};
+
+function validate85(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.scheduled_for === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "scheduled_for"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.local_time === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "local_time"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+for(const key0 in data){
+if(!((key0 === "scheduled_for") || (key0 === "local_time"))){
+const err2 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+}
+if(data.scheduled_for !== undefined){
+let data0 = data.scheduled_for;
+if(typeof data0 === "string"){
+if(!(formats0(data0))){
+const err3 = {instancePath:instancePath+"/scheduled_for",schemaPath:"#/properties/scheduled_for/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+}
+else {
+const err4 = {instancePath:instancePath+"/scheduled_for",schemaPath:"#/properties/scheduled_for/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+}
+if(data.local_time !== undefined){
+let data1 = data.local_time;
+if(typeof data1 === "string"){
+if(!(formats0(data1))){
+const err5 = {instancePath:instancePath+"/local_time",schemaPath:"#/properties/local_time/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+else {
+const err6 = {instancePath:instancePath+"/local_time",schemaPath:"#/properties/local_time/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+}
+}
+else {
+const err7 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+validate85.errors = vErrors;
+return errors === 0;
+}
+
+export const SchedulePreview = validate86;
+const schema75 = {"type":"object","properties":{"schedule_id":{"type":"string"},"executions":{"type":"array","items":{"$ref":"#/components/schemas/ScheduleExecution"}}},"required":["schedule_id","executions"],"additionalProperties":false};
+
+function validate86(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.schedule_id === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "schedule_id"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.executions === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "executions"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+for(const key0 in data){
+if(!((key0 === "schedule_id") || (key0 === "executions"))){
+const err2 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+}
+if(data.schedule_id !== undefined){
+if(typeof data.schedule_id !== "string"){
+const err3 = {instancePath:instancePath+"/schedule_id",schemaPath:"#/properties/schedule_id/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+}
+if(data.executions !== undefined){
+let data1 = data.executions;
+if(Array.isArray(data1)){
+const len0 = data1.length;
+for(let i0=0; i0<len0; i0++){
+let data2 = data1[i0];
+if(data2 && typeof data2 == "object" && !Array.isArray(data2)){
+if(data2.scheduled_for === undefined){
+const err4 = {instancePath:instancePath+"/executions/" + i0,schemaPath:"#/components/schemas/ScheduleExecution/required",keyword:"required",params:{missingProperty: "scheduled_for"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+if(data2.local_time === undefined){
+const err5 = {instancePath:instancePath+"/executions/" + i0,schemaPath:"#/components/schemas/ScheduleExecution/required",keyword:"required",params:{missingProperty: "local_time"}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+for(const key1 in data2){
+if(!((key1 === "scheduled_for") || (key1 === "local_time"))){
+const err6 = {instancePath:instancePath+"/executions/" + i0,schemaPath:"#/components/schemas/ScheduleExecution/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key1}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+}
+if(data2.scheduled_for !== undefined){
+let data3 = data2.scheduled_for;
+if(typeof data3 === "string"){
+if(!(formats0(data3))){
+const err7 = {instancePath:instancePath+"/executions/" + i0+"/scheduled_for",schemaPath:"#/components/schemas/ScheduleExecution/properties/scheduled_for/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+}
+else {
+const err8 = {instancePath:instancePath+"/executions/" + i0+"/scheduled_for",schemaPath:"#/components/schemas/ScheduleExecution/properties/scheduled_for/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+}
+if(data2.local_time !== undefined){
+let data4 = data2.local_time;
+if(typeof data4 === "string"){
+if(!(formats0(data4))){
+const err9 = {instancePath:instancePath+"/executions/" + i0+"/local_time",schemaPath:"#/components/schemas/ScheduleExecution/properties/local_time/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+}
+else {
+const err10 = {instancePath:instancePath+"/executions/" + i0+"/local_time",schemaPath:"#/components/schemas/ScheduleExecution/properties/local_time/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+}
+}
+else {
+const err11 = {instancePath:instancePath+"/executions/" + i0,schemaPath:"#/components/schemas/ScheduleExecution/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err11];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err11);
+}
+errors++;
+}
+}
+}
+else {
+const err12 = {instancePath:instancePath+"/executions",schemaPath:"#/properties/executions/type",keyword:"type",params:{type: "array"}};
+if(vErrors === null){
+vErrors = [err12];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err12);
+}
+errors++;
+}
+}
+}
+else {
+const err13 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err13];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err13);
+}
+errors++;
+}
+validate86.errors = vErrors;
+return errors === 0;
+}
+
+export const ScheduleRun = validate87;
+const schema77 = {"type":"object","properties":{"schedule_id":{"type":"string"},"scheduled_for":{"type":"string","format":"date-time"},"task_id":{"type":["string","null"]},"batch_id":{"type":["string","null"]}},"required":["schedule_id","scheduled_for","task_id","batch_id"],"additionalProperties":false};
+
+function validate87(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.schedule_id === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "schedule_id"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.scheduled_for === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "scheduled_for"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if(data.task_id === undefined){
+const err2 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "task_id"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+if(data.batch_id === undefined){
+const err3 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "batch_id"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+for(const key0 in data){
+if(!((((key0 === "schedule_id") || (key0 === "scheduled_for")) || (key0 === "task_id")) || (key0 === "batch_id"))){
+const err4 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+}
+if(data.schedule_id !== undefined){
+if(typeof data.schedule_id !== "string"){
+const err5 = {instancePath:instancePath+"/schedule_id",schemaPath:"#/properties/schedule_id/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+if(data.scheduled_for !== undefined){
+let data1 = data.scheduled_for;
+if(typeof data1 === "string"){
+if(!(formats0(data1))){
+const err6 = {instancePath:instancePath+"/scheduled_for",schemaPath:"#/properties/scheduled_for/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+}
+else {
+const err7 = {instancePath:instancePath+"/scheduled_for",schemaPath:"#/properties/scheduled_for/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+}
+if(data.task_id !== undefined){
+let data2 = data.task_id;
+if((typeof data2 !== "string") && (data2 !== null)){
+const err8 = {instancePath:instancePath+"/task_id",schemaPath:"#/properties/task_id/type",keyword:"type",params:{type: schema77.properties.task_id.type}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+}
+if(data.batch_id !== undefined){
+let data3 = data.batch_id;
+if((typeof data3 !== "string") && (data3 !== null)){
+const err9 = {instancePath:instancePath+"/batch_id",schemaPath:"#/properties/batch_id/type",keyword:"type",params:{type: schema77.properties.batch_id.type}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+}
+}
+else {
+const err10 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+validate87.errors = vErrors;
+return errors === 0;
+}
+
+export const SigningSecret = validate88;
+const schema78 = {"type":"object","properties":{"id":{"type":"string"},"secret":{"type":"string"},"created_at":{"type":"string","format":"date-time"},"expires_at":{"type":["string","null"],"format":"date-time"}},"required":["id","secret","created_at","expires_at"],"additionalProperties":false};
+
+function validate88(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -7037,7 +10345,7 @@ errors++;
 if(data.expires_at !== undefined){
 let data3 = data.expires_at;
 if((typeof data3 !== "string") && (data3 !== null)){
-const err9 = {instancePath:instancePath+"/expires_at",schemaPath:"#/properties/expires_at/type",keyword:"type",params:{type: schema57.properties.expires_at.type}};
+const err9 = {instancePath:instancePath+"/expires_at",schemaPath:"#/properties/expires_at/type",keyword:"type",params:{type: schema78.properties.expires_at.type}};
 if(vErrors === null){
 vErrors = [err9];
 }
@@ -7070,14 +10378,14 @@ if(vErrors.length < 100)vErrors.push(err11);
 }
 errors++;
 }
-validate57.errors = vErrors;
+validate88.errors = vErrors;
 return errors === 0;
 }
 
-export const SigningSecrets = validate58;
-const schema58 = {"type":"object","properties":{"secrets":{"type":"array","items":{"$ref":"#/components/schemas/SigningSecret"}}},"required":["secrets"],"additionalProperties":false};
+export const SigningSecrets = validate89;
+const schema79 = {"type":"object","properties":{"secrets":{"type":"array","items":{"$ref":"#/components/schemas/SigningSecret"}}},"required":["secrets"],"additionalProperties":false};
 
-function validate58(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate89(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -7214,7 +10522,7 @@ errors++;
 if(data1.expires_at !== undefined){
 let data5 = data1.expires_at;
 if((typeof data5 !== "string") && (data5 !== null)){
-const err11 = {instancePath:instancePath+"/secrets/" + i0+"/expires_at",schemaPath:"#/components/schemas/SigningSecret/properties/expires_at/type",keyword:"type",params:{type: schema57.properties.expires_at.type}};
+const err11 = {instancePath:instancePath+"/secrets/" + i0+"/expires_at",schemaPath:"#/components/schemas/SigningSecret/properties/expires_at/type",keyword:"type",params:{type: schema78.properties.expires_at.type}};
 if(vErrors === null){
 vErrors = [err11];
 }
@@ -7271,14 +10579,1550 @@ if(vErrors.length < 100)vErrors.push(err15);
 }
 errors++;
 }
-validate58.errors = vErrors;
+validate89.errors = vErrors;
 return errors === 0;
 }
 
-export const ErrorReply = validate59;
-const schema60 = {"type":"object","properties":{"error":{"type":"object","properties":{"code":{"type":"string","enum":["invalid_json","validation_error","invalid_cron","invalid_timezone","cron_never_fires","target_not_allowed","rate_limiter_not_found","unauthorized","forbidden","batch_not_found","task_not_found","schedule_not_found","notification_not_found","not_found","method_not_allowed","batch_completed","rate_limiter_name_taken","idempotency_conflict","payload_too_large","unsupported_media_type","batch_state_invalid","task_state_invalid","idempotency_key_reused","rate_limited","internal_error","unavailable"]},"message":{"type":"string"},"details":{"type":"object"}},"required":["code","message","details"],"additionalProperties":false}},"required":["error"],"additionalProperties":false};
+export const StreamTicket = validate90;
+const schema81 = {"type":"object","properties":{"ticket":{"type":"string"},"expires_at":{"type":"string","format":"date-time"}},"required":["ticket","expires_at"],"additionalProperties":false};
 
-function validate59(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate90(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.ticket === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "ticket"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.expires_at === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "expires_at"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+for(const key0 in data){
+if(!((key0 === "ticket") || (key0 === "expires_at"))){
+const err2 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+}
+if(data.ticket !== undefined){
+if(typeof data.ticket !== "string"){
+const err3 = {instancePath:instancePath+"/ticket",schemaPath:"#/properties/ticket/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+}
+if(data.expires_at !== undefined){
+let data1 = data.expires_at;
+if(typeof data1 === "string"){
+if(!(formats0(data1))){
+const err4 = {instancePath:instancePath+"/expires_at",schemaPath:"#/properties/expires_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+}
+else {
+const err5 = {instancePath:instancePath+"/expires_at",schemaPath:"#/properties/expires_at/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+}
+else {
+const err6 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+validate90.errors = vErrors;
+return errors === 0;
+}
+
+export const StreamSnapshot = validate91;
+const schema82 = {"type":"object","properties":{"type":{"type":"string","enum":["snapshot"]},"batch":{"$ref":"#/components/schemas/Batch"},"gap":{"type":"boolean"},"seq":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["type","batch","seq"],"additionalProperties":false};
+
+function validate91(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.type === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "type"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.batch === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "batch"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if(data.seq === undefined){
+const err2 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "seq"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+for(const key0 in data){
+if(!((((key0 === "type") || (key0 === "batch")) || (key0 === "gap")) || (key0 === "seq"))){
+const err3 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+}
+if(data.type !== undefined){
+let data0 = data.type;
+if(typeof data0 !== "string"){
+const err4 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+if(!(data0 === "snapshot")){
+const err5 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema82.properties.type.enum}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+if(data.batch !== undefined){
+if(!(validate48(data.batch, {instancePath:instancePath+"/batch",parentData:data,parentDataProperty:"batch",rootData}))){
+vErrors = vErrors === null ? validate48.errors : vErrors.concat(validate48.errors);
+errors = vErrors.length;
+}
+}
+if(data.gap !== undefined){
+if(typeof data.gap !== "boolean"){
+const err6 = {instancePath:instancePath+"/gap",schemaPath:"#/properties/gap/type",keyword:"type",params:{type: "boolean"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+}
+if(data.seq !== undefined){
+let data3 = data.seq;
+if(!(((typeof data3 == "number") && (!(data3 % 1) && !isNaN(data3))) && (isFinite(data3)))){
+const err7 = {instancePath:instancePath+"/seq",schemaPath:"#/properties/seq/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+if((typeof data3 == "number") && (isFinite(data3))){
+if(data3 > 9007199254740991 || isNaN(data3)){
+const err8 = {instancePath:instancePath+"/seq",schemaPath:"#/properties/seq/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+if(data3 < 0 || isNaN(data3)){
+const err9 = {instancePath:instancePath+"/seq",schemaPath:"#/properties/seq/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err10 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+validate91.errors = vErrors;
+return errors === 0;
+}
+
+export const StreamProgress = validate93;
+const schema83 = {"type":"object","properties":{"type":{"type":"string","enum":["progress","finished"]},"batch_id":{"type":"string"},"status":{"type":"string","enum":["pending","processing","completed","failed","expired","cancelled"]},"stats":{"$ref":"#/components/schemas/BatchStats"},"completion_rate":{"type":"number","minimum":0,"maximum":100},"timestamp":{"type":"string","format":"date-time"},"seq":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["type","batch_id","status","stats","completion_rate","timestamp","seq"],"additionalProperties":false};
+
+function validate93(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.type === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "type"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.batch_id === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "batch_id"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if(data.status === undefined){
+const err2 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "status"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+if(data.stats === undefined){
+const err3 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "stats"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+if(data.completion_rate === undefined){
+const err4 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "completion_rate"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+if(data.timestamp === undefined){
+const err5 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "timestamp"}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+if(data.seq === undefined){
+const err6 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "seq"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+for(const key0 in data){
+if(!(((((((key0 === "type") || (key0 === "batch_id")) || (key0 === "status")) || (key0 === "stats")) || (key0 === "completion_rate")) || (key0 === "timestamp")) || (key0 === "seq"))){
+const err7 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+}
+if(data.type !== undefined){
+let data0 = data.type;
+if(typeof data0 !== "string"){
+const err8 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+if(!((data0 === "progress") || (data0 === "finished"))){
+const err9 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema83.properties.type.enum}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+}
+if(data.batch_id !== undefined){
+if(typeof data.batch_id !== "string"){
+const err10 = {instancePath:instancePath+"/batch_id",schemaPath:"#/properties/batch_id/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+}
+if(data.status !== undefined){
+let data2 = data.status;
+if(typeof data2 !== "string"){
+const err11 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err11];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err11);
+}
+errors++;
+}
+if(!((((((data2 === "pending") || (data2 === "processing")) || (data2 === "completed")) || (data2 === "failed")) || (data2 === "expired")) || (data2 === "cancelled"))){
+const err12 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema83.properties.status.enum}};
+if(vErrors === null){
+vErrors = [err12];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err12);
+}
+errors++;
+}
+}
+if(data.stats !== undefined){
+let data3 = data.stats;
+if(data3 && typeof data3 == "object" && !Array.isArray(data3)){
+if(data3.total === undefined){
+const err13 = {instancePath:instancePath+"/stats",schemaPath:"#/components/schemas/BatchStats/required",keyword:"required",params:{missingProperty: "total"}};
+if(vErrors === null){
+vErrors = [err13];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err13);
+}
+errors++;
+}
+if(data3.pending === undefined){
+const err14 = {instancePath:instancePath+"/stats",schemaPath:"#/components/schemas/BatchStats/required",keyword:"required",params:{missingProperty: "pending"}};
+if(vErrors === null){
+vErrors = [err14];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err14);
+}
+errors++;
+}
+if(data3.completed === undefined){
+const err15 = {instancePath:instancePath+"/stats",schemaPath:"#/components/schemas/BatchStats/required",keyword:"required",params:{missingProperty: "completed"}};
+if(vErrors === null){
+vErrors = [err15];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err15);
+}
+errors++;
+}
+if(data3.failed === undefined){
+const err16 = {instancePath:instancePath+"/stats",schemaPath:"#/components/schemas/BatchStats/required",keyword:"required",params:{missingProperty: "failed"}};
+if(vErrors === null){
+vErrors = [err16];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err16);
+}
+errors++;
+}
+if(data3.cancelled === undefined){
+const err17 = {instancePath:instancePath+"/stats",schemaPath:"#/components/schemas/BatchStats/required",keyword:"required",params:{missingProperty: "cancelled"}};
+if(vErrors === null){
+vErrors = [err17];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err17);
+}
+errors++;
+}
+for(const key1 in data3){
+if(!(((((key1 === "total") || (key1 === "pending")) || (key1 === "completed")) || (key1 === "failed")) || (key1 === "cancelled"))){
+const err18 = {instancePath:instancePath+"/stats",schemaPath:"#/components/schemas/BatchStats/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key1}};
+if(vErrors === null){
+vErrors = [err18];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err18);
+}
+errors++;
+}
+}
+if(data3.total !== undefined){
+let data4 = data3.total;
+if(!(((typeof data4 == "number") && (!(data4 % 1) && !isNaN(data4))) && (isFinite(data4)))){
+const err19 = {instancePath:instancePath+"/stats/total",schemaPath:"#/components/schemas/BatchStats/properties/total/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err19];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err19);
+}
+errors++;
+}
+if((typeof data4 == "number") && (isFinite(data4))){
+if(data4 > 9007199254740991 || isNaN(data4)){
+const err20 = {instancePath:instancePath+"/stats/total",schemaPath:"#/components/schemas/BatchStats/properties/total/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err20];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err20);
+}
+errors++;
+}
+if(data4 < 0 || isNaN(data4)){
+const err21 = {instancePath:instancePath+"/stats/total",schemaPath:"#/components/schemas/BatchStats/properties/total/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err21];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err21);
+}
+errors++;
+}
+}
+}
+if(data3.pending !== undefined){
+let data5 = data3.pending;
+if(!(((typeof data5 == "number") && (!(data5 % 1) && !isNaN(data5))) && (isFinite(data5)))){
+const err22 = {instancePath:instancePath+"/stats/pending",schemaPath:"#/components/schemas/BatchStats/properties/pending/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err22];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err22);
+}
+errors++;
+}
+if((typeof data5 == "number") && (isFinite(data5))){
+if(data5 > 9007199254740991 || isNaN(data5)){
+const err23 = {instancePath:instancePath+"/stats/pending",schemaPath:"#/components/schemas/BatchStats/properties/pending/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err23];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err23);
+}
+errors++;
+}
+if(data5 < 0 || isNaN(data5)){
+const err24 = {instancePath:instancePath+"/stats/pending",schemaPath:"#/components/schemas/BatchStats/properties/pending/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err24];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err24);
+}
+errors++;
+}
+}
+}
+if(data3.completed !== undefined){
+let data6 = data3.completed;
+if(!(((typeof data6 == "number") && (!(data6 % 1) && !isNaN(data6))) && (isFinite(data6)))){
+const err25 = {instancePath:instancePath+"/stats/completed",schemaPath:"#/components/schemas/BatchStats/properties/completed/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err25];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err25);
+}
+errors++;
+}
+if((typeof data6 == "number") && (isFinite(data6))){
+if(data6 > 9007199254740991 || isNaN(data6)){
+const err26 = {instancePath:instancePath+"/stats/completed",schemaPath:"#/components/schemas/BatchStats/properties/completed/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err26];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err26);
+}
+errors++;
+}
+if(data6 < 0 || isNaN(data6)){
+const err27 = {instancePath:instancePath+"/stats/completed",schemaPath:"#/components/schemas/BatchStats/properties/completed/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err27];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err27);
+}
+errors++;
+}
+}
+}
+if(data3.failed !== undefined){
+let data7 = data3.failed;
+if(!(((typeof data7 == "number") && (!(data7 % 1) && !isNaN(data7))) && (isFinite(data7)))){
+const err28 = {instancePath:instancePath+"/stats/failed",schemaPath:"#/components/schemas/BatchStats/properties/failed/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err28];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err28);
+}
+errors++;
+}
+if((typeof data7 == "number") && (isFinite(data7))){
+if(data7 > 9007199254740991 || isNaN(data7)){
+const err29 = {instancePath:instancePath+"/stats/failed",schemaPath:"#/components/schemas/BatchStats/properties/failed/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err29];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err29);
+}
+errors++;
+}
+if(data7 < 0 || isNaN(data7)){
+const err30 = {instancePath:instancePath+"/stats/failed",schemaPath:"#/components/schemas/BatchStats/properties/failed/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err30];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err30);
+}
+errors++;
+}
+}
+}
+if(data3.cancelled !== undefined){
+let data8 = data3.cancelled;
+if(!(((typeof data8 == "number") && (!(data8 % 1) && !isNaN(data8))) && (isFinite(data8)))){
+const err31 = {instancePath:instancePath+"/stats/cancelled",schemaPath:"#/components/schemas/BatchStats/properties/cancelled/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err31];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err31);
+}
+errors++;
+}
+if((typeof data8 == "number") && (isFinite(data8))){
+if(data8 > 9007199254740991 || isNaN(data8)){
+const err32 = {instancePath:instancePath+"/stats/cancelled",schemaPath:"#/components/schemas/BatchStats/properties/cancelled/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err32];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err32);
+}
+errors++;
+}
+if(data8 < 0 || isNaN(data8)){
+const err33 = {instancePath:instancePath+"/stats/cancelled",schemaPath:"#/components/schemas/BatchStats/properties/cancelled/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err33];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err33);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err34 = {instancePath:instancePath+"/stats",schemaPath:"#/components/schemas/BatchStats/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err34];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err34);
+}
+errors++;
+}
+}
+if(data.completion_rate !== undefined){
+let data9 = data.completion_rate;
+if((typeof data9 == "number") && (isFinite(data9))){
+if(data9 > 100 || isNaN(data9)){
+const err35 = {instancePath:instancePath+"/completion_rate",schemaPath:"#/properties/completion_rate/maximum",keyword:"maximum",params:{comparison: "<=", limit: 100}};
+if(vErrors === null){
+vErrors = [err35];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err35);
+}
+errors++;
+}
+if(data9 < 0 || isNaN(data9)){
+const err36 = {instancePath:instancePath+"/completion_rate",schemaPath:"#/properties/completion_rate/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err36];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err36);
+}
+errors++;
+}
+}
+else {
+const err37 = {instancePath:instancePath+"/completion_rate",schemaPath:"#/properties/completion_rate/type",keyword:"type",params:{type: "number"}};
+if(vErrors === null){
+vErrors = [err37];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err37);
+}
+errors++;
+}
+}
+if(data.timestamp !== undefined){
+let data10 = data.timestamp;
+if(typeof data10 === "string"){
+if(!(formats0(data10))){
+const err38 = {instancePath:instancePath+"/timestamp",schemaPath:"#/properties/timestamp/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err38];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err38);
+}
+errors++;
+}
+}
+else {
+const err39 = {instancePath:instancePath+"/timestamp",schemaPath:"#/properties/timestamp/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err39];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err39);
+}
+errors++;
+}
+}
+if(data.seq !== undefined){
+let data11 = data.seq;
+if(!(((typeof data11 == "number") && (!(data11 % 1) && !isNaN(data11))) && (isFinite(data11)))){
+const err40 = {instancePath:instancePath+"/seq",schemaPath:"#/properties/seq/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err40];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err40);
+}
+errors++;
+}
+if((typeof data11 == "number") && (isFinite(data11))){
+if(data11 > 9007199254740991 || isNaN(data11)){
+const err41 = {instancePath:instancePath+"/seq",schemaPath:"#/properties/seq/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err41];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err41);
+}
+errors++;
+}
+if(data11 < 0 || isNaN(data11)){
+const err42 = {instancePath:instancePath+"/seq",schemaPath:"#/properties/seq/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err42];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err42);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err43 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err43];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err43);
+}
+errors++;
+}
+validate93.errors = vErrors;
+return errors === 0;
+}
+
+export const StreamTask = validate94;
+const schema85 = {"type":"object","properties":{"type":{"type":"string","enum":["task"]},"task":{"$ref":"#/components/schemas/StreamTaskEnd"},"seq":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["type","task","seq"],"additionalProperties":false};
+const schema86 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["completed","failed","cancelled"]},"completed_at":{"type":"string","format":"date-time"},"attempts":{"type":"integer","minimum":0,"maximum":9007199254740991},"result":{"type":"object","properties":{"status_code":{"type":["integer","null"]},"duration_ms":{"type":"number","minimum":0},"error":{"$ref":"#/components/schemas/TaskError"}},"required":["status_code","duration_ms","error"],"additionalProperties":false}},"required":["id","status","completed_at","attempts"],"additionalProperties":false};
+
+function validate95(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.id === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "id"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.status === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "status"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if(data.completed_at === undefined){
+const err2 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "completed_at"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+if(data.attempts === undefined){
+const err3 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "attempts"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+for(const key0 in data){
+if(!(((((key0 === "id") || (key0 === "status")) || (key0 === "completed_at")) || (key0 === "attempts")) || (key0 === "result"))){
+const err4 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+}
+if(data.id !== undefined){
+if(typeof data.id !== "string"){
+const err5 = {instancePath:instancePath+"/id",schemaPath:"#/properties/id/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+if(data.status !== undefined){
+let data1 = data.status;
+if(typeof data1 !== "string"){
+const err6 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+if(!(((data1 === "completed") || (data1 === "failed")) || (data1 === "cancelled"))){
+const err7 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema86.properties.status.enum}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+}
+if(data.completed_at !== undefined){
+let data2 = data.completed_at;
+if(typeof data2 === "string"){
+if(!(formats0(data2))){
+const err8 = {instancePath:instancePath+"/completed_at",schemaPath:"#/properties/completed_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+}
+else {
+const err9 = {instancePath:instancePath+"/completed_at",schemaPath:"#/properties/completed_at/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+}
+if(data.attempts !== undefined){
+let data3 = data.attempts;
+if(!(((typeof data3 == "number") && (!(data3 % 1) && !isNaN(data3))) && (isFinite(data3)))){
+const err10 = {instancePath:instancePath+"/attempts",schemaPath:"#/properties/attempts/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+if((typeof data3 == "number") && (isFinite(data3))){
+if(data3 > 9007199254740991 || isNaN(data3)){
+const err11 = {instancePath:instancePath+"/attempts",schemaPath:"#/properties/attempts/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err11];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err11);
+}
+errors++;
+}
+if(data3 < 0 || isNaN(data3)){
+const err12 = {instancePath:instancePath+"/attempts",schemaPath:"#/properties/attempts/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err12];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err12);
+}
+errors++;
+}
+}
+}
+if(data.result !== undefined){
+let data4 = data.result;
+if(data4 && typeof data4 == "object" && !Array.isArray(data4)){
+if(data4.status_code === undefined){
+const err13 = {instancePath:instancePath+"/result",schemaPath:"#/properties/result/required",keyword:"required",params:{missingProperty: "status_code"}};
+if(vErrors === null){
+vErrors = [err13];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err13);
+}
+errors++;
+}
+if(data4.duration_ms === undefined){
+const err14 = {instancePath:instancePath+"/result",schemaPath:"#/properties/result/required",keyword:"required",params:{missingProperty: "duration_ms"}};
+if(vErrors === null){
+vErrors = [err14];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err14);
+}
+errors++;
+}
+if(data4.error === undefined){
+const err15 = {instancePath:instancePath+"/result",schemaPath:"#/properties/result/required",keyword:"required",params:{missingProperty: "error"}};
+if(vErrors === null){
+vErrors = [err15];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err15);
+}
+errors++;
+}
+for(const key1 in data4){
+if(!(((key1 === "status_code") || (key1 === "duration_ms")) || (key1 === "error"))){
+const err16 = {instancePath:instancePath+"/result",schemaPath:"#/properties/result/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key1}};
+if(vErrors === null){
+vErrors = [err16];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err16);
+}
+errors++;
+}
+}
+if(data4.status_code !== undefined){
+let data5 = data4.status_code;
+if((!(((typeof data5 == "number") && (!(data5 % 1) && !isNaN(data5))) && (isFinite(data5)))) && (data5 !== null)){
+const err17 = {instancePath:instancePath+"/result/status_code",schemaPath:"#/properties/result/properties/status_code/type",keyword:"type",params:{type: schema86.properties.result.properties.status_code.type}};
+if(vErrors === null){
+vErrors = [err17];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err17);
+}
+errors++;
+}
+}
+if(data4.duration_ms !== undefined){
+let data6 = data4.duration_ms;
+if((typeof data6 == "number") && (isFinite(data6))){
+if(data6 < 0 || isNaN(data6)){
+const err18 = {instancePath:instancePath+"/result/duration_ms",schemaPath:"#/properties/result/properties/duration_ms/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err18];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err18);
+}
+errors++;
+}
+}
+else {
+const err19 = {instancePath:instancePath+"/result/duration_ms",schemaPath:"#/properties/result/properties/duration_ms/type",keyword:"type",params:{type: "number"}};
+if(vErrors === null){
+vErrors = [err19];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err19);
+}
+errors++;
+}
+}
+if(data4.error !== undefined){
+let data7 = data4.error;
+if((!(data7 && typeof data7 == "object" && !Array.isArray(data7))) && (data7 !== null)){
+const err20 = {instancePath:instancePath+"/result/error",schemaPath:"#/components/schemas/TaskError/type",keyword:"type",params:{type: schema23.type}};
+if(vErrors === null){
+vErrors = [err20];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err20);
+}
+errors++;
+}
+if(data7 && typeof data7 == "object" && !Array.isArray(data7)){
+if(data7.code === undefined){
+const err21 = {instancePath:instancePath+"/result/error",schemaPath:"#/components/schemas/TaskError/required",keyword:"required",params:{missingProperty: "code"}};
+if(vErrors === null){
+vErrors = [err21];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err21);
+}
+errors++;
+}
+if(data7.message === undefined){
+const err22 = {instancePath:instancePath+"/result/error",schemaPath:"#/components/schemas/TaskError/required",keyword:"required",params:{missingProperty: "message"}};
+if(vErrors === null){
+vErrors = [err22];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err22);
+}
+errors++;
+}
+for(const key2 in data7){
+if(!((key2 === "code") || (key2 === "message"))){
+const err23 = {instancePath:instancePath+"/result/error",schemaPath:"#/components/schemas/TaskError/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key2}};
+if(vErrors === null){
+vErrors = [err23];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err23);
+}
+errors++;
+}
+}
+if(data7.code !== undefined){
+if(typeof data7.code !== "string"){
+const err24 = {instancePath:instancePath+"/result/error/code",schemaPath:"#/components/schemas/TaskError/properties/code/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err24];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err24);
+}
+errors++;
+}
+}
+if(data7.message !== undefined){
+if(typeof data7.message !== "string"){
+const err25 = {instancePath:instancePath+"/result/error/message",schemaPath:"#/components/schemas/TaskError/properties/message/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err25];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err25);
+}
+errors++;
+}
+}
+}
+}
+}
+else {
+const err26 = {instancePath:instancePath+"/result",schemaPath:"#/properties/result/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err26];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err26);
+}
+errors++;
+}
+}
+}
+else {
+const err27 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err27];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err27);
+}
+errors++;
+}
+validate95.errors = vErrors;
+return errors === 0;
+}
+
+
+function validate94(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.type === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "type"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.task === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "task"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if(data.seq === undefined){
+const err2 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "seq"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+for(const key0 in data){
+if(!(((key0 === "type") || (key0 === "task")) || (key0 === "seq"))){
+const err3 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+}
+if(data.type !== undefined){
+let data0 = data.type;
+if(typeof data0 !== "string"){
+const err4 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+if(!(data0 === "task")){
+const err5 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema85.properties.type.enum}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+if(data.task !== undefined){
+if(!(validate95(data.task, {instancePath:instancePath+"/task",parentData:data,parentDataProperty:"task",rootData}))){
+vErrors = vErrors === null ? validate95.errors : vErrors.concat(validate95.errors);
+errors = vErrors.length;
+}
+}
+if(data.seq !== undefined){
+let data2 = data.seq;
+if(!(((typeof data2 == "number") && (!(data2 % 1) && !isNaN(data2))) && (isFinite(data2)))){
+const err6 = {instancePath:instancePath+"/seq",schemaPath:"#/properties/seq/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+if((typeof data2 == "number") && (isFinite(data2))){
+if(data2 > 9007199254740991 || isNaN(data2)){
+const err7 = {instancePath:instancePath+"/seq",schemaPath:"#/properties/seq/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+if(data2 < 0 || isNaN(data2)){
+const err8 = {instancePath:instancePath+"/seq",schemaPath:"#/properties/seq/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err9 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+validate94.errors = vErrors;
+return errors === 0;
+}
+
+export const StreamTaskEnd = validate97;
+
+function validate97(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.id === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "id"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.status === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "status"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if(data.completed_at === undefined){
+const err2 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "completed_at"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+if(data.attempts === undefined){
+const err3 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "attempts"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+for(const key0 in data){
+if(!(((((key0 === "id") || (key0 === "status")) || (key0 === "completed_at")) || (key0 === "attempts")) || (key0 === "result"))){
+const err4 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+}
+if(data.id !== undefined){
+if(typeof data.id !== "string"){
+const err5 = {instancePath:instancePath+"/id",schemaPath:"#/properties/id/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+if(data.status !== undefined){
+let data1 = data.status;
+if(typeof data1 !== "string"){
+const err6 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+if(!(((data1 === "completed") || (data1 === "failed")) || (data1 === "cancelled"))){
+const err7 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema86.properties.status.enum}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+}
+if(data.completed_at !== undefined){
+let data2 = data.completed_at;
+if(typeof data2 === "string"){
+if(!(formats0(data2))){
+const err8 = {instancePath:instancePath+"/completed_at",schemaPath:"#/properties/completed_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+}
+else {
+const err9 = {instancePath:instancePath+"/completed_at",schemaPath:"#/properties/completed_at/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+}
+if(data.attempts !== undefined){
+let data3 = data.attempts;
+if(!(((typeof data3 == "number") && (!(data3 % 1) && !isNaN(data3))) && (isFinite(data3)))){
+const err10 = {instancePath:instancePath+"/attempts",schemaPath:"#/properties/attempts/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+if((typeof data3 == "number") && (isFinite(data3))){
+if(data3 > 9007199254740991 || isNaN(data3)){
+const err11 = {instancePath:instancePath+"/attempts",schemaPath:"#/properties/attempts/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err11];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err11);
+}
+errors++;
+}
+if(data3 < 0 || isNaN(data3)){
+const err12 = {instancePath:instancePath+"/attempts",schemaPath:"#/properties/attempts/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err12];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err12);
+}
+errors++;
+}
+}
+}
+if(data.result !== undefined){
+let data4 = data.result;
+if(data4 && typeof data4 == "object" && !Array.isArray(data4)){
+if(data4.status_code === undefined){
+const err13 = {instancePath:instancePath+"/result",schemaPath:"#/properties/result/required",keyword:"required",params:{missingProperty: "status_code"}};
+if(vErrors === null){
+vErrors = [err13];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err13);
+}
+errors++;
+}
+if(data4.duration_ms === undefined){
+const err14 = {instancePath:instancePath+"/result",schemaPath:"#/properties/result/required",keyword:"required",params:{missingProperty: "duration_ms"}};
+if(vErrors === null){
+vErrors = [err14];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err14);
+}
+errors++;
+}
+if(data4.error === undefined){
+const err15 = {instancePath:instancePath+"/result",schemaPath:"#/properties/result/required",keyword:"required",params:{missingProperty: "error"}};
+if(vErrors === null){
+vErrors = [err15];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err15);
+}
+errors++;
+}
+for(const key1 in data4){
+if(!(((key1 === "status_code") || (key1 === "duration_ms")) || (key1 === "error"))){
+const err16 = {instancePath:instancePath+"/result",schemaPath:"#/properties/result/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key1}};
+if(vErrors === null){
+vErrors = [err16];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err16);
+}
+errors++;
+}
+}
+if(data4.status_code !== undefined){
+let data5 = data4.status_code;
+if((!(((typeof data5 == "number") && (!(data5 % 1) && !isNaN(data5))) && (isFinite(data5)))) && (data5 !== null)){
+const err17 = {instancePath:instancePath+"/result/status_code",schemaPath:"#/properties/result/properties/status_code/type",keyword:"type",params:{type: schema86.properties.result.properties.status_code.type}};
+if(vErrors === null){
+vErrors = [err17];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err17);
+}
+errors++;
+}
+}
+if(data4.duration_ms !== undefined){
+let data6 = data4.duration_ms;
+if((typeof data6 == "number") && (isFinite(data6))){
+if(data6 < 0 || isNaN(data6)){
+const err18 = {instancePath:instancePath+"/result/duration_ms",schemaPath:"#/properties/result/properties/duration_ms/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err18];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err18);
+}
+errors++;
+}
+}
+else {
+const err19 = {instancePath:instancePath+"/result/duration_ms",schemaPath:"#/properties/result/properties/duration_ms/type",keyword:"type",params:{type: "number"}};
+if(vErrors === null){
+vErrors = [err19];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err19);
+}
+errors++;
+}
+}
+if(data4.error !== undefined){
+let data7 = data4.error;
+if((!(data7 && typeof data7 == "object" && !Array.isArray(data7))) && (data7 !== null)){
+const err20 = {instancePath:instancePath+"/result/error",schemaPath:"#/components/schemas/TaskError/type",keyword:"type",params:{type: schema23.type}};
+if(vErrors === null){
+vErrors = [err20];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err20);
+}
+errors++;
+}
+if(data7 && typeof data7 == "object" && !Array.isArray(data7)){
+if(data7.code === undefined){
+const err21 = {instancePath:instancePath+"/result/error",schemaPath:"#/components/schemas/TaskError/required",keyword:"required",params:{missingProperty: "code"}};
+if(vErrors === null){
+vErrors = [err21];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err21);
+}
+errors++;
+}
+if(data7.message === undefined){
+const err22 = {instancePath:instancePath+"/result/error",schemaPath:"#/components/schemas/TaskError/required",keyword:"required",params:{missingProperty: "message"}};
+if(vErrors === null){
+vErrors = [err22];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err22);
+}
+errors++;
+}
+for(const key2 in data7){
+if(!((key2 === "code") || (key2 === "message"))){
+const err23 = {instancePath:instancePath+"/result/error",schemaPath:"#/components/schemas/TaskError/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key2}};
+if(vErrors === null){
+vErrors = [err23];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err23);
+}
+errors++;
+}
+}
+if(data7.code !== undefined){
+if(typeof data7.code !== "string"){
+const err24 = {instancePath:instancePath+"/result/error/code",schemaPath:"#/components/schemas/TaskError/properties/code/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err24];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err24);
+}
+errors++;
+}
+}
+if(data7.message !== undefined){
+if(typeof data7.message !== "string"){
+const err25 = {instancePath:instancePath+"/result/error/message",schemaPath:"#/components/schemas/TaskError/properties/message/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err25];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err25);
+}
+errors++;
+}
+}
+}
+}
+}
+else {
+const err26 = {instancePath:instancePath+"/result",schemaPath:"#/properties/result/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err26];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err26);
+}
+errors++;
+}
+}
+}
+else {
+const err27 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err27];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err27);
+}
+errors++;
+}
+validate97.errors = vErrors;
+return errors === 0;
+}
+
+export const ErrorReply = validate98;
+const schema90 = {"type":"object","properties":{"error":{"type":"object","properties":{"code":{"type":"string","enum":["invalid_json","validation_error","invalid_cron","invalid_timezone","cron_never_fires","target_not_allowed","rate_limiter_not_found","unauthorized","forbidden","batch_not_found","task_not_found","schedule_not_found","notification_not_found","not_found","method_not_allowed","batch_completed","rate_limiter_name_taken","idempotency_conflict","payload_too_large","unsupported_media_type","batch_state_invalid","task_state_invalid","idempotency_key_reused","rate_limited","internal_error","unavailable"]},"message":{"type":"string"},"details":{"type":"object"}},"required":["code","message","details"],"additionalProperties":false}},"required":["error"],"additionalProperties":false};
+
+function validate98(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -7362,7 +12206,7 @@ if(vErrors.length < 100)vErrors.push(err6);
 errors++;
 }
 if(!((((((((((((((((((((((((((data1 === "invalid_json") || (data1 === "validation_error")) || (data1 === "invalid_cron")) || (data1 === "invalid_timezone")) || (data1 === "cron_never_fires")) || (data1 === "target_not_allowed")) || (data1 === "rate_limiter_not_found")) || (data1 === "unauthorized")) || (data1 === "forbidden")) || (data1 === "batch_not_found")) || (data1 === "task_not_found")) || (data1 === "schedule_not_found")) || (data1 === "notification_not_found")) || (data1 === "not_found")) || (data1 === "method_not_allowed")) || (data1 === "batch_completed")) || (data1 === "rate_limiter_name_taken")) || (data1 === "idempotency_conflict")) || (data1 === "payload_too_large")) || (data1 === "unsupported_media_type")) || (data1 === "batch_state_invalid")) || (data1 === "task_state_invalid")) || (data1 === "idempotency_key_reused")) || (data1 === "rate_limited")) || (data1 === "internal_error")) || (data1 === "unavailable"))){
-const err7 = {instancePath:instancePath+"/error/code",schemaPath:"#/properties/error/properties/code/enum",keyword:"enum",params:{allowedValues: schema60.properties.error.properties.code.enum}};
+const err7 = {instancePath:instancePath+"/error/code",schemaPath:"#/properties/error/properties/code/enum",keyword:"enum",params:{allowedValues: schema90.properties.error.properties.code.enum}};
 if(vErrors === null){
 vErrors = [err7];
 }
@@ -7420,14 +12264,14 @@ if(vErrors.length < 100)vErrors.push(err11);
 }
 errors++;
 }
-validate59.errors = vErrors;
+validate98.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchCreateEnvelope = validate60;
-const schema61 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"notifications":{"$ref":"#/components/schemas/Notifications"},"options":{"$ref":"#/components/schemas/BatchOptionsInput"},"labels":{"$ref":"#/components/schemas/Labels"}},"required":["tasks"],"additionalProperties":false};
+export const BatchCreateEnvelope = validate99;
+const schema91 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"notifications":{"$ref":"#/components/schemas/Notifications"},"options":{"$ref":"#/components/schemas/BatchOptionsInput"},"labels":{"$ref":"#/components/schemas/Labels"}},"required":["tasks"],"additionalProperties":false};
 
-function validate60(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate99(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -7722,14 +12566,14 @@ if(vErrors.length < 100)vErrors.push(err23);
 }
 errors++;
 }
-validate60.errors = vErrors;
+validate99.errors = vErrors;
 return errors === 0;
 }
 
-export const TasksAddEnvelope = validate62;
-const schema64 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1},"atomic":{"type":"boolean","default":true}},"required":["tasks"],"additionalProperties":false};
+export const TasksAddEnvelope = validate101;
+const schema94 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1},"atomic":{"type":"boolean","default":true}},"required":["tasks"],"additionalProperties":false};
 
-function validate62(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate101(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -7803,14 +12647,14 @@ if(vErrors.length < 100)vErrors.push(err5);
 }
 errors++;
 }
-validate62.errors = vErrors;
+validate101.errors = vErrors;
 return errors === 0;
 }
 
-export const TaskListQuery = validate63;
-const schema65 = {"type":"object","properties":{"status":{"type":"string","enum":["queued","processing","completed","failed"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
+export const TaskListQuery = validate102;
+const schema95 = {"type":"object","properties":{"status":{"type":"string","enum":["queued","processing","completed","failed"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
 
-function validate63(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate102(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -7839,7 +12683,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 if(!((((data0 === "queued") || (data0 === "processing")) || (data0 === "completed")) || (data0 === "failed"))){
-const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema65.properties.status.enum}};
+const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema95.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err2];
 }
@@ -7930,20 +12774,20 @@ if(vErrors.length < 100)vErrors.push(err9);
 }
 errors++;
 }
-validate63.errors = vErrors;
+validate102.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchListQuery = validate64;
-const schema66 = {"type":"object","properties":{"status":{"type":"string","enum":["pending","processing","completed","failed","expired"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false,"patternProperties":{"^label\\.[a-z0-9_.\\x2d]{1,32}$":{"type":"string","minLength":1,"maxLength":64,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"}}};
-const pattern29 = new RegExp("^label\\.[a-z0-9_.\\x2d]{1,32}$", "u");
+export const BatchListQuery = validate103;
+const schema96 = {"type":"object","properties":{"status":{"type":"string","enum":["pending","processing","completed","failed","expired"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false,"patternProperties":{"^label\\.[a-z0-9_.\\x2d]{1,32}$":{"type":"string","minLength":1,"maxLength":64,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"}}};
+const pattern35 = new RegExp("^label\\.[a-z0-9_.\\x2d]{1,32}$", "u");
 
-function validate64(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate103(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
 for(const key0 in data){
-if(!((((key0 === "status") || (key0 === "limit")) || (key0 === "offset")) || (pattern29.test(key0)))){
+if(!((((key0 === "status") || (key0 === "limit")) || (key0 === "offset")) || (pattern35.test(key0)))){
 const err0 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
 if(vErrors === null){
 vErrors = [err0];
@@ -7967,7 +12811,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 if(!(((((data0 === "pending") || (data0 === "processing")) || (data0 === "completed")) || (data0 === "failed")) || (data0 === "expired"))){
-const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema66.properties.status.enum}};
+const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema96.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err2];
 }
@@ -8048,7 +12892,7 @@ errors++;
 }
 }
 for(const key1 in data){
-if(pattern29.test(key1)){
+if(pattern35.test(key1)){
 let data3 = data[key1];
 if(typeof data3 === "string"){
 if(!pattern13.test(data3)){
@@ -8105,14 +12949,14 @@ if(vErrors.length < 100)vErrors.push(err13);
 }
 errors++;
 }
-validate64.errors = vErrors;
+validate103.errors = vErrors;
 return errors === 0;
 }
 
-export const NotificationListQuery = validate65;
-const schema67 = {"type":"object","properties":{"status":{"type":"string","enum":["pending","delivering","delivered","failed"]},"event":{"type":"string","enum":["on_progress","on_finish","on_success","on_death","on_complete"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
+export const NotificationListQuery = validate104;
+const schema97 = {"type":"object","properties":{"status":{"type":"string","enum":["pending","delivering","delivered","failed"]},"event":{"type":"string","enum":["on_progress","on_finish","on_success","on_death","on_complete"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
 
-function validate65(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate104(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -8141,7 +12985,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 if(!((((data0 === "pending") || (data0 === "delivering")) || (data0 === "delivered")) || (data0 === "failed"))){
-const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema67.properties.status.enum}};
+const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema97.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err2];
 }
@@ -8164,7 +13008,7 @@ if(vErrors.length < 100)vErrors.push(err3);
 errors++;
 }
 if(!(((((data1 === "on_progress") || (data1 === "on_finish")) || (data1 === "on_success")) || (data1 === "on_death")) || (data1 === "on_complete"))){
-const err4 = {instancePath:instancePath+"/event",schemaPath:"#/properties/event/enum",keyword:"enum",params:{allowedValues: schema67.properties.event.enum}};
+const err4 = {instancePath:instancePath+"/event",schemaPath:"#/properties/event/enum",keyword:"enum",params:{allowedValues: schema97.properties.event.enum}};
 if(vErrors === null){
 vErrors = [err4];
 }
@@ -8255,6 +13099,320 @@ if(vErrors.length < 100)vErrors.push(err11);
 }
 errors++;
 }
-validate65.errors = vErrors;
+validate104.errors = vErrors;
+return errors === 0;
+}
+
+export const ScheduleListQuery = validate105;
+const schema98 = {"type":"object","properties":{"status":{"type":"string","enum":["active","disabled"]},"enabled":{"type":"boolean"},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
+
+function validate105(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+for(const key0 in data){
+if(!((((key0 === "status") || (key0 === "enabled")) || (key0 === "limit")) || (key0 === "offset"))){
+const err0 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+}
+if(data.status !== undefined){
+let data0 = data.status;
+if(typeof data0 !== "string"){
+const err1 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if(!((data0 === "active") || (data0 === "disabled"))){
+const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema98.properties.status.enum}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+}
+if(data.enabled !== undefined){
+if(typeof data.enabled !== "boolean"){
+const err3 = {instancePath:instancePath+"/enabled",schemaPath:"#/properties/enabled/type",keyword:"type",params:{type: "boolean"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+}
+if(data.limit !== undefined){
+let data2 = data.limit;
+if(!(((typeof data2 == "number") && (!(data2 % 1) && !isNaN(data2))) && (isFinite(data2)))){
+const err4 = {instancePath:instancePath+"/limit",schemaPath:"#/properties/limit/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+if((typeof data2 == "number") && (isFinite(data2))){
+if(data2 > 1000 || isNaN(data2)){
+const err5 = {instancePath:instancePath+"/limit",schemaPath:"#/properties/limit/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+if(data2 < 1 || isNaN(data2)){
+const err6 = {instancePath:instancePath+"/limit",schemaPath:"#/properties/limit/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+}
+}
+if(data.offset !== undefined){
+let data3 = data.offset;
+if(!(((typeof data3 == "number") && (!(data3 % 1) && !isNaN(data3))) && (isFinite(data3)))){
+const err7 = {instancePath:instancePath+"/offset",schemaPath:"#/properties/offset/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+if((typeof data3 == "number") && (isFinite(data3))){
+if(data3 > 100000 || isNaN(data3)){
+const err8 = {instancePath:instancePath+"/offset",schemaPath:"#/properties/offset/maximum",keyword:"maximum",params:{comparison: "<=", limit: 100000}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+if(data3 < 0 || isNaN(data3)){
+const err9 = {instancePath:instancePath+"/offset",schemaPath:"#/properties/offset/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err10 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+validate105.errors = vErrors;
+return errors === 0;
+}
+
+export const SchedulePreviewQuery = validate106;
+const schema99 = {"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":100,"default":10},"start_from":{"type":"string","format":"date-time"}},"required":[],"additionalProperties":false};
+
+function validate106(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+for(const key0 in data){
+if(!((key0 === "limit") || (key0 === "start_from"))){
+const err0 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+}
+if(data.limit !== undefined){
+let data0 = data.limit;
+if(!(((typeof data0 == "number") && (!(data0 % 1) && !isNaN(data0))) && (isFinite(data0)))){
+const err1 = {instancePath:instancePath+"/limit",schemaPath:"#/properties/limit/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if((typeof data0 == "number") && (isFinite(data0))){
+if(data0 > 100 || isNaN(data0)){
+const err2 = {instancePath:instancePath+"/limit",schemaPath:"#/properties/limit/maximum",keyword:"maximum",params:{comparison: "<=", limit: 100}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+if(data0 < 1 || isNaN(data0)){
+const err3 = {instancePath:instancePath+"/limit",schemaPath:"#/properties/limit/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+}
+}
+if(data.start_from !== undefined){
+let data1 = data.start_from;
+if(typeof data1 === "string"){
+if(!(formats0(data1))){
+const err4 = {instancePath:instancePath+"/start_from",schemaPath:"#/properties/start_from/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+}
+else {
+const err5 = {instancePath:instancePath+"/start_from",schemaPath:"#/properties/start_from/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+}
+else {
+const err6 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+validate106.errors = vErrors;
+return errors === 0;
+}
+
+export const StreamQuery = validate107;
+const schema100 = {"type":"object","properties":{"tasks":{"type":"boolean","default":false},"ticket":{"type":"string","pattern":"^[\\x21-\\x7e]+$","maxLength":128}},"required":[],"additionalProperties":false};
+
+function validate107(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+for(const key0 in data){
+if(!((key0 === "tasks") || (key0 === "ticket"))){
+const err0 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+}
+if(data.tasks !== undefined){
+if(typeof data.tasks !== "boolean"){
+const err1 = {instancePath:instancePath+"/tasks",schemaPath:"#/properties/tasks/type",keyword:"type",params:{type: "boolean"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+}
+if(data.ticket !== undefined){
+let data1 = data.ticket;
+if(typeof data1 === "string"){
+if(!pattern9.test(data1)){
+const err2 = {instancePath:instancePath+"/ticket",schemaPath:"#/properties/ticket/pattern",keyword:"pattern",params:{pattern: "^[\\x21-\\x7e]+$"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+if(data1.length > 256 || (data1.length > 128 && func2(data1) > 128)){
+const err3 = {instancePath:instancePath+"/ticket",schemaPath:"#/properties/ticket/maxLength",keyword:"maxLength",params:{limit: 128}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+}
+else {
+const err4 = {instancePath:instancePath+"/ticket",schemaPath:"#/properties/ticket/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+}
+}
+else {
+const err5 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+validate107.errors = vErrors;
 return errors === 0;
 }

@@ -117,7 +117,7 @@ export async function createBatch(client: RedisClient, batch: NewBatch): Promise
 }
 
 /** Writes segments on their way in, about 1 MiB at a time; the pipeline that it returns has the last of them unsent. */
-async function stage(client: RedisClient, segments: readonly NewSegment[], keyOf: (segment: NewSegment, k: number) => string) {
+export async function stage(client: RedisClient, segments: readonly NewSegment[], keyOf: (segment: NewSegment, k: number) => string) {
   let pipeline = client.pipeline();
   let bytes = 0;
   for (const [k, segment] of segments.entries()) {
@@ -134,7 +134,8 @@ async function stage(client: RedisClient, segments: readonly NewSegment[], keyOf
   return pipeline;
 }
 
-function flatRuns(runs: readonly Run[]): (string | number)[] {
+/** Runs as scripts take them: their number, then each. */
+export function flatRuns(runs: readonly Run[]): (string | number)[] {
   const flat: (string | number)[] = [runs.length];
   for (const run of runs) flat.push(run.from, run.to, run.origin, run.timeout_s, run.due_ms);
   return flat;
@@ -329,7 +330,7 @@ export function throwFirst(replies: readonly (readonly [Error | null, unknown])[
 }
 
 /** The reply to the last command of a pipeline that went through whole. */
-function lastOf(replies: readonly (readonly [Error | null, unknown])[]): unknown {
+export function lastOf(replies: readonly (readonly [Error | null, unknown])[]): unknown {
   throwFirst(replies);
   const last = replies.at(-1);
   if (last === undefined) throw new Error('a pipeline without commands has no reply');

@@ -56,6 +56,12 @@ export const keys = {
   operations: (p: number, window: number): string => `${root(p)}ops:${window}`,
   /** list: times of the last requests of an API limit on a batch (`add`, `status`); 1 min. */
   batchQuota: (p: number, core: string, limit: string): string => `${root(p)}b:${core}:quota:${limit}`,
+  /** zset: names of the open streams of a batch by the time (ms) at which their places end; see lua/stream/take.lua. */
+  streams: (p: number, core: string): string => `${root(p)}b:${core}:streams`,
+  /** string: account id; a ticket for one stream of a batch, named by its SHA-256; 30 s. */
+  ticket: (p: number, core: string, hash: string): string => `${root(p)}b:${core}:ticket:${hash}`,
+  /** sharded channel: how a watched batch stands, see lua/lib/batch.lua; a hint. */
+  progress: (p: number, core: string): string => `${root(p)}progress:${core}`,
   /** zset: messages to partition `destination` by sequence, see lua/lib/outbox.lua; without one: destinations that have some waiting. */
   outbox: (p: number, destination?: number): string => (destination === undefined ? `${root(p)}outbox` : `${root(p)}outbox:${destination}`),
   /** hash: `<lane> <reference>` → what its lane is to do with it: `q` hold or `r` have let go, last sequence, place. */
@@ -68,11 +74,29 @@ export const keys = {
   lane: (p: number, lane: string): string => `${root(p)}lane:${lane}:q`,
   /** sharded channel: "work arrived"; a hint. */
   bell: (p: number): string => `${root(p)}bell`,
+  /** zset: schedules with a tick to decide, by when that is to be done (ms). */
+  schedules: (p: number): string => `${root(p)}schedules`,
+  /** hash: a schedule; fields in lua/lib/schedule.lua. */
+  schedule: (p: number, core: string): string => `${root(p)}sched:${core}`,
+  /** hash: what is long of it: its template and the plan of its runs. */
+  scheduleDocument: (p: number, core: string): string => `${root(p)}sched:${core}:doc`,
+  /** zset: runs of a schedule by the time they are for (ms), as lua/lib/schedule.lua has them. */
+  scheduleRuns: (p: number, core: string): string => `${root(p)}sched:${core}:runs`,
+  /** hash: a segment of a schedule's batch template, as of a batch; `part` is its first index. With `k`: set of hashed task keys. */
+  scheduleTemplate: (p: number, core: string, template: string, part: number | 'k'): string =>
+    `${root(p)}sched:${core}:${template}:${part}`,
+  /** hash: such a segment on its way in (60 s). */
+  scheduleStaged: (p: number, core: string, template: string, base: number): string => `${root(p)}sched:${core}:+${template}:${base}`,
+  /** zset: an account's schedules by creation time; with a status: those in it. */
+  accountSchedules: (p: number, account: string, status?: string): string =>
+    status === undefined ? `${root(p)}a:${account}:sched` : `${root(p)}a:${account}:sched:${status}`,
+  /** sharded channel: the time (ms) at which a tick is to be decided; a hint. */
+  cronBell: (p: number): string => `${root(p)}cron`,
 
   /** hash: what the whole installation shares: `format` of the data, `partitions`, and how many there were at first (`partitions_first`). */
   meta: (): string => `${home('sluice')}meta`,
-  /** hash: process id → `{threads, seen}`; live members. */
-  members: (): string => `${home('sluice')}members`,
+  /** hash: process id → `{threads, seen}`; live members that make callbacks, or do what `group` says. */
+  members: (group?: string): string => `${home('sluice')}members${group === undefined ? '' : `:${group}`}`,
   /** hash: one access token, found by the SHA-256 of its text (hex). */
   token: (hash: string): string => `${home(hash)}token:${hash}`,
   /** set: token hashes of an account. */

@@ -35,7 +35,8 @@ export async function listBatches(
     const places = found.flatMap(({ newest }) => newest).sort(newestFirst);
     return { total, rows: await readRows(client, account_id, places.slice(page.offset, need)) };
   }
-  return listOne(client, account_id, lists.flat(), page);
+  const { total, places } = await listPlaces(client, lists.flat(), page);
+  return { total, rows: await readRows(client, account_id, places) };
 }
 
 /** What a batch must be in, of one partition. */
@@ -45,16 +46,15 @@ function listsOf(p: number, account_id: string, { status, labels }: BatchFilter)
   return lists.length > 0 ? lists : [keys.accountBatches(p, account_id)];
 }
 
-/** A page of what one list of each partition holds. */
-async function listOne(
+/** A page of what one list of each partition holds, newest first, ties by id. */
+export async function listPlaces(
   client: RedisClient,
-  account_id: string,
   lists: readonly string[],
   page: { limit: number; offset: number },
-): Promise<{ total: number; rows: BatchRow[] }> {
+): Promise<{ total: number; places: Place[] }> {
   const counts = await Promise.all(lists.map((key) => client.zcard(key)));
   const total = counts.reduce((sum, n) => sum + n, 0);
-  if (page.offset >= total) return { total, rows: [] };
+  if (page.offset >= total) return { total, places: [] };
   const filled = lists.filter((_, p) => (counts[p] ?? 0) > 0);
   const from = page.offset > READ_OFFSET_MAX ? await findOffset(client, filled, page.offset) : { max_ms: Infinity, skip: page.offset };
   const need = from.skip + page.limit;
@@ -63,8 +63,7 @@ async function listOne(
       client.zrange(key, from.max_ms === Infinity ? '+inf' : from.max_ms, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, need, 'WITHSCORES'),
     ),
   );
-  const places = parts.flatMap(toPlaces).sort(newestFirst).slice(from.skip, need);
-  return { total, rows: await readRows(client, account_id, places) };
+  return { total, places: parts.flatMap(toPlaces).sort(newestFirst).slice(from.skip, need) };
 }
 
 /** The largest time such that no more than `offset` batches are newer than it, and how many of those from it on to skip. */
@@ -115,7 +114,7 @@ export interface TaskRow extends StoredTask {
 }
 
 /** What a state byte means in a batch of this status: what waits when a batch ends is over at once. */
-export function statusOf(byte: string, batch: BatchRow): TaskStatus {
+export function statusOf(byte: string, batch: Pick<BatchRow, 'status'>): TaskStatus {
   switch (byte) {
     case STATE.processing:
     case STATE.processing_again:
@@ -211,7 +210,7 @@ export async function readTask(
 }
 
 /** Pages and results of the tasks at `indexes`; `states` begins at task `states_from`. */
-async function readTasks(
+export async function readTasks(
   client: RedisClient,
   batch: BatchRow,
   states: string,

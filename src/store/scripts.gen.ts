@@ -31,14 +31,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
   if v[17] then
     b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
     b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
@@ -119,6 +119,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -133,6 +146,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -666,7 +680,7 @@ queue_write()
 ring_bell()
 idem_write(answer('added', first, now_ms))
 return answer('added', first, now_ms)`,
-  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",17],[4,"lua/batch/add.lua",16],[5,"lua/batch/add.lua",15],[6,"lua/batch/add.lua",14],[7,"lua/batch/add.lua",13],[8,"lua/batch/add.lua",12],[9,"lua/batch/add.lua",11],[10,"lua/batch/add.lua",10],[11,"lua/batch/add.lua",9],[12,"lua/batch/add.lua",8],[13,"lua/batch/add.lua",18],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",11],[21,"lua/lib/batch.lua",13],[42,"lua/lib/batch.lua",36],[47,"lua/lib/batch.lua",42],[48,"lua/lib/batch.lua",44],[49,"lua/lib/batch.lua",48],[50,"lua/lib/batch.lua",50],[51,"lua/lib/batch.lua",53],[55,"lua/lib/batch.lua",59],[67,"lua/lib/batch.lua",72],[68,"lua/lib/batch.lua",74],[72,"lua/lib/batch.lua",80],[88,"lua/lib/batch.lua",98],[95,"lua/lib/batch.lua",106],[98,"lua/lib/batch.lua",111],[103,"lua/lib/batch.lua",118],[113,"lua/lib/batch.lua",129],[130,"lua/lib/ring.lua",4],[131,"lua/lib/ring.lua",6],[139,"lua/lib/ring.lua",16],[145,"lua/lib/ring.lua",23],[146,"lua/lib/ring.lua",25],[147,"lua/lib/ring.lua",28],[151,"lua/lib/ring.lua",34],[158,"lua/lib/ring.lua",42],[164,"lua/lib/ready.lua",8],[165,"lua/lib/ready.lua",10],[166,"lua/lib/ready.lua",13],[180,"lua/lib/ready.lua",28],[185,"lua/lib/ready.lua",34],[188,"lua/lib/ready.lua",38],[200,"lua/lib/ready.lua",51],[203,"lua/lib/ready.lua",55],[209,"lua/lib/ready.lua",66],[212,"lua/lib/ready.lua",70],[219,"lua/lib/ready.lua",79],[220,"lua/lib/ready.lua",82],[221,"lua/lib/delayed.lua",3],[222,"lua/lib/delayed.lua",5],[226,"lua/lib/delayed.lua",11],[229,"lua/lib/delayed.lua",15],[233,"lua/lib/delayed.lua",20],[237,"lua/lib/delayed.lua",26],[244,"lua/lib/delayed.lua",36],[251,"lua/lib/operation.lua",4],[252,"lua/lib/operation.lua",6],[255,"lua/lib/operation.lua",11],[261,"lua/lib/operation.lua",18],[266,"lua/lib/append.lua",6],[268,"lua/lib/append.lua",9],[274,"lua/lib/append.lua",17],[303,"lua/lib/append.lua",48],[304,"lua/lib/append.lua",50],[314,"lua/lib/append.lua",62],[326,"lua/lib/append.lua",75],[331,"lua/lib/append.lua",81],[340,"lua/lib/notify.lua",19],[341,"lua/lib/notify.lua",22],[350,"lua/lib/notify.lua",34],[351,"lua/lib/notify.lua",36],[356,"lua/lib/notify.lua",43],[372,"lua/lib/notify.lua",60],[384,"lua/lib/notify.lua",74],[394,"lua/lib/notify.lua",85],[412,"lua/lib/notify.lua",105],[419,"lua/lib/notify.lua",115],[431,"lua/lib/notify.lua",130],[447,"lua/lib/notify.lua",148],[459,"lua/lib/notify.lua",161],[462,"lua/lib/notify.lua",166],[473,"lua/lib/notify.lua",179],[486,"lua/lib/notify.lua",193],[491,"lua/lib/notify.lua",199],[494,"lua/lib/notify.lua",204],[499,"lua/lib/notify.lua",211],[529,"lua/lib/notify.lua",243],[551,"lua/lib/notify.lua",267],[552,"lua/lib/notify.lua",269],[559,"lua/lib/notify.lua",277],[574,"lua/lib/notify.lua",293],[576,"lua/lib/notify.lua",297],[582,"lua/lib/notify.lua",304],[585,"lua/lib/idem.lua",6],[586,"lua/lib/idem.lua",8],[587,"lua/lib/idem.lua",10],[593,"lua/batch/add.lua",25],[595,"lua/batch/add.lua",28],[598,"lua/batch/add.lua",32],[602,"lua/batch/add.lua",37],[626,"lua/batch/add.lua",62],[635,"lua/batch/add.lua",72],[643,"lua/batch/add.lua",81]],
+  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",17],[4,"lua/batch/add.lua",16],[5,"lua/batch/add.lua",15],[6,"lua/batch/add.lua",14],[7,"lua/batch/add.lua",13],[8,"lua/batch/add.lua",12],[9,"lua/batch/add.lua",11],[10,"lua/batch/add.lua",10],[11,"lua/batch/add.lua",9],[12,"lua/batch/add.lua",8],[13,"lua/batch/add.lua",18],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",12],[21,"lua/lib/batch.lua",14],[42,"lua/lib/batch.lua",37],[47,"lua/lib/batch.lua",43],[48,"lua/lib/batch.lua",45],[49,"lua/lib/batch.lua",49],[50,"lua/lib/batch.lua",51],[51,"lua/lib/batch.lua",54],[55,"lua/lib/batch.lua",60],[67,"lua/lib/batch.lua",73],[68,"lua/lib/batch.lua",75],[72,"lua/lib/batch.lua",81],[88,"lua/lib/batch.lua",99],[95,"lua/lib/batch.lua",107],[98,"lua/lib/batch.lua",112],[103,"lua/lib/batch.lua",119],[113,"lua/lib/batch.lua",131],[118,"lua/lib/batch.lua",139],[126,"lua/lib/batch.lua",148],[144,"lua/lib/ring.lua",4],[145,"lua/lib/ring.lua",6],[153,"lua/lib/ring.lua",16],[159,"lua/lib/ring.lua",23],[160,"lua/lib/ring.lua",25],[161,"lua/lib/ring.lua",28],[165,"lua/lib/ring.lua",34],[172,"lua/lib/ring.lua",42],[178,"lua/lib/ready.lua",8],[179,"lua/lib/ready.lua",10],[180,"lua/lib/ready.lua",13],[194,"lua/lib/ready.lua",28],[199,"lua/lib/ready.lua",34],[202,"lua/lib/ready.lua",38],[214,"lua/lib/ready.lua",51],[217,"lua/lib/ready.lua",55],[223,"lua/lib/ready.lua",66],[226,"lua/lib/ready.lua",70],[233,"lua/lib/ready.lua",79],[234,"lua/lib/ready.lua",82],[235,"lua/lib/delayed.lua",3],[236,"lua/lib/delayed.lua",5],[240,"lua/lib/delayed.lua",11],[243,"lua/lib/delayed.lua",15],[247,"lua/lib/delayed.lua",20],[251,"lua/lib/delayed.lua",26],[258,"lua/lib/delayed.lua",36],[265,"lua/lib/operation.lua",4],[266,"lua/lib/operation.lua",6],[269,"lua/lib/operation.lua",11],[275,"lua/lib/operation.lua",18],[280,"lua/lib/append.lua",6],[282,"lua/lib/append.lua",9],[288,"lua/lib/append.lua",17],[317,"lua/lib/append.lua",48],[318,"lua/lib/append.lua",50],[328,"lua/lib/append.lua",62],[340,"lua/lib/append.lua",75],[345,"lua/lib/append.lua",81],[354,"lua/lib/notify.lua",19],[355,"lua/lib/notify.lua",22],[364,"lua/lib/notify.lua",34],[365,"lua/lib/notify.lua",36],[370,"lua/lib/notify.lua",43],[386,"lua/lib/notify.lua",60],[398,"lua/lib/notify.lua",74],[408,"lua/lib/notify.lua",85],[426,"lua/lib/notify.lua",105],[433,"lua/lib/notify.lua",115],[445,"lua/lib/notify.lua",130],[461,"lua/lib/notify.lua",148],[473,"lua/lib/notify.lua",161],[476,"lua/lib/notify.lua",166],[487,"lua/lib/notify.lua",179],[500,"lua/lib/notify.lua",193],[505,"lua/lib/notify.lua",199],[508,"lua/lib/notify.lua",204],[513,"lua/lib/notify.lua",211],[543,"lua/lib/notify.lua",243],[565,"lua/lib/notify.lua",267],[566,"lua/lib/notify.lua",269],[573,"lua/lib/notify.lua",277],[588,"lua/lib/notify.lua",293],[590,"lua/lib/notify.lua",297],[596,"lua/lib/notify.lua",304],[599,"lua/lib/idem.lua",6],[600,"lua/lib/idem.lua",8],[601,"lua/lib/idem.lua",10],[607,"lua/batch/add.lua",25],[609,"lua/batch/add.lua",28],[612,"lua/batch/add.lua",32],[616,"lua/batch/add.lua",37],[640,"lua/batch/add.lua",62],[649,"lua/batch/add.lua",72],[657,"lua/batch/add.lua",81]],
 });
 
 /** Cancels a batch: every task not running becomes cancelled at once, whatever their number; running ones finish and count. See lua/batch/cancel.lua. */
@@ -692,14 +706,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
   if v[17] then
     b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
     b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
@@ -780,6 +794,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -794,6 +821,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -1181,7 +1209,7 @@ else
   updated_ms = tonumber(call('HGET', b.key, 'u'))
 end
 return { outcome, b.s, b.n, b.c, b.f, b.x, updated_ms }`,
-  map: [[1,"lua/batch/cancel.lua",1],[2,"lua/batch/cancel.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",11],[14,"lua/lib/batch.lua",13],[35,"lua/lib/batch.lua",36],[40,"lua/lib/batch.lua",42],[41,"lua/lib/batch.lua",44],[42,"lua/lib/batch.lua",48],[43,"lua/lib/batch.lua",50],[44,"lua/lib/batch.lua",53],[48,"lua/lib/batch.lua",59],[60,"lua/lib/batch.lua",72],[61,"lua/lib/batch.lua",74],[65,"lua/lib/batch.lua",80],[81,"lua/lib/batch.lua",98],[88,"lua/lib/batch.lua",106],[91,"lua/lib/batch.lua",111],[96,"lua/lib/batch.lua",118],[106,"lua/lib/batch.lua",129],[123,"lua/lib/ring.lua",4],[124,"lua/lib/ring.lua",6],[132,"lua/lib/ring.lua",16],[138,"lua/lib/ring.lua",23],[139,"lua/lib/ring.lua",25],[140,"lua/lib/ring.lua",28],[144,"lua/lib/ring.lua",34],[151,"lua/lib/ring.lua",42],[157,"lua/lib/ready.lua",8],[158,"lua/lib/ready.lua",10],[159,"lua/lib/ready.lua",13],[173,"lua/lib/ready.lua",28],[178,"lua/lib/ready.lua",34],[181,"lua/lib/ready.lua",38],[193,"lua/lib/ready.lua",51],[196,"lua/lib/ready.lua",55],[202,"lua/lib/ready.lua",66],[205,"lua/lib/ready.lua",70],[212,"lua/lib/ready.lua",79],[213,"lua/lib/ready.lua",82],[214,"lua/lib/delayed.lua",3],[215,"lua/lib/delayed.lua",5],[219,"lua/lib/delayed.lua",11],[222,"lua/lib/delayed.lua",15],[226,"lua/lib/delayed.lua",20],[230,"lua/lib/delayed.lua",26],[237,"lua/lib/delayed.lua",36],[244,"lua/lib/notify.lua",19],[245,"lua/lib/notify.lua",22],[254,"lua/lib/notify.lua",34],[255,"lua/lib/notify.lua",36],[260,"lua/lib/notify.lua",43],[276,"lua/lib/notify.lua",60],[288,"lua/lib/notify.lua",74],[298,"lua/lib/notify.lua",85],[316,"lua/lib/notify.lua",105],[323,"lua/lib/notify.lua",115],[335,"lua/lib/notify.lua",130],[351,"lua/lib/notify.lua",148],[363,"lua/lib/notify.lua",161],[366,"lua/lib/notify.lua",166],[377,"lua/lib/notify.lua",179],[390,"lua/lib/notify.lua",193],[395,"lua/lib/notify.lua",199],[398,"lua/lib/notify.lua",204],[403,"lua/lib/notify.lua",211],[433,"lua/lib/notify.lua",243],[455,"lua/lib/notify.lua",267],[456,"lua/lib/notify.lua",269],[463,"lua/lib/notify.lua",277],[478,"lua/lib/notify.lua",293],[480,"lua/lib/notify.lua",297],[486,"lua/lib/notify.lua",304],[489,"lua/batch/cancel.lua",16]],
+  map: [[1,"lua/batch/cancel.lua",1],[2,"lua/batch/cancel.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",12],[14,"lua/lib/batch.lua",14],[35,"lua/lib/batch.lua",37],[40,"lua/lib/batch.lua",43],[41,"lua/lib/batch.lua",45],[42,"lua/lib/batch.lua",49],[43,"lua/lib/batch.lua",51],[44,"lua/lib/batch.lua",54],[48,"lua/lib/batch.lua",60],[60,"lua/lib/batch.lua",73],[61,"lua/lib/batch.lua",75],[65,"lua/lib/batch.lua",81],[81,"lua/lib/batch.lua",99],[88,"lua/lib/batch.lua",107],[91,"lua/lib/batch.lua",112],[96,"lua/lib/batch.lua",119],[106,"lua/lib/batch.lua",131],[111,"lua/lib/batch.lua",139],[119,"lua/lib/batch.lua",148],[137,"lua/lib/ring.lua",4],[138,"lua/lib/ring.lua",6],[146,"lua/lib/ring.lua",16],[152,"lua/lib/ring.lua",23],[153,"lua/lib/ring.lua",25],[154,"lua/lib/ring.lua",28],[158,"lua/lib/ring.lua",34],[165,"lua/lib/ring.lua",42],[171,"lua/lib/ready.lua",8],[172,"lua/lib/ready.lua",10],[173,"lua/lib/ready.lua",13],[187,"lua/lib/ready.lua",28],[192,"lua/lib/ready.lua",34],[195,"lua/lib/ready.lua",38],[207,"lua/lib/ready.lua",51],[210,"lua/lib/ready.lua",55],[216,"lua/lib/ready.lua",66],[219,"lua/lib/ready.lua",70],[226,"lua/lib/ready.lua",79],[227,"lua/lib/ready.lua",82],[228,"lua/lib/delayed.lua",3],[229,"lua/lib/delayed.lua",5],[233,"lua/lib/delayed.lua",11],[236,"lua/lib/delayed.lua",15],[240,"lua/lib/delayed.lua",20],[244,"lua/lib/delayed.lua",26],[251,"lua/lib/delayed.lua",36],[258,"lua/lib/notify.lua",19],[259,"lua/lib/notify.lua",22],[268,"lua/lib/notify.lua",34],[269,"lua/lib/notify.lua",36],[274,"lua/lib/notify.lua",43],[290,"lua/lib/notify.lua",60],[302,"lua/lib/notify.lua",74],[312,"lua/lib/notify.lua",85],[330,"lua/lib/notify.lua",105],[337,"lua/lib/notify.lua",115],[349,"lua/lib/notify.lua",130],[365,"lua/lib/notify.lua",148],[377,"lua/lib/notify.lua",161],[380,"lua/lib/notify.lua",166],[391,"lua/lib/notify.lua",179],[404,"lua/lib/notify.lua",193],[409,"lua/lib/notify.lua",199],[412,"lua/lib/notify.lua",204],[417,"lua/lib/notify.lua",211],[447,"lua/lib/notify.lua",243],[469,"lua/lib/notify.lua",267],[470,"lua/lib/notify.lua",269],[477,"lua/lib/notify.lua",277],[492,"lua/lib/notify.lua",293],[494,"lua/lib/notify.lua",297],[500,"lua/lib/notify.lua",304],[503,"lua/batch/cancel.lua",16]],
 });
 
 /** Makes a batch real: its segments were written before, under names that expire; here they get their own, and its work See lua/batch/create.lua. */
@@ -1219,14 +1247,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
   if v[17] then
     b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
     b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
@@ -1307,6 +1335,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -1321,6 +1362,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -1505,7 +1547,7 @@ queue_write()
 ring_bell(expires_ms)
 idem_write({ 1, now_ms })
 return { 1, now_ms }`,
-  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",7],[3,"lua/batch/create.lua",22],[4,"lua/batch/create.lua",21],[5,"lua/batch/create.lua",20],[6,"lua/batch/create.lua",19],[7,"lua/batch/create.lua",18],[8,"lua/batch/create.lua",17],[9,"lua/batch/create.lua",16],[10,"lua/batch/create.lua",15],[11,"lua/batch/create.lua",14],[12,"lua/batch/create.lua",13],[13,"lua/batch/create.lua",12],[14,"lua/batch/create.lua",11],[15,"lua/batch/create.lua",10],[16,"lua/batch/create.lua",9],[17,"lua/batch/create.lua",8],[18,"lua/batch/create.lua",23],[19,"lua/lib/root.lua",2],[21,"lua/lib/root.lua",8],[22,"lua/lib/root.lua",11],[25,"lua/lib/batch.lua",11],[26,"lua/lib/batch.lua",13],[47,"lua/lib/batch.lua",36],[52,"lua/lib/batch.lua",42],[53,"lua/lib/batch.lua",44],[54,"lua/lib/batch.lua",48],[55,"lua/lib/batch.lua",50],[56,"lua/lib/batch.lua",53],[60,"lua/lib/batch.lua",59],[72,"lua/lib/batch.lua",72],[73,"lua/lib/batch.lua",74],[77,"lua/lib/batch.lua",80],[93,"lua/lib/batch.lua",98],[100,"lua/lib/batch.lua",106],[103,"lua/lib/batch.lua",111],[108,"lua/lib/batch.lua",118],[118,"lua/lib/batch.lua",129],[135,"lua/lib/ring.lua",4],[136,"lua/lib/ring.lua",6],[144,"lua/lib/ring.lua",16],[150,"lua/lib/ring.lua",23],[151,"lua/lib/ring.lua",25],[152,"lua/lib/ring.lua",28],[156,"lua/lib/ring.lua",34],[163,"lua/lib/ring.lua",42],[169,"lua/lib/ready.lua",8],[170,"lua/lib/ready.lua",10],[171,"lua/lib/ready.lua",13],[185,"lua/lib/ready.lua",28],[190,"lua/lib/ready.lua",34],[193,"lua/lib/ready.lua",38],[205,"lua/lib/ready.lua",51],[208,"lua/lib/ready.lua",55],[214,"lua/lib/ready.lua",66],[217,"lua/lib/ready.lua",70],[224,"lua/lib/ready.lua",79],[225,"lua/lib/ready.lua",82],[226,"lua/lib/delayed.lua",3],[227,"lua/lib/delayed.lua",5],[231,"lua/lib/delayed.lua",11],[234,"lua/lib/delayed.lua",15],[238,"lua/lib/delayed.lua",20],[242,"lua/lib/delayed.lua",26],[249,"lua/lib/delayed.lua",36],[256,"lua/lib/idem.lua",6],[257,"lua/lib/idem.lua",8],[258,"lua/lib/idem.lua",10],[264,"lua/batch/create.lua",30],[268,"lua/batch/create.lua",35],[279,"lua/batch/create.lua",47],[287,"lua/batch/create.lua",56],[289,"lua/batch/create.lua",59],[294,"lua/batch/create.lua",65]],
+  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",7],[3,"lua/batch/create.lua",22],[4,"lua/batch/create.lua",21],[5,"lua/batch/create.lua",20],[6,"lua/batch/create.lua",19],[7,"lua/batch/create.lua",18],[8,"lua/batch/create.lua",17],[9,"lua/batch/create.lua",16],[10,"lua/batch/create.lua",15],[11,"lua/batch/create.lua",14],[12,"lua/batch/create.lua",13],[13,"lua/batch/create.lua",12],[14,"lua/batch/create.lua",11],[15,"lua/batch/create.lua",10],[16,"lua/batch/create.lua",9],[17,"lua/batch/create.lua",8],[18,"lua/batch/create.lua",23],[19,"lua/lib/root.lua",2],[21,"lua/lib/root.lua",8],[22,"lua/lib/root.lua",11],[25,"lua/lib/batch.lua",12],[26,"lua/lib/batch.lua",14],[47,"lua/lib/batch.lua",37],[52,"lua/lib/batch.lua",43],[53,"lua/lib/batch.lua",45],[54,"lua/lib/batch.lua",49],[55,"lua/lib/batch.lua",51],[56,"lua/lib/batch.lua",54],[60,"lua/lib/batch.lua",60],[72,"lua/lib/batch.lua",73],[73,"lua/lib/batch.lua",75],[77,"lua/lib/batch.lua",81],[93,"lua/lib/batch.lua",99],[100,"lua/lib/batch.lua",107],[103,"lua/lib/batch.lua",112],[108,"lua/lib/batch.lua",119],[118,"lua/lib/batch.lua",131],[123,"lua/lib/batch.lua",139],[131,"lua/lib/batch.lua",148],[149,"lua/lib/ring.lua",4],[150,"lua/lib/ring.lua",6],[158,"lua/lib/ring.lua",16],[164,"lua/lib/ring.lua",23],[165,"lua/lib/ring.lua",25],[166,"lua/lib/ring.lua",28],[170,"lua/lib/ring.lua",34],[177,"lua/lib/ring.lua",42],[183,"lua/lib/ready.lua",8],[184,"lua/lib/ready.lua",10],[185,"lua/lib/ready.lua",13],[199,"lua/lib/ready.lua",28],[204,"lua/lib/ready.lua",34],[207,"lua/lib/ready.lua",38],[219,"lua/lib/ready.lua",51],[222,"lua/lib/ready.lua",55],[228,"lua/lib/ready.lua",66],[231,"lua/lib/ready.lua",70],[238,"lua/lib/ready.lua",79],[239,"lua/lib/ready.lua",82],[240,"lua/lib/delayed.lua",3],[241,"lua/lib/delayed.lua",5],[245,"lua/lib/delayed.lua",11],[248,"lua/lib/delayed.lua",15],[252,"lua/lib/delayed.lua",20],[256,"lua/lib/delayed.lua",26],[263,"lua/lib/delayed.lua",36],[270,"lua/lib/idem.lua",6],[271,"lua/lib/idem.lua",8],[272,"lua/lib/idem.lua",10],[278,"lua/batch/create.lua",30],[282,"lua/batch/create.lua",35],[293,"lua/batch/create.lua",47],[301,"lua/batch/create.lua",56],[303,"lua/batch/create.lua",59],[308,"lua/batch/create.lua",65]],
 });
 
 /** Deletes a batch that has finished: it is gone for callers at once, and `tick` frees its memory in slices. Its companion See lua/batch/delete.lua. */
@@ -1530,14 +1572,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
   if v[17] then
     b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
     b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
@@ -1618,6 +1660,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -1632,6 +1687,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -1653,7 +1709,7 @@ call('ZADD', root .. 'deadlines', now_ms, core)
 if notes then call('UNLINK', notes.key, notes.key .. ':s', notes.key .. ':0') end
 call('SPUBLISH', root .. 'bell', string.format('%.0f', now_ms))
 return { 'deleted', status, dropped }`,
-  map: [[1,"lua/batch/delete.lua",1],[2,"lua/batch/delete.lua",5],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/batch.lua",11],[13,"lua/lib/batch.lua",13],[34,"lua/lib/batch.lua",36],[39,"lua/lib/batch.lua",42],[40,"lua/lib/batch.lua",44],[41,"lua/lib/batch.lua",48],[42,"lua/lib/batch.lua",50],[43,"lua/lib/batch.lua",53],[47,"lua/lib/batch.lua",59],[59,"lua/lib/batch.lua",72],[60,"lua/lib/batch.lua",74],[64,"lua/lib/batch.lua",80],[80,"lua/lib/batch.lua",98],[87,"lua/lib/batch.lua",106],[90,"lua/lib/batch.lua",111],[95,"lua/lib/batch.lua",118],[105,"lua/lib/batch.lua",129],[122,"lua/batch/delete.lua",13],[125,"lua/batch/delete.lua",17],[134,"lua/batch/delete.lua",27]],
+  map: [[1,"lua/batch/delete.lua",1],[2,"lua/batch/delete.lua",5],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/batch.lua",12],[13,"lua/lib/batch.lua",14],[34,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",43],[40,"lua/lib/batch.lua",45],[41,"lua/lib/batch.lua",49],[42,"lua/lib/batch.lua",51],[43,"lua/lib/batch.lua",54],[47,"lua/lib/batch.lua",60],[59,"lua/lib/batch.lua",73],[60,"lua/lib/batch.lua",75],[64,"lua/lib/batch.lua",81],[80,"lua/lib/batch.lua",99],[87,"lua/lib/batch.lua",107],[90,"lua/lib/batch.lua",112],[95,"lua/lib/batch.lua",119],[105,"lua/lib/batch.lua",131],[110,"lua/lib/batch.lua",139],[118,"lua/lib/batch.lua",148],[136,"lua/batch/delete.lua",13],[139,"lua/batch/delete.lua",17],[148,"lua/batch/delete.lua",27]],
 });
 
 /** Reads a batch for its owner, within his limit on such reads: who it belongs to, the limit and the state in one step. See lua/batch/read.lua. */
@@ -1731,14 +1787,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
   if v[17] then
     b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
     b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
@@ -1819,6 +1875,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -1833,6 +1902,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -2217,7 +2287,7 @@ if b.h then
   ring_bell()
 end
 return 1`,
-  map: [[1,"lua/batch/release.lua",1],[2,"lua/batch/release.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",11],[14,"lua/lib/batch.lua",13],[35,"lua/lib/batch.lua",36],[40,"lua/lib/batch.lua",42],[41,"lua/lib/batch.lua",44],[42,"lua/lib/batch.lua",48],[43,"lua/lib/batch.lua",50],[44,"lua/lib/batch.lua",53],[48,"lua/lib/batch.lua",59],[60,"lua/lib/batch.lua",72],[61,"lua/lib/batch.lua",74],[65,"lua/lib/batch.lua",80],[81,"lua/lib/batch.lua",98],[88,"lua/lib/batch.lua",106],[91,"lua/lib/batch.lua",111],[96,"lua/lib/batch.lua",118],[106,"lua/lib/batch.lua",129],[123,"lua/lib/ring.lua",4],[124,"lua/lib/ring.lua",6],[132,"lua/lib/ring.lua",16],[138,"lua/lib/ring.lua",23],[139,"lua/lib/ring.lua",25],[140,"lua/lib/ring.lua",28],[144,"lua/lib/ring.lua",34],[151,"lua/lib/ring.lua",42],[157,"lua/lib/ready.lua",8],[158,"lua/lib/ready.lua",10],[159,"lua/lib/ready.lua",13],[173,"lua/lib/ready.lua",28],[178,"lua/lib/ready.lua",34],[181,"lua/lib/ready.lua",38],[193,"lua/lib/ready.lua",51],[196,"lua/lib/ready.lua",55],[202,"lua/lib/ready.lua",66],[205,"lua/lib/ready.lua",70],[212,"lua/lib/ready.lua",79],[213,"lua/lib/ready.lua",82],[214,"lua/lib/delayed.lua",3],[215,"lua/lib/delayed.lua",5],[219,"lua/lib/delayed.lua",11],[222,"lua/lib/delayed.lua",15],[226,"lua/lib/delayed.lua",20],[230,"lua/lib/delayed.lua",26],[237,"lua/lib/delayed.lua",36],[244,"lua/lib/notify.lua",19],[245,"lua/lib/notify.lua",22],[254,"lua/lib/notify.lua",34],[255,"lua/lib/notify.lua",36],[260,"lua/lib/notify.lua",43],[276,"lua/lib/notify.lua",60],[288,"lua/lib/notify.lua",74],[298,"lua/lib/notify.lua",85],[316,"lua/lib/notify.lua",105],[323,"lua/lib/notify.lua",115],[335,"lua/lib/notify.lua",130],[351,"lua/lib/notify.lua",148],[363,"lua/lib/notify.lua",161],[366,"lua/lib/notify.lua",166],[377,"lua/lib/notify.lua",179],[390,"lua/lib/notify.lua",193],[395,"lua/lib/notify.lua",199],[398,"lua/lib/notify.lua",204],[403,"lua/lib/notify.lua",211],[433,"lua/lib/notify.lua",243],[455,"lua/lib/notify.lua",267],[456,"lua/lib/notify.lua",269],[463,"lua/lib/notify.lua",277],[478,"lua/lib/notify.lua",293],[480,"lua/lib/notify.lua",297],[486,"lua/lib/notify.lua",304],[489,"lua/batch/release.lua",13]],
+  map: [[1,"lua/batch/release.lua",1],[2,"lua/batch/release.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",12],[14,"lua/lib/batch.lua",14],[35,"lua/lib/batch.lua",37],[40,"lua/lib/batch.lua",43],[41,"lua/lib/batch.lua",45],[42,"lua/lib/batch.lua",49],[43,"lua/lib/batch.lua",51],[44,"lua/lib/batch.lua",54],[48,"lua/lib/batch.lua",60],[60,"lua/lib/batch.lua",73],[61,"lua/lib/batch.lua",75],[65,"lua/lib/batch.lua",81],[81,"lua/lib/batch.lua",99],[88,"lua/lib/batch.lua",107],[91,"lua/lib/batch.lua",112],[96,"lua/lib/batch.lua",119],[106,"lua/lib/batch.lua",131],[111,"lua/lib/batch.lua",139],[119,"lua/lib/batch.lua",148],[137,"lua/lib/ring.lua",4],[138,"lua/lib/ring.lua",6],[146,"lua/lib/ring.lua",16],[152,"lua/lib/ring.lua",23],[153,"lua/lib/ring.lua",25],[154,"lua/lib/ring.lua",28],[158,"lua/lib/ring.lua",34],[165,"lua/lib/ring.lua",42],[171,"lua/lib/ready.lua",8],[172,"lua/lib/ready.lua",10],[173,"lua/lib/ready.lua",13],[187,"lua/lib/ready.lua",28],[192,"lua/lib/ready.lua",34],[195,"lua/lib/ready.lua",38],[207,"lua/lib/ready.lua",51],[210,"lua/lib/ready.lua",55],[216,"lua/lib/ready.lua",66],[219,"lua/lib/ready.lua",70],[226,"lua/lib/ready.lua",79],[227,"lua/lib/ready.lua",82],[228,"lua/lib/delayed.lua",3],[229,"lua/lib/delayed.lua",5],[233,"lua/lib/delayed.lua",11],[236,"lua/lib/delayed.lua",15],[240,"lua/lib/delayed.lua",20],[244,"lua/lib/delayed.lua",26],[251,"lua/lib/delayed.lua",36],[258,"lua/lib/notify.lua",19],[259,"lua/lib/notify.lua",22],[268,"lua/lib/notify.lua",34],[269,"lua/lib/notify.lua",36],[274,"lua/lib/notify.lua",43],[290,"lua/lib/notify.lua",60],[302,"lua/lib/notify.lua",74],[312,"lua/lib/notify.lua",85],[330,"lua/lib/notify.lua",105],[337,"lua/lib/notify.lua",115],[349,"lua/lib/notify.lua",130],[365,"lua/lib/notify.lua",148],[377,"lua/lib/notify.lua",161],[380,"lua/lib/notify.lua",166],[391,"lua/lib/notify.lua",179],[404,"lua/lib/notify.lua",193],[409,"lua/lib/notify.lua",199],[412,"lua/lib/notify.lua",204],[417,"lua/lib/notify.lua",211],[447,"lua/lib/notify.lua",243],[469,"lua/lib/notify.lua",267],[470,"lua/lib/notify.lua",269],[477,"lua/lib/notify.lua",277],[492,"lua/lib/notify.lua",293],[494,"lua/lib/notify.lua",297],[500,"lua/lib/notify.lua",304],[503,"lua/batch/release.lua",13]],
 });
 
 /** Runs the failed tasks of a failed or expired batch again, whatever their number: a new round, with an expiry of its own. See lua/batch/retry.lua. */
@@ -2247,14 +2317,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
   if v[17] then
     b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
     b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
@@ -2335,6 +2405,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -2349,6 +2432,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -2598,7 +2682,7 @@ queue_write()
 ring_bell()
 idem_write(answer('retried', now_ms))
 return answer('retried', now_ms)`,
-  map: [[1,"lua/batch/retry.lua",1],[2,"lua/batch/retry.lua",7],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",11],[18,"lua/lib/batch.lua",13],[39,"lua/lib/batch.lua",36],[44,"lua/lib/batch.lua",42],[45,"lua/lib/batch.lua",44],[46,"lua/lib/batch.lua",48],[47,"lua/lib/batch.lua",50],[48,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",59],[64,"lua/lib/batch.lua",72],[65,"lua/lib/batch.lua",74],[69,"lua/lib/batch.lua",80],[85,"lua/lib/batch.lua",98],[92,"lua/lib/batch.lua",106],[95,"lua/lib/batch.lua",111],[100,"lua/lib/batch.lua",118],[110,"lua/lib/batch.lua",129],[127,"lua/lib/results.lua",3],[136,"lua/lib/results.lua",13],[137,"lua/lib/results.lua",15],[138,"lua/lib/round.lua",9],[142,"lua/lib/round.lua",14],[146,"lua/lib/round.lua",19],[150,"lua/lib/round.lua",24],[151,"lua/lib/round.lua",26],[152,"lua/lib/round.lua",29],[153,"lua/lib/round.lua",32],[171,"lua/lib/round.lua",52],[178,"lua/lib/round.lua",61],[182,"lua/lib/round.lua",67],[186,"lua/lib/round.lua",72],[192,"lua/lib/round.lua",79],[207,"lua/lib/ring.lua",4],[208,"lua/lib/ring.lua",6],[216,"lua/lib/ring.lua",16],[222,"lua/lib/ring.lua",23],[223,"lua/lib/ring.lua",25],[224,"lua/lib/ring.lua",28],[228,"lua/lib/ring.lua",34],[235,"lua/lib/ring.lua",42],[241,"lua/lib/ready.lua",8],[242,"lua/lib/ready.lua",10],[243,"lua/lib/ready.lua",13],[257,"lua/lib/ready.lua",28],[262,"lua/lib/ready.lua",34],[265,"lua/lib/ready.lua",38],[277,"lua/lib/ready.lua",51],[280,"lua/lib/ready.lua",55],[286,"lua/lib/ready.lua",66],[289,"lua/lib/ready.lua",70],[296,"lua/lib/ready.lua",79],[297,"lua/lib/ready.lua",82],[298,"lua/lib/delayed.lua",3],[299,"lua/lib/delayed.lua",5],[303,"lua/lib/delayed.lua",11],[306,"lua/lib/delayed.lua",15],[310,"lua/lib/delayed.lua",20],[314,"lua/lib/delayed.lua",26],[321,"lua/lib/delayed.lua",36],[328,"lua/lib/idem.lua",6],[329,"lua/lib/idem.lua",8],[330,"lua/lib/idem.lua",10],[336,"lua/lib/operation.lua",4],[337,"lua/lib/operation.lua",6],[340,"lua/lib/operation.lua",11],[346,"lua/lib/operation.lua",18],[351,"lua/batch/retry.lua",23],[353,"lua/batch/retry.lua",26],[354,"lua/batch/retry.lua",28],[360,"lua/batch/retry.lua",35],[365,"lua/batch/retry.lua",41]],
+  map: [[1,"lua/batch/retry.lua",1],[2,"lua/batch/retry.lua",7],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",45],[46,"lua/lib/batch.lua",49],[47,"lua/lib/batch.lua",51],[48,"lua/lib/batch.lua",54],[52,"lua/lib/batch.lua",60],[64,"lua/lib/batch.lua",73],[65,"lua/lib/batch.lua",75],[69,"lua/lib/batch.lua",81],[85,"lua/lib/batch.lua",99],[92,"lua/lib/batch.lua",107],[95,"lua/lib/batch.lua",112],[100,"lua/lib/batch.lua",119],[110,"lua/lib/batch.lua",131],[115,"lua/lib/batch.lua",139],[123,"lua/lib/batch.lua",148],[141,"lua/lib/results.lua",3],[150,"lua/lib/results.lua",13],[151,"lua/lib/results.lua",15],[152,"lua/lib/round.lua",9],[156,"lua/lib/round.lua",14],[160,"lua/lib/round.lua",19],[164,"lua/lib/round.lua",24],[165,"lua/lib/round.lua",26],[166,"lua/lib/round.lua",29],[167,"lua/lib/round.lua",32],[185,"lua/lib/round.lua",52],[192,"lua/lib/round.lua",61],[196,"lua/lib/round.lua",67],[200,"lua/lib/round.lua",72],[206,"lua/lib/round.lua",79],[221,"lua/lib/ring.lua",4],[222,"lua/lib/ring.lua",6],[230,"lua/lib/ring.lua",16],[236,"lua/lib/ring.lua",23],[237,"lua/lib/ring.lua",25],[238,"lua/lib/ring.lua",28],[242,"lua/lib/ring.lua",34],[249,"lua/lib/ring.lua",42],[255,"lua/lib/ready.lua",8],[256,"lua/lib/ready.lua",10],[257,"lua/lib/ready.lua",13],[271,"lua/lib/ready.lua",28],[276,"lua/lib/ready.lua",34],[279,"lua/lib/ready.lua",38],[291,"lua/lib/ready.lua",51],[294,"lua/lib/ready.lua",55],[300,"lua/lib/ready.lua",66],[303,"lua/lib/ready.lua",70],[310,"lua/lib/ready.lua",79],[311,"lua/lib/ready.lua",82],[312,"lua/lib/delayed.lua",3],[313,"lua/lib/delayed.lua",5],[317,"lua/lib/delayed.lua",11],[320,"lua/lib/delayed.lua",15],[324,"lua/lib/delayed.lua",20],[328,"lua/lib/delayed.lua",26],[335,"lua/lib/delayed.lua",36],[342,"lua/lib/idem.lua",6],[343,"lua/lib/idem.lua",8],[344,"lua/lib/idem.lua",10],[350,"lua/lib/operation.lua",4],[351,"lua/lib/operation.lua",6],[354,"lua/lib/operation.lua",11],[360,"lua/lib/operation.lua",18],[365,"lua/batch/retry.lua",23],[367,"lua/batch/retry.lua",26],[368,"lua/batch/retry.lua",28],[374,"lua/batch/retry.lua",35],[379,"lua/batch/retry.lua",41]],
 });
 
 /** Writes down which tasks of a batch failed because it expired, a slice at a call: `e` in place of the bytes that say so See lua/batch/sweep.lua. */
@@ -2623,14 +2707,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
   if v[17] then
     b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
     b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
@@ -2711,6 +2795,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -2725,6 +2822,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -2825,7 +2923,7 @@ call('HSET', b.key, 'y', to + 1)
 if to + 1 < b.n then return 1 end
 if b.o_from then call('HDEL', b.key, 'o') end
 return 0`,
-  map: [[1,"lua/batch/sweep.lua",1],[2,"lua/batch/sweep.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/batch.lua",11],[13,"lua/lib/batch.lua",13],[34,"lua/lib/batch.lua",36],[39,"lua/lib/batch.lua",42],[40,"lua/lib/batch.lua",44],[41,"lua/lib/batch.lua",48],[42,"lua/lib/batch.lua",50],[43,"lua/lib/batch.lua",53],[47,"lua/lib/batch.lua",59],[59,"lua/lib/batch.lua",72],[60,"lua/lib/batch.lua",74],[64,"lua/lib/batch.lua",80],[80,"lua/lib/batch.lua",98],[87,"lua/lib/batch.lua",106],[90,"lua/lib/batch.lua",111],[95,"lua/lib/batch.lua",118],[105,"lua/lib/batch.lua",129],[122,"lua/lib/results.lua",3],[131,"lua/lib/results.lua",13],[132,"lua/lib/results.lua",15],[133,"lua/lib/round.lua",9],[137,"lua/lib/round.lua",14],[141,"lua/lib/round.lua",19],[145,"lua/lib/round.lua",24],[146,"lua/lib/round.lua",26],[147,"lua/lib/round.lua",29],[148,"lua/lib/round.lua",32],[166,"lua/lib/round.lua",52],[173,"lua/lib/round.lua",61],[177,"lua/lib/round.lua",67],[181,"lua/lib/round.lua",72],[187,"lua/lib/round.lua",79],[202,"lua/batch/sweep.lua",16],[214,"lua/batch/sweep.lua",29]],
+  map: [[1,"lua/batch/sweep.lua",1],[2,"lua/batch/sweep.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/batch.lua",12],[13,"lua/lib/batch.lua",14],[34,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",43],[40,"lua/lib/batch.lua",45],[41,"lua/lib/batch.lua",49],[42,"lua/lib/batch.lua",51],[43,"lua/lib/batch.lua",54],[47,"lua/lib/batch.lua",60],[59,"lua/lib/batch.lua",73],[60,"lua/lib/batch.lua",75],[64,"lua/lib/batch.lua",81],[80,"lua/lib/batch.lua",99],[87,"lua/lib/batch.lua",107],[90,"lua/lib/batch.lua",112],[95,"lua/lib/batch.lua",119],[105,"lua/lib/batch.lua",131],[110,"lua/lib/batch.lua",139],[118,"lua/lib/batch.lua",148],[136,"lua/lib/results.lua",3],[145,"lua/lib/results.lua",13],[146,"lua/lib/results.lua",15],[147,"lua/lib/round.lua",9],[151,"lua/lib/round.lua",14],[155,"lua/lib/round.lua",19],[159,"lua/lib/round.lua",24],[160,"lua/lib/round.lua",26],[161,"lua/lib/round.lua",29],[162,"lua/lib/round.lua",32],[180,"lua/lib/round.lua",52],[187,"lua/lib/round.lua",61],[191,"lua/lib/round.lua",67],[195,"lua/lib/round.lua",72],[201,"lua/lib/round.lua",79],[216,"lua/batch/sweep.lua",16],[228,"lua/batch/sweep.lua",29]],
 });
 
 /** Claims an idempotency key for work on a resource that exists, or tells what it was claimed for. See lua/idem/begin.lua. */
@@ -2953,14 +3051,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
   if v[17] then
     b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
     b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
@@ -3041,6 +3139,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -3055,6 +3166,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -3528,7 +3640,7 @@ batch_save(now_ms)
 queue_write()
 ring_bell()
 return 'queued'`,
-  map: [[1,"lua/notification/redeliver.lua",1],[2,"lua/notification/redeliver.lua",3],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",11],[14,"lua/lib/batch.lua",13],[35,"lua/lib/batch.lua",36],[40,"lua/lib/batch.lua",42],[41,"lua/lib/batch.lua",44],[42,"lua/lib/batch.lua",48],[43,"lua/lib/batch.lua",50],[44,"lua/lib/batch.lua",53],[48,"lua/lib/batch.lua",59],[60,"lua/lib/batch.lua",72],[61,"lua/lib/batch.lua",74],[65,"lua/lib/batch.lua",80],[81,"lua/lib/batch.lua",98],[88,"lua/lib/batch.lua",106],[91,"lua/lib/batch.lua",111],[96,"lua/lib/batch.lua",118],[106,"lua/lib/batch.lua",129],[123,"lua/lib/ring.lua",4],[124,"lua/lib/ring.lua",6],[132,"lua/lib/ring.lua",16],[138,"lua/lib/ring.lua",23],[139,"lua/lib/ring.lua",25],[140,"lua/lib/ring.lua",28],[144,"lua/lib/ring.lua",34],[151,"lua/lib/ring.lua",42],[157,"lua/lib/ready.lua",8],[158,"lua/lib/ready.lua",10],[159,"lua/lib/ready.lua",13],[173,"lua/lib/ready.lua",28],[178,"lua/lib/ready.lua",34],[181,"lua/lib/ready.lua",38],[193,"lua/lib/ready.lua",51],[196,"lua/lib/ready.lua",55],[202,"lua/lib/ready.lua",66],[205,"lua/lib/ready.lua",70],[212,"lua/lib/ready.lua",79],[213,"lua/lib/ready.lua",82],[214,"lua/lib/delayed.lua",3],[215,"lua/lib/delayed.lua",5],[219,"lua/lib/delayed.lua",11],[222,"lua/lib/delayed.lua",15],[226,"lua/lib/delayed.lua",20],[230,"lua/lib/delayed.lua",26],[237,"lua/lib/delayed.lua",36],[244,"lua/lib/notify.lua",19],[245,"lua/lib/notify.lua",22],[254,"lua/lib/notify.lua",34],[255,"lua/lib/notify.lua",36],[260,"lua/lib/notify.lua",43],[276,"lua/lib/notify.lua",60],[288,"lua/lib/notify.lua",74],[298,"lua/lib/notify.lua",85],[316,"lua/lib/notify.lua",105],[323,"lua/lib/notify.lua",115],[335,"lua/lib/notify.lua",130],[351,"lua/lib/notify.lua",148],[363,"lua/lib/notify.lua",161],[366,"lua/lib/notify.lua",166],[377,"lua/lib/notify.lua",179],[390,"lua/lib/notify.lua",193],[395,"lua/lib/notify.lua",199],[398,"lua/lib/notify.lua",204],[403,"lua/lib/notify.lua",211],[433,"lua/lib/notify.lua",243],[455,"lua/lib/notify.lua",267],[456,"lua/lib/notify.lua",269],[463,"lua/lib/notify.lua",277],[478,"lua/lib/notify.lua",293],[480,"lua/lib/notify.lua",297],[486,"lua/lib/notify.lua",304],[489,"lua/lib/results.lua",3],[498,"lua/lib/results.lua",13],[499,"lua/lib/results.lua",15],[500,"lua/lib/round.lua",9],[504,"lua/lib/round.lua",14],[508,"lua/lib/round.lua",19],[512,"lua/lib/round.lua",24],[513,"lua/lib/round.lua",26],[514,"lua/lib/round.lua",29],[515,"lua/lib/round.lua",32],[533,"lua/lib/round.lua",52],[540,"lua/lib/round.lua",61],[544,"lua/lib/round.lua",67],[548,"lua/lib/round.lua",72],[554,"lua/lib/round.lua",79],[569,"lua/notification/redeliver.lua",13],[576,"lua/notification/redeliver.lua",21],[580,"lua/notification/redeliver.lua",26],[584,"lua/notification/redeliver.lua",31],[588,"lua/notification/redeliver.lua",36]],
+  map: [[1,"lua/notification/redeliver.lua",1],[2,"lua/notification/redeliver.lua",3],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",12],[14,"lua/lib/batch.lua",14],[35,"lua/lib/batch.lua",37],[40,"lua/lib/batch.lua",43],[41,"lua/lib/batch.lua",45],[42,"lua/lib/batch.lua",49],[43,"lua/lib/batch.lua",51],[44,"lua/lib/batch.lua",54],[48,"lua/lib/batch.lua",60],[60,"lua/lib/batch.lua",73],[61,"lua/lib/batch.lua",75],[65,"lua/lib/batch.lua",81],[81,"lua/lib/batch.lua",99],[88,"lua/lib/batch.lua",107],[91,"lua/lib/batch.lua",112],[96,"lua/lib/batch.lua",119],[106,"lua/lib/batch.lua",131],[111,"lua/lib/batch.lua",139],[119,"lua/lib/batch.lua",148],[137,"lua/lib/ring.lua",4],[138,"lua/lib/ring.lua",6],[146,"lua/lib/ring.lua",16],[152,"lua/lib/ring.lua",23],[153,"lua/lib/ring.lua",25],[154,"lua/lib/ring.lua",28],[158,"lua/lib/ring.lua",34],[165,"lua/lib/ring.lua",42],[171,"lua/lib/ready.lua",8],[172,"lua/lib/ready.lua",10],[173,"lua/lib/ready.lua",13],[187,"lua/lib/ready.lua",28],[192,"lua/lib/ready.lua",34],[195,"lua/lib/ready.lua",38],[207,"lua/lib/ready.lua",51],[210,"lua/lib/ready.lua",55],[216,"lua/lib/ready.lua",66],[219,"lua/lib/ready.lua",70],[226,"lua/lib/ready.lua",79],[227,"lua/lib/ready.lua",82],[228,"lua/lib/delayed.lua",3],[229,"lua/lib/delayed.lua",5],[233,"lua/lib/delayed.lua",11],[236,"lua/lib/delayed.lua",15],[240,"lua/lib/delayed.lua",20],[244,"lua/lib/delayed.lua",26],[251,"lua/lib/delayed.lua",36],[258,"lua/lib/notify.lua",19],[259,"lua/lib/notify.lua",22],[268,"lua/lib/notify.lua",34],[269,"lua/lib/notify.lua",36],[274,"lua/lib/notify.lua",43],[290,"lua/lib/notify.lua",60],[302,"lua/lib/notify.lua",74],[312,"lua/lib/notify.lua",85],[330,"lua/lib/notify.lua",105],[337,"lua/lib/notify.lua",115],[349,"lua/lib/notify.lua",130],[365,"lua/lib/notify.lua",148],[377,"lua/lib/notify.lua",161],[380,"lua/lib/notify.lua",166],[391,"lua/lib/notify.lua",179],[404,"lua/lib/notify.lua",193],[409,"lua/lib/notify.lua",199],[412,"lua/lib/notify.lua",204],[417,"lua/lib/notify.lua",211],[447,"lua/lib/notify.lua",243],[469,"lua/lib/notify.lua",267],[470,"lua/lib/notify.lua",269],[477,"lua/lib/notify.lua",277],[492,"lua/lib/notify.lua",293],[494,"lua/lib/notify.lua",297],[500,"lua/lib/notify.lua",304],[503,"lua/lib/results.lua",3],[512,"lua/lib/results.lua",13],[513,"lua/lib/results.lua",15],[514,"lua/lib/round.lua",9],[518,"lua/lib/round.lua",14],[522,"lua/lib/round.lua",19],[526,"lua/lib/round.lua",24],[527,"lua/lib/round.lua",26],[528,"lua/lib/round.lua",29],[529,"lua/lib/round.lua",32],[547,"lua/lib/round.lua",52],[554,"lua/lib/round.lua",61],[558,"lua/lib/round.lua",67],[562,"lua/lib/round.lua",72],[568,"lua/lib/round.lua",79],[583,"lua/notification/redeliver.lua",13],[590,"lua/notification/redeliver.lua",21],[594,"lua/notification/redeliver.lua",26],[598,"lua/notification/redeliver.lua",31],[602,"lua/notification/redeliver.lua",36]],
 });
 
 /** Removes messages that their destination has applied. See lua/outbox/ack.lua. */
@@ -4039,14 +4151,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
   if v[17] then
     b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
     b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
@@ -4127,6 +4239,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -4141,6 +4266,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -4603,7 +4729,7 @@ if #runs > 0 then
   call('HSETNX', written[3], holder, now_ms)
 end
 return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded) and 1 or notes_ready, delays_first() or 0, parked, runs }`,
-  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",16],[4,"lua/partition/claim.lua",15],[5,"lua/partition/claim.lua",14],[6,"lua/partition/claim.lua",13],[7,"lua/partition/claim.lua",12],[8,"lua/partition/claim.lua",11],[9,"lua/partition/claim.lua",10],[10,"lua/partition/claim.lua",17],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",11],[18,"lua/lib/batch.lua",13],[39,"lua/lib/batch.lua",36],[44,"lua/lib/batch.lua",42],[45,"lua/lib/batch.lua",44],[46,"lua/lib/batch.lua",48],[47,"lua/lib/batch.lua",50],[48,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",59],[64,"lua/lib/batch.lua",72],[65,"lua/lib/batch.lua",74],[69,"lua/lib/batch.lua",80],[85,"lua/lib/batch.lua",98],[92,"lua/lib/batch.lua",106],[95,"lua/lib/batch.lua",111],[100,"lua/lib/batch.lua",118],[110,"lua/lib/batch.lua",129],[127,"lua/lib/ring.lua",4],[128,"lua/lib/ring.lua",6],[136,"lua/lib/ring.lua",16],[142,"lua/lib/ring.lua",23],[143,"lua/lib/ring.lua",25],[144,"lua/lib/ring.lua",28],[148,"lua/lib/ring.lua",34],[155,"lua/lib/ring.lua",42],[161,"lua/lib/ready.lua",8],[162,"lua/lib/ready.lua",10],[163,"lua/lib/ready.lua",13],[177,"lua/lib/ready.lua",28],[182,"lua/lib/ready.lua",34],[185,"lua/lib/ready.lua",38],[197,"lua/lib/ready.lua",51],[200,"lua/lib/ready.lua",55],[206,"lua/lib/ready.lua",66],[209,"lua/lib/ready.lua",70],[216,"lua/lib/ready.lua",79],[217,"lua/lib/ready.lua",82],[218,"lua/lib/delayed.lua",3],[219,"lua/lib/delayed.lua",5],[223,"lua/lib/delayed.lua",11],[226,"lua/lib/delayed.lua",15],[230,"lua/lib/delayed.lua",20],[234,"lua/lib/delayed.lua",26],[241,"lua/lib/delayed.lua",36],[248,"lua/lib/parked.lua",5],[250,"lua/lib/parked.lua",8],[256,"lua/lib/parked.lua",16],[268,"lua/lib/parked.lua",30],[281,"lua/lib/parked.lua",44],[286,"lua/lib/parked.lua",51],[299,"lua/lib/results.lua",3],[308,"lua/lib/results.lua",13],[309,"lua/lib/results.lua",15],[310,"lua/lib/round.lua",9],[314,"lua/lib/round.lua",14],[318,"lua/lib/round.lua",19],[322,"lua/lib/round.lua",24],[323,"lua/lib/round.lua",26],[324,"lua/lib/round.lua",29],[325,"lua/lib/round.lua",32],[343,"lua/lib/round.lua",52],[350,"lua/lib/round.lua",61],[354,"lua/lib/round.lua",67],[358,"lua/lib/round.lua",72],[364,"lua/lib/round.lua",79],[379,"lua/partition/claim.lua",25],[383,"lua/partition/claim.lua",31],[390,"lua/partition/claim.lua",40],[396,"lua/partition/claim.lua",47],[400,"lua/partition/claim.lua",52],[416,"lua/partition/claim.lua",69],[417,"lua/partition/claim.lua",71],[421,"lua/partition/claim.lua",77],[434,"lua/partition/claim.lua",92],[437,"lua/partition/claim.lua",96],[454,"lua/partition/claim.lua",116],[481,"lua/partition/claim.lua",144],[509,"lua/partition/claim.lua",173],[523,"lua/partition/claim.lua",188],[537,"lua/partition/claim.lua",204],[538,"lua/partition/claim.lua",207],[553,"lua/partition/claim.lua",223],[558,"lua/partition/claim.lua",229],[566,"lua/partition/claim.lua",238],[582,"lua/partition/claim.lua",255]],
+  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",16],[4,"lua/partition/claim.lua",15],[5,"lua/partition/claim.lua",14],[6,"lua/partition/claim.lua",13],[7,"lua/partition/claim.lua",12],[8,"lua/partition/claim.lua",11],[9,"lua/partition/claim.lua",10],[10,"lua/partition/claim.lua",17],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",45],[46,"lua/lib/batch.lua",49],[47,"lua/lib/batch.lua",51],[48,"lua/lib/batch.lua",54],[52,"lua/lib/batch.lua",60],[64,"lua/lib/batch.lua",73],[65,"lua/lib/batch.lua",75],[69,"lua/lib/batch.lua",81],[85,"lua/lib/batch.lua",99],[92,"lua/lib/batch.lua",107],[95,"lua/lib/batch.lua",112],[100,"lua/lib/batch.lua",119],[110,"lua/lib/batch.lua",131],[115,"lua/lib/batch.lua",139],[123,"lua/lib/batch.lua",148],[141,"lua/lib/ring.lua",4],[142,"lua/lib/ring.lua",6],[150,"lua/lib/ring.lua",16],[156,"lua/lib/ring.lua",23],[157,"lua/lib/ring.lua",25],[158,"lua/lib/ring.lua",28],[162,"lua/lib/ring.lua",34],[169,"lua/lib/ring.lua",42],[175,"lua/lib/ready.lua",8],[176,"lua/lib/ready.lua",10],[177,"lua/lib/ready.lua",13],[191,"lua/lib/ready.lua",28],[196,"lua/lib/ready.lua",34],[199,"lua/lib/ready.lua",38],[211,"lua/lib/ready.lua",51],[214,"lua/lib/ready.lua",55],[220,"lua/lib/ready.lua",66],[223,"lua/lib/ready.lua",70],[230,"lua/lib/ready.lua",79],[231,"lua/lib/ready.lua",82],[232,"lua/lib/delayed.lua",3],[233,"lua/lib/delayed.lua",5],[237,"lua/lib/delayed.lua",11],[240,"lua/lib/delayed.lua",15],[244,"lua/lib/delayed.lua",20],[248,"lua/lib/delayed.lua",26],[255,"lua/lib/delayed.lua",36],[262,"lua/lib/parked.lua",5],[264,"lua/lib/parked.lua",8],[270,"lua/lib/parked.lua",16],[282,"lua/lib/parked.lua",30],[295,"lua/lib/parked.lua",44],[300,"lua/lib/parked.lua",51],[313,"lua/lib/results.lua",3],[322,"lua/lib/results.lua",13],[323,"lua/lib/results.lua",15],[324,"lua/lib/round.lua",9],[328,"lua/lib/round.lua",14],[332,"lua/lib/round.lua",19],[336,"lua/lib/round.lua",24],[337,"lua/lib/round.lua",26],[338,"lua/lib/round.lua",29],[339,"lua/lib/round.lua",32],[357,"lua/lib/round.lua",52],[364,"lua/lib/round.lua",61],[368,"lua/lib/round.lua",67],[372,"lua/lib/round.lua",72],[378,"lua/lib/round.lua",79],[393,"lua/partition/claim.lua",25],[397,"lua/partition/claim.lua",31],[404,"lua/partition/claim.lua",40],[410,"lua/partition/claim.lua",47],[414,"lua/partition/claim.lua",52],[430,"lua/partition/claim.lua",69],[431,"lua/partition/claim.lua",71],[435,"lua/partition/claim.lua",77],[448,"lua/partition/claim.lua",92],[451,"lua/partition/claim.lua",96],[468,"lua/partition/claim.lua",116],[495,"lua/partition/claim.lua",144],[523,"lua/partition/claim.lua",173],[537,"lua/partition/claim.lua",188],[551,"lua/partition/claim.lua",204],[552,"lua/partition/claim.lua",207],[567,"lua/partition/claim.lua",223],[572,"lua/partition/claim.lua",229],[580,"lua/partition/claim.lua",238],[596,"lua/partition/claim.lua",255]],
 });
 
 /** What waits in a partition, for the operator's gauges. Counts are exact; the oldest is looked for at the heads of the See lua/partition/look.lua. */
@@ -4663,14 +4789,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
   if v[17] then
     b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
     b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
@@ -4751,6 +4877,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -4765,6 +4904,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -5218,7 +5358,9 @@ local function settle(group)
     local from, tasks = tonumber(run[1]), tonumber(run[2])
     for i = from, from + tasks - 1 do outcomes[i] = run[3] end
     local c, f, x = b.c, b.f, b.x
-    marks[#marks + 1] = { b.key .. ':s', from, string.rep(count_run(b, run[3], tasks), tasks) }
+    local byte = count_run(b, run[3], tasks)
+    batch_ended(b, from, tasks, byte)
+    marks[#marks + 1] = { b.key .. ':s', from, string.rep(byte, tasks) }
     if b.N then
       local use = notify_use()
       use.finishes(b, c, f, x, now_ms, from, function() return use.result_in(group.results, (segment_bounds(b, ref.from)), from) end)
@@ -5259,7 +5401,7 @@ batch_save(now_ms)
 notify_write()
 queue_write()
 return { now_ms, delays_first() or 0, flags, #plans_made > 0 and 1 or 0 }`,
-  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",10],[3,"lua/partition/settle.lua",14],[4,"lua/partition/settle.lua",13],[5,"lua/partition/settle.lua",12],[6,"lua/partition/settle.lua",11],[7,"lua/partition/settle.lua",15],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/lib/batch.lua",11],[15,"lua/lib/batch.lua",13],[36,"lua/lib/batch.lua",36],[41,"lua/lib/batch.lua",42],[42,"lua/lib/batch.lua",44],[43,"lua/lib/batch.lua",48],[44,"lua/lib/batch.lua",50],[45,"lua/lib/batch.lua",53],[49,"lua/lib/batch.lua",59],[61,"lua/lib/batch.lua",72],[62,"lua/lib/batch.lua",74],[66,"lua/lib/batch.lua",80],[82,"lua/lib/batch.lua",98],[89,"lua/lib/batch.lua",106],[92,"lua/lib/batch.lua",111],[97,"lua/lib/batch.lua",118],[107,"lua/lib/batch.lua",129],[124,"lua/lib/ring.lua",4],[125,"lua/lib/ring.lua",6],[133,"lua/lib/ring.lua",16],[139,"lua/lib/ring.lua",23],[140,"lua/lib/ring.lua",25],[141,"lua/lib/ring.lua",28],[145,"lua/lib/ring.lua",34],[152,"lua/lib/ring.lua",42],[158,"lua/lib/ready.lua",8],[159,"lua/lib/ready.lua",10],[160,"lua/lib/ready.lua",13],[174,"lua/lib/ready.lua",28],[179,"lua/lib/ready.lua",34],[182,"lua/lib/ready.lua",38],[194,"lua/lib/ready.lua",51],[197,"lua/lib/ready.lua",55],[203,"lua/lib/ready.lua",66],[206,"lua/lib/ready.lua",70],[213,"lua/lib/ready.lua",79],[214,"lua/lib/ready.lua",82],[215,"lua/lib/delayed.lua",3],[216,"lua/lib/delayed.lua",5],[220,"lua/lib/delayed.lua",11],[223,"lua/lib/delayed.lua",15],[227,"lua/lib/delayed.lua",20],[231,"lua/lib/delayed.lua",26],[238,"lua/lib/delayed.lua",36],[245,"lua/lib/notify.lua",19],[246,"lua/lib/notify.lua",22],[255,"lua/lib/notify.lua",34],[256,"lua/lib/notify.lua",36],[261,"lua/lib/notify.lua",43],[277,"lua/lib/notify.lua",60],[289,"lua/lib/notify.lua",74],[299,"lua/lib/notify.lua",85],[317,"lua/lib/notify.lua",105],[324,"lua/lib/notify.lua",115],[336,"lua/lib/notify.lua",130],[352,"lua/lib/notify.lua",148],[364,"lua/lib/notify.lua",161],[367,"lua/lib/notify.lua",166],[378,"lua/lib/notify.lua",179],[391,"lua/lib/notify.lua",193],[396,"lua/lib/notify.lua",199],[399,"lua/lib/notify.lua",204],[404,"lua/lib/notify.lua",211],[434,"lua/lib/notify.lua",243],[456,"lua/lib/notify.lua",267],[457,"lua/lib/notify.lua",269],[464,"lua/lib/notify.lua",277],[479,"lua/lib/notify.lua",293],[481,"lua/lib/notify.lua",297],[487,"lua/lib/notify.lua",304],[490,"lua/lib/results.lua",3],[499,"lua/lib/results.lua",13],[500,"lua/lib/results.lua",15],[501,"lua/partition/settle.lua",23],[503,"lua/partition/settle.lua",27],[520,"lua/partition/settle.lua",46],[533,"lua/partition/settle.lua",61],[541,"lua/partition/settle.lua",70],[547,"lua/partition/settle.lua",77],[553,"lua/partition/settle.lua",84],[561,"lua/partition/settle.lua",93],[592,"lua/partition/settle.lua",125],[600,"lua/partition/settle.lua",134],[606,"lua/partition/settle.lua",141]],
+  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",10],[3,"lua/partition/settle.lua",14],[4,"lua/partition/settle.lua",13],[5,"lua/partition/settle.lua",12],[6,"lua/partition/settle.lua",11],[7,"lua/partition/settle.lua",15],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/lib/batch.lua",12],[15,"lua/lib/batch.lua",14],[36,"lua/lib/batch.lua",37],[41,"lua/lib/batch.lua",43],[42,"lua/lib/batch.lua",45],[43,"lua/lib/batch.lua",49],[44,"lua/lib/batch.lua",51],[45,"lua/lib/batch.lua",54],[49,"lua/lib/batch.lua",60],[61,"lua/lib/batch.lua",73],[62,"lua/lib/batch.lua",75],[66,"lua/lib/batch.lua",81],[82,"lua/lib/batch.lua",99],[89,"lua/lib/batch.lua",107],[92,"lua/lib/batch.lua",112],[97,"lua/lib/batch.lua",119],[107,"lua/lib/batch.lua",131],[112,"lua/lib/batch.lua",139],[120,"lua/lib/batch.lua",148],[138,"lua/lib/ring.lua",4],[139,"lua/lib/ring.lua",6],[147,"lua/lib/ring.lua",16],[153,"lua/lib/ring.lua",23],[154,"lua/lib/ring.lua",25],[155,"lua/lib/ring.lua",28],[159,"lua/lib/ring.lua",34],[166,"lua/lib/ring.lua",42],[172,"lua/lib/ready.lua",8],[173,"lua/lib/ready.lua",10],[174,"lua/lib/ready.lua",13],[188,"lua/lib/ready.lua",28],[193,"lua/lib/ready.lua",34],[196,"lua/lib/ready.lua",38],[208,"lua/lib/ready.lua",51],[211,"lua/lib/ready.lua",55],[217,"lua/lib/ready.lua",66],[220,"lua/lib/ready.lua",70],[227,"lua/lib/ready.lua",79],[228,"lua/lib/ready.lua",82],[229,"lua/lib/delayed.lua",3],[230,"lua/lib/delayed.lua",5],[234,"lua/lib/delayed.lua",11],[237,"lua/lib/delayed.lua",15],[241,"lua/lib/delayed.lua",20],[245,"lua/lib/delayed.lua",26],[252,"lua/lib/delayed.lua",36],[259,"lua/lib/notify.lua",19],[260,"lua/lib/notify.lua",22],[269,"lua/lib/notify.lua",34],[270,"lua/lib/notify.lua",36],[275,"lua/lib/notify.lua",43],[291,"lua/lib/notify.lua",60],[303,"lua/lib/notify.lua",74],[313,"lua/lib/notify.lua",85],[331,"lua/lib/notify.lua",105],[338,"lua/lib/notify.lua",115],[350,"lua/lib/notify.lua",130],[366,"lua/lib/notify.lua",148],[378,"lua/lib/notify.lua",161],[381,"lua/lib/notify.lua",166],[392,"lua/lib/notify.lua",179],[405,"lua/lib/notify.lua",193],[410,"lua/lib/notify.lua",199],[413,"lua/lib/notify.lua",204],[418,"lua/lib/notify.lua",211],[448,"lua/lib/notify.lua",243],[470,"lua/lib/notify.lua",267],[471,"lua/lib/notify.lua",269],[478,"lua/lib/notify.lua",277],[493,"lua/lib/notify.lua",293],[495,"lua/lib/notify.lua",297],[501,"lua/lib/notify.lua",304],[504,"lua/lib/results.lua",3],[513,"lua/lib/results.lua",13],[514,"lua/lib/results.lua",15],[515,"lua/partition/settle.lua",23],[517,"lua/partition/settle.lua",27],[534,"lua/partition/settle.lua",46],[547,"lua/partition/settle.lua",61],[555,"lua/partition/settle.lua",70],[561,"lua/partition/settle.lua",77],[567,"lua/partition/settle.lua",84],[575,"lua/partition/settle.lua",93],[608,"lua/partition/settle.lua",127],[616,"lua/partition/settle.lua",136],[622,"lua/partition/settle.lua",143]],
 });
 
 /** What time brings to a partition: work becomes due, batches expire or are deleted, silent holders lose their work. See lua/partition/tick.lua. */
@@ -5289,14 +5431,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
   if v[17] then
     b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
     b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
@@ -5377,6 +5519,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -5391,6 +5546,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -5838,6 +5994,7 @@ local function recover(name, member)
     marks_state[#marks_state + 1] = { b.key .. ':s', from, string.rep(over and 'f' or 'r', to - from + 1) }
     if over then
       b.f = b.f + to - from + 1
+      batch_ended(b, from, to - from + 1, 'f')
       lose(b, ref, from, to, recoveries)
       if b.N then
         notify_use().finishes(b, b.c, b.f - (to - from + 1), b.x, now_ms, from, function() return lost_json(ref, recoveries) end)
@@ -5993,7 +6150,7 @@ if early_rank then call('HSET', meta, 'early', early_rank) end
 notify_write()
 queue_write()
 return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready, early, parked }`,
-  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",11],[18,"lua/lib/batch.lua",13],[39,"lua/lib/batch.lua",36],[44,"lua/lib/batch.lua",42],[45,"lua/lib/batch.lua",44],[46,"lua/lib/batch.lua",48],[47,"lua/lib/batch.lua",50],[48,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",59],[64,"lua/lib/batch.lua",72],[65,"lua/lib/batch.lua",74],[69,"lua/lib/batch.lua",80],[85,"lua/lib/batch.lua",98],[92,"lua/lib/batch.lua",106],[95,"lua/lib/batch.lua",111],[100,"lua/lib/batch.lua",118],[110,"lua/lib/batch.lua",129],[127,"lua/lib/ring.lua",4],[128,"lua/lib/ring.lua",6],[136,"lua/lib/ring.lua",16],[142,"lua/lib/ring.lua",23],[143,"lua/lib/ring.lua",25],[144,"lua/lib/ring.lua",28],[148,"lua/lib/ring.lua",34],[155,"lua/lib/ring.lua",42],[161,"lua/lib/ready.lua",8],[162,"lua/lib/ready.lua",10],[163,"lua/lib/ready.lua",13],[177,"lua/lib/ready.lua",28],[182,"lua/lib/ready.lua",34],[185,"lua/lib/ready.lua",38],[197,"lua/lib/ready.lua",51],[200,"lua/lib/ready.lua",55],[206,"lua/lib/ready.lua",66],[209,"lua/lib/ready.lua",70],[216,"lua/lib/ready.lua",79],[217,"lua/lib/ready.lua",82],[218,"lua/lib/delayed.lua",3],[219,"lua/lib/delayed.lua",5],[223,"lua/lib/delayed.lua",11],[226,"lua/lib/delayed.lua",15],[230,"lua/lib/delayed.lua",20],[234,"lua/lib/delayed.lua",26],[241,"lua/lib/delayed.lua",36],[248,"lua/lib/notify.lua",19],[249,"lua/lib/notify.lua",22],[258,"lua/lib/notify.lua",34],[259,"lua/lib/notify.lua",36],[264,"lua/lib/notify.lua",43],[280,"lua/lib/notify.lua",60],[292,"lua/lib/notify.lua",74],[302,"lua/lib/notify.lua",85],[320,"lua/lib/notify.lua",105],[327,"lua/lib/notify.lua",115],[339,"lua/lib/notify.lua",130],[355,"lua/lib/notify.lua",148],[367,"lua/lib/notify.lua",161],[370,"lua/lib/notify.lua",166],[381,"lua/lib/notify.lua",179],[394,"lua/lib/notify.lua",193],[399,"lua/lib/notify.lua",199],[402,"lua/lib/notify.lua",204],[407,"lua/lib/notify.lua",211],[437,"lua/lib/notify.lua",243],[459,"lua/lib/notify.lua",267],[460,"lua/lib/notify.lua",269],[467,"lua/lib/notify.lua",277],[482,"lua/lib/notify.lua",293],[484,"lua/lib/notify.lua",297],[490,"lua/lib/notify.lua",304],[493,"lua/lib/results.lua",3],[502,"lua/lib/results.lua",13],[503,"lua/lib/results.lua",15],[504,"lua/partition/tick.lua",24],[505,"lua/partition/tick.lua",26],[508,"lua/partition/tick.lua",31],[514,"lua/partition/tick.lua",39],[519,"lua/partition/tick.lua",45],[536,"lua/partition/tick.lua",64],[538,"lua/partition/tick.lua",67],[542,"lua/partition/tick.lua",72],[555,"lua/partition/tick.lua",87],[582,"lua/partition/tick.lua",115],[600,"lua/partition/tick.lua",135],[606,"lua/partition/tick.lua",143],[607,"lua/partition/tick.lua",145],[632,"lua/partition/tick.lua",171],[651,"lua/partition/tick.lua",193],[673,"lua/partition/tick.lua",216],[674,"lua/partition/tick.lua",219],[684,"lua/partition/tick.lua",230],[686,"lua/partition/tick.lua",233],[687,"lua/partition/tick.lua",235],[690,"lua/partition/tick.lua",239]],
+  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",45],[46,"lua/lib/batch.lua",49],[47,"lua/lib/batch.lua",51],[48,"lua/lib/batch.lua",54],[52,"lua/lib/batch.lua",60],[64,"lua/lib/batch.lua",73],[65,"lua/lib/batch.lua",75],[69,"lua/lib/batch.lua",81],[85,"lua/lib/batch.lua",99],[92,"lua/lib/batch.lua",107],[95,"lua/lib/batch.lua",112],[100,"lua/lib/batch.lua",119],[110,"lua/lib/batch.lua",131],[115,"lua/lib/batch.lua",139],[123,"lua/lib/batch.lua",148],[141,"lua/lib/ring.lua",4],[142,"lua/lib/ring.lua",6],[150,"lua/lib/ring.lua",16],[156,"lua/lib/ring.lua",23],[157,"lua/lib/ring.lua",25],[158,"lua/lib/ring.lua",28],[162,"lua/lib/ring.lua",34],[169,"lua/lib/ring.lua",42],[175,"lua/lib/ready.lua",8],[176,"lua/lib/ready.lua",10],[177,"lua/lib/ready.lua",13],[191,"lua/lib/ready.lua",28],[196,"lua/lib/ready.lua",34],[199,"lua/lib/ready.lua",38],[211,"lua/lib/ready.lua",51],[214,"lua/lib/ready.lua",55],[220,"lua/lib/ready.lua",66],[223,"lua/lib/ready.lua",70],[230,"lua/lib/ready.lua",79],[231,"lua/lib/ready.lua",82],[232,"lua/lib/delayed.lua",3],[233,"lua/lib/delayed.lua",5],[237,"lua/lib/delayed.lua",11],[240,"lua/lib/delayed.lua",15],[244,"lua/lib/delayed.lua",20],[248,"lua/lib/delayed.lua",26],[255,"lua/lib/delayed.lua",36],[262,"lua/lib/notify.lua",19],[263,"lua/lib/notify.lua",22],[272,"lua/lib/notify.lua",34],[273,"lua/lib/notify.lua",36],[278,"lua/lib/notify.lua",43],[294,"lua/lib/notify.lua",60],[306,"lua/lib/notify.lua",74],[316,"lua/lib/notify.lua",85],[334,"lua/lib/notify.lua",105],[341,"lua/lib/notify.lua",115],[353,"lua/lib/notify.lua",130],[369,"lua/lib/notify.lua",148],[381,"lua/lib/notify.lua",161],[384,"lua/lib/notify.lua",166],[395,"lua/lib/notify.lua",179],[408,"lua/lib/notify.lua",193],[413,"lua/lib/notify.lua",199],[416,"lua/lib/notify.lua",204],[421,"lua/lib/notify.lua",211],[451,"lua/lib/notify.lua",243],[473,"lua/lib/notify.lua",267],[474,"lua/lib/notify.lua",269],[481,"lua/lib/notify.lua",277],[496,"lua/lib/notify.lua",293],[498,"lua/lib/notify.lua",297],[504,"lua/lib/notify.lua",304],[507,"lua/lib/results.lua",3],[516,"lua/lib/results.lua",13],[517,"lua/lib/results.lua",15],[518,"lua/partition/tick.lua",24],[519,"lua/partition/tick.lua",26],[522,"lua/partition/tick.lua",31],[528,"lua/partition/tick.lua",39],[533,"lua/partition/tick.lua",45],[550,"lua/partition/tick.lua",64],[552,"lua/partition/tick.lua",67],[556,"lua/partition/tick.lua",72],[569,"lua/partition/tick.lua",87],[597,"lua/partition/tick.lua",116],[615,"lua/partition/tick.lua",136],[621,"lua/partition/tick.lua",144],[622,"lua/partition/tick.lua",146],[647,"lua/partition/tick.lua",172],[666,"lua/partition/tick.lua",194],[688,"lua/partition/tick.lua",217],[689,"lua/partition/tick.lua",220],[699,"lua/partition/tick.lua",231],[701,"lua/partition/tick.lua",234],[702,"lua/partition/tick.lua",236],[705,"lua/partition/tick.lua",240]],
 });
 
 /** Takes one request from an API limit: an exact sliding minute, shared by all processes. See lua/quota/take.lua. */
@@ -6033,96 +6190,270 @@ return { quota_take(window, limit, now_ms) }`,
   map: [[1,"lua/quota/take.lua",1],[2,"lua/quota/take.lua",4],[5,"lua/lib/quota.lua",3],[6,"lua/lib/quota.lua",6],[17,"lua/lib/quota.lua",19],[28,"lua/quota/take.lua",10]],
 });
 
-/** The live signing secrets of an account, newest first; makes the first one where there is none. See lua/secret/ensure.lua. */
-export const secretEnsure = script<{ secrets: string }, { id: string; secret: string; now_ms?: number | '' | undefined }, string[]>({
-  name: 'secret/ensure',
-  keys: ["secrets"],
-  args: [["id","string"],["secret","string"],["now_ms","now"]],
-  rest: null,
-  lua: `#!lua
-local secrets = KEYS[1]
-local id = ARGV[1]
-local secret = ARGV[2]
-local now_ms = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
-local all = redis.call('HGETALL', secrets)
-local live = {}
-for i = 1, #all, 2 do
-  local text, created_ms, expires_ms = string.match(all[i + 1], '^(%S+) (%d+) (%d*)$')
-  if expires_ms == '' or tonumber(expires_ms) > now_ms then
-    live[#live + 1] = { all[i], text, created_ms, expires_ms }
-  end
-end
-if #live == 0 then
-  local created_ms = string.format('%.0f', now_ms)
-  redis.call('HSET', secrets, id, secret .. ' ' .. created_ms .. ' ')
-  return { id, secret, created_ms, '' }
-end
-table.sort(live, function(a, b) return tonumber(a[3]) > tonumber(b[3]) end)
-local reply = {}
-for _, s in ipairs(live) do
-  for i = 1, 4 do reply[#reply + 1] = s[i] end
-end
-return reply`,
-  map: [[1,"lua/secret/ensure.lua",1],[2,"lua/secret/ensure.lua",3],[6,"lua/secret/ensure.lua",9]],
-});
-
-/** Gives an account a new signing secret; the one before stays valid for a while, older ones end at once. See lua/secret/rotate.lua. */
-export const secretRotate = script<{ secrets: string }, { id: string; secret: string; overlap_ms: number; now_ms?: number | '' | undefined }, string[]>({
-  name: 'secret/rotate',
-  keys: ["secrets"],
-  args: [["id","string"],["secret","string"],["overlap_ms","int"],["now_ms","now"]],
-  rest: null,
-  lua: `#!lua
-local secrets = KEYS[1]
-local id = ARGV[1]
-local secret = ARGV[2]
-local overlap_ms = tonumber(ARGV[3])
-local now_ms = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
-local all = redis.call('HGETALL', secrets)
-local newest, newest_ms, made_before, others = nil, -1, nil, {}
-for i = 1, #all, 2 do
-  local text, created_ms, expires_ms = string.match(all[i + 1], '^(%S+) (%d+) (%d*)$')
-  local live = expires_ms == '' or tonumber(expires_ms) > now_ms
-  if live and tonumber(created_ms) > newest_ms then
-    newest, newest_ms = i, tonumber(created_ms)
-  end
-  local parts = { all[i], text, created_ms, expires_ms }
-  if all[i] == id then made_before = parts elseif live then others = parts end
-end
-if made_before then
-  for _, part in ipairs(others) do made_before[#made_before + 1] = part end
-  return made_before
-end
-local created_ms = string.format('%.0f', math.max(now_ms, newest_ms + 1))
-local reply = { id, secret, created_ms, '' }
-for i = 1, #all, 2 do
-  if i ~= newest then redis.call('HDEL', secrets, all[i]) end
-end
-if newest then
-  local text, made_ms = string.match(all[newest + 1], '^(%S+) (%d+)')
-  local expires_ms = string.format('%.0f', now_ms + overlap_ms)
-  redis.call('HSET', secrets, all[newest], text .. ' ' .. made_ms .. ' ' .. expires_ms)
-  for _, part in ipairs({ all[newest], text, made_ms, expires_ms }) do reply[#reply + 1] = part end
-end
-redis.call('HSET', secrets, id, secret .. ' ' .. created_ms .. ' ')
-return reply`,
-  map: [[1,"lua/secret/rotate.lua",1],[2,"lua/secret/rotate.lua",4],[7,"lua/secret/rotate.lua",11]],
-});
-
-/** Cancels one task that is not running and not finished. See lua/task/cancel.lua. */
-export const taskCancel = script<{ meta: string }, { core: string; index: number; account: string; keep_ms: number; tray_keep_ms: number; now_ms?: number | '' | undefined }, string>({
-  name: 'task/cancel',
+/** Makes a schedule. Segments of its template were written before, under names that expire; here they get their own. See lua/schedule/create.lua. */
+export const scheduleCreate = script<{ meta: string }, { core: string; account: string; status: string; tick: string; due: string; idem_key: string; idem_print: string; idem_extra: Buffer; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [number, number]>({
+  name: 'schedule/create',
   keys: ["meta"],
-  args: [["core","string"],["index","int"],["account","string"],["keep_ms","int"],["tray_keep_ms","int"],["now_ms","now"]],
+  args: [["core","string"],["account","string"],["status","string"],["tick","string"],["due","string"],["idem_key","string"],["idem_print","string"],["idem_extra","bytes"],["now_ms","now"]],
+  rest: "parts",
+  lua: `#!lua
+local meta = KEYS[1]
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local idem_extra = table.remove(ARGV)
+local idem_print = table.remove(ARGV)
+local idem_key = table.remove(ARGV)
+local due = table.remove(ARGV)
+local tick = table.remove(ARGV)
+local status = table.remove(ARGV)
+local account = table.remove(ARGV)
+local core = table.remove(ARGV)
+local parts = ARGV
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function schedule_load(core, account)
+  local key = root .. 'sched:' .. core
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
+  if not v[1] or (account and v[1] ~= account) then return nil end
+  return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
+    limited = v[7] == '1', l = v[8] }
+end
+local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
+local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
+local function ring_cron(due_ms)
+  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
+end
+local function run_read(member)
+  local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
+  return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
+end
+local IDEM_KEEP_MS = 86400000
+local function idem_taken() return idem_key ~= '' and call('HEXISTS', root .. 'idem:' .. idem_key, 'r') == 1 end
+local function idem_write(reply)
+  if idem_key == '' then return end
+  local key = root .. 'idem:' .. idem_key
+  call('HSET', key, 'f', idem_print, 'x', idem_extra, 'r', table.concat(reply, ','))
+  call('PEXPIRE', key, IDEM_KEEP_MS)
+end
+local incoming = nil
+local function template_plan(s, number, list)
+  incoming = { names = {}, keys_at = 0, keyed = 0 }
+  local segments = tonumber(list[1])
+  for i = 2, 1 + segments do
+    local from = schedule_segment(s, '+' .. number, list[i])
+    if call('EXISTS', from) == 0 then return false end
+    incoming.names[#incoming.names + 1] = { from, schedule_segment(s, number, list[i]) }
+  end
+  incoming.keys_at = 2 + segments
+  incoming.keyed = tonumber(list[incoming.keys_at])
+  incoming.keys_name = schedule_segment(s, number, 'k')
+  incoming.list, incoming.s = list, s
+  return true
+end
+local function template_touch()
+  local list = { incoming.keys_name, incoming.s.key, incoming.s.doc }
+  for _, pair in ipairs(incoming.names) do list[#list + 1] = pair[2] end
+  touch(list)
+end
+local function template_write()
+  for _, pair in ipairs(incoming.names) do
+    call('RENAME', pair[1], pair[2])
+    call('PERSIST', pair[2])
+  end
+  for i = incoming.keys_at + 1, incoming.keys_at + incoming.keyed, 1000 do
+    call('SADD', incoming.keys_name, unpack(incoming.list, i, math.min(i + 999, incoming.keys_at + incoming.keyed)))
+  end
+  local fields_at = incoming.keys_at + incoming.keyed + 1
+  local doc_at = fields_at + 1 + tonumber(incoming.list[fields_at])
+  if doc_at > fields_at + 1 then call('HSET', incoming.s.key, unpack(incoming.list, fields_at + 1, doc_at - 1)) end
+  if #incoming.list >= doc_at then
+    call('DEL', incoming.s.doc)
+    call('HSET', incoming.s.doc, unpack(incoming.list, doc_at, #incoming.list))
+  end
+end
+local function template_keys(s)
+  local list = { schedule_segment(s, s.g, 'k') }
+  for base in string.gmatch(call('HGET', s.doc, 'c') or '', '%d+') do list[#list + 1] = schedule_segment(s, s.g, base) end
+  return list
+end
+local key = root .. 'sched:' .. core
+local before = call('HGET', key, 't')
+if before then return { 1, tonumber(before) } end
+if idem_taken() then return { 2, now_ms } end
+local s = { core = core, key = key, doc = key .. ':doc' }
+if not template_plan(s, '1', parts) then return { 0, now_ms } end
+touch({ schedule_list(account), schedule_list(account, status), root .. 'schedules' })
+template_touch()
+template_write()
+call('HSET', key, 'a', account, 's', status, 'v', 1, 't', now_ms, 'u', now_ms, 'k', tick, 'n', 0, 'i', 0, 'g', 1)
+call('ZADD', schedule_list(account), now_ms, core)
+call('ZADD', schedule_list(account, status), now_ms, core)
+if due ~= '' then call('ZADD', root .. 'schedules', due, core) end
+ring_cron(due)
+idem_write({ 1, now_ms })
+return { 1, now_ms }`,
+  map: [[1,"lua/schedule/create.lua",1],[2,"lua/schedule/create.lua",4],[3,"lua/schedule/create.lua",13],[4,"lua/schedule/create.lua",12],[5,"lua/schedule/create.lua",11],[6,"lua/schedule/create.lua",10],[7,"lua/schedule/create.lua",9],[8,"lua/schedule/create.lua",8],[9,"lua/schedule/create.lua",7],[10,"lua/schedule/create.lua",6],[11,"lua/schedule/create.lua",5],[12,"lua/schedule/create.lua",14],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/root.lua",11],[19,"lua/lib/schedule.lua",17],[26,"lua/lib/schedule.lua",25],[27,"lua/lib/schedule.lua",27],[28,"lua/lib/schedule.lua",30],[31,"lua/lib/schedule.lua",34],[35,"lua/lib/idem.lua",6],[36,"lua/lib/idem.lua",8],[37,"lua/lib/idem.lua",10],[43,"lua/lib/template.lua",3],[44,"lua/lib/template.lua",7],[58,"lua/lib/template.lua",22],[63,"lua/lib/template.lua",28],[79,"lua/lib/template.lua",46],[84,"lua/schedule/create.lua",21],[90,"lua/schedule/create.lua",28]],
+});
+
+/** Deletes a schedule at once; what it made stays, under its own ids. See lua/schedule/delete.lua. */
+export const scheduleDelete = script<{ meta: string }, { core: string; account: string }, number>({
+  name: 'schedule/delete',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"]],
   rest: null,
   lua: `#!lua flags=allow-oom
 local meta = KEYS[1]
 local core = ARGV[1]
-local index = tonumber(ARGV[2])
-local account = ARGV[3]
-local keep_ms = tonumber(ARGV[4])
-local tray_keep_ms = tonumber(ARGV[5])
-local now_ms = tonumber(ARGV[6]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local account = ARGV[2]
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function schedule_load(core, account)
+  local key = root .. 'sched:' .. core
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
+  if not v[1] or (account and v[1] ~= account) then return nil end
+  return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
+    limited = v[7] == '1', l = v[8] }
+end
+local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
+local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
+local function ring_cron(due_ms)
+  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
+end
+local function run_read(member)
+  local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
+  return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
+end
+local incoming = nil
+local function template_plan(s, number, list)
+  incoming = { names = {}, keys_at = 0, keyed = 0 }
+  local segments = tonumber(list[1])
+  for i = 2, 1 + segments do
+    local from = schedule_segment(s, '+' .. number, list[i])
+    if call('EXISTS', from) == 0 then return false end
+    incoming.names[#incoming.names + 1] = { from, schedule_segment(s, number, list[i]) }
+  end
+  incoming.keys_at = 2 + segments
+  incoming.keyed = tonumber(list[incoming.keys_at])
+  incoming.keys_name = schedule_segment(s, number, 'k')
+  incoming.list, incoming.s = list, s
+  return true
+end
+local function template_touch()
+  local list = { incoming.keys_name, incoming.s.key, incoming.s.doc }
+  for _, pair in ipairs(incoming.names) do list[#list + 1] = pair[2] end
+  touch(list)
+end
+local function template_write()
+  for _, pair in ipairs(incoming.names) do
+    call('RENAME', pair[1], pair[2])
+    call('PERSIST', pair[2])
+  end
+  for i = incoming.keys_at + 1, incoming.keys_at + incoming.keyed, 1000 do
+    call('SADD', incoming.keys_name, unpack(incoming.list, i, math.min(i + 999, incoming.keys_at + incoming.keyed)))
+  end
+  local fields_at = incoming.keys_at + incoming.keyed + 1
+  local doc_at = fields_at + 1 + tonumber(incoming.list[fields_at])
+  if doc_at > fields_at + 1 then call('HSET', incoming.s.key, unpack(incoming.list, fields_at + 1, doc_at - 1)) end
+  if #incoming.list >= doc_at then
+    call('DEL', incoming.s.doc)
+    call('HSET', incoming.s.doc, unpack(incoming.list, doc_at, #incoming.list))
+  end
+end
+local function template_keys(s)
+  local list = { schedule_segment(s, s.g, 'k') }
+  for base in string.gmatch(call('HGET', s.doc, 'c') or '', '%d+') do list[#list + 1] = schedule_segment(s, s.g, base) end
+  return list
+end
+local s = schedule_load(core, account)
+if not s then return 0 end
+local list = template_keys(s)
+list[#list + 1] = s.key
+list[#list + 1] = s.doc
+list[#list + 1] = s.runs
+touch(list)
+touch({ schedule_list(account), schedule_list(account, s.s), root .. 'schedules' })
+call('UNLINK', unpack(list, 1, #list))
+call('ZREM', schedule_list(account), core)
+call('ZREM', schedule_list(account, s.s), core)
+call('ZREM', root .. 'schedules', core)
+return 1`,
+  map: [[1,"lua/schedule/delete.lua",1],[2,"lua/schedule/delete.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/schedule.lua",17],[18,"lua/lib/schedule.lua",25],[19,"lua/lib/schedule.lua",27],[20,"lua/lib/schedule.lua",30],[23,"lua/lib/schedule.lua",34],[27,"lua/lib/template.lua",3],[28,"lua/lib/template.lua",7],[42,"lua/lib/template.lua",22],[47,"lua/lib/template.lua",28],[63,"lua/lib/template.lua",46],[68,"lua/schedule/delete.lua",12]],
+});
+
+/** Schedules whose next tick is to be decided now, those that wait longest first, with what deciding takes. See lua/schedule/due.lua. */
+export const scheduleDue = script<{ meta: string }, { most: number; now_ms?: number | '' | undefined }, [number, number, number, string[][]]>({
+  name: 'schedule/due',
+  keys: ["meta"],
+  args: [["most","int"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua flags=no-writes
+local meta = KEYS[1]
+local most = tonumber(ARGV[1])
+local now_ms = tonumber(ARGV[2]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function schedule_load(core, account)
+  local key = root .. 'sched:' .. core
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
+  if not v[1] or (account and v[1] ~= account) then return nil end
+  return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
+    limited = v[7] == '1', l = v[8] }
+end
+local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
+local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
+local function ring_cron(due_ms)
+  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
+end
+local function run_read(member)
+  local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
+  return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
+end
+local key = root .. 'schedules'
+local cores = call('ZRANGEBYSCORE', key, '-inf', now_ms, 'LIMIT', 0, most)
+local rows = {}
+for i, core in ipairs(cores) do
+  local row = call('HMGET', root .. 'sched:' .. core, 'a', 'v', 'k', 'z', 'w', 'b', 'e', 'y', 'g')
+  row[10] = call('HGET', root .. 'sched:' .. core .. ':doc', 'm')
+  for k = 1, 10 do row[k] = row[k] or '' end
+  table.insert(row, 1, core)
+  rows[i] = row
+end
+local first = #cores > 0 and call('ZSCORE', key, cores[1]) or '0'
+local following = call('ZRANGE', key, #cores, #cores, 'WITHSCORES')
+return { now_ms, tonumber(following[2] or '0'), tonumber(first), rows }`,
+  map: [[1,"lua/schedule/due.lua",1],[2,"lua/schedule/due.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/schedule.lua",17],[18,"lua/lib/schedule.lua",25],[19,"lua/lib/schedule.lua",27],[20,"lua/lib/schedule.lua",30],[23,"lua/lib/schedule.lua",34],[27,"lua/schedule/due.lua",11]],
+});
+
+/** Decides one tick of a schedule: makes its run, or says why there is none, and moves on to the next tick. Once, whoever See lua/schedule/fire.lua. */
+export const scheduleFire = script<{ meta: string }, { core: string; version: string; tick: number; verdict: string; ticks: number; next_tick: string; next_due: string; run_core: string; staged: number; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [string, number]>({
+  name: 'schedule/fire',
+  keys: ["meta"],
+  args: [["core","string"],["version","string"],["tick","int"],["verdict","string"],["ticks","int"],["next_tick","string"],["next_due","string"],["run_core","string"],["staged","int"],["now_ms","now"]],
+  rest: "parts",
+  lua: `#!lua
+local meta = KEYS[1]
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local staged = tonumber(table.remove(ARGV))
+local run_core = table.remove(ARGV)
+local next_due = table.remove(ARGV)
+local next_tick = table.remove(ARGV)
+local ticks = tonumber(table.remove(ARGV))
+local verdict = table.remove(ARGV)
+local tick = tonumber(table.remove(ARGV))
+local version = table.remove(ARGV)
+local core = table.remove(ARGV)
+local parts = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
@@ -6134,14 +6465,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
   if v[17] then
     b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
     b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
@@ -6222,6 +6553,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -6236,6 +6580,1509 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
+    end
+  end
+end
+local rings, rings_by_key = {}, {}
+local function ring_read(key, window)
+  if rings_by_key[key] then return rings_by_key[key] end
+  local items = call('LRANGE', key, 0, window - 1)
+  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
+  rings[#rings + 1] = ring
+  rings_by_key[key] = ring
+  return ring
+end
+local function ring_take(ring)
+  local item = ring.items[ring.head]
+  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
+  ring.head = ring.head + 1
+  return item
+end
+local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
+local function ring_left(ring) return #ring.items - ring.head + 1 end
+local function ring_taken(key)
+  local ring = rings_by_key[key]
+  return ring and math.min(ring.head - 1, ring.read) or 0
+end
+local function rings_put()
+  for _, ring in ipairs(rings) do
+    for i = math.max(ring.head, ring.read + 1), #ring.items, 1000 do
+      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
+    end
+  end
+end
+local function rings_trim()
+  for _, ring in ipairs(rings) do
+    local taken = ring_taken(ring.key)
+    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
+  end
+end
+local plans, plans_made = {}, {}
+local depth = { f = 0, r = 0, n = 0 }
+local function ready_push(flow, entry)
+  local plan = plans[flow]
+  if not plan then
+    local cls, account, origin = string.match(flow, '^(%a):(%w+):([%w*]+)$')
+    plan = { key = root .. 'f:' .. flow, flows = root .. 'ready:' .. cls .. ':' .. account, accounts = root .. 'ready:' .. cls,
+      account = account, origin = origin, entries = {} }
+    plans[flow] = plan
+    plans_made[#plans_made + 1] = plan
+  end
+  plan.entries[#plan.entries + 1] = entry
+  local from, to = string.match(entry, '^%w+,(%d+),(%d+)')
+  local cls = string.sub(flow, 1, 1)
+  depth[cls] = depth[cls] + to - from + 1
+end
+local function depth_write()
+  for cls, change in pairs(depth) do
+    if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
+  end
+end
+local function ready_touch()
+  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
+end
+local function ready_write()
+  for _, plan in ipairs(plans_made) do
+    local length = 0
+    for i = 1, #plan.entries, 1000 do
+      length = call('RPUSH', plan.key, unpack(plan.entries, i, math.min(i + 999, #plan.entries)))
+    end
+    if length == #plan.entries + ring_taken(plan.key) and call('RPUSH', plan.flows, plan.origin) == 1 + ring_taken(plan.flows) then
+      call('RPUSH', plan.accounts, plan.account)
+    end
+  end
+  depth_write()
+end
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
+end
+local function entry_read(entry)
+  local core, from, to, attempts, recoveries, timeout_s, due_ms =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
+  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
+end
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+end
+local function member_read(member)
+  local core, from, to, attempt, recoveries, timeout_s, flow =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  if not core then return nil end
+  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
+    timeout_s = tonumber(timeout_s), flow = flow }
+end
+local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
+local delays = {}
+local function delayed_push(due_ms, flow, entry)
+  delays[#delays + 1] = due_ms
+  delays[#delays + 1] = flow .. '|' .. entry
+end
+local function enqueue(now, due_ms, flow, entry)
+  if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
+end
+local function queue_touch()
+  ready_touch()
+  touch({ root .. 'delayed' })
+end
+local function queue_write()
+  ready_write()
+  for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
+end
+local function delays_first()
+  local first = nil
+  for i = 1, #delays, 2 do
+    if not first or delays[i] < first then first = delays[i] end
+  end
+  return first
+end
+local function ring_bell(sooner_ms)
+  if #plans_made > 0 then
+    call('SPUBLISH', root .. 'bell', '0')
+  elseif #delays > 0 then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  end
+end
+local OPERATION_WINDOW_MS = 10000
+local function operation_key(now, back)
+  return root .. 'ops:' .. string.format('%.0f', math.floor(now / OPERATION_WINDOW_MS) - back)
+end
+local function operation_before(op, now)
+  local text = call('HGET', operation_key(now, 0), op) or call('HGET', operation_key(now, 1), op)
+  if not text then return nil end
+  local core, first, at_ms = string.match(text, '^(%w+) (%d+) (%d+)$')
+  return { core = core, first = tonumber(first), at_ms = tonumber(at_ms) }
+end
+local function operation_write(op, core, first, now)
+  local key = operation_key(now, 0)
+  call('HSET', key, op, string.format('%s %.0f %.0f', core, first, now))
+  call('PEXPIRE', key, 2 * OPERATION_WINDOW_MS, 'NX')
+end
+local SEGMENT_TASKS, SEGMENT_BYTES, PAGE_TASKS = 1000, 1048576, 16
+local page_writes = {}
+local function segment_open(b, first)
+  if first == 0 then return end
+  b.g = (b.g or struct.pack('>I4', 0)) .. struct.pack('>I4', first)
+  b.g_new = true
+  b.q = 0
+end
+local function append_records(b, parts, at, count)
+  local base = segment_last(b)
+  local page, text, field = nil, nil, nil
+  local writes = nil
+  for k = 0, count - 1 do
+    local i = b.n + k
+    local record = parts[at + k]
+    if i > base and (i - base >= SEGMENT_TASKS or b.q + #record > SEGMENT_BYTES) then
+      if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
+      page, writes = nil, nil
+      segment_open(b, i)
+      base = i
+    end
+    if not writes then
+      writes = { b.key .. ':' .. base }
+      page_writes[#page_writes + 1] = writes
+    end
+    local wanted = math.floor((i - base) / PAGE_TASKS)
+    if wanted ~= page then
+      if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
+      page, field = wanted, string.format('%.0f', wanted)
+      text = { (i - base) % PAGE_TASKS > 0 and call('HGET', writes[1], field) or '' }
+    end
+    text[#text + 1] = struct.pack('>I4', #record)
+    text[#text + 1] = record
+    b.q = b.q + #record
+  end
+  if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
+end
+local maps = {}
+local function map_run(b, from, to, rest)
+  while from <= to do
+    local base, segment_end = segment_bounds(b, from)
+    local last = segment_end >= from and math.min(to, segment_end) or to
+    local key = segment_key(b, base)
+    maps[key] = maps[key] or { call('HGET', key, 'm') or '' }
+    table.insert(maps[key], string.format('%.0f,%.0f,%s;', from - base, last - base, rest))
+    from = last + 1
+  end
+end
+local function append_runs(b, parts, at, runs, first, now)
+  for k = 0, runs - 1 do
+    local p = at + k * 5
+    local due_ms = tonumber(parts[p + 4])
+    enqueue(now, due_ms, 'f:' .. b.a .. ':' .. parts[p + 2],
+      entry_of(b.core, first + tonumber(parts[p]), first + tonumber(parts[p + 1]), attempts_first(b), 0, tonumber(parts[p + 3]),
+        math.max(now, due_ms)))
+    if #page_writes > 0 and b.s ~= 'tray' then
+      map_run(b, first + tonumber(parts[p]), first + tonumber(parts[p + 1]), table.concat(parts, ',', p + 2, p + 4))
+    end
+  end
+end
+local function append_touch(b)
+  local list = { b.key .. ':s' }
+  for _, writes in ipairs(page_writes) do list[#list + 1] = writes[1] end
+  touch(list)
+end
+local function append_write(b, count)
+  for _, writes in ipairs(page_writes) do
+    for i = 2, #writes, 1000 do call('HSET', writes[1], unpack(writes, i, math.min(i + 999, #writes))) end
+  end
+  for key, texts in pairs(maps) do call('HSET', key, 'm', table.concat(texts)) end
+  call('APPEND', b.key .. ':s', string.rep('q', count))
+  call('HSET', b.key, 'q', b.q)
+  if b.g_new then call('HSET', b.key, 'g', b.g) end
+end
+local function schedule_load(core, account)
+  local key = root .. 'sched:' .. core
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
+  if not v[1] or (account and v[1] ~= account) then return nil end
+  return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
+    limited = v[7] == '1', l = v[8] }
+end
+local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
+local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
+local function ring_cron(due_ms)
+  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
+end
+local function run_read(member)
+  local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
+  return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
+end
+local RUNS_KEPT, RUNS_TRIMMED = 10, 4
+local run = nil
+local function with_member(object, members) return string.sub(object, 1, -2) .. members .. '}' end
+local function plan_task(s, tick_ms, tray_core, list, runs_at, now)
+  local template = call('HMGET', s.doc, 'h', 'p')
+  local tray = root .. 'a:' .. s.a .. ':tray'
+  local open = call('GET', tray)
+  local b = open and batch_load(open)
+  if not b or b.n + 1 > SEGMENT_TASKS or b.q >= SEGMENT_BYTES or now >= b.t + 1000 or now < b.t then
+    b = { core = tray_core, key = root .. 'b:' .. tray_core, a = s.a, s = 'tray', s_was = 'tray', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
+      t = now, q = 0, k = 0, opened = true }
+    batches[tray_core] = b
+    batches_loaded[#batches_loaded + 1] = b
+  end
+  local head = with_member(template[1], string.format(',"at":%.0f,"for":%.0f', now, tick_ms))
+  append_records(b, { struct.pack('>I2', #head) .. head .. (template[2] or '') }, 1, 1)
+  append_runs(b, list, runs_at + 1, tonumber(list[runs_at]), b.n, now)
+  run.batch, run.index, run.tray, run.tasks = b, b.n, tray, 1
+end
+local function plan_batch(s, tick_ms, batch_core, list, runs_at, staged, now)
+  local key = root .. 'b:' .. batch_core
+  local template = call('HMGET', s.doc, 'o', 'r')
+  local total, last_bytes, expiration_ms, movable, hold, labels, notify = string.match(template[2], '^(%d+) (%d+) (%d+) (%d) (%d) (%w*) (%S*)$')
+  run.segments = {}
+  for i = 2, runs_at - 1 do
+    local base = list[i]
+    local from = staged == 1 and key .. ':+new:' .. base or schedule_segment(s, s.g, base)
+    if call('EXISTS', from) == 0 then return false end
+    run.segments[#run.segments + 1] = { from = from, to = key .. ':' .. base, base = tonumber(base) }
+  end
+  local b = { core = batch_core, key = key, a = s.a, k = 0 }
+  append_runs(b, list, runs_at + 1, tonumber(list[runs_at]), 0, now)
+  run.batch, run.index, run.tasks, run.last_bytes, run.labels, run.staged = b, 0, tonumber(total), last_bytes, labels, staged == 1
+  run.movable, run.hold, run.notify = movable == '1', hold == '1', notify
+  run.keys_from = schedule_segment(s, s.g, 'k')
+  run.expires_ms = math.max(now, tick_ms) + tonumber(expiration_ms)
+  run.doc = with_member(template[1], string.format(',"schedule_id":"sched_%s","scheduled_for":%.0f', s.core, tick_ms))
+  run.lists = label_keys(s.a, labels)
+  run.lists[#run.lists + 1] = list_key(b)
+  run.lists[#run.lists + 1] = list_key(b, 'pending')
+  return true
+end
+local function run_plan(s, tick_ms, core, list, staged, flags, now)
+  run = { s = s, tick_ms = tick_ms, flags = flags }
+  local runs_at = 2 + tonumber(list[1])
+  if s.y == 't' then
+    plan_task(s, tick_ms, core, list, runs_at, now)
+  elseif not plan_batch(s, tick_ms, core, list, runs_at, staged, now) then
+    return false
+  end
+  run.gone = {}
+  if call('ZCARD', s.runs) >= RUNS_KEPT then
+    for _, member in ipairs(call('ZRANGE', s.runs, 0, RUNS_TRIMMED - 1)) do
+      if call('EXISTS', root .. 'b:' .. run_read(member).core) == 0 then run.gone[#run.gone + 1] = member end
+    end
+  end
+  return true
+end
+local function run_touch()
+  local b = run.batch
+  touch({ run.s.key, run.s.runs, b.key, b.key .. ':s', b.key .. ':k', root .. 'schedules', root .. 'deadlines' })
+  if run.tray then
+    append_touch(b)
+    touch({ run.tray })
+  else
+    touch(run.lists)
+    touch({ run.keys_from })
+    for _, segment in ipairs(run.segments) do touch({ segment.to }) end
+  end
+  batch_touch()
+  queue_touch()
+end
+local function write_task(now)
+  local b = run.batch
+  if b.opened then
+    call('HSET', b.key, 'a', b.a, 't', now)
+    call('SET', run.tray, b.core, 'PX', 5000)
+  end
+  b.n = b.n + 1
+  b.deadline = ''
+  b.dirty = true
+  append_write(b, 1)
+  batch_save(now)
+end
+local function write_batch(now)
+  local key, bases = run.batch.key, {}
+  for i, segment in ipairs(run.segments) do
+    bases[i] = struct.pack('>I4', segment.base)
+    if run.staged then
+      call('RENAME', segment.from, segment.to)
+      call('PERSIST', segment.to)
+    else
+      call('COPY', segment.from, segment.to)
+    end
+  end
+  call('HSET', key, 'a', run.s.a, 's', 'pending', 'n', run.tasks, 'c', 0, 'f', 0, 'x', 0, 'r', 0, 'v', 1, 't', now, 'u', now,
+    'e', run.expires_ms, 'q', run.last_bytes, 'd', run.doc)
+  if run.movable then call('HSET', key, 'w', '1') end
+  if run.hold then call('HSET', key, 'h', '1') end
+  if run.labels ~= '' then call('HSET', key, 'l', run.labels) end
+  if run.notify ~= '' then call('HSET', key, 'N', run.notify) end
+  if #bases > 1 then call('HSET', key, 'g', table.concat(bases)) end
+  call('COPY', run.keys_from, key .. ':k')
+  call('SET', key .. ':s', string.rep('q', run.tasks))
+  for _, list in ipairs(run.lists) do call('ZADD', list, now, run.batch.core) end
+  call('ZADD', root .. 'deadlines', run.expires_ms, run.batch.core)
+end
+local function run_write(now)
+  if run.tray then write_task(now) else write_batch(now) end
+  queue_write()
+  ring_bell()
+  if #run.gone > 0 then call('ZREM', run.s.runs, unpack(run.gone, 1, #run.gone)) end
+  call('ZADD', run.s.runs, run.tick_ms,
+    string.format('%s,%s,%.0f,%.0f,%s', run.s.y, run.batch.core, run.index, now, run.flags))
+  call('HINCRBY', run.s.key, 'n', 1)
+end
+local s = schedule_load(core)
+if not s or s.s ~= 'active' or s.v ~= version or tonumber(s.k) ~= tick then return { 'stale', 0 } end
+local function unfinished(member)
+  local before = run_read(member)
+  if before.created_ms >= tick then return false end
+  local limited = string.find(before.flags, 'l', 1, true)
+  if before.kind == 't' then
+    local state = call('GETRANGE', root .. 'b:' .. before.core .. ':s', before.index, before.index)
+    return state == 'p' or state == 'P' or state == 'r' or (state == 'q' and limited ~= nil)
+  end
+  local v = call('HMGET', root .. 'b:' .. before.core, 's', 'r')
+  return v[1] == 'processing' or tonumber(v[2] or '0') > 0 or (v[1] == 'pending' and limited ~= nil)
+end
+local latest = call('ZREVRANGEBYSCORE', s.runs, now_ms, '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
+local outcome = verdict == 'run' and 'made' or 'skipped'
+if outcome == 'made' then
+  if latest[1] and unfinished(latest[1]) then outcome = 'overlap' end
+  for _, member in ipairs(call('ZRANGEBYSCORE', s.runs, tick, tick)) do
+    if not string.find(run_read(member).flags, 'x', 1, true) then outcome = 'again' end
+  end
+  if s.y == 'b' and call('EXISTS', root .. 'b:' .. run_core) == 1 then outcome = 'again' end
+end
+if outcome == 'made' and not run_plan(s, tick, run_core, parts, staged, s.limited and 'l' or '-', now_ms) then return { 'lost', 0 } end
+touch({ s.key, s.runs, root .. 'schedules' })
+if outcome == 'made' then
+  run_touch()
+  run_write(now_ms)
+elseif outcome == 'overlap' or verdict == 'missed' or verdict == 'limiter' then
+  call('HINCRBY', s.key, 'i', ticks)
+end
+if verdict == 'limiter' then call('HSET', s.key, 'f', 'rate_limiter_not_found ' .. string.format('%.0f', now_ms)) end
+call('HSET', s.key, 'k', next_tick)
+if latest[2] and tonumber(latest[2]) > tonumber(s.l or '0') then call('HSET', s.key, 'l', string.format('%.0f', tonumber(latest[2]))) end
+if next_due == '' then call('ZREM', root .. 'schedules', core) else call('ZADD', root .. 'schedules', next_due, core) end
+return { outcome, outcome == 'made' and run.tasks or 0 }`,
+  map: [[1,"lua/schedule/fire.lua",1],[2,"lua/schedule/fire.lua",8],[3,"lua/schedule/fire.lua",18],[4,"lua/schedule/fire.lua",17],[5,"lua/schedule/fire.lua",16],[6,"lua/schedule/fire.lua",15],[7,"lua/schedule/fire.lua",14],[8,"lua/schedule/fire.lua",13],[9,"lua/schedule/fire.lua",12],[10,"lua/schedule/fire.lua",11],[11,"lua/schedule/fire.lua",10],[12,"lua/schedule/fire.lua",9],[13,"lua/schedule/fire.lua",19],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",12],[21,"lua/lib/batch.lua",14],[42,"lua/lib/batch.lua",37],[47,"lua/lib/batch.lua",43],[48,"lua/lib/batch.lua",45],[49,"lua/lib/batch.lua",49],[50,"lua/lib/batch.lua",51],[51,"lua/lib/batch.lua",54],[55,"lua/lib/batch.lua",60],[67,"lua/lib/batch.lua",73],[68,"lua/lib/batch.lua",75],[72,"lua/lib/batch.lua",81],[88,"lua/lib/batch.lua",99],[95,"lua/lib/batch.lua",107],[98,"lua/lib/batch.lua",112],[103,"lua/lib/batch.lua",119],[113,"lua/lib/batch.lua",131],[118,"lua/lib/batch.lua",139],[126,"lua/lib/batch.lua",148],[144,"lua/lib/ring.lua",4],[145,"lua/lib/ring.lua",6],[153,"lua/lib/ring.lua",16],[159,"lua/lib/ring.lua",23],[160,"lua/lib/ring.lua",25],[161,"lua/lib/ring.lua",28],[165,"lua/lib/ring.lua",34],[172,"lua/lib/ring.lua",42],[178,"lua/lib/ready.lua",8],[179,"lua/lib/ready.lua",10],[180,"lua/lib/ready.lua",13],[194,"lua/lib/ready.lua",28],[199,"lua/lib/ready.lua",34],[202,"lua/lib/ready.lua",38],[214,"lua/lib/ready.lua",51],[217,"lua/lib/ready.lua",55],[223,"lua/lib/ready.lua",66],[226,"lua/lib/ready.lua",70],[233,"lua/lib/ready.lua",79],[234,"lua/lib/ready.lua",82],[235,"lua/lib/delayed.lua",3],[236,"lua/lib/delayed.lua",5],[240,"lua/lib/delayed.lua",11],[243,"lua/lib/delayed.lua",15],[247,"lua/lib/delayed.lua",20],[251,"lua/lib/delayed.lua",26],[258,"lua/lib/delayed.lua",36],[265,"lua/lib/operation.lua",4],[266,"lua/lib/operation.lua",6],[269,"lua/lib/operation.lua",11],[275,"lua/lib/operation.lua",18],[280,"lua/lib/append.lua",6],[282,"lua/lib/append.lua",9],[288,"lua/lib/append.lua",17],[317,"lua/lib/append.lua",48],[318,"lua/lib/append.lua",50],[328,"lua/lib/append.lua",62],[340,"lua/lib/append.lua",75],[345,"lua/lib/append.lua",81],[354,"lua/lib/schedule.lua",17],[361,"lua/lib/schedule.lua",25],[362,"lua/lib/schedule.lua",27],[363,"lua/lib/schedule.lua",30],[366,"lua/lib/schedule.lua",34],[370,"lua/lib/run.lua",6],[372,"lua/lib/run.lua",9],[373,"lua/lib/run.lua",11],[389,"lua/lib/run.lua",29],[405,"lua/lib/run.lua",46],[412,"lua/lib/run.lua",55],[420,"lua/lib/run.lua",64],[428,"lua/lib/run.lua",73],[442,"lua/lib/run.lua",88],[454,"lua/lib/run.lua",101],[477,"lua/lib/run.lua",125],[486,"lua/schedule/fire.lua",24],[488,"lua/schedule/fire.lua",27],[499,"lua/schedule/fire.lua",39],[509,"lua/schedule/fire.lua",50]],
+});
+
+/** For how long the tick that waits longest in a partition should have been decided: 0 while tickers keep up. See lua/schedule/look.lua. */
+export const scheduleLook = script<{ meta: string }, { now_ms?: number | '' | undefined }, number>({
+  name: 'schedule/look',
+  keys: ["meta"],
+  args: [["now_ms","now"]],
+  rest: null,
+  lua: `#!lua flags=no-writes
+local meta = KEYS[1]
+local now_ms = tonumber(ARGV[1]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local first = call('ZRANGE', root .. 'schedules', 0, 0, 'WITHSCORES')
+return math.max(0, now_ms - tonumber(first[2] or now_ms))`,
+  map: [[1,"lua/schedule/look.lua",1],[2,"lua/schedule/look.lua",4],[4,"lua/lib/root.lua",2],[6,"lua/lib/root.lua",8],[7,"lua/lib/root.lua",11],[10,"lua/schedule/look.lua",10]],
+});
+
+/** Changes a schedule whose version is still the one that the caller read: what follows from its fields (the next tick, See lua/schedule/patch.lua. */
+export const schedulePatch = script<{ meta: string }, { core: string; account: string; version: string; status: string; tick: string; due: string; template: string; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, string>({
+  name: 'schedule/patch',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["version","string"],["status","string"],["tick","string"],["due","string"],["template","string"],["now_ms","now"]],
+  rest: "parts",
+  lua: `#!lua
+local meta = KEYS[1]
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local template = table.remove(ARGV)
+local due = table.remove(ARGV)
+local tick = table.remove(ARGV)
+local status = table.remove(ARGV)
+local version = table.remove(ARGV)
+local account = table.remove(ARGV)
+local core = table.remove(ARGV)
+local parts = ARGV
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function schedule_load(core, account)
+  local key = root .. 'sched:' .. core
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
+  if not v[1] or (account and v[1] ~= account) then return nil end
+  return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
+    limited = v[7] == '1', l = v[8] }
+end
+local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
+local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
+local function ring_cron(due_ms)
+  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
+end
+local function run_read(member)
+  local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
+  return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
+end
+local incoming = nil
+local function template_plan(s, number, list)
+  incoming = { names = {}, keys_at = 0, keyed = 0 }
+  local segments = tonumber(list[1])
+  for i = 2, 1 + segments do
+    local from = schedule_segment(s, '+' .. number, list[i])
+    if call('EXISTS', from) == 0 then return false end
+    incoming.names[#incoming.names + 1] = { from, schedule_segment(s, number, list[i]) }
+  end
+  incoming.keys_at = 2 + segments
+  incoming.keyed = tonumber(list[incoming.keys_at])
+  incoming.keys_name = schedule_segment(s, number, 'k')
+  incoming.list, incoming.s = list, s
+  return true
+end
+local function template_touch()
+  local list = { incoming.keys_name, incoming.s.key, incoming.s.doc }
+  for _, pair in ipairs(incoming.names) do list[#list + 1] = pair[2] end
+  touch(list)
+end
+local function template_write()
+  for _, pair in ipairs(incoming.names) do
+    call('RENAME', pair[1], pair[2])
+    call('PERSIST', pair[2])
+  end
+  for i = incoming.keys_at + 1, incoming.keys_at + incoming.keyed, 1000 do
+    call('SADD', incoming.keys_name, unpack(incoming.list, i, math.min(i + 999, incoming.keys_at + incoming.keyed)))
+  end
+  local fields_at = incoming.keys_at + incoming.keyed + 1
+  local doc_at = fields_at + 1 + tonumber(incoming.list[fields_at])
+  if doc_at > fields_at + 1 then call('HSET', incoming.s.key, unpack(incoming.list, fields_at + 1, doc_at - 1)) end
+  if #incoming.list >= doc_at then
+    call('DEL', incoming.s.doc)
+    call('HSET', incoming.s.doc, unpack(incoming.list, doc_at, #incoming.list))
+  end
+end
+local function template_keys(s)
+  local list = { schedule_segment(s, s.g, 'k') }
+  for base in string.gmatch(call('HGET', s.doc, 'c') or '', '%d+') do list[#list + 1] = schedule_segment(s, s.g, base) end
+  return list
+end
+local s = schedule_load(core, account)
+if not s then return 'missing' end
+if s.v ~= version then return 'changed' end
+if not template_plan(s, template, parts) then return 'lost' end
+local old = template ~= '' and template_keys(s) or {}
+touch({ s.key, schedule_list(account, s.s), schedule_list(account, status), root .. 'schedules' })
+touch(old)
+template_touch()
+local created_ms = call('HGET', s.key, 't')
+template_write()
+call('HINCRBY', s.key, 'v', 1)
+call('HSET', s.key, 's', status, 'u', now_ms)
+if template ~= '' then
+  call('HSET', s.key, 'g', template)
+  call('HDEL', s.key, 'f')
+  call('UNLINK', unpack(old, 1, #old))
+end
+if status ~= s.s then
+  call('ZREM', schedule_list(account, s.s), core)
+  call('ZADD', schedule_list(account, status), created_ms, core)
+end
+if tick ~= 'keep' then
+  call('HSET', s.key, 'k', tick)
+  if due == '' then call('ZREM', root .. 'schedules', core) else call('ZADD', root .. 'schedules', due, core) end
+  ring_cron(due)
+end
+return 'patched'`,
+  map: [[1,"lua/schedule/patch.lua",1],[2,"lua/schedule/patch.lua",4],[3,"lua/schedule/patch.lua",12],[4,"lua/schedule/patch.lua",11],[5,"lua/schedule/patch.lua",10],[6,"lua/schedule/patch.lua",9],[7,"lua/schedule/patch.lua",8],[8,"lua/schedule/patch.lua",7],[9,"lua/schedule/patch.lua",6],[10,"lua/schedule/patch.lua",5],[11,"lua/schedule/patch.lua",13],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/root.lua",11],[18,"lua/lib/schedule.lua",17],[25,"lua/lib/schedule.lua",25],[26,"lua/lib/schedule.lua",27],[27,"lua/lib/schedule.lua",30],[30,"lua/lib/schedule.lua",34],[34,"lua/lib/template.lua",3],[35,"lua/lib/template.lua",7],[49,"lua/lib/template.lua",22],[54,"lua/lib/template.lua",28],[70,"lua/lib/template.lua",46],[75,"lua/schedule/patch.lua",19],[80,"lua/schedule/patch.lua",25]],
+});
+
+/** Reads a schedule for its owner, and which of its runs have come. See lua/schedule/read.lua. */
+export const scheduleRead = script<{ meta: string }, { core: string; account: string; now_ms?: number | '' | undefined }, [number, number, number, (string | null)[], (string | null)[]]>({
+  name: 'schedule/read',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua flags=no-writes
+local meta = KEYS[1]
+local core = ARGV[1]
+local account = ARGV[2]
+local now_ms = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function schedule_load(core, account)
+  local key = root .. 'sched:' .. core
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
+  if not v[1] or (account and v[1] ~= account) then return nil end
+  return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
+    limited = v[7] == '1', l = v[8] }
+end
+local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
+local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
+local function ring_cron(due_ms)
+  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
+end
+local function run_read(member)
+  local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
+  return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
+end
+local key = root .. 'sched:' .. core
+local fields = call('HMGET', key, 'a', 's', 'v', 't', 'u', 'k', 'n', 'l', 'f', 'z', 'w', 'b', 'e', 'y', 'g')
+if fields[1] ~= account then return { 0, 0, 0, {}, {} } end
+local ahead = call('ZCOUNT', key .. ':runs', '(' .. string.format('%.0f', now_ms), '+inf')
+local latest = call('ZREVRANGEBYSCORE', key .. ':runs', now_ms, '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
+return { 1, ahead, math.max(tonumber(latest[2] or '0'), tonumber(fields[8] or '0')), fields, call('HMGET', key .. ':doc', 'd', 'm') }`,
+  map: [[1,"lua/schedule/read.lua",1],[2,"lua/schedule/read.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/schedule.lua",17],[19,"lua/lib/schedule.lua",25],[20,"lua/lib/schedule.lua",27],[21,"lua/lib/schedule.lua",30],[24,"lua/lib/schedule.lua",34],[28,"lua/schedule/read.lua",12]],
+});
+
+/** A slice of a schedule's runs, the newest first, with how their tasks stand. See lua/schedule/runs.lua. */
+export const scheduleRuns = script<{ meta: string }, { core: string; account: string; offset: number; most: number }, [number, [string, number, string, number, number, number, number, number][]]>({
+  name: 'schedule/runs',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["offset","int"],["most","int"]],
+  rest: null,
+  lua: `#!lua flags=no-writes
+local meta = KEYS[1]
+local core = ARGV[1]
+local account = ARGV[2]
+local offset = tonumber(ARGV[3])
+local most = tonumber(ARGV[4])
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function schedule_load(core, account)
+  local key = root .. 'sched:' .. core
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
+  if not v[1] or (account and v[1] ~= account) then return nil end
+  return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
+    limited = v[7] == '1', l = v[8] }
+end
+local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
+local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
+local function ring_cron(due_ms)
+  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
+end
+local function run_read(member)
+  local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
+  return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
+end
+local key = root .. 'sched:' .. core
+if call('HGET', key, 'a') ~= account then return { 0, {} } end
+local members = call('ZREVRANGE', key .. ':runs', offset, offset + most - 1)
+local rows = {}
+for _, member in ipairs(members) do
+  local of = run_read(member)
+  local batch = root .. 'b:' .. of.core
+  if of.kind == 't' then
+    local state = call('GETRANGE', batch .. ':s', of.index, of.index)
+    if state ~= '' then rows[#rows + 1] = { of.core, of.index, state, 1, 0, 0, 0, 0 } end
+  else
+    local v = call('HMGET', batch, 's', 'n', 'c', 'f', 'x', 'r')
+    if v[1] and v[1] ~= 'deleted' then
+      rows[#rows + 1] = { of.core, -1, '', tonumber(v[2]), tonumber(v[3]), tonumber(v[4]), tonumber(v[5]), tonumber(v[6]) }
+    end
+  end
+end
+return { #members, rows }`,
+  map: [[1,"lua/schedule/runs.lua",1],[2,"lua/schedule/runs.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/schedule.lua",17],[20,"lua/lib/schedule.lua",25],[21,"lua/lib/schedule.lua",27],[22,"lua/lib/schedule.lua",30],[25,"lua/lib/schedule.lua",34],[29,"lua/schedule/runs.lua",13]],
+});
+
+/** Copies a segment of a template for a run that is about to be made, under a name that expires. See lua/schedule/stage.lua. */
+export const scheduleStage = script<{ meta: string }, { core: string; template: string; batch: string; base: string; ttl_ms: number }, number>({
+  name: 'schedule/stage',
+  keys: ["meta"],
+  args: [["core","string"],["template","string"],["batch","string"],["base","string"],["ttl_ms","int"]],
+  rest: null,
+  lua: `#!lua
+local meta = KEYS[1]
+local core = ARGV[1]
+local template = ARGV[2]
+local batch = ARGV[3]
+local base = ARGV[4]
+local ttl_ms = tonumber(ARGV[5])
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function schedule_load(core, account)
+  local key = root .. 'sched:' .. core
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
+  if not v[1] or (account and v[1] ~= account) then return nil end
+  return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
+    limited = v[7] == '1', l = v[8] }
+end
+local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
+local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
+local function ring_cron(due_ms)
+  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
+end
+local function run_read(member)
+  local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
+  return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
+end
+local from = schedule_segment({ key = root .. 'sched:' .. core }, template, base)
+local to = root .. 'b:' .. batch .. ':+new:' .. base
+touch({ from, to })
+if call('COPY', from, to, 'REPLACE') == 0 then return 0 end
+call('PEXPIRE', to, ttl_ms)
+return 1`,
+  map: [[1,"lua/schedule/stage.lua",1],[2,"lua/schedule/stage.lua",5],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/lib/schedule.lua",17],[21,"lua/lib/schedule.lua",25],[22,"lua/lib/schedule.lua",27],[23,"lua/lib/schedule.lua",30],[26,"lua/lib/schedule.lua",34],[30,"lua/schedule/stage.lua",15]],
+});
+
+/** Makes one run of a schedule now, whatever its ticks do. A repeated call with the same operation answers as the first. See lua/schedule/trigger.lua. */
+export const scheduleTrigger = script<{ meta: string }, { core: string; account: string; template: string; op: string; run_core: string; staged: number; idem_key: string; idem_print: string; idem_extra: Buffer; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [string, string, string, number, number, number]>({
+  name: 'schedule/trigger',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["template","string"],["op","string"],["run_core","string"],["staged","int"],["idem_key","string"],["idem_print","string"],["idem_extra","bytes"],["now_ms","now"]],
+  rest: "parts",
+  lua: `#!lua
+local meta = KEYS[1]
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local idem_extra = table.remove(ARGV)
+local idem_print = table.remove(ARGV)
+local idem_key = table.remove(ARGV)
+local staged = tonumber(table.remove(ARGV))
+local run_core = table.remove(ARGV)
+local op = table.remove(ARGV)
+local template = table.remove(ARGV)
+local account = table.remove(ARGV)
+local core = table.remove(ARGV)
+local parts = ARGV
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local batches, batches_loaded = {}, {}
+local function batch_load(core)
+  local b = batches[core]
+  if b ~= nil then return b end
+  local key = root .. 'b:' .. core
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
+  if not v[1] then
+    batches[core] = false
+    return false
+  end
+  b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
+    x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
+  batches[core] = b
+  batches_loaded[#batches_loaded + 1] = b
+  return b
+end
+local function batch_visible(core, account)
+  local b = batch_load(core)
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
+  return b
+end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
+local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
+local function segment_bounds(b, i)
+  local g = b.g
+  if not g then return 0, b.n - 1 end
+  local lo, last = 0, #g / 4 - 1
+  local hi = last
+  while lo < hi do
+    local mid = math.ceil((lo + hi) / 2)
+    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
+  end
+  local base = struct.unpack('>I4', g, lo * 4 + 1)
+  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
+end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_last(b)
+  if not b.g then return 0 end
+  return struct.unpack('>I4', b.g, #b.g - 3)
+end
+local function batch_end(b, now, keep_ms)
+  b.dirty = true
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
+  if b.s == 'tray' then
+    b.deadline = math.max(now, b.t + 1000) + keep_ms
+    return true
+  end
+  if b.z or (b.h and batch_live(b)) then return false end
+  if b.s == 'pending' or b.s == 'processing' then
+    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
+  end
+  b.z = now
+  b.ended = true
+  b.deadline = now + keep_ms
+  return true
+end
+local function batch_stop(b, status, now, keep_ms)
+  local waiting = batch_waiting(b)
+  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
+  b.s = status
+  b.deadline = '' -- leaves the deadlines until its last running task has finished
+  batch_end(b, now, keep_ms)
+end
+local function list_key(b, status)
+  return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
+end
+local function label_keys(account, labels)
+  local list = {}
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
+end
+local function batch_touch()
+  local list = { root .. 'deadlines' }
+  for _, b in ipairs(batches_loaded) do
+    if b.s ~= b.s_was then
+      list[#list + 1] = list_key(b, b.s_was)
+      list[#list + 1] = list_key(b, b.s)
+    end
+  end
+  touch(list)
+end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
+local function batch_save(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.dirty then
+      call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
+      if b.z then call('HSET', b.key, 'z', b.z) end
+      if b.s ~= b.s_was then
+        call('ZREM', list_key(b, b.s_was), b.core)
+        call('ZADD', list_key(b, b.s), b.t, b.core)
+      end
+      if b.deadline == '' then
+        call('ZREM', root .. 'deadlines', b.core)
+      elseif b.deadline then
+        call('ZADD', root .. 'deadlines', b.deadline, b.core)
+      end
+      if b.W then batch_tell(b, now) end
+    end
+  end
+end
+local rings, rings_by_key = {}, {}
+local function ring_read(key, window)
+  if rings_by_key[key] then return rings_by_key[key] end
+  local items = call('LRANGE', key, 0, window - 1)
+  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
+  rings[#rings + 1] = ring
+  rings_by_key[key] = ring
+  return ring
+end
+local function ring_take(ring)
+  local item = ring.items[ring.head]
+  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
+  ring.head = ring.head + 1
+  return item
+end
+local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
+local function ring_left(ring) return #ring.items - ring.head + 1 end
+local function ring_taken(key)
+  local ring = rings_by_key[key]
+  return ring and math.min(ring.head - 1, ring.read) or 0
+end
+local function rings_put()
+  for _, ring in ipairs(rings) do
+    for i = math.max(ring.head, ring.read + 1), #ring.items, 1000 do
+      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
+    end
+  end
+end
+local function rings_trim()
+  for _, ring in ipairs(rings) do
+    local taken = ring_taken(ring.key)
+    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
+  end
+end
+local plans, plans_made = {}, {}
+local depth = { f = 0, r = 0, n = 0 }
+local function ready_push(flow, entry)
+  local plan = plans[flow]
+  if not plan then
+    local cls, account, origin = string.match(flow, '^(%a):(%w+):([%w*]+)$')
+    plan = { key = root .. 'f:' .. flow, flows = root .. 'ready:' .. cls .. ':' .. account, accounts = root .. 'ready:' .. cls,
+      account = account, origin = origin, entries = {} }
+    plans[flow] = plan
+    plans_made[#plans_made + 1] = plan
+  end
+  plan.entries[#plan.entries + 1] = entry
+  local from, to = string.match(entry, '^%w+,(%d+),(%d+)')
+  local cls = string.sub(flow, 1, 1)
+  depth[cls] = depth[cls] + to - from + 1
+end
+local function depth_write()
+  for cls, change in pairs(depth) do
+    if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
+  end
+end
+local function ready_touch()
+  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
+end
+local function ready_write()
+  for _, plan in ipairs(plans_made) do
+    local length = 0
+    for i = 1, #plan.entries, 1000 do
+      length = call('RPUSH', plan.key, unpack(plan.entries, i, math.min(i + 999, #plan.entries)))
+    end
+    if length == #plan.entries + ring_taken(plan.key) and call('RPUSH', plan.flows, plan.origin) == 1 + ring_taken(plan.flows) then
+      call('RPUSH', plan.accounts, plan.account)
+    end
+  end
+  depth_write()
+end
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
+end
+local function entry_read(entry)
+  local core, from, to, attempts, recoveries, timeout_s, due_ms =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
+  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
+end
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+end
+local function member_read(member)
+  local core, from, to, attempt, recoveries, timeout_s, flow =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  if not core then return nil end
+  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
+    timeout_s = tonumber(timeout_s), flow = flow }
+end
+local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
+local delays = {}
+local function delayed_push(due_ms, flow, entry)
+  delays[#delays + 1] = due_ms
+  delays[#delays + 1] = flow .. '|' .. entry
+end
+local function enqueue(now, due_ms, flow, entry)
+  if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
+end
+local function queue_touch()
+  ready_touch()
+  touch({ root .. 'delayed' })
+end
+local function queue_write()
+  ready_write()
+  for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
+end
+local function delays_first()
+  local first = nil
+  for i = 1, #delays, 2 do
+    if not first or delays[i] < first then first = delays[i] end
+  end
+  return first
+end
+local function ring_bell(sooner_ms)
+  if #plans_made > 0 then
+    call('SPUBLISH', root .. 'bell', '0')
+  elseif #delays > 0 then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  end
+end
+local OPERATION_WINDOW_MS = 10000
+local function operation_key(now, back)
+  return root .. 'ops:' .. string.format('%.0f', math.floor(now / OPERATION_WINDOW_MS) - back)
+end
+local function operation_before(op, now)
+  local text = call('HGET', operation_key(now, 0), op) or call('HGET', operation_key(now, 1), op)
+  if not text then return nil end
+  local core, first, at_ms = string.match(text, '^(%w+) (%d+) (%d+)$')
+  return { core = core, first = tonumber(first), at_ms = tonumber(at_ms) }
+end
+local function operation_write(op, core, first, now)
+  local key = operation_key(now, 0)
+  call('HSET', key, op, string.format('%s %.0f %.0f', core, first, now))
+  call('PEXPIRE', key, 2 * OPERATION_WINDOW_MS, 'NX')
+end
+local SEGMENT_TASKS, SEGMENT_BYTES, PAGE_TASKS = 1000, 1048576, 16
+local page_writes = {}
+local function segment_open(b, first)
+  if first == 0 then return end
+  b.g = (b.g or struct.pack('>I4', 0)) .. struct.pack('>I4', first)
+  b.g_new = true
+  b.q = 0
+end
+local function append_records(b, parts, at, count)
+  local base = segment_last(b)
+  local page, text, field = nil, nil, nil
+  local writes = nil
+  for k = 0, count - 1 do
+    local i = b.n + k
+    local record = parts[at + k]
+    if i > base and (i - base >= SEGMENT_TASKS or b.q + #record > SEGMENT_BYTES) then
+      if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
+      page, writes = nil, nil
+      segment_open(b, i)
+      base = i
+    end
+    if not writes then
+      writes = { b.key .. ':' .. base }
+      page_writes[#page_writes + 1] = writes
+    end
+    local wanted = math.floor((i - base) / PAGE_TASKS)
+    if wanted ~= page then
+      if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
+      page, field = wanted, string.format('%.0f', wanted)
+      text = { (i - base) % PAGE_TASKS > 0 and call('HGET', writes[1], field) or '' }
+    end
+    text[#text + 1] = struct.pack('>I4', #record)
+    text[#text + 1] = record
+    b.q = b.q + #record
+  end
+  if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
+end
+local maps = {}
+local function map_run(b, from, to, rest)
+  while from <= to do
+    local base, segment_end = segment_bounds(b, from)
+    local last = segment_end >= from and math.min(to, segment_end) or to
+    local key = segment_key(b, base)
+    maps[key] = maps[key] or { call('HGET', key, 'm') or '' }
+    table.insert(maps[key], string.format('%.0f,%.0f,%s;', from - base, last - base, rest))
+    from = last + 1
+  end
+end
+local function append_runs(b, parts, at, runs, first, now)
+  for k = 0, runs - 1 do
+    local p = at + k * 5
+    local due_ms = tonumber(parts[p + 4])
+    enqueue(now, due_ms, 'f:' .. b.a .. ':' .. parts[p + 2],
+      entry_of(b.core, first + tonumber(parts[p]), first + tonumber(parts[p + 1]), attempts_first(b), 0, tonumber(parts[p + 3]),
+        math.max(now, due_ms)))
+    if #page_writes > 0 and b.s ~= 'tray' then
+      map_run(b, first + tonumber(parts[p]), first + tonumber(parts[p + 1]), table.concat(parts, ',', p + 2, p + 4))
+    end
+  end
+end
+local function append_touch(b)
+  local list = { b.key .. ':s' }
+  for _, writes in ipairs(page_writes) do list[#list + 1] = writes[1] end
+  touch(list)
+end
+local function append_write(b, count)
+  for _, writes in ipairs(page_writes) do
+    for i = 2, #writes, 1000 do call('HSET', writes[1], unpack(writes, i, math.min(i + 999, #writes))) end
+  end
+  for key, texts in pairs(maps) do call('HSET', key, 'm', table.concat(texts)) end
+  call('APPEND', b.key .. ':s', string.rep('q', count))
+  call('HSET', b.key, 'q', b.q)
+  if b.g_new then call('HSET', b.key, 'g', b.g) end
+end
+local function schedule_load(core, account)
+  local key = root .. 'sched:' .. core
+  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
+  if not v[1] or (account and v[1] ~= account) then return nil end
+  return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
+    limited = v[7] == '1', l = v[8] }
+end
+local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
+local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
+local function ring_cron(due_ms)
+  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
+end
+local function run_read(member)
+  local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
+  return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
+end
+local RUNS_KEPT, RUNS_TRIMMED = 10, 4
+local run = nil
+local function with_member(object, members) return string.sub(object, 1, -2) .. members .. '}' end
+local function plan_task(s, tick_ms, tray_core, list, runs_at, now)
+  local template = call('HMGET', s.doc, 'h', 'p')
+  local tray = root .. 'a:' .. s.a .. ':tray'
+  local open = call('GET', tray)
+  local b = open and batch_load(open)
+  if not b or b.n + 1 > SEGMENT_TASKS or b.q >= SEGMENT_BYTES or now >= b.t + 1000 or now < b.t then
+    b = { core = tray_core, key = root .. 'b:' .. tray_core, a = s.a, s = 'tray', s_was = 'tray', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
+      t = now, q = 0, k = 0, opened = true }
+    batches[tray_core] = b
+    batches_loaded[#batches_loaded + 1] = b
+  end
+  local head = with_member(template[1], string.format(',"at":%.0f,"for":%.0f', now, tick_ms))
+  append_records(b, { struct.pack('>I2', #head) .. head .. (template[2] or '') }, 1, 1)
+  append_runs(b, list, runs_at + 1, tonumber(list[runs_at]), b.n, now)
+  run.batch, run.index, run.tray, run.tasks = b, b.n, tray, 1
+end
+local function plan_batch(s, tick_ms, batch_core, list, runs_at, staged, now)
+  local key = root .. 'b:' .. batch_core
+  local template = call('HMGET', s.doc, 'o', 'r')
+  local total, last_bytes, expiration_ms, movable, hold, labels, notify = string.match(template[2], '^(%d+) (%d+) (%d+) (%d) (%d) (%w*) (%S*)$')
+  run.segments = {}
+  for i = 2, runs_at - 1 do
+    local base = list[i]
+    local from = staged == 1 and key .. ':+new:' .. base or schedule_segment(s, s.g, base)
+    if call('EXISTS', from) == 0 then return false end
+    run.segments[#run.segments + 1] = { from = from, to = key .. ':' .. base, base = tonumber(base) }
+  end
+  local b = { core = batch_core, key = key, a = s.a, k = 0 }
+  append_runs(b, list, runs_at + 1, tonumber(list[runs_at]), 0, now)
+  run.batch, run.index, run.tasks, run.last_bytes, run.labels, run.staged = b, 0, tonumber(total), last_bytes, labels, staged == 1
+  run.movable, run.hold, run.notify = movable == '1', hold == '1', notify
+  run.keys_from = schedule_segment(s, s.g, 'k')
+  run.expires_ms = math.max(now, tick_ms) + tonumber(expiration_ms)
+  run.doc = with_member(template[1], string.format(',"schedule_id":"sched_%s","scheduled_for":%.0f', s.core, tick_ms))
+  run.lists = label_keys(s.a, labels)
+  run.lists[#run.lists + 1] = list_key(b)
+  run.lists[#run.lists + 1] = list_key(b, 'pending')
+  return true
+end
+local function run_plan(s, tick_ms, core, list, staged, flags, now)
+  run = { s = s, tick_ms = tick_ms, flags = flags }
+  local runs_at = 2 + tonumber(list[1])
+  if s.y == 't' then
+    plan_task(s, tick_ms, core, list, runs_at, now)
+  elseif not plan_batch(s, tick_ms, core, list, runs_at, staged, now) then
+    return false
+  end
+  run.gone = {}
+  if call('ZCARD', s.runs) >= RUNS_KEPT then
+    for _, member in ipairs(call('ZRANGE', s.runs, 0, RUNS_TRIMMED - 1)) do
+      if call('EXISTS', root .. 'b:' .. run_read(member).core) == 0 then run.gone[#run.gone + 1] = member end
+    end
+  end
+  return true
+end
+local function run_touch()
+  local b = run.batch
+  touch({ run.s.key, run.s.runs, b.key, b.key .. ':s', b.key .. ':k', root .. 'schedules', root .. 'deadlines' })
+  if run.tray then
+    append_touch(b)
+    touch({ run.tray })
+  else
+    touch(run.lists)
+    touch({ run.keys_from })
+    for _, segment in ipairs(run.segments) do touch({ segment.to }) end
+  end
+  batch_touch()
+  queue_touch()
+end
+local function write_task(now)
+  local b = run.batch
+  if b.opened then
+    call('HSET', b.key, 'a', b.a, 't', now)
+    call('SET', run.tray, b.core, 'PX', 5000)
+  end
+  b.n = b.n + 1
+  b.deadline = ''
+  b.dirty = true
+  append_write(b, 1)
+  batch_save(now)
+end
+local function write_batch(now)
+  local key, bases = run.batch.key, {}
+  for i, segment in ipairs(run.segments) do
+    bases[i] = struct.pack('>I4', segment.base)
+    if run.staged then
+      call('RENAME', segment.from, segment.to)
+      call('PERSIST', segment.to)
+    else
+      call('COPY', segment.from, segment.to)
+    end
+  end
+  call('HSET', key, 'a', run.s.a, 's', 'pending', 'n', run.tasks, 'c', 0, 'f', 0, 'x', 0, 'r', 0, 'v', 1, 't', now, 'u', now,
+    'e', run.expires_ms, 'q', run.last_bytes, 'd', run.doc)
+  if run.movable then call('HSET', key, 'w', '1') end
+  if run.hold then call('HSET', key, 'h', '1') end
+  if run.labels ~= '' then call('HSET', key, 'l', run.labels) end
+  if run.notify ~= '' then call('HSET', key, 'N', run.notify) end
+  if #bases > 1 then call('HSET', key, 'g', table.concat(bases)) end
+  call('COPY', run.keys_from, key .. ':k')
+  call('SET', key .. ':s', string.rep('q', run.tasks))
+  for _, list in ipairs(run.lists) do call('ZADD', list, now, run.batch.core) end
+  call('ZADD', root .. 'deadlines', run.expires_ms, run.batch.core)
+end
+local function run_write(now)
+  if run.tray then write_task(now) else write_batch(now) end
+  queue_write()
+  ring_bell()
+  if #run.gone > 0 then call('ZREM', run.s.runs, unpack(run.gone, 1, #run.gone)) end
+  call('ZADD', run.s.runs, run.tick_ms,
+    string.format('%s,%s,%.0f,%.0f,%s', run.s.y, run.batch.core, run.index, now, run.flags))
+  call('HINCRBY', run.s.key, 'n', 1)
+end
+local IDEM_KEEP_MS = 86400000
+local function idem_taken() return idem_key ~= '' and call('HEXISTS', root .. 'idem:' .. idem_key, 'r') == 1 end
+local function idem_write(reply)
+  if idem_key == '' then return end
+  local key = root .. 'idem:' .. idem_key
+  call('HSET', key, 'f', idem_print, 'x', idem_extra, 'r', table.concat(reply, ','))
+  call('PEXPIRE', key, IDEM_KEEP_MS)
+end
+local s = schedule_load(core, account)
+if not s then return { 'missing', '', '', 0, 0, 0 } end
+if idem_taken() then return { 'taken', '', '', 0, 0, 0 } end
+local before = operation_before(op, now_ms)
+if before then return { 'made', s.y, before.core, before.first, before.at_ms, 0 } end
+if s.g ~= template then return { 'changed', '', '', 0, 0, 0 } end
+if not run_plan(s, now_ms, run_core, parts, staged, s.limited and 'xl' or 'x', now_ms) then return { 'lost', '', '', 0, 0, 0 } end
+run_touch()
+run_write(now_ms)
+operation_write(op, run.batch.core, run.index, now_ms)
+local reply = { 'made', s.y, run.batch.core, run.index, now_ms, run.tasks }
+idem_write(reply)
+return reply`,
+  map: [[1,"lua/schedule/trigger.lua",1],[2,"lua/schedule/trigger.lua",3],[3,"lua/schedule/trigger.lua",13],[4,"lua/schedule/trigger.lua",12],[5,"lua/schedule/trigger.lua",11],[6,"lua/schedule/trigger.lua",10],[7,"lua/schedule/trigger.lua",9],[8,"lua/schedule/trigger.lua",8],[9,"lua/schedule/trigger.lua",7],[10,"lua/schedule/trigger.lua",6],[11,"lua/schedule/trigger.lua",5],[12,"lua/schedule/trigger.lua",4],[13,"lua/schedule/trigger.lua",14],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",12],[21,"lua/lib/batch.lua",14],[42,"lua/lib/batch.lua",37],[47,"lua/lib/batch.lua",43],[48,"lua/lib/batch.lua",45],[49,"lua/lib/batch.lua",49],[50,"lua/lib/batch.lua",51],[51,"lua/lib/batch.lua",54],[55,"lua/lib/batch.lua",60],[67,"lua/lib/batch.lua",73],[68,"lua/lib/batch.lua",75],[72,"lua/lib/batch.lua",81],[88,"lua/lib/batch.lua",99],[95,"lua/lib/batch.lua",107],[98,"lua/lib/batch.lua",112],[103,"lua/lib/batch.lua",119],[113,"lua/lib/batch.lua",131],[118,"lua/lib/batch.lua",139],[126,"lua/lib/batch.lua",148],[144,"lua/lib/ring.lua",4],[145,"lua/lib/ring.lua",6],[153,"lua/lib/ring.lua",16],[159,"lua/lib/ring.lua",23],[160,"lua/lib/ring.lua",25],[161,"lua/lib/ring.lua",28],[165,"lua/lib/ring.lua",34],[172,"lua/lib/ring.lua",42],[178,"lua/lib/ready.lua",8],[179,"lua/lib/ready.lua",10],[180,"lua/lib/ready.lua",13],[194,"lua/lib/ready.lua",28],[199,"lua/lib/ready.lua",34],[202,"lua/lib/ready.lua",38],[214,"lua/lib/ready.lua",51],[217,"lua/lib/ready.lua",55],[223,"lua/lib/ready.lua",66],[226,"lua/lib/ready.lua",70],[233,"lua/lib/ready.lua",79],[234,"lua/lib/ready.lua",82],[235,"lua/lib/delayed.lua",3],[236,"lua/lib/delayed.lua",5],[240,"lua/lib/delayed.lua",11],[243,"lua/lib/delayed.lua",15],[247,"lua/lib/delayed.lua",20],[251,"lua/lib/delayed.lua",26],[258,"lua/lib/delayed.lua",36],[265,"lua/lib/operation.lua",4],[266,"lua/lib/operation.lua",6],[269,"lua/lib/operation.lua",11],[275,"lua/lib/operation.lua",18],[280,"lua/lib/append.lua",6],[282,"lua/lib/append.lua",9],[288,"lua/lib/append.lua",17],[317,"lua/lib/append.lua",48],[318,"lua/lib/append.lua",50],[328,"lua/lib/append.lua",62],[340,"lua/lib/append.lua",75],[345,"lua/lib/append.lua",81],[354,"lua/lib/schedule.lua",17],[361,"lua/lib/schedule.lua",25],[362,"lua/lib/schedule.lua",27],[363,"lua/lib/schedule.lua",30],[366,"lua/lib/schedule.lua",34],[370,"lua/lib/run.lua",6],[372,"lua/lib/run.lua",9],[373,"lua/lib/run.lua",11],[389,"lua/lib/run.lua",29],[405,"lua/lib/run.lua",46],[412,"lua/lib/run.lua",55],[420,"lua/lib/run.lua",64],[428,"lua/lib/run.lua",73],[442,"lua/lib/run.lua",88],[454,"lua/lib/run.lua",101],[477,"lua/lib/run.lua",125],[486,"lua/lib/idem.lua",6],[487,"lua/lib/idem.lua",8],[488,"lua/lib/idem.lua",10],[494,"lua/schedule/trigger.lua",20],[501,"lua/schedule/trigger.lua",28]],
+});
+
+/** The live signing secrets of an account, newest first; makes the first one where there is none. See lua/secret/ensure.lua. */
+export const secretEnsure = script<{ secrets: string }, { id: string; secret: string; now_ms?: number | '' | undefined }, string[]>({
+  name: 'secret/ensure',
+  keys: ["secrets"],
+  args: [["id","string"],["secret","string"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua
+local secrets = KEYS[1]
+local id = ARGV[1]
+local secret = ARGV[2]
+local now_ms = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local all = redis.call('HGETALL', secrets)
+local live = {}
+for i = 1, #all, 2 do
+  local text, created_ms, expires_ms = string.match(all[i + 1], '^(%S+) (%d+) (%d*)$')
+  if expires_ms == '' or tonumber(expires_ms) > now_ms then
+    live[#live + 1] = { all[i], text, created_ms, expires_ms }
+  end
+end
+if #live == 0 then
+  local created_ms = string.format('%.0f', now_ms)
+  redis.call('HSET', secrets, id, secret .. ' ' .. created_ms .. ' ')
+  return { id, secret, created_ms, '' }
+end
+table.sort(live, function(a, b) return tonumber(a[3]) > tonumber(b[3]) end)
+local reply = {}
+for _, s in ipairs(live) do
+  for i = 1, 4 do reply[#reply + 1] = s[i] end
+end
+return reply`,
+  map: [[1,"lua/secret/ensure.lua",1],[2,"lua/secret/ensure.lua",3],[6,"lua/secret/ensure.lua",9]],
+});
+
+/** Gives an account a new signing secret; the one before stays valid for a while, older ones end at once. See lua/secret/rotate.lua. */
+export const secretRotate = script<{ secrets: string }, { id: string; secret: string; overlap_ms: number; now_ms?: number | '' | undefined }, string[]>({
+  name: 'secret/rotate',
+  keys: ["secrets"],
+  args: [["id","string"],["secret","string"],["overlap_ms","int"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua
+local secrets = KEYS[1]
+local id = ARGV[1]
+local secret = ARGV[2]
+local overlap_ms = tonumber(ARGV[3])
+local now_ms = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local all = redis.call('HGETALL', secrets)
+local newest, newest_ms, made_before, others = nil, -1, nil, {}
+for i = 1, #all, 2 do
+  local text, created_ms, expires_ms = string.match(all[i + 1], '^(%S+) (%d+) (%d*)$')
+  local live = expires_ms == '' or tonumber(expires_ms) > now_ms
+  if live and tonumber(created_ms) > newest_ms then
+    newest, newest_ms = i, tonumber(created_ms)
+  end
+  local parts = { all[i], text, created_ms, expires_ms }
+  if all[i] == id then made_before = parts elseif live then others = parts end
+end
+if made_before then
+  for _, part in ipairs(others) do made_before[#made_before + 1] = part end
+  return made_before
+end
+local created_ms = string.format('%.0f', math.max(now_ms, newest_ms + 1))
+local reply = { id, secret, created_ms, '' }
+for i = 1, #all, 2 do
+  if i ~= newest then redis.call('HDEL', secrets, all[i]) end
+end
+if newest then
+  local text, made_ms = string.match(all[newest + 1], '^(%S+) (%d+)')
+  local expires_ms = string.format('%.0f', now_ms + overlap_ms)
+  redis.call('HSET', secrets, all[newest], text .. ' ' .. made_ms .. ' ' .. expires_ms)
+  for _, part in ipairs({ all[newest], text, made_ms, expires_ms }) do reply[#reply + 1] = part end
+end
+redis.call('HSET', secrets, id, secret .. ' ' .. created_ms .. ' ')
+return reply`,
+  map: [[1,"lua/secret/rotate.lua",1],[2,"lua/secret/rotate.lua",4],[7,"lua/secret/rotate.lua",11]],
+});
+
+/** Reads a batch for those who watch it, says for how long they will go on, and renews the places of their streams. See lua/stream/look.lua. */
+export const streamLook = script<{ meta: string }, { core: string; watch_ms: number; tasks: number; max: number; place_ms: number; now_ms?: number | '' | undefined; streams: readonly RestValue[] }, [number, (string | null)[], string[]]>({
+  name: 'stream/look',
+  keys: ["meta"],
+  args: [["core","string"],["watch_ms","int"],["tasks","int"],["max","int"],["place_ms","int"],["now_ms","now"]],
+  rest: "streams",
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local place_ms = tonumber(table.remove(ARGV))
+local max = tonumber(table.remove(ARGV))
+local tasks = tonumber(table.remove(ARGV))
+local watch_ms = tonumber(table.remove(ARGV))
+local core = table.remove(ARGV)
+local streams = ARGV
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local key = root .. 'b:' .. core
+local places = key .. ':streams'
+local fields = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 't', 'u', 'z', 'd', 'g', 'o')
+if not fields[1] or fields[2] == 'tray' or fields[2] == 'notes' or fields[2] == 'deleted' then return { 0, {}, {} } end
+local watch = call('HGET', key, 'W') or '0 0 0'
+local till, tasks_till, number = string.match(watch, '^(%d+) (%d+) (%d+)$')
+local renewed, lost = {}, {}
+if max > 0 and #streams > 0 then
+  local open = call('ZCOUNT', places, '(' .. string.format('%.0f', now_ms), '+inf')
+  for _, stream in ipairs(streams) do
+    local ends_ms = tonumber(call('ZSCORE', places, stream) or 0)
+    if ends_ms > now_ms or open < max then
+      if ends_ms <= now_ms then open = open + 1 end
+      renewed[#renewed + 1] = now_ms + place_ms
+      renewed[#renewed + 1] = stream
+    else
+      lost[#lost + 1] = stream
+    end
+  end
+end
+local until_ms = string.format('%.0f', math.max(tonumber(till), now_ms + watch_ms))
+if tasks == 1 then tasks_till = string.format('%.0f', math.max(tonumber(tasks_till), now_ms + watch_ms)) end
+call('HSET', key, 'W', until_ms .. ' ' .. tasks_till .. ' ' .. number)
+for i = 1, #renewed, 1000 do call('ZADD', places, unpack(renewed, i, math.min(i + 999, #renewed))) end
+if #renewed > 0 then call('PEXPIRE', places, place_ms) end
+return { tonumber(number), fields, lost }`,
+  map: [[1,"lua/stream/look.lua",1],[2,"lua/stream/look.lua",6],[3,"lua/stream/look.lua",12],[4,"lua/stream/look.lua",11],[5,"lua/stream/look.lua",10],[6,"lua/stream/look.lua",9],[7,"lua/stream/look.lua",8],[8,"lua/stream/look.lua",7],[9,"lua/stream/look.lua",13],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/root.lua",11],[16,"lua/stream/look.lua",18],[36,"lua/stream/look.lua",39]],
+});
+
+/** Takes a place among the streams of a batch; by a ticket, which is used up, or for an account that is known already. See lua/stream/take.lua. */
+export const streamTake = script<{ meta: string }, { core: string; account: string; ticket: string; stream: string; max: number; place_ms: number; now_ms?: number | '' | undefined }, [string, string]>({
+  name: 'stream/take',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["ticket","string"],["stream","string"],["max","int"],["place_ms","int"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local core = ARGV[1]
+local account = ARGV[2]
+local ticket = ARGV[3]
+local stream = ARGV[4]
+local max = tonumber(ARGV[5])
+local place_ms = tonumber(ARGV[6])
+local now_ms = tonumber(ARGV[7]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local key = root .. 'b:' .. core
+local places = key .. ':streams'
+local owner = call('HMGET', key, 'a', 's')
+local ticket_key = key .. ':ticket:' .. ticket
+if ticket ~= '' then account = call('GET', ticket_key) or '' end
+local open = max > 0 and call('ZCOUNT', places, '(' .. string.format('%.0f', now_ms), '+inf') or 0
+if ticket ~= '' and stream ~= '' then call('DEL', ticket_key) end
+if account == '' then return { 'unknown', '' } end
+if owner[1] ~= account or owner[2] == 'tray' or owner[2] == 'deleted' then return { 'missing', account } end
+if max > 0 and open >= max then return { 'full', account } end
+if max == 0 or stream == '' then return { 'taken', account } end
+call('ZREMRANGEBYSCORE', places, '-inf', now_ms)
+call('ZADD', places, now_ms + place_ms, stream)
+call('PEXPIRE', places, place_ms)
+return { 'taken', account }`,
+  map: [[1,"lua/stream/take.lua",1],[2,"lua/stream/take.lua",6],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/root.lua",11],[16,"lua/stream/take.lua",18],[22,"lua/stream/take.lua",25]],
+});
+
+/** Writes a ticket: for half a minute it opens one stream of this batch, in the place of a token. See lua/stream/ticket.lua. */
+export const streamTicket = script<{ meta: string }, { core: string; account: string; ticket: string; ttl_ms: number; now_ms?: number | '' | undefined }, number>({
+  name: 'stream/ticket',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["ticket","string"],["ttl_ms","int"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local core = ARGV[1]
+local account = ARGV[2]
+local ticket = ARGV[3]
+local ttl_ms = tonumber(ARGV[4])
+local now_ms = tonumber(ARGV[5]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local key = root .. 'b:' .. core
+local owner = call('HMGET', key, 'a', 's')
+if owner[1] ~= account or owner[2] == 'tray' or owner[2] == 'deleted' then return 0 end
+call('SET', key .. ':ticket:' .. ticket, account, 'PX', ttl_ms)
+return now_ms + ttl_ms`,
+  map: [[1,"lua/stream/ticket.lua",1],[2,"lua/stream/ticket.lua",4],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/stream/ticket.lua",14]],
+});
+
+/** Cancels one task that is not running and not finished. See lua/task/cancel.lua. */
+export const taskCancel = script<{ meta: string }, { core: string; index: number; account: string; keep_ms: number; tray_keep_ms: number; now_ms?: number | '' | undefined }, string>({
+  name: 'task/cancel',
+  keys: ["meta"],
+  args: [["core","string"],["index","int"],["account","string"],["keep_ms","int"],["tray_keep_ms","int"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local core = ARGV[1]
+local index = tonumber(ARGV[2])
+local account = ARGV[3]
+local keep_ms = tonumber(ARGV[4])
+local tray_keep_ms = tonumber(ARGV[5])
+local now_ms = tonumber(ARGV[6]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local batches, batches_loaded = {}, {}
+local function batch_load(core)
+  local b = batches[core]
+  if b ~= nil then return b end
+  local key = root .. 'b:' .. core
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
+  if not v[1] then
+    batches[core] = false
+    return false
+  end
+  b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
+    x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
+  batches[core] = b
+  batches_loaded[#batches_loaded + 1] = b
+  return b
+end
+local function batch_visible(core, account)
+  local b = batch_load(core)
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
+  return b
+end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
+local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
+local function segment_bounds(b, i)
+  local g = b.g
+  if not g then return 0, b.n - 1 end
+  local lo, last = 0, #g / 4 - 1
+  local hi = last
+  while lo < hi do
+    local mid = math.ceil((lo + hi) / 2)
+    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
+  end
+  local base = struct.unpack('>I4', g, lo * 4 + 1)
+  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
+end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_last(b)
+  if not b.g then return 0 end
+  return struct.unpack('>I4', b.g, #b.g - 3)
+end
+local function batch_end(b, now, keep_ms)
+  b.dirty = true
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
+  if b.s == 'tray' then
+    b.deadline = math.max(now, b.t + 1000) + keep_ms
+    return true
+  end
+  if b.z or (b.h and batch_live(b)) then return false end
+  if b.s == 'pending' or b.s == 'processing' then
+    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
+  end
+  b.z = now
+  b.ended = true
+  b.deadline = now + keep_ms
+  return true
+end
+local function batch_stop(b, status, now, keep_ms)
+  local waiting = batch_waiting(b)
+  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
+  b.s = status
+  b.deadline = '' -- leaves the deadlines until its last running task has finished
+  batch_end(b, now, keep_ms)
+end
+local function list_key(b, status)
+  return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
+end
+local function label_keys(account, labels)
+  local list = {}
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
+end
+local function batch_touch()
+  local list = { root .. 'deadlines' }
+  for _, b in ipairs(batches_loaded) do
+    if b.s ~= b.s_was then
+      list[#list + 1] = list_key(b, b.s_was)
+      list[#list + 1] = list_key(b, b.s)
+    end
+  end
+  touch(list)
+end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
+local function batch_save(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.dirty then
+      call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
+      if b.z then call('HSET', b.key, 'z', b.z) end
+      if b.s ~= b.s_was then
+        call('ZREM', list_key(b, b.s_was), b.core)
+        call('ZADD', list_key(b, b.s), b.t, b.core)
+      end
+      if b.deadline == '' then
+        call('ZREM', root .. 'deadlines', b.core)
+      elseif b.deadline then
+        call('ZADD', root .. 'deadlines', b.deadline, b.core)
+      end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -6612,6 +8459,7 @@ if state == 'x' then return 'cancelled' end
 if not task_waits(b, index, state) then return 'state' end
 if not batch_live(b) then return b.s == 'cancelled' and 'cancelled' or 'state' end
 b.x = b.x + 1
+batch_ended(b, index, 1, 'x')
 batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms)
 notify_plan(now_ms)
 batch_touch()
@@ -6623,7 +8471,7 @@ notify_write()
 queue_write()
 ring_bell()
 return 'cancelled'`,
-  map: [[1,"lua/task/cancel.lua",1],[2,"lua/task/cancel.lua",4],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",11],[16,"lua/lib/batch.lua",13],[37,"lua/lib/batch.lua",36],[42,"lua/lib/batch.lua",42],[43,"lua/lib/batch.lua",44],[44,"lua/lib/batch.lua",48],[45,"lua/lib/batch.lua",50],[46,"lua/lib/batch.lua",53],[50,"lua/lib/batch.lua",59],[62,"lua/lib/batch.lua",72],[63,"lua/lib/batch.lua",74],[67,"lua/lib/batch.lua",80],[83,"lua/lib/batch.lua",98],[90,"lua/lib/batch.lua",106],[93,"lua/lib/batch.lua",111],[98,"lua/lib/batch.lua",118],[108,"lua/lib/batch.lua",129],[125,"lua/lib/ring.lua",4],[126,"lua/lib/ring.lua",6],[134,"lua/lib/ring.lua",16],[140,"lua/lib/ring.lua",23],[141,"lua/lib/ring.lua",25],[142,"lua/lib/ring.lua",28],[146,"lua/lib/ring.lua",34],[153,"lua/lib/ring.lua",42],[159,"lua/lib/ready.lua",8],[160,"lua/lib/ready.lua",10],[161,"lua/lib/ready.lua",13],[175,"lua/lib/ready.lua",28],[180,"lua/lib/ready.lua",34],[183,"lua/lib/ready.lua",38],[195,"lua/lib/ready.lua",51],[198,"lua/lib/ready.lua",55],[204,"lua/lib/ready.lua",66],[207,"lua/lib/ready.lua",70],[214,"lua/lib/ready.lua",79],[215,"lua/lib/ready.lua",82],[216,"lua/lib/delayed.lua",3],[217,"lua/lib/delayed.lua",5],[221,"lua/lib/delayed.lua",11],[224,"lua/lib/delayed.lua",15],[228,"lua/lib/delayed.lua",20],[232,"lua/lib/delayed.lua",26],[239,"lua/lib/delayed.lua",36],[246,"lua/lib/notify.lua",19],[247,"lua/lib/notify.lua",22],[256,"lua/lib/notify.lua",34],[257,"lua/lib/notify.lua",36],[262,"lua/lib/notify.lua",43],[278,"lua/lib/notify.lua",60],[290,"lua/lib/notify.lua",74],[300,"lua/lib/notify.lua",85],[318,"lua/lib/notify.lua",105],[325,"lua/lib/notify.lua",115],[337,"lua/lib/notify.lua",130],[353,"lua/lib/notify.lua",148],[365,"lua/lib/notify.lua",161],[368,"lua/lib/notify.lua",166],[379,"lua/lib/notify.lua",179],[392,"lua/lib/notify.lua",193],[397,"lua/lib/notify.lua",199],[400,"lua/lib/notify.lua",204],[405,"lua/lib/notify.lua",211],[435,"lua/lib/notify.lua",243],[457,"lua/lib/notify.lua",267],[458,"lua/lib/notify.lua",269],[465,"lua/lib/notify.lua",277],[480,"lua/lib/notify.lua",293],[482,"lua/lib/notify.lua",297],[488,"lua/lib/notify.lua",304],[491,"lua/task/cancel.lua",15],[497,"lua/task/cancel.lua",22]],
+  map: [[1,"lua/task/cancel.lua",1],[2,"lua/task/cancel.lua",4],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",12],[16,"lua/lib/batch.lua",14],[37,"lua/lib/batch.lua",37],[42,"lua/lib/batch.lua",43],[43,"lua/lib/batch.lua",45],[44,"lua/lib/batch.lua",49],[45,"lua/lib/batch.lua",51],[46,"lua/lib/batch.lua",54],[50,"lua/lib/batch.lua",60],[62,"lua/lib/batch.lua",73],[63,"lua/lib/batch.lua",75],[67,"lua/lib/batch.lua",81],[83,"lua/lib/batch.lua",99],[90,"lua/lib/batch.lua",107],[93,"lua/lib/batch.lua",112],[98,"lua/lib/batch.lua",119],[108,"lua/lib/batch.lua",131],[113,"lua/lib/batch.lua",139],[121,"lua/lib/batch.lua",148],[139,"lua/lib/ring.lua",4],[140,"lua/lib/ring.lua",6],[148,"lua/lib/ring.lua",16],[154,"lua/lib/ring.lua",23],[155,"lua/lib/ring.lua",25],[156,"lua/lib/ring.lua",28],[160,"lua/lib/ring.lua",34],[167,"lua/lib/ring.lua",42],[173,"lua/lib/ready.lua",8],[174,"lua/lib/ready.lua",10],[175,"lua/lib/ready.lua",13],[189,"lua/lib/ready.lua",28],[194,"lua/lib/ready.lua",34],[197,"lua/lib/ready.lua",38],[209,"lua/lib/ready.lua",51],[212,"lua/lib/ready.lua",55],[218,"lua/lib/ready.lua",66],[221,"lua/lib/ready.lua",70],[228,"lua/lib/ready.lua",79],[229,"lua/lib/ready.lua",82],[230,"lua/lib/delayed.lua",3],[231,"lua/lib/delayed.lua",5],[235,"lua/lib/delayed.lua",11],[238,"lua/lib/delayed.lua",15],[242,"lua/lib/delayed.lua",20],[246,"lua/lib/delayed.lua",26],[253,"lua/lib/delayed.lua",36],[260,"lua/lib/notify.lua",19],[261,"lua/lib/notify.lua",22],[270,"lua/lib/notify.lua",34],[271,"lua/lib/notify.lua",36],[276,"lua/lib/notify.lua",43],[292,"lua/lib/notify.lua",60],[304,"lua/lib/notify.lua",74],[314,"lua/lib/notify.lua",85],[332,"lua/lib/notify.lua",105],[339,"lua/lib/notify.lua",115],[351,"lua/lib/notify.lua",130],[367,"lua/lib/notify.lua",148],[379,"lua/lib/notify.lua",161],[382,"lua/lib/notify.lua",166],[393,"lua/lib/notify.lua",179],[406,"lua/lib/notify.lua",193],[411,"lua/lib/notify.lua",199],[414,"lua/lib/notify.lua",204],[419,"lua/lib/notify.lua",211],[449,"lua/lib/notify.lua",243],[471,"lua/lib/notify.lua",267],[472,"lua/lib/notify.lua",269],[479,"lua/lib/notify.lua",277],[494,"lua/lib/notify.lua",293],[496,"lua/lib/notify.lua",297],[502,"lua/lib/notify.lua",304],[505,"lua/task/cancel.lua",15],[511,"lua/task/cancel.lua",22]],
 });
 
 /** Accepts single tasks: puts them into the account's open tray, or opens a new one. See lua/task/create.lua. */
@@ -6654,14 +8502,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
   if v[17] then
     b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
     b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
@@ -6742,6 +8590,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -6756,6 +8617,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -7011,7 +8873,7 @@ queue_write()
 ring_bell()
 idem_write({ b.core, first, now_ms })
 return { b.core, first, now_ms }`,
-  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",15],[4,"lua/task/create.lua",14],[5,"lua/task/create.lua",13],[6,"lua/task/create.lua",12],[7,"lua/task/create.lua",11],[8,"lua/task/create.lua",10],[9,"lua/task/create.lua",9],[10,"lua/task/create.lua",8],[11,"lua/task/create.lua",16],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/root.lua",11],[18,"lua/lib/batch.lua",11],[19,"lua/lib/batch.lua",13],[40,"lua/lib/batch.lua",36],[45,"lua/lib/batch.lua",42],[46,"lua/lib/batch.lua",44],[47,"lua/lib/batch.lua",48],[48,"lua/lib/batch.lua",50],[49,"lua/lib/batch.lua",53],[53,"lua/lib/batch.lua",59],[65,"lua/lib/batch.lua",72],[66,"lua/lib/batch.lua",74],[70,"lua/lib/batch.lua",80],[86,"lua/lib/batch.lua",98],[93,"lua/lib/batch.lua",106],[96,"lua/lib/batch.lua",111],[101,"lua/lib/batch.lua",118],[111,"lua/lib/batch.lua",129],[128,"lua/lib/ring.lua",4],[129,"lua/lib/ring.lua",6],[137,"lua/lib/ring.lua",16],[143,"lua/lib/ring.lua",23],[144,"lua/lib/ring.lua",25],[145,"lua/lib/ring.lua",28],[149,"lua/lib/ring.lua",34],[156,"lua/lib/ring.lua",42],[162,"lua/lib/ready.lua",8],[163,"lua/lib/ready.lua",10],[164,"lua/lib/ready.lua",13],[178,"lua/lib/ready.lua",28],[183,"lua/lib/ready.lua",34],[186,"lua/lib/ready.lua",38],[198,"lua/lib/ready.lua",51],[201,"lua/lib/ready.lua",55],[207,"lua/lib/ready.lua",66],[210,"lua/lib/ready.lua",70],[217,"lua/lib/ready.lua",79],[218,"lua/lib/ready.lua",82],[219,"lua/lib/delayed.lua",3],[220,"lua/lib/delayed.lua",5],[224,"lua/lib/delayed.lua",11],[227,"lua/lib/delayed.lua",15],[231,"lua/lib/delayed.lua",20],[235,"lua/lib/delayed.lua",26],[242,"lua/lib/delayed.lua",36],[249,"lua/lib/operation.lua",4],[250,"lua/lib/operation.lua",6],[253,"lua/lib/operation.lua",11],[259,"lua/lib/operation.lua",18],[264,"lua/lib/append.lua",6],[266,"lua/lib/append.lua",9],[272,"lua/lib/append.lua",17],[301,"lua/lib/append.lua",48],[302,"lua/lib/append.lua",50],[312,"lua/lib/append.lua",62],[324,"lua/lib/append.lua",75],[329,"lua/lib/append.lua",81],[338,"lua/lib/idem.lua",6],[339,"lua/lib/idem.lua",8],[340,"lua/lib/idem.lua",10],[346,"lua/task/create.lua",22],[349,"lua/task/create.lua",26],[359,"lua/task/create.lua",37],[363,"lua/task/create.lua",42],[366,"lua/task/create.lua",46]],
+  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",15],[4,"lua/task/create.lua",14],[5,"lua/task/create.lua",13],[6,"lua/task/create.lua",12],[7,"lua/task/create.lua",11],[8,"lua/task/create.lua",10],[9,"lua/task/create.lua",9],[10,"lua/task/create.lua",8],[11,"lua/task/create.lua",16],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/root.lua",11],[18,"lua/lib/batch.lua",12],[19,"lua/lib/batch.lua",14],[40,"lua/lib/batch.lua",37],[45,"lua/lib/batch.lua",43],[46,"lua/lib/batch.lua",45],[47,"lua/lib/batch.lua",49],[48,"lua/lib/batch.lua",51],[49,"lua/lib/batch.lua",54],[53,"lua/lib/batch.lua",60],[65,"lua/lib/batch.lua",73],[66,"lua/lib/batch.lua",75],[70,"lua/lib/batch.lua",81],[86,"lua/lib/batch.lua",99],[93,"lua/lib/batch.lua",107],[96,"lua/lib/batch.lua",112],[101,"lua/lib/batch.lua",119],[111,"lua/lib/batch.lua",131],[116,"lua/lib/batch.lua",139],[124,"lua/lib/batch.lua",148],[142,"lua/lib/ring.lua",4],[143,"lua/lib/ring.lua",6],[151,"lua/lib/ring.lua",16],[157,"lua/lib/ring.lua",23],[158,"lua/lib/ring.lua",25],[159,"lua/lib/ring.lua",28],[163,"lua/lib/ring.lua",34],[170,"lua/lib/ring.lua",42],[176,"lua/lib/ready.lua",8],[177,"lua/lib/ready.lua",10],[178,"lua/lib/ready.lua",13],[192,"lua/lib/ready.lua",28],[197,"lua/lib/ready.lua",34],[200,"lua/lib/ready.lua",38],[212,"lua/lib/ready.lua",51],[215,"lua/lib/ready.lua",55],[221,"lua/lib/ready.lua",66],[224,"lua/lib/ready.lua",70],[231,"lua/lib/ready.lua",79],[232,"lua/lib/ready.lua",82],[233,"lua/lib/delayed.lua",3],[234,"lua/lib/delayed.lua",5],[238,"lua/lib/delayed.lua",11],[241,"lua/lib/delayed.lua",15],[245,"lua/lib/delayed.lua",20],[249,"lua/lib/delayed.lua",26],[256,"lua/lib/delayed.lua",36],[263,"lua/lib/operation.lua",4],[264,"lua/lib/operation.lua",6],[267,"lua/lib/operation.lua",11],[273,"lua/lib/operation.lua",18],[278,"lua/lib/append.lua",6],[280,"lua/lib/append.lua",9],[286,"lua/lib/append.lua",17],[315,"lua/lib/append.lua",48],[316,"lua/lib/append.lua",50],[326,"lua/lib/append.lua",62],[338,"lua/lib/append.lua",75],[343,"lua/lib/append.lua",81],[352,"lua/lib/idem.lua",6],[353,"lua/lib/idem.lua",8],[354,"lua/lib/idem.lua",10],[360,"lua/task/create.lua",22],[363,"lua/task/create.lua",26],[373,"lua/task/create.lua",37],[377,"lua/task/create.lua",42],[380,"lua/task/create.lua",46]],
 });
 
 /** Runs a failed task again, its attempts at zero. In a batch that has failed or expired that is a new round of this task See lua/task/retry.lua. */
@@ -7040,14 +8902,14 @@ local function batch_load(core)
   local b = batches[core]
   if b ~= nil then return b end
   local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N')
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
   if not v[1] then
     batches[core] = false
     return false
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
   if v[17] then
     b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
     b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
@@ -7128,6 +8990,19 @@ local function batch_touch()
   end
   touch(list)
 end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
@@ -7142,6 +9017,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.W then batch_tell(b, now) end
     end
   end
 end
@@ -7374,8 +9250,8 @@ batch_save(now_ms)
 queue_write()
 ring_bell()
 return 'queued'`,
-  map: [[1,"lua/task/retry.lua",1],[2,"lua/task/retry.lua",4],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/root.lua",11],[16,"lua/lib/batch.lua",11],[17,"lua/lib/batch.lua",13],[38,"lua/lib/batch.lua",36],[43,"lua/lib/batch.lua",42],[44,"lua/lib/batch.lua",44],[45,"lua/lib/batch.lua",48],[46,"lua/lib/batch.lua",50],[47,"lua/lib/batch.lua",53],[51,"lua/lib/batch.lua",59],[63,"lua/lib/batch.lua",72],[64,"lua/lib/batch.lua",74],[68,"lua/lib/batch.lua",80],[84,"lua/lib/batch.lua",98],[91,"lua/lib/batch.lua",106],[94,"lua/lib/batch.lua",111],[99,"lua/lib/batch.lua",118],[109,"lua/lib/batch.lua",129],[126,"lua/lib/results.lua",3],[135,"lua/lib/results.lua",13],[136,"lua/lib/results.lua",15],[137,"lua/lib/round.lua",9],[141,"lua/lib/round.lua",14],[145,"lua/lib/round.lua",19],[149,"lua/lib/round.lua",24],[150,"lua/lib/round.lua",26],[151,"lua/lib/round.lua",29],[152,"lua/lib/round.lua",32],[170,"lua/lib/round.lua",52],[177,"lua/lib/round.lua",61],[181,"lua/lib/round.lua",67],[185,"lua/lib/round.lua",72],[191,"lua/lib/round.lua",79],[206,"lua/lib/ring.lua",4],[207,"lua/lib/ring.lua",6],[215,"lua/lib/ring.lua",16],[221,"lua/lib/ring.lua",23],[222,"lua/lib/ring.lua",25],[223,"lua/lib/ring.lua",28],[227,"lua/lib/ring.lua",34],[234,"lua/lib/ring.lua",42],[240,"lua/lib/ready.lua",8],[241,"lua/lib/ready.lua",10],[242,"lua/lib/ready.lua",13],[256,"lua/lib/ready.lua",28],[261,"lua/lib/ready.lua",34],[264,"lua/lib/ready.lua",38],[276,"lua/lib/ready.lua",51],[279,"lua/lib/ready.lua",55],[285,"lua/lib/ready.lua",66],[288,"lua/lib/ready.lua",70],[295,"lua/lib/ready.lua",79],[296,"lua/lib/ready.lua",82],[297,"lua/lib/delayed.lua",3],[298,"lua/lib/delayed.lua",5],[302,"lua/lib/delayed.lua",11],[305,"lua/lib/delayed.lua",15],[309,"lua/lib/delayed.lua",20],[313,"lua/lib/delayed.lua",26],[320,"lua/lib/delayed.lua",36],[327,"lua/task/retry.lua",17],[336,"lua/task/retry.lua",27],[345,"lua/task/retry.lua",37],[349,"lua/task/retry.lua",42]],
+  map: [[1,"lua/task/retry.lua",1],[2,"lua/task/retry.lua",4],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/root.lua",11],[16,"lua/lib/batch.lua",12],[17,"lua/lib/batch.lua",14],[38,"lua/lib/batch.lua",37],[43,"lua/lib/batch.lua",43],[44,"lua/lib/batch.lua",45],[45,"lua/lib/batch.lua",49],[46,"lua/lib/batch.lua",51],[47,"lua/lib/batch.lua",54],[51,"lua/lib/batch.lua",60],[63,"lua/lib/batch.lua",73],[64,"lua/lib/batch.lua",75],[68,"lua/lib/batch.lua",81],[84,"lua/lib/batch.lua",99],[91,"lua/lib/batch.lua",107],[94,"lua/lib/batch.lua",112],[99,"lua/lib/batch.lua",119],[109,"lua/lib/batch.lua",131],[114,"lua/lib/batch.lua",139],[122,"lua/lib/batch.lua",148],[140,"lua/lib/results.lua",3],[149,"lua/lib/results.lua",13],[150,"lua/lib/results.lua",15],[151,"lua/lib/round.lua",9],[155,"lua/lib/round.lua",14],[159,"lua/lib/round.lua",19],[163,"lua/lib/round.lua",24],[164,"lua/lib/round.lua",26],[165,"lua/lib/round.lua",29],[166,"lua/lib/round.lua",32],[184,"lua/lib/round.lua",52],[191,"lua/lib/round.lua",61],[195,"lua/lib/round.lua",67],[199,"lua/lib/round.lua",72],[205,"lua/lib/round.lua",79],[220,"lua/lib/ring.lua",4],[221,"lua/lib/ring.lua",6],[229,"lua/lib/ring.lua",16],[235,"lua/lib/ring.lua",23],[236,"lua/lib/ring.lua",25],[237,"lua/lib/ring.lua",28],[241,"lua/lib/ring.lua",34],[248,"lua/lib/ring.lua",42],[254,"lua/lib/ready.lua",8],[255,"lua/lib/ready.lua",10],[256,"lua/lib/ready.lua",13],[270,"lua/lib/ready.lua",28],[275,"lua/lib/ready.lua",34],[278,"lua/lib/ready.lua",38],[290,"lua/lib/ready.lua",51],[293,"lua/lib/ready.lua",55],[299,"lua/lib/ready.lua",66],[302,"lua/lib/ready.lua",70],[309,"lua/lib/ready.lua",79],[310,"lua/lib/ready.lua",82],[311,"lua/lib/delayed.lua",3],[312,"lua/lib/delayed.lua",5],[316,"lua/lib/delayed.lua",11],[319,"lua/lib/delayed.lua",15],[323,"lua/lib/delayed.lua",20],[327,"lua/lib/delayed.lua",26],[334,"lua/lib/delayed.lua",36],[341,"lua/task/retry.lua",17],[350,"lua/task/retry.lua",27],[359,"lua/task/retry.lua",37],[363,"lua/task/retry.lua",42]],
 });
 
 /** Every script, by its name. */
-export const scripts = { batchAdd, batchCancel, batchCreate, batchDelete, batchRead, batchRelease, batchRetry, batchSweep, idemBegin, idemFinish, installationGrow, memberBeat, notificationRedeliver, outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice, partitionClaim, partitionLook, partitionSettle, partitionTick, quotaTake, secretEnsure, secretRotate, taskCancel, taskCreate, taskRetry };
+export const scripts = { batchAdd, batchCancel, batchCreate, batchDelete, batchRead, batchRelease, batchRetry, batchSweep, idemBegin, idemFinish, installationGrow, memberBeat, notificationRedeliver, outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice, partitionClaim, partitionLook, partitionSettle, partitionTick, quotaTake, scheduleCreate, scheduleDelete, scheduleDue, scheduleFire, scheduleLook, schedulePatch, scheduleRead, scheduleRuns, scheduleStage, scheduleTrigger, secretEnsure, secretRotate, streamLook, streamTake, streamTicket, taskCancel, taskCreate, taskRetry };

@@ -10,7 +10,9 @@ import { operations } from './contract/operations.ts';
 import { refusals } from './contract/refusals.ts';
 import { retries } from './contract/retries.ts';
 import { rounds } from './contract/rounds.ts';
+import { schedules } from './contract/schedules.ts';
 import { states } from './contract/states.ts';
+import { streams } from './contract/streams.ts';
 import { tasks } from './contract/tasks.ts';
 import type { Stage } from './stage.ts';
 
@@ -26,9 +28,11 @@ export function contract(stage: Stage): void {
     states,
     rounds,
     tasks,
+    schedules,
     delivery,
     retries,
     notificationLog,
+    streams,
     accounts,
     operations,
   ]) {

@@ -8,36 +8,20 @@ import { after, before, describe, test } from 'node:test';
 import type { Redis } from 'ioredis';
 import { isUnavailable } from '../../src/store/errors.ts';
 import { keys } from '../../src/store/keys.ts';
-import { encodeTargets } from '../../src/store/notes.ts';
-import { relay } from '../../src/store/outbox.ts';
-import type { Claimed } from '../../src/store/partition.ts';
-import { encodeRecord, encodeSegments, segmentFields } from '../../src/store/records.ts';
+import { encodeRecord } from '../../src/store/records.ts';
 import { execPipeline, preload, type RestValue, type Script } from '../../src/store/script.ts';
 import { scripts } from '../../src/store/scripts.gen.ts';
 import { checkPartition } from '../helpers/check-partition.ts';
 import { startCluster, type TestNode } from '../helpers/cluster.ts';
-import { append, laneOf, readHeld } from '../helpers/outbox.ts';
+import { laneOf } from '../helpers/outbox.ts';
 import { until } from '../helpers/redis.ts';
 import { ACCOUNT, ClockedRedis, Rig, SETTINGS, T0, tasksOf } from '../helpers/rig.ts';
+import { build, type Scene } from './half-moved-scene.ts';
 
 const SEEDS = Number(process.env['HALF_MOVED_SEEDS'] ?? 5);
 const META = keys.partition(0);
+const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
-
-/** What the state that a script is called on has to offer. */
-interface Scene {
-  running: string;
-  held: string;
-  flown: Claimed[];
-  built_ms: number;
-  /** Wait in the outbox for the partition itself; those before them were handed over. */
-  messages: string[];
-  fresh: string;
-  tray: string;
-  /** Have ended; a third one has begun its second round. */
-  failed: string;
-  expired: string;
-}
 
 type AnyScript = Script<{ meta: string }, Record<string, unknown>, unknown>;
 type Call = Record<string, RestValue | readonly RestValue[] | undefined>;
@@ -51,91 +35,6 @@ after(() => {
 before(async () => {
   for (const client of clients.values()) await preload(client, Object.values(scripts));
 });
-
-/** Notifications of each kind; those of progress may be merged. */
-const ALL_EVENTS = 'pwebhookor110;fwebhookor1;swebhookor2;dwebhookor1;cwebhookor2;';
-
-/** Something of everything: work that waits, runs, is late, has expired, is to be deleted; trays, maps, segments. */
-async function build(rig: Rig): Promise<Scene> {
-  rig.checks = false;
-  await rig.reset(1);
-  const failed = await ended(rig, 'f');
-  const expired = await ended(rig, 'r');
-  const again = await ended(rig, 'f');
-  await rig.create({ tasks: 3, expiration_ms: 20_000, labels: ['aaaaaaaaaa'], notify: ALL_EVENTS });
-  const silent = await rig.create({ tasks: 20 });
-  await rig.claim('silent', 16);
-  await rig.settle('silent', await rig.claim('silent', 1), 'r', { delay_ms: 15_000 });
-  await rig.cancel(await rig.create({ tasks: 1100, notify: ALL_EVENTS }));
-  await rig.cancelTask(silent, 19);
-  for (let k = 0; k < 5; k++) {
-    rig.pass(2500);
-    await rig.tick('h1');
-  }
-  const running = await rig.create({ tasks: 1200, task_keys: ['k1'], notify: ALL_EVENTS });
-  await rig.create({ tasks: Array.from({ length: 200 }, (_, i) => ({ origin: `o${i % 90}` })), account: 'rival' });
-  const held = await rig.create({ hold: true, notify: ALL_EVENTS });
-  const { core: tray } = await rig.single(3);
-  await rig.single(1, { account: 'rival' });
-  const flown: Claimed[] = [];
-  for (let k = 0; k < 12; k++) flown.push(...(await rig.claim('h1', 64, { call_no: 1000 + k })));
-  await rig.settle('h1', flown.splice(0, 20), 'c');
-  await rig.settle('h1', flown.splice(0, 5), 'f');
-  await rig.settle('h1', flown.splice(0, 5), 'r', { delay_ms: 1000 });
-  await rig.settle(
-    'h1',
-    flown.filter(({ flight }) => flight.core === held),
-    'c',
-  );
-  await rig.retryBatch(again);
-  await stage(rig, keys.staged(0, running, 'op', 0), 300);
-  const fresh = rig.newCore();
-  await stage(rig, keys.staged(0, fresh, 'new', 0), 40);
-  await append(
-    rig.redis,
-    0,
-    [0, 1, 2].map((n) => ['hand', laneOf(0), `ref${n}`] as const),
-  );
-  await relay(rig.redis, 0);
-  await append(rig.redis, 0, [
-    ['release', laneOf(0), 'ref0'],
-    ['hand', laneOf(0, 'other'), 'ref1'],
-    ['hand', laneOf(1), 'ref2'],
-    ['hand', laneOf(0, 'other'), 'ref9'],
-  ]);
-  const messages = (await readHeld(rig.redis, 0)).outbox['0'] ?? [];
-  rig.checks = true;
-  await rig.check();
-  return {
-    messages,
-    built_ms: rig.now_ms,
-    failed,
-    expired,
-    running,
-    held,
-    tray,
-    fresh,
-    flown: flown.filter(({ flight }) => flight.core === running),
-  };
-}
-
-/** A batch that has ended: its tasks failed, or waited for a retry when it expired. */
-async function ended(rig: Rig, verdict: 'f' | 'r'): Promise<string> {
-  const notify = encodeTargets([{ event: 'on_finish', origin: 'webhookorg', min_interval_ms: 0 }]);
-  const core = await rig.create({ tasks: 30, expiration_ms: 1000, labels: ['aaaaaaaaaa'], notify });
-  await rig.settle('h3', await rig.claim('h3', 30), verdict, { delay_ms: 5000 });
-  await rig.settle('h3', await rig.claim('h3', 30), 'c');
-  rig.pass(1000);
-  await rig.tick('h1');
-  return core;
-}
-
-async function stage(rig: Rig, key: string, tasks: number): Promise<void> {
-  const [segment] = encodeSegments(tasksOf(tasks));
-  assert.ok(segment);
-  await rig.redis.hset(key, ...segmentFields(segment));
-  await rig.redis.pexpire(key, 60_000);
-}
 
 const RECORD = encodeRecord(tasksOf(1)[0] ?? assert.fail(), false);
 const IDEM = { idem_key: `${ACCOUNT}:key`, idem_print: 'print', idem_extra: Buffer.from('{}') };
@@ -155,6 +54,14 @@ const KEEP = { keep_ms: SETTINGS.keep_ms, tray_keep_ms: SETTINGS.tray_keep_ms };
 const CLAIM = { grace_ms: 5000, room: 1000, notes: 100, limits: [0, 0] };
 const TICK = { ...KEEP, silence_ms: SETTINGS.silence_ms, gap_ms: SETTINGS.gap_ms, recoveries_max: 3, pressure: 0 };
 
+const TRIGGER = { ...IDEM, account: ACCOUNT, template: '1', op: 'op6', staged: 0 };
+/** The tick that the schedules of the scene wait for is the first full minute after they were made. */
+function fired(built_ms: number): Call {
+  const tick = Math.ceil((built_ms - MINUTE_MS + 1) / MINUTE_MS) * MINUTE_MS;
+  const next = { next_tick: String(tick + MINUTE_MS), next_due: String(tick + 15_000) };
+  return { version: '1', tick, verdict: 'run', ticks: 1, ...next, staged: 0 };
+}
+
 function fieldOf(message: string): string {
   return message.split(' ').slice(3).join(' ');
 }
@@ -163,10 +70,10 @@ function stagedName(core: string, operation: string): string {
   return keys.staged(0, core, operation, 0).slice(META.length - 1);
 }
 
-/** Of each script that works in a partition the calls that write most; `late` lets time pass first. */
 /** Destinations that a slice leaves out: none. */
 const skip: string[] = [];
 
+/** Of each script that works in a partition the calls that write most; `late_ms` lets time pass first. */
 const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> = {
   'batch/add': [
     ({ running: core }) => ({ ...ADD, core, op: 'op1', total: 1, parts: [0, 1, RECORD, 1, 0, 0, 'o1', 30, 0, 1, 'k2'] }),
@@ -236,6 +143,42 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
     () => ({ ...TICK, holder: 'h1', late_ms: SETTINGS.keep_ms }),
     () => ({ ...TICK, holder: 'h1', pressure: 1 }),
   ],
+  'schedule/create': [
+    ({ unborn: core }) => ({
+      ...{ ...IDEM, core, account: ACCOUNT, status: 'active', tick: String(T0 + DAY_MS), due: String(T0) },
+      parts: [1, 0, 1, 'k1', 2, 'z', '* * * * *', 'm', '{}'],
+    }),
+  ],
+  'schedule/delete': [({ nightly: core }) => ({ core, account: ACCOUNT })],
+  'schedule/due': [() => ({ most: 10 })],
+  'schedule/fire': [
+    ({ minutely: core, fresh: run_core, built_ms }) => ({ ...fired(built_ms), core, run_core, parts: [0, 1, 0, 0, 'o1', 30, built_ms] }),
+    ({ nightly: core, fresh, built_ms }) => ({
+      ...{ ...fired(built_ms), core, run_core: `${fresh.slice(0, -1)}0`, parts: [1, 0, 1, 0, 39, 'o1', 30, built_ms + DAY_MS] },
+    }),
+    ({ minutely: core, fresh: run_core, built_ms }) => ({ ...fired(built_ms), core, run_core, verdict: 'limiter', parts: [] }),
+  ],
+  'schedule/look': [() => ({})],
+  'schedule/patch': [
+    ({ staged: core }) => ({
+      ...{ core, account: ACCOUNT, version: '1', status: 'disabled', tick: '', due: '', template: 'op' },
+      parts: [1, 0, 1, 'k2', 2, 'z', '0 * * * *', 'm', '{}'],
+    }),
+    ({ minutely: core }) => ({
+      ...{ core, account: ACCOUNT, version: '1', status: 'active', tick: String(T0 + DAY_MS), due: String(T0 + DAY_MS), template: '' },
+      parts: [0, 0, 2, 'z', '0 * * * *'],
+    }),
+  ],
+  'schedule/read': [({ minutely: core }) => ({ core, account: ACCOUNT })],
+  'schedule/runs': [({ nightly: core }) => ({ core, account: ACCOUNT, offset: 0, most: 10 })],
+  'schedule/stage': [({ nightly: core, fresh: batch }) => ({ core, template: '1', batch, base: '0', ttl_ms: MINUTE_MS })],
+  'schedule/trigger': [
+    ({ minutely: core, fresh: run_core }) => ({ ...TRIGGER, core, run_core, parts: [0, 1, 0, 0, 'o1', 30, 0] }),
+    ({ nightly: core, fresh }) => ({ ...TRIGGER, core, run_core: `${fresh.slice(0, -1)}0`, parts: [1, 0, 1, 0, 39, 'o1', 30, 0] }),
+  ],
+  'stream/look': [({ running: core }) => ({ core, watch_ms: 15_000, tasks: 1, max: 10, place_ms: 25_000, streams: ['s1', 's2'] })],
+  'stream/take': [({ running: core }) => ({ core, account: ACCOUNT, ticket: '', stream: 's1', max: 10, place_ms: 25_000 })],
+  'stream/ticket': [({ running: core }) => ({ core, account: ACCOUNT, ticket: 'hash', ttl_ms: 30_000 })],
   'task/cancel': [({ running: core }) => ({ ...KEEP, core, index: 1199, account: ACCOUNT })],
   'task/create': [
     ({ fresh: core }) => ({ ...IDEM, core, account: ACCOUNT, op: 'op3', total: 1, parts: [1, RECORD, 1, 0, 0, 'o1', 30, 0] }),

@@ -1,0 +1,106 @@
+// Templates of schedules, checked as deeply as the tasks and batches that they will become, and made ready to be stored.
+import { ApiError, type Fault } from '../base/errors.ts';
+import { DEFAULT_EXPIRATION_H } from '../base/limits.ts';
+import { stringifyRaw } from '../schema/raw-json.ts';
+import { notificationFaults, taskFaults } from '../schema/task-rules.ts';
+import type { BatchTemplate, Notifications, Target, TaskTemplate } from '../schema/types.gen.ts';
+import { encodeTasks } from '../store/encoded.ts';
+import { labelHash } from '../store/keys.ts';
+import type { NewTemplate } from '../store/schedules.ts';
+import type { ApiContext } from './context.ts';
+import { takeIn, targetFault } from './intake.ts';
+import { notifyOf } from './prepare.ts';
+import { type BatchDoc, masked, maskTarget } from './present.ts';
+
+/** A template as a caller gave it; exactly one of the two. */
+export interface GivenTemplate {
+  task_template?: TaskTemplate;
+  batch_template?: BatchTemplate;
+}
+
+/** A template is shown whole wherever its schedule is, and copied for each run. */
+const TEMPLATE_BYTES_MAX = 4 * 1_024 * 1_024;
+const HOUR_MS = 3_600_000;
+
+/** What is wrong with a template that fits its schema, as far as it can be told without its targets. */
+export function templateFaults({ task_template, batch_template }: GivenTemplate, now_ms: number): Fault[] {
+  if (task_template !== undefined && batch_template !== undefined) {
+    return [{ path: '/batch_template', message: 'cannot be given together with task_template' }];
+  }
+  if (task_template !== undefined) return taskFaults(task_template, '/task_template', now_ms);
+  if (batch_template === undefined) return [];
+  const { notifications, task_templates } = batch_template;
+  const faults = task_templates.flatMap((task, i) => taskFaults(task, `/batch_template/task_templates/${i}`, now_ms));
+  if (notifications !== undefined) faults.push(...notificationFaults(notifications, '/batch_template/notifications'));
+  return faults;
+}
+
+/** Throws an ApiError where a target may not be called or a limiter is not there. */
+export function newTemplate(context: ApiContext, given: GivenTemplate): NewTemplate | null {
+  if (given.task_template !== undefined) return taskTemplate(context, given.task_template);
+  return given.batch_template === undefined ? null : batchTemplate(context, given.batch_template);
+}
+
+function taskTemplate(context: ApiContext, template: TaskTemplate): NewTemplate {
+  const [task] = take(context, [template], () => '/task_template').tasks;
+  if (task === undefined) throw new Error('a template was taken in and is not there');
+  const shown = Buffer.from(stringifyRaw({ ...template, target: maskTarget(template.target) }));
+  return { kind: 'task', shown, limiters: limitersOf([template]), task };
+}
+
+function batchTemplate(context: ApiContext, template: BatchTemplate): NewTemplate {
+  const { description, notifications = {}, task_templates, options, labels } = template;
+  for (const [event, webhook] of Object.entries(notifications as Notifications)) {
+    const fault = targetFault(webhook as Target, `/batch_template/notifications/${event}`, context.policy);
+    if (fault !== null) throw new ApiError('target_not_allowed', { path: fault.path });
+  }
+  const { tasks, task_keys } = take(context, task_templates, (i) => `/batch_template/task_templates/${i}`);
+  const shown = Buffer.from(
+    stringifyRaw({
+      ...template,
+      ...(template.notifications === undefined ? {} : { notifications: masked(template.notifications) }),
+      task_templates: task_templates.map((task) => ({ ...task, target: maskTarget(task.target) })),
+    }),
+  );
+  if (shown.length > TEMPLATE_BYTES_MAX) {
+    const fault = { path: '/batch_template', message: `must have at most ${TEMPLATE_BYTES_MAX} bytes` };
+    throw new ApiError('validation_error', { errors: [fault] });
+  }
+  const { atomic = true, expiration, hold = false } = options ?? {};
+  const doc: BatchDoc = {
+    ...(description === undefined ? {} : { description }),
+    notifications,
+    options: { atomic, expiration: expiration ?? DEFAULT_EXPIRATION_H, hold },
+    ...(labels === undefined ? {} : { labels }),
+  };
+  return {
+    kind: 'batch',
+    shown,
+    limiters: limitersOf(task_templates),
+    doc: Buffer.from(JSON.stringify(doc)),
+    tasks: encodeTasks(tasks),
+    task_keys,
+    expiration_ms: Math.round(doc.options.expiration * HOUR_MS),
+    movable: expiration === undefined,
+    hold,
+    notify: notifyOf(notifications),
+    labels: Object.entries(labels ?? {}).map(([name, value]) => labelHash(name, value)),
+  };
+}
+
+/** The same that single tasks and those of a batch go through; faults are named by their place in the template. */
+function take(context: ApiContext, templates: readonly TaskTemplate[], pathOf: (index: number) => string): ReturnType<typeof takeIn> {
+  try {
+    return takeIn(templates, { policy: context.policy, partial: false, rejected: [], known_keys: new Set(), at_ms: null });
+  } catch (error) {
+    const path = error instanceof ApiError ? error.details['path'] : null;
+    if (error instanceof ApiError && typeof path === 'string') {
+      error.details['path'] = path.replace(/^\/tasks\/(\d+)/, (_, index: string) => pathOf(Number(index)));
+    }
+    throw error;
+  }
+}
+
+function limitersOf(templates: readonly TaskTemplate[]): string[] {
+  return [...new Set(templates.flatMap(({ rate_limiter }) => (rate_limiter === undefined ? [] : [rate_limiter])))];
+}

@@ -1,0 +1,47 @@
+// A cork for answers that turn a request into a WebSocket, once something else was waited for.
+//
+// Native code older than uWebSockets #1929 closes some sockets that were upgraded within their own cork: it looks at the
+// socket once more as if it still were a response, in memory that it has given back just before (one in some thousand
+// upgrades was closed here). Outside of any cork it works, but writes a warning for each. So the upgrade is done within
+// the cork of another response: one to ourselves, that is never finished.
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { type HttpResponse, listen, uws } from './uws.ts';
+
+const LOOPBACK = '127.0.0.1';
+
+export class UpgradeCork {
+  readonly #app = uws.App();
+  #client: Socket | null = null;
+  #response: HttpResponse | null = null;
+
+  /** Without it, as where there is no loopback, upgrades are written all the same. */
+  async open(): Promise<void> {
+    const held = new Promise<void>((resolve) => {
+      this.#app.any('/*', (res) => {
+        res.onAborted(() => {
+          this.#response = null;
+        });
+        this.#response = res;
+        resolve();
+      });
+    });
+    const socket = await listen(this.#app, LOOPBACK, 0);
+    if (socket === false) return;
+    this.#client = connect(uws.us_socket_local_port(socket), LOOPBACK).unref();
+    this.#client.on('error', () => {}); // Shows as a response that is gone.
+    this.#client.write(`GET / HTTP/1.1\r\nHost: ${LOOPBACK}\r\n\r\n`);
+    await Promise.race([held, once(this.#client, 'close')]);
+    uws.us_listen_socket_close(socket);
+  }
+
+  run(work: () => void): void {
+    if (this.#response === null) work();
+    else this.#response.cork(work);
+  }
+
+  close(): void {
+    this.#client?.destroy();
+    this.#app.close();
+  }
+}
