@@ -26,15 +26,12 @@ export function createClient(options: TransportOptions): Client {
   const operations = Object.fromEntries(methods) as Operations;
   return {
     ...operations,
-    watch: (batch_id, watch_options) => watchBatch(transport, (id) => ticketFor(transport, id), batch_id, watch_options),
+    watch: (batch_id, watch_options) => watchBatch(transport, ticketFor, batch_id, watch_options),
   };
-}
 
-const STREAM_TICKETS = { method: 'POST', path: '/v1/batches/{batch_id}/stream-tickets', input: null } as const;
-
-async function ticketFor(transport: Transport, batch_id: string): Promise<string> {
-  const { ticket } = (await transport.call(STREAM_TICKETS, [batch_id])) as { ticket: string };
-  return ticket;
+  async function ticketFor(batch_id: string): Promise<string> {
+    return (await operations.createStreamTicket(batch_id)).ticket;
+  }
 }
 
 /** A page as lists take it. */
