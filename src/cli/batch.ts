@@ -131,7 +131,7 @@ function shown(given: Given, batch: Batch): ExitCode {
   show(given.json, batch, () =>
     facts([
       ['id', batch.id],
-      ['status', batch.options.hold ? `${batch.status}, held` : batch.status],
+      ['status', batch.status],
       ['description', batch.description],
       [
         'labels',

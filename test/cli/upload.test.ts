@@ -66,7 +66,7 @@ test('a file is sent in pieces into one batch, in its order, which then runs to 
   );
   assert.equal(code, 0, err);
   const batch = JSON.parse(out) as Batch;
-  assert.deepEqual([batch.options.hold, batch.labels, batch.description], [false, { job: 'a' }, 'In pieces']);
+  assert.deepEqual([batch.labels, batch.description], [{ job: 'a' }, 'In pieces']);
   assert.deepEqual(await numbersOf(batch.id), upTo(3_000));
   const ended = await client.ended(batch.id, 'completed');
   assert.equal(ended.stats.completed, 3_000);
@@ -108,7 +108,7 @@ test('an upload that is killed after a piece arrived, and before it knew, goes o
   }
 });
 
-test('an interrupt says how to go on, and leaves the batch held', async () => {
+test('an interrupt says how to go on, and the batch waits for it', async () => {
   const file = taskFile('interrupted', 1_000);
   const way = await wayThatHolds(3);
   const args = ['batch', 'create', '-f', file, '--piece-bytes', '10000'];
@@ -118,7 +118,6 @@ test('an interrupt says how to go on, and leaves the batch held', async () => {
   const { code, err } = await first.ended;
   assert.deepEqual([code, /Run the same command again to go on/.test(err)], [130, true], err);
   const { batch_id } = JSON.parse(readFileSync(`${file}.sluice-upload`, 'utf8')) as { batch_id: string };
-  assert.equal((await client.batch(batch_id)).options.hold, true);
   const second = await sluice(args, env(way.url));
   assert.deepEqual([second.code, second.out], [0, `${batch_id}\n`], second.err);
   assert.deepEqual(await numbersOf(batch_id), upTo(1_000));
