@@ -64,8 +64,6 @@ function asFailure(error: unknown): Failure | null {
   if (!(error instanceof Error)) return null;
   if ('code' in error && String(error.code).startsWith('ERR_PARSE_ARGS'))
     return new Failure(error.message, { exit: EXIT.misused, code: 'usage' });
-  if (error instanceof StoreRefused || isUnavailable(error))
-    return new Failure(error.message, { exit: EXIT.unreachable, code: 'unreachable' });
   // What fetch throws where there is nobody.
   if (error.message === 'fetch failed') {
     const cause = error.cause instanceof Error ? error.cause : error;
@@ -75,6 +73,8 @@ function asFailure(error: unknown): Failure | null {
       code: 'unreachable',
     });
   }
+  if (error instanceof StoreRefused || isUnavailable(error))
+    return new Failure(error.message, { exit: EXIT.unreachable, code: 'unreachable' });
   return null;
 }
 
