@@ -52,6 +52,8 @@ export class Pump {
   #first_outcome_ms = 0;
   #claiming = false;
   #ready = true;
+  /** Work came since the last claim was sent: that one's reply does not tell of it. */
+  #rung = false;
   /** Notifications wait for a place of theirs. */
   #notes_ready = false;
   #call_no: number;
@@ -125,14 +127,20 @@ export class Pump {
   /** A hint from the partition: `0`, work is ready; else the time (its clock, ms) at which some will be. */
   bell(message: string): void {
     const due_ms = Number(message);
-    if (due_ms === 0) this.#ready = true;
-    else this.#next_tick_ms = Math.min(this.#next_tick_ms, due_ms - this.#offset_ms);
+    if (due_ms === 0) this.#found();
+    else this.#dueAt(due_ms);
+    this.wake();
+  }
+
+  /** Others came or went: one who is gone may have left work here, though this partition was not his. */
+  glance(): void {
+    this.#next_tick_ms = 0;
     this.wake();
   }
 
   /** Bells may have been lost, and a Redis that died or was replaced its latest writes with them: looks for itself. */
   look(): void {
-    this.#ready = true;
+    this.#found();
     this.#audit_due = true;
     this.#next_tick_ms = 0;
     this.wake();
@@ -236,6 +244,9 @@ export class Pump {
     const places = this.#claiming && this.#hasWork() ? this.#host.reserve(this, CLAIM_MAX, PLACES_MIN - this.#in_flight) : 0;
     if (settlements.length === 0 && !tick && places === 0) return false;
     if (places > 0) this.#audit_due = true;
+    // What is told from here on may be news to the replies, and is kept beside them.
+    if (places > 0) this.#rung = false;
+    if (tick) this.#next_tick_ms = Number.POSITIVE_INFINITY;
     const notes = places > 0 ? this.#host.reserveNotes(places) : 0;
     const reply = await turn(this.#client, this.partition, this.#settings, {
       settlements,
@@ -297,6 +308,11 @@ export class Pump {
     this.#dueAt(reply.first_due_ms);
   }
 
+  #found(): void {
+    this.#ready = true;
+    this.#rung = true;
+  }
+
   /** A time of the partition at which something is due; 0 = none. */
   #dueAt(due_ms: number): void {
     if (due_ms > 0) this.#next_tick_ms = Math.min(this.#next_tick_ms, due_ms - this.#offset_ms);
@@ -315,7 +331,8 @@ export class Pump {
     const calm_ms = this.#in_flight === 0 && !reply.ready ? this.#settings.sweep_ms * 2 : this.#settings.sweep_ms;
     const sweep_ms = monotonicMs() - this.#owned_ms < OVERLAP_MS ? Math.min(OVERLAP_LOOK_MS, calm_ms) : calm_ms;
     const wait_ms = reply.next_ms === 0 ? sweep_ms : reply.next_ms - reply.now_ms;
-    this.#next_tick_ms = reply.more ? 0 : monotonicMs() + Math.min(Math.max(wait_ms, 0), sweep_ms);
+    const due_ms = reply.more ? 0 : monotonicMs() + Math.min(Math.max(wait_ms, 0), sweep_ms);
+    this.#next_tick_ms = Math.min(this.#next_tick_ms, due_ms);
     if (reply.ready) this.#ready = true;
     // Parked behind our back: by another owner who has left, or by a claim of ours that ran after it was given up.
     if (reply.parked > this.#host.origins.parkedIn(this.partition) + this.#unparking.length) {
@@ -334,7 +351,7 @@ export class Pump {
     for (const origin of reply.parked) if (origin !== ALL) this.#host.origins.parked(origin, this.partition);
     this.#dueAt(reply.first_due_ms);
     const { tasks } = reply;
-    this.#ready = reply.more || tasks.length >= places || this.#unpark_all;
+    this.#ready = reply.more || tasks.length >= places || this.#unpark_all || this.#rung;
     this.#notes_ready = reply.more_notes;
     this.#lost = false;
     for (const { flight } of tasks) this.#flights.set(flight.name, (this.#flights.get(flight.name) ?? 0) + 1);
@@ -354,6 +371,7 @@ export class Pump {
     this.#lost = true;
     this.#audit_due = true;
     this.#pause_until_ms = monotonicMs() + backoff_ms(this.#failures, BACKOFF, Math.random);
+    this.#next_tick_ms = Math.min(this.#next_tick_ms, this.#pause_until_ms);
     this.#host.failed(this.partition, error);
   }
 

@@ -104,7 +104,7 @@ export class CallbackShard implements Service, PumpHost {
   #own(partition: number): void {
     const pump = this.#pumps.get(partition) ?? new Pump(partition, this.#deps.client, this.#deps.settings, this);
     this.#pumps.set(partition, pump);
-    if (pump.owned) return;
+    if (pump.owned) return pump.glance();
     this.#deps.hints.subscribe(keys.bell(partition), (message) => pump.bell(message));
     pump.own();
   }

@@ -325,12 +325,12 @@ function readSpan(text: string): { from: number; to: number } {
 }
 
 /** The first error among replies becomes the caller's: nothing after it counts. */
-export function throwFirst(replies: readonly (readonly [Error | null, unknown])[]): void {
+export function throwFirst(replies: readonly (readonly [Error | null, ...unknown[]])[]): void {
   for (const [error] of replies) if (error !== null) throw error;
 }
 
 /** The reply to the last command of a pipeline that went through whole. */
-export function lastOf(replies: readonly (readonly [Error | null, unknown])[]): unknown {
+export function lastOf(replies: readonly (readonly [Error | null, ...unknown[]])[]): unknown {
   throwFirst(replies);
   const last = replies.at(-1);
   if (last === undefined) throw new Error('a pipeline without commands has no reply');

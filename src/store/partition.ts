@@ -169,11 +169,15 @@ async function tryTurn(client: RedisClient, partition: number, settings: TurnSet
     const [error, reply] = replies[at++] ?? [new Error('no reply'), null];
     return error ?? read(reply);
   };
-  return {
+  const parts: TurnReply = {
     settled: next(groups.length > 0, (settled) => readSettled(settled, groups)),
     tick: next(request.tick, readTick),
     claimed: next(request.claim !== null, readClaimed),
   };
+  // A claim finds what the two before it made ready, unless their texts had to be sent and they ran after it.
+  const late = replies.some(([, , ran_late]) => ran_late);
+  if (late && parts.claimed !== null && !(parts.claimed instanceof Error)) parts.claimed.more = true;
+  return parts;
 }
 
 /** Settlements of one flight, in the order of their tasks. */

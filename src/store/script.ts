@@ -42,8 +42,8 @@ export interface Script<K, A, R> extends ScriptSource {
   queueBuffer(pipeline: ChainableCommander, keys: K, args: A): void;
 }
 
-/** Of one pipeline item: its error, or null and its reply. */
-export type PipelineReply = readonly [error: Error | null, reply: unknown];
+/** Of one pipeline item: its error, or null and its reply; whether it ran after the others, since its text had to be sent. */
+export type PipelineReply = readonly [error: Error | null, reply: unknown, late: boolean];
 
 type Wire = (string | Buffer)[];
 
@@ -98,7 +98,7 @@ export function script<K extends object, A extends object, R>(source: ScriptSour
  */
 export async function execPipeline(redis: RedisClient, pipeline: ChainableCommander): Promise<PipelineReply[]> {
   const items = queued.get(pipeline);
-  const replies: PipelineReply[] = ((await pipeline.exec()) ?? []).map(([error, reply]) => [error, reply] as const);
+  const replies: PipelineReply[] = ((await pipeline.exec()) ?? []).map(([error, reply]) => [error, reply, false] as const);
   if (items === undefined) return replies;
   // First with each missing text sent once. A server that lost it again in between (a failover) gets the text with every call.
   for (const whole of [false, true]) {
@@ -110,9 +110,9 @@ export async function execPipeline(redis: RedisClient, pipeline: ChainableComman
       if (reply !== undefined) replies[at] = reply;
     });
   }
-  return replies.map(([error, reply], at) => {
+  return replies.map(([error, reply, late], at) => {
     const item = items.get(at);
-    return error !== null && item !== undefined ? [located(error, item.script), undefined] : [error, reply];
+    return error !== null && item !== undefined ? [located(error, item.script), undefined, late] : [error, reply, late];
   });
 }
 
@@ -133,7 +133,7 @@ async function resend(redis: RedisClient, missing: readonly [number, Queued][], 
     else if (known) pipeline.evalsha(source.sha, count, wire);
     else pipeline.eval(source.lua, count, wire);
   }
-  return ((await pipeline.exec()) ?? []).map(([error, reply]) => [error, reply] as const);
+  return ((await pipeline.exec()) ?? []).map(([error, reply]) => [error, reply, true] as const);
 }
 
 /** KEYS, then the open-ended list, then the named arguments: the script takes these off the end of ARGV. */

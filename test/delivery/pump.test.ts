@@ -1,6 +1,7 @@
 // A pump on a real partition, with a host that says when there are places.
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { after, beforeEach, test } from 'node:test';
+import { type ChainableCommander, type Command, Redis } from 'ioredis';
 import { newCore } from '../../src/base/id.ts';
 import { Origins } from '../../src/delivery/origins.ts';
 import { Pump } from '../../src/delivery/pump.ts';
@@ -9,12 +10,44 @@ import { createBatch } from '../../src/store/batches.ts';
 import { encodeTasks } from '../../src/store/encoded.ts';
 import { keys } from '../../src/store/keys.ts';
 import { type Claimed, preparePartitions, turn } from '../../src/store/partition.ts';
+import { partitionClaim } from '../../src/store/scripts.gen.ts';
 import { startRedis, until } from '../helpers/redis.ts';
 import { ACCOUNT, SETTINGS, tasksOf } from '../helpers/rig.ts';
 
 const ORIGIN = 'o1';
-const { redis } = await startRedis();
-await preparePartitions(redis, 1);
+const { redis, path } = await startRedis();
+
+/** Does something after Redis has answered a pipeline and before anybody hears of it; knows which scripts each pipeline called. */
+class Held extends Redis {
+  readonly called: string[][] = [];
+  meanwhile: (() => Promise<void>) | null = null;
+
+  override sendCommand(command: Command, stream?: Parameters<Redis['sendCommand']>[1]): unknown {
+    if (command.name === 'evalsha') this.called.at(-1)?.push(String(command.args[0]));
+    return super.sendCommand(command, stream);
+  }
+
+  override pipeline(): ChainableCommander {
+    const pipeline = super.pipeline();
+    const exec = pipeline.exec.bind(pipeline);
+    const held = async () => {
+      this.called.push([]);
+      const replies = await exec();
+      const { meanwhile } = this;
+      this.meanwhile = null;
+      await meanwhile?.();
+      return replies;
+    };
+    return Object.assign(pipeline, { exec: held });
+  }
+}
+
+const held = new Held({ path });
+after(() => held.disconnect());
+beforeEach(async () => {
+  await redis.flushall();
+  await preparePartitions(redis, 1);
+});
 
 class Host implements PumpHost {
   readonly origins = new Origins(100, () => 100);
@@ -83,4 +116,53 @@ test('work that somebody else parked after the owner had let go of everything is
   const ticks = host.ticks;
   await until(() => host.ticks > ticks, 5_000, 'another look');
   assert.equal(await redis.scard(keys.parked(0)), 0);
+});
+
+test('work that somebody left in a partition that was not his is found after the glance that follows his end', async (t) => {
+  const settings: PumpSettings = { ...SETTINGS, holder: 'stays', silence_ms: 2_500, sweep_ms: 60_000, fence_ms: 60_000 };
+  const host = new Host();
+  const pump = new Pump(0, redis, settings, host);
+  t.after(() => pump.close());
+  pump.own();
+  await until(() => host.ticks > 0, 5_000, 'the first look');
+  host.places = 0;
+  await create(2);
+  const claim = { call_no: 1, budget: 10, room: 10, notes: 10, unpark: [], rooms: [] };
+  const taken = await turn(redis, 0, { ...settings, holder: 'leaves' }, { settlements: [], tick: false, claim });
+  assert.ok(taken.claimed !== null && !(taken.claimed instanceof Error));
+  assert.equal(taken.claimed.tasks.length, 2);
+  host.places = 100;
+  pump.glance();
+  await until(() => host.started.length === 2, 10_000, 'what was left behind to start');
+  assert.deepEqual(
+    host.started.map(({ recoveries }) => recoveries),
+    [1, 1],
+  );
+});
+
+test('work that comes while the reply to a claim is under way is claimed by the next turn', async (t) => {
+  const host = new Host();
+  const pump = new Pump(0, held, { ...SETTINGS, holder: 'claims', sweep_ms: 60_000, fence_ms: 60_000 }, host);
+  t.after(() => pump.close());
+  pump.own();
+  await until(() => host.ticks > 0, 5_000, 'the first look');
+  let next = 0;
+  held.meanwhile = async () => {
+    await create(1);
+    pump.bell('0');
+    next = held.called.length;
+  };
+  await create(1);
+  pump.bell('0');
+  await until(() => host.started.length === 2, 5_000, 'both tasks to start');
+  assert.ok(held.called[next]?.includes(partitionClaim.sha), 'a look by the clock was needed');
+});
+
+test('a time that is told while the reply to a look is under way is kept', async (t) => {
+  const host = new Host();
+  const pump = new Pump(0, held, { ...SETTINGS, holder: 'looks', sweep_ms: 60_000, fence_ms: 60_000 }, host);
+  t.after(() => pump.close());
+  held.meanwhile = async () => pump.bell('1');
+  pump.wake();
+  await until(() => host.ticks === 2, 5_000, 'a second look');
 });

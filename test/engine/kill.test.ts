@@ -196,7 +196,7 @@ test('a callback thread that dies is replaced, and what it had in flight is done
     const load = await createLoad(client, receiver, 5, 10, path);
     await receiver.heard(path, load.tasks);
     writeFileSync(file, death);
-    await until(() => receiver.held(path).length === 0, 10_000, `the thread to die by ${death}`);
+    await until(() => receiver.held(path).length === 0, RECOVERED_MS_MAX, `the thread to die by ${death}`);
     receiver.at(path, {});
     await allEnded(client, load, RECOVERED_MS_MAX);
     assert.equal((await audit(client, receiver, load)).repeated_calls, load.tasks, death);

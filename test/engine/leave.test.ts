@@ -6,7 +6,7 @@ import { type Engine, startEngine, TOKENS } from '../helpers/engine.ts';
 import { callbacks } from '../helpers/metrics.ts';
 import { startReceiver } from '../helpers/receiver.ts';
 import { startRedis, until } from '../helpers/redis.ts';
-import { allEnded, audit, createLoad } from './load.ts';
+import { allEnded, audit, createLoad, type Load } from './load.ts';
 
 test('SIGTERM of two, one after another: the third takes over, and nothing at all is called twice', async () => {
   const redis = await startRedis();
@@ -19,14 +19,18 @@ test('SIGTERM of two, one after another: the third takes over, and nothing at al
     return (await Promise.all(leaving.map(callbacks))).every((count) => count > 0);
   };
   await until(shared, 20_000, 'those that will leave to take part');
-  const path = '/rolling';
-  receiver.at(path, { delay_ms: 200 });
-  const load = await createLoad(client, receiver, 32, 400, path);
+  const loads: Load[] = [];
   for (const [i, engine] of leaving.entries()) {
-    await receiver.heard(path, 500 + i * 1_500);
+    const path = `/rolling-${i}`;
+    receiver.at(path, { delay_ms: 200 });
+    const load = await createLoad(client, receiver, 32, 400, path);
+    loads.push(load);
+    await receiver.heard(path, 500);
     assert.ok(receiver.to(path).length < load.tasks, 'it is over already');
     assert.equal(await engine.stop(), 0);
   }
-  await allEnded(client, load, 30_000);
-  assert.equal((await audit(client, receiver, load)).repeated_calls, 0);
+  for (const load of loads) {
+    await allEnded(client, load, 30_000);
+    assert.equal((await audit(client, receiver, load)).repeated_calls, 0);
+  }
 });

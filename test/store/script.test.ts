@@ -172,8 +172,8 @@ for (const [where, client] of [
       echo.queue(pipeline, { key }, { first: 'a', items: [], last: 1 });
       const replies = await execPipeline(client, pipeline);
       assert.deepEqual(replies, [
-        [null, [2, 'x', 'one']],
-        [null, ['a', 1, 0]],
+        [null, [2, 'x', 'one'], false],
+        [null, ['a', 1, 0], true],
       ]);
     });
 
@@ -216,7 +216,7 @@ test('on a Cluster a script keeps working when its master is lost', async () => 
   const [sum] = await add.call(client, { count }, { by: 1, note: NOTE });
   assert.equal(sum, 2);
   const replies = await execPipeline(client, pipeline);
-  assert.deepEqual(replies, [[null, [3, 'p', 'one']]]);
+  assert.deepEqual(replies, [[null, [3, 'p', 'one'], false]]);
 });
 
 test('a missing argument is a bug of the caller and never an empty string', async () => {
