@@ -94,13 +94,19 @@ function inFile(error: SluiceError, { batch_id }: UploadState, { line_numbers, f
     return new Failure(`The part from line ${first_line} on was sent before with another text, so the file has changed. ${where}`, error);
   if (error.code === 'payload_too_large')
     return new Failure(`A piece is larger than the service takes: give a smaller --piece-bytes, with --restart. ${where}`, error);
-  if (error.code !== 'validation_error' && error.code !== 'target_not_allowed') return error;
-  const faults = Array.isArray(error.details['errors']) ? (error.details['errors'] as { path?: string; message?: string }[]) : [];
+  const faults = faultsOf(error);
+  if (faults.length === 0) return error;
   const lines = faults.slice(0, FAULTS_SHOWN_MAX).map(({ path = '', message = '' }) => {
     const [, index, rest = ''] = /^\/tasks\/(\d+)(.*)$/.exec(path) ?? [];
-    return index === undefined ? `  ${path} ${message}` : `  line ${line_numbers[Number(index)] ?? '?'}: ${rest} ${message}`;
+    return index === undefined ? `  ${path} ${message}` : `  line ${line_numbers[Number(index)] ?? '?'}: ${rest} ${message}`.trimEnd();
   });
   const more = faults.length > FAULTS_SHOWN_MAX ? [`  and ${faults.length - FAULTS_SHOWN_MAX} more`] : [];
   const advice = 'Mend the lines and run it again, or let it take the valid ones alone (--restart --skip-invalid).';
   return new Failure([error.message, ...lines, ...more, `${where} ${advice}`].join('\n'), { code: error.code, details: error.details });
+}
+
+/** What is wrong with which task: all of it, or the first that must not be called. */
+function faultsOf({ details }: SluiceError): { path?: string; message?: string }[] {
+  if (Array.isArray(details['errors'])) return details['errors'] as { path?: string; message?: string }[];
+  return typeof details['path'] === 'string' ? [{ path: details['path'] }] : [];
 }

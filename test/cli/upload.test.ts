@@ -150,6 +150,8 @@ test('a line that is wrong is named, before anything is made of it', async () =>
   assert.deepEqual([second.code, second.out], [1, '']);
   assert.match(second.err, /line 5: .*No batch was made\./s);
   assert.equal(existsSync(`${strange}.sluice-upload`), false);
+  const refused = taskFile('refused', 4, (n) => (n === 2 ? '\n{"target":"http://u:p@x"}' : `{"target":"${receiver.url}/x"}`));
+  assert.match((await sluice(['batch', 'create', '-f', refused], env())).err, /line 4: /);
 });
 
 test('with --skip-invalid the others are taken', async () => {
