@@ -22,6 +22,8 @@ import type { Bench, Figures, Stage } from './lib/bench.ts';
 import { Engine } from './lib/engine.ts';
 import { Receiver } from './lib/receiver.ts';
 import { describeMachine, record, table } from './lib/report.ts';
+import { limiterShare, limiterWaiting } from './limiter-rates.ts';
+import { limiterGrants } from './limiters.ts';
 import { readBatch } from './read.ts';
 import { scheduleCost, scheduleLateness } from './schedules.ts';
 
@@ -32,6 +34,9 @@ const BENCHES: readonly Bench[] = [
   lateness,
   readBatch,
   idle,
+  limiterGrants,
+  limiterShare,
+  limiterWaiting,
   createBatches,
   createSingles,
   intake,

@@ -30,6 +30,11 @@ const ARG_TYPES: Record<ArgType, { ts: string; lua: string }> = {
     ts: "number | '' | undefined",
     lua: "tonumber(#) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()",
   },
+  // The same in us, for what must not be late or early by a ms.
+  now_us: {
+    ts: "number | '' | undefined",
+    lua: "tonumber(#) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()",
+  },
 };
 const KEY_TYPES = ['string', 'hash', 'list', 'set', 'zset', 'stream', 'any'];
 const FLAGS = ['allow-oom', 'no-writes', 'allow-stale'];
@@ -226,7 +231,7 @@ export function render(scripts: readonly Compiled[], importPath = './script.ts')
 
 function renderOne(one: Compiled): string {
   const keys = one.keys.map((name) => `${name}: string`);
-  const args = one.args.map(([name, type]) => `${name}${type === 'now' ? '?' : ''}: ${ARG_TYPES[type].ts}`);
+  const args = one.args.map(([name, type]) => `${name}${type === 'now' || type === 'now_us' ? '?' : ''}: ${ARG_TYPES[type].ts}`);
   if (one.rest !== null) args.push(`${one.rest}: readonly RestValue[]`);
   const shape = (fields: string[]): string => (fields.length === 0 ? 'Record<never, never>' : `{ ${fields.join('; ')} }`);
   const literal = one.lua.replaceAll('\\', '\\\\').replaceAll('`', '\\`').replaceAll('${', '\\${');

@@ -2,13 +2,17 @@
 import type { MessagePort } from 'node:worker_threads';
 import { RECOVERIES_MAX } from './base/limits.ts';
 import { createLog, type LogLevel } from './base/log.ts';
+import { Relayer } from './delivery/relayer.ts';
 import { CallbackShard, type DeliveryMeter } from './delivery/shard.ts';
+import { relayMeterOf } from './gauges.ts';
 import { watchLoop } from './metrics/loop.ts';
 import { createMetrics, type Metrics, type MetricsSnapshot } from './metrics/registry.ts';
 import { Outbound, type OutboundOptions } from './outbound/outbound.ts';
+import { LIMITER_TYPES, letterOf } from './schema/limiters/kinds.ts';
 import { NOTIFICATION_EVENTS, type NotificationEvent } from './schema/notifications.ts';
 import type { Keep } from './store/batches.ts';
 import { type ConnectionSpec, joinStore } from './store/connect.ts';
+import { type DurabilityMode, openDurability } from './store/durability.ts';
 import type { JobInput } from './threads/pool.ts';
 
 /** What the main thread gives a callback thread; structured-cloneable. */
@@ -19,6 +23,7 @@ export interface CallbackThreadData {
   connection: ConnectionSpec;
   partitions: number;
   keep: Keep;
+  durability: DurabilityMode;
   silence_ms: number;
   sweep_ms: number;
   grace_ms: number;
@@ -37,7 +42,9 @@ export type ToCallbackThread =
   | { type: 'stop'; deadline_ms: number };
 export type FromCallbackThread = { type: 'metrics'; snapshot: MetricsSnapshot };
 
+const TYPES_BY_LETTER: ReadonlyMap<string, string> = new Map(LIMITER_TYPES.map((type) => [letterOf(type), type]));
 const SNAPSHOT_MS = 1_000;
+const RELAY_STOP_MS = 1_000;
 /**
  * If nobody called a partition for this long, it was not the holders' fault. More than a dead process's partitions go
  * without an owner (4.5 s, delivery/membership.ts), or its tasks would wait that much longer; with the time between two
@@ -53,10 +60,19 @@ export default async function run({ data, port }: JobInput<CallbackThreadData>):
   const metrics = createMetrics();
   const stopWatching = watchLoop(metrics, `callbacks/${data.index}`);
   const outbound = new Outbound(data.outbound);
+  const durability = openDurability({ client: store.client, connection: data.connection, mode: data.durability, log });
+  const relayer = new Relayer({
+    client: store.client,
+    keep: data.keep,
+    confirm: (partition) => durability.confirm(partition),
+    meter: relayMeterOf(metrics),
+    log,
+  });
   const shard: CallbackShard = new CallbackShard({
     client: store.client,
     hints: store.subscriber({ onGap: (channel) => shard.heardAgain(channel) }),
     outbound,
+    relayer,
     settings: {
       holder: data.holder,
       silence_ms: data.silence_ms,
@@ -84,6 +100,8 @@ export default async function run({ data, port }: JobInput<CallbackThreadData>):
   const posting = setInterval(() => post(port, metrics), SNAPSHOT_MS);
   const deadline_ms = await untilStop(port, shard);
   await shard.stop(deadline_ms);
+  await relayer.stop(RELAY_STOP_MS);
+  durability.close();
   clearInterval(posting);
   post(port, metrics);
   stopWatching();
@@ -121,6 +139,9 @@ function meterOf(metrics: Metrics): DeliveryMeter {
   const notification_lag = metrics.histogram('notification_lag_seconds', {});
   const recovered = metrics.counter('recovered_leases_total', {});
   const early = metrics.counter('retention_early_total', {});
+  const waits = metrics.histogram('limiter_wait_seconds', {});
+  const timeouts = metrics.counter('limiter_timeouts_total', {});
+  const reclaimed = metrics.counter('limiter_slots_reclaimed_total', {});
   return {
     ended: (end, ms) => {
       ends[end].add();
@@ -134,6 +155,15 @@ function meterOf(metrics: Metrics): DeliveryMeter {
     ticked: (reply) => {
       recovered.add(reply.recovered);
       early.add(reply.early);
+    },
+    granted: (reply) => {
+      for (const lane of reply.lanes) {
+        const type = TYPES_BY_LETTER.get(lane.kind);
+        if (type !== undefined) metrics.counter('limiter_grants_total', { type }).add(lane.granted);
+        timeouts.add(lane.expired);
+        reclaimed.add(lane.reclaimed);
+        for (let i = 0; i < lane.waits.length; i += 2) waits.observe((lane.waits[i] ?? 0) / 1000, lane.waits[i + 1]);
+      }
     },
     handed_back: (count) => recovered.add(count),
   };

@@ -6,6 +6,7 @@ import { watchLoop } from './metrics/loop.ts';
 import { createMetrics, type Metrics, type MetricsSnapshot } from './metrics/registry.ts';
 import { Ticker, type TickMeter } from './schedules/ticker.ts';
 import { type ConnectionSpec, joinStore } from './store/connect.ts';
+import { deletedOf } from './store/limiters.ts';
 import type { JobInput } from './threads/pool.ts';
 
 /** What the main thread gives it; structured-cloneable. */
@@ -36,8 +37,7 @@ export default async function run({ data, port }: JobInput<CronThreadData>): Pro
     client: store.client,
     hints: store.subscriber({ onGap: (channel) => ticker.heardAgain(channel) }),
     settings: { lead_ms, catch_up_ms, sweep_ms },
-    // No template can name a limiter yet: the API refuses it.
-    missingLimiters: async (_account_id, names) => names,
+    missingLimiters: (account_id, lanes) => deletedOf(store.client, account_id, lanes),
     meter: meterOf(metrics),
     log,
   });

@@ -1,5 +1,6 @@
 // Gauges of Redis and the queues, looked up when somebody scrapes, at most every few seconds.
 import { monotonicMs } from './base/clock.ts';
+import type { RelayMeter } from './delivery/relayer.ts';
 import type { Metrics } from './metrics/registry.ts';
 import type { Store } from './store/connect.ts';
 import { lookAtPartition, redisMemory } from './store/gauges.ts';
@@ -42,4 +43,16 @@ export function watchStore(metrics: Metrics, store: Store): void {
       up.set(0); // the gauge is the report
     }
   });
+}
+
+/** Where the numbers of a process's or a thread's relayer go. */
+export function relayMeterOf(metrics: Metrics): RelayMeter {
+  const moved = metrics.counter('messages_moved_total', {});
+  const failed = metrics.counter('messages_failed_total', {});
+  const resent = metrics.counter('references_resent_total', {});
+  return {
+    moved: (count) => moved.add(count),
+    failed: () => failed.add(),
+    swept: (swept) => resent.add(swept.resent),
+  };
 }

@@ -15,7 +15,8 @@ import type { CallbackThreadData, FromCallbackThread, ToCallbackThread } from '.
 import { type Config, ConfigError, loadConfig } from './config.ts';
 import { type CronService, cronService } from './cron.ts';
 import { Membership } from './delivery/membership.ts';
-import { watchStore } from './gauges.ts';
+import { Relayer } from './delivery/relayer.ts';
+import { relayMeterOf, watchStore } from './gauges.ts';
 import { Authenticator } from './http/auth.ts';
 import { loadPages } from './http/pages.ts';
 import { type Server, startServer } from './http/serve.ts';
@@ -38,6 +39,7 @@ const DASHBOARD = fileURLToPath(new URL(extname(import.meta.url) === '.ts' ? '..
 const SINGLE_KEEP_MS = 24 * 3_600_000;
 const LOCAL_ACCOUNT = 'default';
 const CONNECTIONS_MAX = 16_384;
+const RELAY_STOP_MS = 1_000;
 
 /** Runs the server until SIGTERM or SIGINT; a second signal ends it at once. Resolves with the exit code. */
 export async function main(env: NodeJS.ProcessEnv = process.env): Promise<number> {
@@ -178,6 +180,7 @@ function threadData(config: Config, store: Store, holder: string, index: number)
     connection: store.connection,
     partitions: store.partitions,
     keep: keepOf(config),
+    durability: config.durability,
     silence_ms: config.holder_silence_ms,
     sweep_ms: config.sweep_interval_ms,
     grace_ms: config.lease_grace_ms,
@@ -213,12 +216,20 @@ class FrontDoorService implements Service {
   readonly name = 'http';
   readonly #parts: FrontDoorParts;
   readonly #durability: Durability;
+  readonly #relayer: Relayer;
   #server: Server | null = null;
 
   constructor(parts: FrontDoorParts) {
     this.#parts = parts;
     const { config, store, log } = parts;
     this.#durability = openDurability({ client: store.client, connection: store.connection, mode: config.durability, log });
+    this.#relayer = new Relayer({
+      client: store.client,
+      keep: keepOf(config),
+      confirm: (partition) => this.#durability.confirm(partition),
+      meter: relayMeterOf(parts.metrics),
+      log,
+    });
   }
 
   async start(): Promise<void> {
@@ -251,6 +262,7 @@ class FrontDoorService implements Service {
 
   async stop(deadline_ms: number): Promise<void> {
     await this.#server?.stop(deadline_ms);
+    await this.#relayer.stop(RELAY_STOP_MS);
     this.#durability.close();
   }
 
@@ -287,6 +299,7 @@ class FrontDoorService implements Service {
       streams: this.#parts.streams?.places ?? null,
       placement,
       durability: this.#durability,
+      relay: (partition) => this.#relayer.relay(partition),
       trays: new TrayWriter({ client, placement, clock: systemClock }),
       meter: {
         batch: (count) => {

@@ -70,6 +70,18 @@ export class Api {
     return tasks;
   }
 
+  async cancelBatches(ids: readonly string[]): Promise<void> {
+    for (const id of ids) await this.#call('POST', `/v1/batches/${id}/cancel`);
+  }
+
+  createLimiter(limiter: { name: string; type: string; config: object }): Promise<{ id: string; name: string }> {
+    return this.#call('POST', '/v1/rate-limiters', JSON.stringify(limiter));
+  }
+
+  async limiter(id: string, what: 'pause' | 'resume'): Promise<void> {
+    await this.#call('POST', `/v1/rate-limiters/${id}/${what}`);
+  }
+
   async close(): Promise<void> {
     await this.#pool.close();
   }

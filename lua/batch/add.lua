@@ -15,7 +15,7 @@
 -- @arg   idem_print      string  fingerprint of the request
 -- @arg   idem_extra      bytes   what the answer needs besides the reply
 -- @arg   now_ms          now     this shard's clock
--- @rest  parts           staged: count, then (key, tasks, bytes) of each; records: count, then each; runs: count, then (from, to, origin, timeout_s, due_ms) of each, from 0; idempotency keys of tasks: count, then each, hashed
+-- @rest  parts           staged: count, then (key, tasks, bytes) of each; records: count, then each; runs: count, then (from, to, origin, timeout_s, due_ms, limit) of each, from 0; idempotency keys of tasks: count, then each, hashed; limiters: count, then (name, lane, kind) of each
 -- @reply [string, string, number, number, number, number, number, number]   outcome (added, taken: the idempotency key is, missing, state, lost, repeat: a key is there already), status, n, c, f, x, updated ms, first index
 -- @cost  O(segments + records + runs); all are bounded by the caller
 -- @include lib/append
@@ -49,7 +49,7 @@ at = at + 1
 local records = tonumber(parts[at])
 local runs_at = at + 1 + records
 local runs = tonumber(parts[runs_at])
-local keys_at = runs_at + 1 + runs * 5
+local keys_at = runs_at + 1 + runs * 6
 local keyed = tonumber(parts[keys_at])
 for i = 1, keyed, 1000 do
   for _, known in ipairs(call('SMISMEMBER', b.key .. ':k', unpack(parts, keys_at + i, keys_at + math.min(i + 999, keyed)))) do
@@ -57,7 +57,6 @@ for i = 1, keyed, 1000 do
   end
 end
 append_records(b, parts, at + 1, records)
-append_runs(b, parts, runs_at + 1, runs, first, now_ms)
 
 local index = first + records
 local targets = {}
@@ -68,6 +67,9 @@ for _, segment in ipairs(staged) do
   index = index + segment.tasks
   b.q = segment.bytes
 end
+b.n = first + total
+append_runs(b, parts, runs_at + 1, runs, first, now_ms)
+local lanes = lanes_read(b, parts, keys_at + keyed + 1, first)
 
 b.n = first + total
 b.dirty = true
@@ -77,6 +79,7 @@ if keyed > 0 then touch({ b.key .. ':k' }) end
 touch(targets)
 batch_touch()
 queue_touch()
+outbox_touch()
 
 if b.w and expires_from_ms > 0 and expires_from_ms + expiration_ms > (b.e or 0) then
   b.deadline = expires_from_ms + expiration_ms
@@ -92,6 +95,8 @@ operation_write(op, core, first, now_ms)
 batch_save(now_ms)
 notify_write()
 queue_write()
+lanes_write(b, lanes)
+outbox_write()
 ring_bell()
 idem_write(answer('added', first, now_ms))
 return answer('added', first, now_ms)

@@ -20,11 +20,11 @@
 -- @arg   idem_print      string  fingerprint of the request
 -- @arg   idem_extra      bytes   what the answer needs besides the reply
 -- @arg   now_ms          now     this shard's clock
--- @rest  parts           segments: count, then each one's first index; runs: count, then (from, to, origin, timeout_s, due_ms) of each; idempotency keys of tasks: count, then each, hashed
+-- @rest  parts           segments: count, then each one's first index; runs: count, then (from, to, origin, timeout_s, due_ms, limit) of each; idempotency keys of tasks: count, then each, hashed; limiters: count, then (name, lane, kind) of each
 -- @reply [number, number]        1 made or made before, 0 segments expired, 2 idempotency key taken; created_at ms
 -- @cost  O(segments + runs); both are bounded by the caller
 -- @include lib/batch
--- @include lib/delayed
+-- @include lib/limited
 -- @include lib/idem
 
 local key = root .. 'b:' .. core
@@ -46,21 +46,23 @@ if found < #staged then return { 0, now_ms } end
 
 at = at + 1
 local runs = tonumber(parts[at])
+local b = { core = core, key = key, n = total, k = 0, g = #bases > 1 and table.concat(bases) or nil }
 for i = 0, runs - 1 do
-  local p = at + i * 5
-  local due_ms = tonumber(parts[p + 5])
-  enqueue(now_ms, due_ms, 'f:' .. account .. ':' .. parts[p + 3],
-    entry_of(core, tonumber(parts[p + 1]), tonumber(parts[p + 2]), 0, 0, tonumber(parts[p + 4]), math.max(now_ms, due_ms)))
+  local p = at + i * 6
+  run_enqueue(b, now_ms, 'f:' .. account .. ':' .. parts[p + 3], tonumber(parts[p + 1]), tonumber(parts[p + 2]), tonumber(parts[p + 4]),
+    tonumber(parts[p + 5]), parts[p + 6])
 end
 
-at = at + runs * 5 + 1
+at = at + runs * 6 + 1
 local keyed = tonumber(parts[at])
+local lanes = lanes_read(b, parts, at + keyed + 1, 0)
 
 local list = root .. 'a:' .. account .. ':b'
 local label_lists = label_keys(account, labels)
 touch({ key .. ':s', key .. ':k', list, list .. ':pending', root .. 'deadlines' })
 touch(label_lists)
 queue_touch()
+outbox_touch()
 
 local expires_ms = math.max(now_ms, expires_from_ms) + expiration_ms
 call('HSET', key, 'a', account, 's', 'pending', 'n', total, 'c', 0, 'f', 0, 'x', 0, 'r', 0, 'v', 1, 't', now_ms, 'u', now_ms,
@@ -68,7 +70,7 @@ call('HSET', key, 'a', account, 's', 'pending', 'n', total, 'c', 0, 'f', 0, 'x',
 if movable == 1 then call('HSET', key, 'w', '1') end
 if hold == 1 then call('HSET', key, 'h', '1') end
 for i = 1, keyed, 1000 do call('SADD', key .. ':k', unpack(parts, at + i, at + math.min(i + 999, keyed))) end
-if #bases > 1 then call('HSET', key, 'g', table.concat(bases)) end
+if b.g then call('HSET', key, 'g', b.g) end
 call('SET', key .. ':s', string.rep('q', total))
 for i = 1, #segments do
   call('RENAME', staged[i], segments[i])
@@ -81,6 +83,8 @@ if notify ~= '' then call('HSET', key, 'N', notify) end
 for _, label_list in ipairs(label_lists) do call('ZADD', label_list, now_ms, core) end
 call('ZADD', root .. 'deadlines', expires_ms, core)
 queue_write()
+lanes_write(b, lanes)
+outbox_write()
 ring_bell(expires_ms)
 idem_write({ 1, now_ms })
 return { 1, now_ms }

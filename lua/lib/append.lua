@@ -1,5 +1,5 @@
 -- @include lib/batch
--- @include lib/delayed
+-- @include lib/limited
 -- @include lib/operation
 -- Tasks put behind those that a batch has. A segment takes up to 1,000 tasks and 1 MiB; a page is one field of it and
 -- holds 16 tasks, each as `length (4 bytes) record`. Records are opaque here.
@@ -58,16 +58,15 @@ local function map_run(b, from, to, rest)
   end
 end
 
--- Queues the runs that begin at `parts[at]`, (from, to, origin, timeout_s, due_ms) each, counted from task `first`.
+-- Queues the runs that begin at `parts[at]`, (from, to, origin, timeout_s, due_ms, limit) each, counted from task `first`.
+-- The batch knows of the new tasks and of their segments already.
 local function append_runs(b, parts, at, runs, first, now)
   for k = 0, runs - 1 do
-    local p = at + k * 5
-    local due_ms = tonumber(parts[p + 4])
-    enqueue(now, due_ms, 'f:' .. b.a .. ':' .. parts[p + 2],
-      entry_of(b.core, first + tonumber(parts[p]), first + tonumber(parts[p + 1]), attempts_first(b), 0, tonumber(parts[p + 3]),
-        math.max(now, due_ms)))
+    local p = at + k * 6
+    local from, to = first + tonumber(parts[p]), first + tonumber(parts[p + 1])
+    run_enqueue(b, now, 'f:' .. b.a .. ':' .. parts[p + 2], from, to, tonumber(parts[p + 3]), tonumber(parts[p + 4]), parts[p + 5])
     if #page_writes > 0 and b.s ~= 'tray' then
-      map_run(b, first + tonumber(parts[p]), first + tonumber(parts[p + 1]), table.concat(parts, ',', p + 2, p + 4))
+      map_run(b, from, to, table.concat(parts, ',', p + 2, parts[p + 5] == '' and p + 4 or p + 5))
     end
   end
 end

@@ -50,6 +50,8 @@ local ROUND_ATTEMPTS = 100
 
 local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
 
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
+
 -- Whether the byte of task `i` says that it waits, in a batch that is live. What a round has not reached waits for it.
 local function task_waits(b, i, byte)
   if byte == 'q' or byte == 'r' then return true end

@@ -36,7 +36,7 @@ end
 local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
-  elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  elseif #delays > 0 or sooner_ms then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
   end
 end

@@ -3,7 +3,8 @@
 --   ready:<class>                    ring of accounts that have flows in their ring
 --   ready:<class>:<account>          ring of that account's flows that have entries and are not parked
 --   f:<class>:<account>:<origin>     entries, first in first out
--- An entry is a range of tasks of one batch: `core,from,to,attempts,recoveries,timeout_s,due_ms`.
+-- An entry is a range of tasks of one batch: `core,from,to,attempts,recoveries,timeout_s,due_ms`; elsewhere it may end in
+-- what a rate limiter needs (lib/limited), which never is in a flow.
 -- Membership follows from lengths alone: what becomes non-empty is put at the end of the ring above it.
 local plans, plans_made = {}, {}
 -- Tasks in the queues by class, changed in this script; kept in `m` as `ready:<class>`, for the operator's gauges.
@@ -48,31 +49,31 @@ local function ready_write()
   depth_write()
 end
 
-local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 
 local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
+  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
 
 -- What is in flight is named in `active:<holder>` by all that is needed to queue it again:
--- `core,from,to,attempt,recoveries,timeout_s,flow`. Tasks that start for the first time share one name as a range; each
+-- `core,from,to,attempt,recoveries,timeout_s,flow`, then what a limiter needs. Tasks that start for the first time share one name as a range; each
 -- later start has a name of its own. So a byte `p` (first start) belongs to one range for ever, and a byte `P` (a later
 -- start) to one name at a time: whoever is asked about a range finds in the bytes what is still in flight of it.
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 
 local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
   if not core then return nil end
   return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow }
+    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end
 
 -- The pattern of a byte that is in flight under this name.

@@ -21,8 +21,6 @@ local function round_write(b)
   call('HDEL', b.key, 'z', 'y')
 end
 
-local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
-
 local function round_undealt(b, entry) return b.o_from ~= nil and entry.from >= b.o_from and entry.from <= b.o_to end
 
 -- What was dealt out in this script: batches; stretches of state bytes; results by segment and field.

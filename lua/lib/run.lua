@@ -2,7 +2,8 @@
 -- @include lib/schedule
 -- One run of a schedule: a task in its account's tray, or a batch whose segments are copies of the template's.
 -- Planned by run_plan, which writes nothing; then run_touch, then run_write. `parts` hold the first indexes of the
--- segments: count, then each; runs: count, then (from, to, origin, timeout_s, due_ms) of each, from 0.
+-- segments: count, then each; runs: count, then (from, to, origin, timeout_s, due_ms, limit) of each, from 0; limiters: count, then
+-- (name, lane, kind) of each.
 local RUNS_KEPT, RUNS_TRIMMED = 10, 4
 local run = nil
 
@@ -21,8 +22,9 @@ local function plan_task(s, tick_ms, tray_core, list, runs_at, now)
   end
   local head = with_member(template[1], string.format(',"at":%.0f,"for":%.0f', now, tick_ms))
   append_records(b, { struct.pack('>I2', #head) .. head .. (template[2] or '') }, 1, 1)
-  append_runs(b, list, runs_at + 1, tonumber(list[runs_at]), b.n, now)
-  run.batch, run.index, run.tray, run.tasks = b, b.n, tray, 1
+  b.n = b.n + 1
+  append_runs(b, list, runs_at + 1, tonumber(list[runs_at]), b.n - 1, now)
+  run.batch, run.index, run.tray, run.tasks = b, b.n - 1, tray, 1
 end
 
 -- False where a staged segment is gone.
@@ -31,15 +33,17 @@ local function plan_batch(s, tick_ms, batch_core, list, runs_at, staged, now)
   local template = call('HMGET', s.doc, 'o', 'r')
   local total, last_bytes, expiration_ms, movable, hold, labels, notify = string.match(template[2], '^(%d+) (%d+) (%d+) (%d) (%d) (%w*) (%S*)$')
   run.segments = {}
+  local bases = {}
   for i = 2, runs_at - 1 do
     local base = list[i]
     local from = staged == 1 and key .. ':+new:' .. base or schedule_segment(s, s.g, base)
     if call('EXISTS', from) == 0 then return false end
     run.segments[#run.segments + 1] = { from = from, to = key .. ':' .. base, base = tonumber(base) }
+    bases[#bases + 1] = struct.pack('>I4', tonumber(base))
   end
-  local b = { core = batch_core, key = key, a = s.a, k = 0 }
+  local b = { core = batch_core, key = key, a = s.a, k = 0, n = tonumber(total), g = #bases > 1 and table.concat(bases) or nil }
   append_runs(b, list, runs_at + 1, tonumber(list[runs_at]), 0, now)
-  run.batch, run.index, run.tasks, run.last_bytes, run.labels, run.staged = b, 0, tonumber(total), last_bytes, labels, staged == 1
+  run.batch, run.index, run.tasks, run.last_bytes, run.labels, run.staged = b, 0, b.n, last_bytes, labels, staged == 1
   run.movable, run.hold, run.notify = movable == '1', hold == '1', notify
   run.keys_from = schedule_segment(s, s.g, 'k')
   -- Its life begins with its time: a short one would otherwise end before that.
@@ -60,6 +64,7 @@ local function run_plan(s, tick_ms, core, list, staged, flags, now)
   elseif not plan_batch(s, tick_ms, core, list, runs_at, staged, now) then
     return false
   end
+  run.lanes = lanes_read(run.batch, list, runs_at + 1 + tonumber(list[runs_at]) * 6, run.index)
   -- What retention took leaves the list a few at a time; the newest stay, to tell when there was a run.
   run.gone = {}
   if call('ZCARD', s.runs) >= RUNS_KEPT then
@@ -83,6 +88,7 @@ local function run_touch()
   end
   batch_touch()
   queue_touch()
+  outbox_touch()
 end
 
 local function write_task(now)
@@ -91,7 +97,6 @@ local function write_task(now)
     call('HSET', b.key, 'a', b.a, 't', now)
     call('SET', run.tray, b.core, 'PX', 5000)
   end
-  b.n = b.n + 1
   b.deadline = ''
   b.dirty = true
   append_write(b, 1)
@@ -99,9 +104,8 @@ local function write_task(now)
 end
 
 local function write_batch(now)
-  local key, bases = run.batch.key, {}
-  for i, segment in ipairs(run.segments) do
-    bases[i] = struct.pack('>I4', segment.base)
+  local key = run.batch.key
+  for _, segment in ipairs(run.segments) do
     if run.staged then
       call('RENAME', segment.from, segment.to)
       call('PERSIST', segment.to)
@@ -115,7 +119,7 @@ local function write_batch(now)
   if run.hold then call('HSET', key, 'h', '1') end
   if run.labels ~= '' then call('HSET', key, 'l', run.labels) end
   if run.notify ~= '' then call('HSET', key, 'N', run.notify) end
-  if #bases > 1 then call('HSET', key, 'g', table.concat(bases)) end
+  if run.batch.g then call('HSET', key, 'g', run.batch.g) end
   call('COPY', run.keys_from, key .. ':k')
   call('SET', key .. ':s', string.rep('q', run.tasks))
   for _, list in ipairs(run.lists) do call('ZADD', list, now, run.batch.core) end
@@ -125,7 +129,10 @@ end
 local function run_write(now)
   if run.tray then write_task(now) else write_batch(now) end
   queue_write()
-  ring_bell()
+  lanes_write(run.batch, run.lanes)
+  outbox_write()
+  ring_bell(run.expires_ms)
+  outbox_bell()
   if #run.gone > 0 then call('ZREM', run.s.runs, unpack(run.gone, 1, #run.gone)) end
   call('ZADD', run.s.runs, run.tick_ms,
     string.format('%s,%s,%.0f,%.0f,%s', run.s.y, run.batch.core, run.index, now, run.flags))

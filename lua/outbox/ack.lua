@@ -20,10 +20,10 @@ for _, message in ipairs(messages) do
   if call('ZSCORE', key, message) then
     gone[#gone + 1] = message
     -- The lane has it, or has lost it, from now on: the wait until it is asked begins here.
-    local kind, field = string.match(message, '^%d+ (%a+) %d+ (%w+ .*)$')
-    if kind == 'queue' or kind == 'release' then
+    local kind, lane = string.match(message, '^%d+ (%a+) (%w+) ')
+    if kind == 'queue' or kind == 'back' then
       since[#since + 1] = now_ms
-      since[#since + 1] = field
+      since[#since + 1] = away_field(lane, message)
     end
   end
 end

@@ -2,14 +2,14 @@
 --
 -- @flags no-writes
 -- @key   meta      hash    {pN}:m
--- @rest  fields            `<lane> <reference>` of each
+-- @rest  fields            `<lane> <core>,<to>,<attempts>` of each
 -- @reply number[]   of each 1 where its lane holds it, else 0
 -- @cost  O(references)
--- @include lib/receive/lane
+-- @include lib/root
 
 local known = {}
 for i, field in ipairs(fields) do
-  local lane, ref = lane_split(field)
-  known[i] = lane_place(lane, ref) and 1 or 0
+  local lane, ref = string.match(field, '^(%w+) (.*)$')
+  known[i] = call('HEXISTS', root .. 'lane:' .. lane .. ':e', ref)
 end
 return known

@@ -7,7 +7,7 @@
 -- @arg   after_ms  int     how long a reference is left alone; longer than a failover can lose
 -- @arg   limit     int     references at most; never more than 500
 -- @arg   now_ms    now     this shard's clock
--- @reply [number, number, [number, string, string][]]   this shard's time; 1 where more may be overdue; of each: partition of its lane, `<lane> <reference>`, sequence of the last message about it
+-- @reply [number, number, [number, string, string][]]   this shard's time; 1 where more may be overdue; of each: partition of its lane, `<lane> <name>`, sequence of the last message about it
 -- @cost  O(limit)
 -- @include lib/outbox
 
@@ -19,8 +19,8 @@ if #fields == 0 then return { now_ms, 0, {} } end
 local entries = call('HMGET', root .. 'away', unpack(fields, 1, #fields))
 local named, since = {}, {}
 for i, field in ipairs(fields) do
-  local seq = string.match(entries[i], '^%a (%d+) ')
-  local destination = lane_partition(field)
+  local seq = string.match(entries[i], '^(%d+) ')
+  local destination = partition_of(field)
   since[#since + 1] = now_ms
   since[#since + 1] = field
   if call('ZCOUNT', outbox_key(destination), seq, seq) == 0 then named[#named + 1] = { tonumber(destination), field, seq } end

@@ -8,11 +8,19 @@
 -- @flags allow-oom
 -- @key   meta      hash    {pN}:m
 -- @arg   source    int     partition that they come from
+-- @arg   source_ms int     that partition's clock by now
+-- @arg   keep_ms   int     how long a finished batch stays
+-- @arg   tray_keep_ms int  how long a finished tray stays
+-- @arg   now_ms    now     this shard's clock
 -- @rest  messages          as outbox/slice gave them, ascending
--- @reply [number, number, number]   the mark; how many of the messages, from the first, are done with; how many this call has applied
--- @cost  O(messages)
--- @include lib/root
+-- @reply [number, number, number, number]   the mark; how many of the messages, from the first, are done with; how many this call has applied; 1 where it has written messages
+-- @cost  O(messages), and for each that tells of an end O(its tasks)
+-- @include lib/limited
+-- @include lib/granted
+-- @include lib/lost
+-- @include lib/notify
 
+local FAILED_MAX = 1000
 local kinds = {}
 -- @include lib/receive/*
 
@@ -26,17 +34,32 @@ for _, message in ipairs(messages) do
   if seq <= before then return redis.error_reply('ERR messages are not ascending') end
   before = seq
   if seq > mark then
-    if not kinds[kind] then break end
-    kinds[kind](body)
+    if not kinds[kind] or failed_count >= FAILED_MAX then break end
+    kinds[kind](body, source_ms, now_ms)
     mark = seq
     applied = applied + 1
   end
   done = done + 1
 end
 
-lane_touch()
+notify_plan(now_ms)
+lane_touch(now_ms)
+outbox_touch()
+granted_touch()
+batch_touch()
+queue_touch()
+lost_touch()
+failed_touch()
 touch({ root .. 'hw' })
 
-lane_write()
+lane_write(now_ms)
+granted_write()
+lost_write()
+failed_write()
+batch_save(now_ms)
+notify_write()
+queue_write()
+local wrote = outbox_write()
+if #granted_new > 0 then call('SPUBLISH', root .. 'bell', '0') else ring_bell() end
 if applied > 0 then call('HSET', root .. 'hw', field, string.format('%.0f', mark)) end
-return { mark, done, applied }
+return { mark, done, applied, wrote }

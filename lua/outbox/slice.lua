@@ -4,8 +4,9 @@
 -- @key   meta      hash    {pN}:m
 -- @arg   messages_max int  messages at most, in all; never more than 500
 -- @arg   destinations_max int  destinations at most
+-- @arg   now_ms    now     this shard's clock
 -- @rest  skip              destinations to leave out
--- @reply [number, [number, string[]][]]   1 where more waits than is shown; of each destination its number and its first messages, as stored
+-- @reply [number, number, [number, string[]][]]   this shard's time; 1 where more waits than is shown; of each destination its number and its first messages, as stored
 -- @cost  O(messages + skipped)
 -- @include lib/root
 
@@ -29,4 +30,4 @@ for i, destination in ipairs(chosen) do
   left = left - #messages
   slices[#slices + 1] = { tonumber(destination), messages }
 end
-return { more, slices }
+return { now_ms, more, slices }

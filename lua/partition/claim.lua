@@ -2,7 +2,7 @@
 --
 -- Why a script: a task is in the queue, in flight or finished, never in two of them and never in none.
 -- Fair by construction: classes share 6:1:1, in each class accounts take turns, in an account its flows, in a flow its
--- batches; what is left of a range goes back to the end. A flow whose origin has no room is parked, not claimed. Ranges of batches that are over are dropped when met.
+-- batches; what is left of a range goes back to the end. What rate limiters granted comes before all that. A flow whose origin has no room is parked, not claimed. Ranges of batches that are over are dropped when met.
 -- A repeated call number (the reply was lost) returns the same references and takes nothing.
 --
 -- @flags allow-oom
@@ -15,17 +15,20 @@
 -- @arg   notes     int     notifications at most, a page rounds up too
 -- @arg   now_ms    now     this shard's clock
 -- @rest  limits            origins that have room again ('*' all): count, then each; origins with little room: count, then (origin, tasks) of each
--- @reply [number, number, number, string[], unknown[]]   this shard's time; 1 where more may be ready, 2 where notifications are beyond `notes`; first due ms among what was delayed, 0 where none; origins parked for want of room; of each run: name in active, core, account, from, to, attempt, recoveries, due_ms, segment base, first page, 1 of a tray and 2 of notifications, pages; of the first run of notifications of a batch also its document and when it was created
+-- @reply [number, number, number, string[], unknown[], number]   this shard's time; 1 where more may be ready, 2 where notifications are beyond `notes`; first due ms among what was delayed, 0 where none; origins parked, or left with what was granted to them, for want of room; of each run: name in active, core, account, from, to, attempt, recoveries, due_ms, segment base, first page, 1 of a tray and 2 of notifications, pages, ms since a limiter granted it; of the first run of notifications of a batch also its document and when it was created; 1 where messages were written
 -- @cost  O(budget + visits), visits at most 96
--- @include lib/batch
--- @include lib/delayed
+-- @include lib/limited
+-- @include lib/granted
 -- @include lib/parked
 -- @include lib/round
 
-local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND = 48, 96, 16, 250
+local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND, GRANTED_MAX = 48, 96, 16, 250, 128
 local visits = 0
 local expanded = false
 local runs, active, starts, saved = {}, {}, {}, {}
+local left = budget
+-- Origins without room for all that was granted to them.
+local starved = {}
 
 -- The pages that hold tasks from..to of one segment.
 local function pages_of(b, base, from, to)
@@ -44,9 +47,9 @@ local function parent_of(b)
   return call('HMGET', string.sub(b.key, 1, -2), 'd', 't')
 end
 
-local function add_run(b, ref, member, base, from, to, due_ms)
+local function add_run(b, ref, member, base, from, to, due_ms, age_ms)
   runs[#runs + 1] = { member, b.core, b.a, from, to, ref.attempt % ROUND_ATTEMPTS, ref.recoveries, due_ms, base, math.floor((from - base) / PAGE_TASKS),
-    b.s == 'tray' and 1 or b.s == 'notes' and 2 or 0, pages_of(b, base, from, to), parent_of(b) }
+    b.s == 'tray' and 1 or b.s == 'notes' and 2 or 0, pages_of(b, base, from, to), age_ms, parent_of(b) }
 end
 
 local function replay()
@@ -59,14 +62,14 @@ local function replay()
       local states = call('GETRANGE', b.key .. ':s', ref.from, ref.to)
       local base = segment_bounds(b, ref.from)
       for first, after in string.gmatch(states, '()' .. member_byte(ref) .. '+()') do
-        add_run(b, ref, member, base, ref.from + first - 1, ref.from + after - 2, tonumber(due_ms))
+        add_run(b, ref, member, base, ref.from + first - 1, ref.from + after - 2, tonumber(due_ms), ref.limit ~= '' and GRANT_MS or 0)
       end
     end
   end
   return true
 end
 
-if replay() then return { now_ms, 1, 0, {}, runs } end
+if replay() then return { now_ms, 1, 0, {}, runs, 0 } end
 
 local rooms = {}
 local rooms_at = unpark_all(limits, 1)
@@ -76,7 +79,7 @@ local function room_of(origin) return rooms[origin] or room end
 -- Puts tasks from..to of a live batch in flight under one name.
 local function start(b, base, from, to, entry, flow, byte)
   local ref = { attempt = entry.attempts + 1, recoveries = entry.recoveries }
-  local member = member_of(b.core, from, to, ref.attempt, ref.recoveries, entry.timeout_s, flow)
+  local member = member_of(b.core, from, to, ref.attempt, ref.recoveries, entry.timeout_s, flow, entry.limit)
   active[#active + 1] = now_ms + entry.timeout_s * 1000 + grace_ms
   active[#active + 1] = member
   starts[#starts + 1] = { b.key .. ':s', from, string.rep(byte, to - from + 1) }
@@ -84,8 +87,16 @@ local function start(b, base, from, to, entry, flow, byte)
   b.r = b.r + to - from + 1
   b.dirty = true
   if b.s == 'pending' then b.s = 'processing' end
-  add_run(b, ref, member, base, from, to, entry.due_ms)
+  add_run(b, ref, member, base, from, to, entry.due_ms, entry.age_ms or 0)
   return to - from + 1
+end
+
+-- State bytes from task `from` on, where what this claim has started is not waiting any more: after a failover a task may be
+-- granted twice.
+local function without_taken(b, from, states)
+  local bytes = {}
+  for i = 1, #states do bytes[i] = b.taken[from + i - 1] and 'p' or string.sub(states, i, i) end
+  return table.concat(bytes)
 end
 
 -- Takes about `chunk` tasks from the front of a range, never more than `most`; returns how many started and what is left.
@@ -95,6 +106,7 @@ local function take_range(b, entry, chunk, most, flow)
   -- Whole pages, so that no page is read twice; never beyond this segment.
   to = math.min(entry.to, entry.from + most - 1, segment_end, base + math.ceil((to - base + 1) / PAGE_TASKS) * PAGE_TASKS - 1)
   local states = call('GETRANGE', b.key .. ':s', entry.from, to)
+  if b.taken then states = without_taken(b, entry.from, states) end
   local started, at = 0, 1
   while true do
     local first = string.find(states, '[qr]', at)
@@ -121,7 +133,7 @@ local function expand(b, entry)
   local map = call('HGET', segment_key(b, base), 'm') or ''
   local states = undealt and call('GETRANGE', b.key .. ':s', entry.from, last)
   local done, next_from = 0, nil
-  for from, to, origin, timeout_s, due_ms in string.gmatch(map, '(%d+),(%d+),(%w+),(%d+),(%d+);') do
+  for from, to, origin, timeout_s, due_ms, limit in string.gmatch(map, '(%d+),(%d+),(%w+),(%d+),(%d+),?([^;]*);') do
     from, to, due_ms = tonumber(from) + base, tonumber(to) + base, tonumber(due_ms)
     if to >= entry.from and from <= last then
       local stretches = { { from, to } }
@@ -130,8 +142,7 @@ local function expand(b, entry)
         if done == EXPAND then next_from = stretch[1] break end
         done = done + 1
         if undealt then round_deal(b, base, stretch[1], stretch[2]) end
-        enqueue(now_ms, due_ms, 'f:' .. b.a .. ':' .. origin,
-          entry_of(b.core, stretch[1], stretch[2], attempts_first(b), 0, tonumber(timeout_s), math.max(entry.due_ms, due_ms)))
+        run_enqueue(b, now_ms, 'f:' .. b.a .. ':' .. origin, stretch[1], stretch[2], tonumber(timeout_s), due_ms, limit, entry.due_ms)
       end
       if next_from then break end
     end
@@ -139,6 +150,32 @@ local function expand(b, entry)
   if not next_from and entry.to > segment_end then next_from = segment_end + 1 end
   if undealt then round_reached(b, next_from) end
   return next_from
+end
+
+-- Starts what waits of a granted range, as far as there is room; tells the lane what does not wait any more.
+local function take_granted(b, entry, flow, origin, member, until_ms)
+  local first = #starts
+  entry.age_ms = math.max(0, GRANT_MS - (tonumber(until_ms) - now_ms))
+  local started, from = take_range(b, entry, math.min(left, room_of(origin)), room_of(origin), flow)
+  local limit = limit_read(entry.limit)
+  local at = entry.from
+  for i = first + 1, #starts + 1 do
+    local next_at = starts[i] and starts[i][2] or from
+    if next_at > at then limited_unused(now_ms, limit, entry.core, at, next_at - 1) end
+    if starts[i] then
+      at = next_at + #starts[i][3]
+      b.taken = b.taken or {}
+      for task = next_at, at - 1 do b.taken[task] = true end
+    end
+  end
+  rooms[origin] = room_of(origin) - started
+  granted_take(member)
+  if from <= entry.to then
+    if rooms[origin] <= 0 then starved[origin] = true end
+    granted_add(until_ms, flow .. '|' .. entry_of(entry.core, from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s,
+      entry.due_ms, entry.limit))
+  end
+  return started
 end
 
 local function visit_flow(cls, account, origin, chunk)
@@ -207,7 +244,23 @@ local notes_left = notes
 local turn = call_no % 8
 local order = turn == 6 and { 'r', 'f', 'n' } or turn == 7 and { 'n', 'f', 'r' } or { 'f', 'r', 'n' }
 local weight = { f = 6, r = 1, n = 1 }
-local left = budget
+-- Grants first: their units are spent whether they start or not. What its origin has no room for stays till its time is over.
+local granted = call('ZRANGE', root .. 'granted', 0, GRANTED_MAX - 1, 'WITHSCORES')
+for i = 1, #granted, 2 do
+  if left <= 0 then break end
+  local flow, text = string.match(granted[i], '^([^|]+)|(.*)$')
+  local entry = entry_read(text)
+  local origin = string.match(flow, '([%w*]+)$')
+  local b = batch_load(entry.core)
+  if not b or not batch_live(b) or round_entry_stale(b, entry) then
+    limited_unused(now_ms, limit_read(entry.limit), entry.core, entry.from, entry.to)
+    granted_take(granted[i])
+  elseif room_of(origin) <= 0 then
+    starved[origin] = true
+  else
+    left = left - take_granted(b, entry, flow, origin, granted[i], granted[i + 1])
+  end
+end
 for round = 1, 2 do
   for _, cls in ipairs(order) do
     if left > 0 then
@@ -229,6 +282,8 @@ end
 batch_touch()
 queue_touch()
 parked_touch()
+outbox_touch()
+granted_touch()
 round_touch()
 local written = { root .. 'active:' .. holder, root .. 'claims', root .. 'holders', meta }
 for _, s in ipairs(starts) do written[#written + 1] = s[1] end
@@ -239,6 +294,8 @@ rings_put()
 queue_write()
 rings_trim()
 local parked = parked_write()
+for origin in pairs(starved) do parked[#parked + 1] = origin end
+granted_write()
 for i = 1, #active, 1000 do call('ZADD', written[1], unpack(active, i, math.min(i + 999, #active))) end
 for _, s in ipairs(starts) do call('SETRANGE', s[1], s[2], s[3]) end
 round_deals_write()
@@ -255,4 +312,4 @@ if #runs > 0 then
   if alone then call('HSET', meta, 'last', now_ms) end
   call('HSETNX', written[3], holder, now_ms)
 end
-return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded) and 1 or notes_ready, delays_first() or 0, parked, runs }
+return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded or #granted == 2 * GRANTED_MAX) and 1 or notes_ready, delays_first() or 0, parked, runs, outbox_write() }

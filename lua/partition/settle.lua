@@ -3,7 +3,9 @@
 -- Outcomes come in groups, one for each name in `active:<holder>`, as runs of neighbours. A group is counted whole or
 -- not at all: where one of its tasks is not in flight under that name any more (reaped, settled or handed back before),
 -- the reply shows what is, and the caller asks again with that. So a repeated call is harmless.
--- Outcomes: `c` completed, `f` failed for good, `r` to be tried again, `b` handed back uncounted.
+-- Outcomes: `c` completed, `f` failed for good, `r` to be tried again, `b` handed back before it started, `s` stopped
+-- under way and not counted either, `k` not counted and back at once, since its limiter closes for a while.
+-- A rate limiter hears of what it must know: units that come back, slots that are free, the points that were used.
 -- A retry of a task whose batch ended meanwhile does not happen: its last outcome is final.
 --
 -- @flags allow-oom
@@ -12,11 +14,11 @@
 -- @arg   keep_ms   int     how long a finished batch stays
 -- @arg   tray_keep_ms int  how long a finished tray stays
 -- @arg   now_ms    now     this shard's clock
--- @rest  parts             of each group: name; runs: count, then (from, tasks, outcome) of each; results: count, then (field, records) of each; delays: count, then (task, delay_ms) of each `r` and `b`
--- @reply [number, number, string[], number]   this shard's time; first due ms among what was delayed, 0 where none; of each group '' counted, '-' name gone, else its tasks' state bytes; 1 where work is ready now
+-- @rest  parts             of each group: name; runs: count, then (from, tasks, outcome) of each; results: count, then (field, records) of each; delays: count, then (task, delay_ms) of each `r`, `b`, `s` and `k`; where the name has a limiter: count, then (`points`, difference) or (`cool`, ms)
+-- @reply [number, number, string[], number, number]   this shard's time; first due ms among what was delayed, 0 where none; of each group '' counted, '-' name gone, else its tasks' state bytes; 1 where work is ready now; 1 where messages were written
 -- @cost  O(runs + pages + delays)
 -- @include lib/batch
--- @include lib/delayed
+-- @include lib/limited
 -- @include lib/notify
 -- @include lib/results
 
@@ -25,7 +27,7 @@ local flags, seen, gone, marks, results, touched = {}, {}, {}, {}, {}, {}
 
 -- Reads one group; returns it and where the next begins.
 local function group_read(at)
-  local group = { name = parts[at], runs = {}, results = {}, delays = {} }
+  local group = { name = parts[at], runs = {}, results = {}, delays = {}, told = {} }
   local function list(into, width)
     local count = tonumber(parts[at + 1])
     at = at + 1
@@ -39,6 +41,7 @@ local function group_read(at)
   list(group.runs, 3)
   list(group.results, 2)
   list(group.delays, 2)
+  if string.find(group.name, ';', 1, true) then list(group.told, 2) end
   return group, at + 1
 end
 
@@ -58,14 +61,15 @@ local function in_flight(group, ref, states)
 end
 
 -- What a run of outcomes makes of the counters; returns the byte that its tasks get.
+local UNCOUNTED = { b = true, s = true, k = true }
 local function count_run(b, outcome, tasks)
   b.r = b.r - tasks
-  if (outcome == 'r' or outcome == 'b') and batch_live(b) then return 'r' end
+  if (outcome == 'r' or UNCOUNTED[outcome]) and batch_live(b) then return 'r' end
   if outcome == 'c' then
     b.c = b.c + tasks
     return 'c'
   end
-  if outcome == 'b' then
+  if outcome == 'b' or outcome == 's' then
     -- Never began, and its batch is over: it ends as what waited did, whose bytes are read by the batch's status.
     if b.s == 'cancelled' then b.x = b.x + tasks else b.f = b.f + tasks end
     return 'r'
@@ -74,11 +78,37 @@ local function count_run(b, outcome, tasks)
   return 'f'
 end
 
-local function queue_again(b, ref, outcome, i, delay_ms)
+local function queue_again(b, ref, limit, outcome, i, delay_ms)
   local due_ms = now_ms + delay_ms
-  local attempts = outcome == 'b' and ref.attempt - 1 or ref.attempt
-  local flow = outcome == 'b' and ref.flow or flow_as('r', ref.flow)
-  enqueue(now_ms, due_ms, flow, entry_of(ref.core, i, i, attempts, ref.recoveries, ref.timeout_s, due_ms))
+  local attempts = UNCOUNTED[outcome] and ref.attempt - 1 or ref.attempt
+  local flow = (outcome == 'b' or outcome == 's') and ref.flow or flow_as('r', ref.flow)
+  if not limit then return enqueue(now_ms, due_ms, flow, entry_of(ref.core, i, i, attempts, ref.recoveries, ref.timeout_s, due_ms)) end
+  local entry = { core = ref.core, from = i, to = i, attempts = attempts, recoveries = ref.recoveries, timeout_s = ref.timeout_s,
+    due_ms = due_ms, limit = limit.waiting }
+  if outcome == 'b' and delay_ms == 0 then return limited_back(now_ms, flow, entry, i, i, limit) end
+  if outcome == 'b' then limited_unused(now_ms, limit, ref.core, i, i) end
+  limited_enqueue(b, now_ms, due_ms, flow, entry)
+end
+
+-- What a limiter must know of a group; its pauses come before what is handed to it again.
+local function limiter_told(group, ref)
+  local limit = limit_read(ref.limit)
+  for _, told in ipairs(group.told) do
+    outbox_send(now_ms, partition_of(limit.lane), told[1], limit.lane .. ' ' .. told[2])
+  end
+  return limit
+end
+
+local function limiter_freed(b, group, ref, limit)
+  local live = batch_live(b)
+  for _, run in ipairs(group.runs) do
+    local from, to = tonumber(run[1]), tonumber(run[1]) + tonumber(run[2]) - 1
+    if run[3] ~= 'b' then
+      limited_free(now_ms, limit, ref.core, from, to)
+    elseif not live then
+      limited_unused(now_ms, limit, ref.core, from, to)
+    end
+  end
 end
 
 local function result_write(b, ref, base, field, records)
@@ -111,12 +141,14 @@ local function settle(group)
       use.finishes(b, c, f, x, now_ms, from, function() return use.result_in(group.results, (segment_bounds(b, ref.from)), from) end)
     end
   end
+  local limit = ref.limit ~= '' and limiter_told(group, ref)
   if batch_live(b) then
     for _, delay in ipairs(group.delays) do
       local i = tonumber(delay[1])
-      queue_again(b, ref, outcomes[i], i, tonumber(delay[2]))
+      queue_again(b, ref, limit, outcomes[i], i, tonumber(delay[2]))
     end
   end
+  if limit then limiter_freed(b, group, ref, limit) end
   local base = segment_bounds(b, ref.from)
   for _, result in ipairs(group.results) do result_write(b, ref, base, result[1], result[2]) end
   if settled == flying then gone[#gone + 1] = group.name end
@@ -135,6 +167,7 @@ notify_plan(now_ms)
 
 batch_touch()
 queue_touch()
+outbox_touch()
 local written = {}
 for _, mark in ipairs(marks) do written[#written + 1] = mark[1] end
 for segment in pairs(results) do written[#written + 1] = segment end
@@ -148,4 +181,4 @@ end
 batch_save(now_ms)
 notify_write()
 queue_write()
-return { now_ms, delays_first() or 0, flags, #plans_made > 0 and 1 or 0 }
+return { now_ms, delays_first() or 0, flags, #plans_made > 0 and 1 or 0, outbox_write() }

@@ -14,14 +14,14 @@
 -- @arg   recoveries_max int a task whose holders died this often fails
 -- @arg   pressure   int     1 where memory is short: the oldest finished batches go before their time
 -- @arg   now_ms     now     this shard's clock
--- @reply [number, number, number, number, number, number, number, number, number, number]   this shard's time; next time something is due here, 0 unknown; 1 where more is due now; promoted; expired batches; recovered; deleted batches; 1 where work is ready; those of the deleted whose time had not come; origins with parked work
+-- @reply [number, number, number, number, number, number, number, number, number, number, number]   this shard's time; next time something is due here, 0 unknown; 1 where more is due now; promoted; expired batches; recovered; deleted batches; 1 where work is ready; those of the deleted whose time had not come; origins with parked work; bits: 1 messages wait, 2 lanes should be asked, 4 a limiter has something to grant
 -- @cost  O(200) due references, 50 batches, under pressure 100 more, 200 recovered ranges, 500 segments deleted
--- @include lib/batch
--- @include lib/delayed
+-- @include lib/limited
+-- @include lib/granted
+-- @include lib/lost
 -- @include lib/notify
--- @include lib/results
 
-local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX = 200, 50, 200, 500
+local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX, AWAY_MS = 200, 50, 200, 500, 30000
 -- Before their time so many batches, of so many segments, go in a call; the pause to the next leaves time to see that it helped.
 local EARLY_LOOK, EARLY_MAX, EARLY_SEGMENTS, EARLY_PAUSE_MS = 100, 20, 20, 250
 local more = 0
@@ -29,10 +29,13 @@ local written = { meta, root .. 'holders', root .. 'claims', root .. 'delayed', 
 
 -- Most ticks find nothing: where nobody works and nothing is ready or due, three reads are enough.
 local function first_of(key) return tonumber(call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]) end
-if pressure == 0 and call('EXISTS', root .. 'holders', root .. 'active:' .. holder, root .. 'ready:f', root .. 'ready:r', root .. 'ready:n', root .. 'parked') == 0 then
+local away_ms = (first_of(root .. 'away:since') or math.huge) + AWAY_MS
+local lanes_ms = first_of(root .. 'lanes') or math.huge
+if pressure == 0 and call('EXISTS', root .. 'holders', root .. 'active:' .. holder, root .. 'ready:f', root .. 'ready:r', root .. 'ready:n',
+  root .. 'parked', root .. 'granted', root .. 'outbox') == 0 then
   local delayed_ms, deadline_ms = first_of(written[4]), first_of(written[5])
-  local first_ms = math.min(delayed_ms or math.huge, deadline_ms or math.huge)
-  if first_ms > now_ms then return { now_ms, first_ms < math.huge and first_ms or 0, 0, 0, 0, 0, 0, 0, 0, 0 } end
+  local first_ms = math.min(delayed_ms or math.huge, deadline_ms or math.huge, away_ms)
+  if first_ms > now_ms and lanes_ms > now_ms then return { now_ms, first_ms < math.huge and first_ms or 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 } end
 end
 
 -- Holders.
@@ -62,25 +65,11 @@ end
 
 -- References that lost their holder, and those whose lease ran out.
 local reaped, gone, recovered = {}, {}, 0
-local marks_state, results = {}, {}
+local marks_state = {}
 
 local function lost_json(ref, recoveries)
   return string.format('[%.0f,%.0f,%.0f,null,null,"worker_lost","The process that ran this task was lost %.0f times."]',
     now_ms, ref.attempt % ROUND_ATTEMPTS, recoveries, recoveries)
-end
-
-local function lose(b, ref, from, to, recoveries)
-  local base = segment_bounds(b, from)
-  local segment = segment_key(b, base)
-  written[#written + 1] = segment
-  results[segment] = results[segment] or {}
-  local json = lost_json(ref, recoveries)
-  for i = from, to do
-    local place = (i - base) % 16
-    local field = result_field(i - base)
-    local before = results[segment][field] or call('HGET', segment, field) or ''
-    results[segment][field] = results_without(before, place) .. result_record(place, json)
-  end
 end
 
 -- Gives back what is still in flight under a name: to the queue, or to the end where this happened too often.
@@ -92,6 +81,7 @@ local function recover(name, member)
   if not b then return end
   local states = call('GETRANGE', b.key .. ':s', ref.from, ref.to)
   local recoveries = ref.recoveries + 1
+  local limit = ref.limit ~= '' and limit_read(ref.limit)
   local over = not batch_live(b) or recoveries >= recoveries_max
   for first, after in string.gmatch(states, '()' .. member_byte(ref) .. '+()') do
     local from, to = ref.from + first - 1, ref.from + after - 2
@@ -101,13 +91,15 @@ local function recover(name, member)
     if over then
       b.f = b.f + to - from + 1
       batch_ended(b, from, to - from + 1, 'f')
-      lose(b, ref, from, to, recoveries)
+      lose(b, from, to, lost_json(ref, recoveries))
       if b.N then
         notify_use().finishes(b, b.c, b.f - (to - from + 1), b.x, now_ms, from, function() return lost_json(ref, recoveries) end)
       end
     else
-      ready_push(flow_as('r', ref.flow), entry_of(ref.core, from, to, ref.attempt, recoveries, ref.timeout_s, now_ms))
+      limited_enqueue(b, now_ms, now_ms, flow_as('r', ref.flow), { core = ref.core, from = from, to = to, attempts = ref.attempt,
+        recoveries = recoveries, timeout_s = ref.timeout_s, due_ms = now_ms, limit = limit and limit.waiting or '' })
     end
+    if limit then limited_free(now_ms, limit, ref.core, from, to) end
   end
   written[#written + 1] = b.key .. ':s'
   batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms)
@@ -136,9 +128,24 @@ end
 local due = call('ZRANGEBYSCORE', root .. 'delayed', '-inf', now_ms, 'LIMIT', 0, DUE_MAX)
 for _, text in ipairs(due) do
   local flow, entry = string.match(text, '^([^|]+)|(.*)$')
-  ready_push(flow, entry)
+  if string.find(entry, ';', 1, true) then
+    entry = entry_read(entry)
+    local b = batch_load(entry.core)
+    if b and batch_live(b) and not round_entry_stale(b, entry) then limited_hand(b, now_ms, flow, entry) end
+  else
+    ready_push(flow, entry)
+  end
 end
 if #due == DUE_MAX then more = 1 end
+
+-- What limiters granted and nobody had room to start.
+local returned = call('ZRANGEBYSCORE', root .. 'granted', '-inf', now_ms, 'LIMIT', 0, DUE_MAX)
+for _, text in ipairs(returned) do
+  local flow, entry = string.match(text, '^([^|]+)|(.*)$')
+  limited_return(now_ms, flow, entry_read(entry))
+  granted_take(text)
+end
+if #returned == DUE_MAX then more = 1 end
 
 -- Batches whose expiry or retention has come.
 local expired, purged, put_off, segments_left = 0, {}, {}, SEGMENTS_MAX
@@ -177,6 +184,7 @@ for _, core in ipairs(ended) do
     orphans[#orphans + 1] = core
   elseif b.s == 'pending' or b.s == 'processing' then
     batch_stop(b, 'expired', now_ms, keep_ms)
+    limited_drop(b, now_ms)
     expired = expired + 1
   elseif segments_left > 0 and b.r == 0 and not b.deadline then -- one that ended just now stays its time
     if notes_wait(b) and now_ms < b.z + keep_ms + NOTES_KEEP_MS then
@@ -224,6 +232,9 @@ local function sooner(key, after)
 end
 sooner(written[4], #due)
 sooner(written[5], #ended)
+sooner(root .. 'granted', #returned)
+local flags = (away_ms <= now_ms and 2 or 0) + (lanes_ms <= now_ms and 4 or 0)
+if away_ms > now_ms and away_ms < math.huge and (next_ms == 0 or away_ms < next_ms) then next_ms = away_ms end
 if early > 0 or (early_rank or 0) > 0 then
   next_ms = math.min(next_ms > 0 and next_ms or math.huge, now_ms + EARLY_PAUSE_MS)
 end
@@ -235,7 +246,11 @@ local parked = call('SCARD', root .. 'parked')
 
 batch_touch()
 queue_touch()
+outbox_touch()
+granted_touch()
+lost_touch()
 touch(written)
+local waiting = call('EXISTS', root .. 'outbox')
 
 call('HSET', meta, 'last', now_ms, 'thaw', thaw_ms)
 if mine > 0 then
@@ -251,9 +266,8 @@ for i = 1, #gone do
   call('HDEL', written[3], gone[i])
 end
 for _, m in ipairs(marks_state) do call('SETRANGE', m[1], m[2], m[3]) end
-for segment, fields in pairs(results) do
-  for field, text in pairs(fields) do call('HSET', segment, field, text) end
-end
+lost_write()
+granted_write()
 if #due > 0 then call('ZREM', written[4], unpack(due, 1, #due)) end
 if #put_off > 0 then call('ZADD', written[5], unpack(put_off, 1, #put_off)) end
 if #orphans > 0 then call('ZREM', written[5], unpack(orphans, 1, #orphans)) end
@@ -262,7 +276,7 @@ for _, p in ipairs(purged) do
   for i = 1, #p.list do call('UNLINK', p.list[i]) end
   for i = 1, #p.lists do call('ZREM', p.lists[i], p.b.core) end
   if p.whole then
-    call('UNLINK', p.b.key, p.b.key .. ':s', p.b.key .. ':k')
+    call('UNLINK', p.b.key, p.b.key .. ':s', p.b.key .. ':k', p.b.key .. ':lanes')
     call('ZREM', written[5], p.b.core)
   else
     call('HSET', p.b.key, 'g', p.g, 's', 'deleted')
@@ -272,4 +286,5 @@ end
 if early_rank then call('HSET', meta, 'early', early_rank) end
 notify_write()
 queue_write()
-return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready, early, parked }
+if outbox_write() == 1 or waiting == 1 then flags = flags + 1 end
+return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready, early, parked, flags }

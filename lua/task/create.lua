@@ -13,7 +13,7 @@
 -- @arg   idem_print      string  fingerprint of the request
 -- @arg   idem_extra      bytes   what the answer needs besides the reply
 -- @arg   now_ms          now     this shard's clock
--- @rest  parts           records: count, then each; runs: count, then (from, to, origin, timeout_s, due_ms) of each, from 0
+-- @rest  parts           records: count, then each; runs: count, then (from, to, origin, timeout_s, due_ms, limit) of each, from 0; limiters: count, then (name, lane, kind) of each
 -- @reply [string, number, number]   tray ('' the idempotency key is taken), first index, created ms
 -- @cost  O(records + runs); both are bounded by the caller
 -- @include lib/append
@@ -37,23 +37,28 @@ end
 local first = b.n
 local records = tonumber(parts[1])
 append_records(b, parts, 2, records)
-append_runs(b, parts, 3 + records, tonumber(parts[2 + records]), first, now_ms)
+b.n = first + total
+local runs = tonumber(parts[2 + records])
+append_runs(b, parts, 3 + records, runs, first, now_ms)
+local lanes = lanes_read(b, parts, 3 + records + runs * 6, first)
 
 append_touch(b)
 batch_touch()
 queue_touch()
+outbox_touch()
 
 if b.opened then
   call('HSET', b.key, 'a', account, 't', now_ms)
   call('SET', tray, core, 'PX', 5000)
 end
-b.n = first + total
 b.deadline = ''
 b.dirty = true
 append_write(b, total)
 operation_write(op, b.core, first, now_ms)
 batch_save(now_ms)
 queue_write()
+lanes_write(b, lanes)
+outbox_write()
 ring_bell()
 idem_write({ b.core, first, now_ms })
 return { b.core, first, now_ms }

@@ -7,12 +7,15 @@
 -- @arg   account   string  account id
 -- @arg   origin    string  its target's origin, hashed
 -- @arg   timeout_s int     its attempts' total deadline
+-- @arg   limiter   string  name of its rate limiter, '' for none
+-- @arg   cost      int     units that it takes from it
+-- @arg   valid_ms  int     its valid_until, 0 for none
 -- @arg   expiration_ms int life time of a round
 -- @arg   now_ms    now     this shard's clock
 -- @reply string            queued, missing, state, sweep: the batch is to be swept first
 -- @cost  O(1)
+-- @include lib/limited
 -- @include lib/round
--- @include lib/delayed
 
 local b = batch_load(core)
 if not b or b.a ~= account or b.s == 'deleted' or index >= b.n then return 'missing' end
@@ -31,17 +34,23 @@ if round then
 elseif b.s == 'tray' then
   b.deadline = ''
 end
-ready_push('f:' .. account .. ':' .. origin, entry_of(core, index, index, attempts_first(b), 0, timeout_s, now_ms))
+local lane, kind = nil, nil
+if limiter ~= '' then lane, kind = lane_of_name(b, limiter, index) end
+run_enqueue(b, now_ms, 'f:' .. account .. ':' .. origin, index, index, timeout_s, now_ms,
+  lane and string.format('%s,%s,%.0f,%.0f', lane, kind, kind == 'p' and cost or 1, valid_ms) or '')
 local base = segment_bounds(b, index)
 -- `r`: this start has a name of its own, since the first one's range may still be in flight.
 round_deal(b, base, index, index)
 round_touch()
 batch_touch()
 queue_touch()
+outbox_touch()
 
 if round then round_write(b) end
 round_deals_write()
 batch_save(now_ms)
 queue_write()
+outbox_write()
 ring_bell()
+outbox_bell()
 return 'queued'

@@ -5,6 +5,7 @@ import { isUnavailable } from '../store/errors.ts';
 import * as batches from './batches.ts';
 import type { Api, Call, QuotaVerdict } from './call.ts';
 import type { ApiContext, ApiLimits } from './context.ts';
+import * as limiters from './limiters.ts';
 import * as notifications from './notifications.ts';
 import { takeQuota } from './quota.ts';
 import * as rounds from './rounds.ts';
@@ -45,6 +46,15 @@ export function makeApi(context: ApiContext): Api {
     getTask: bind(tasks.getTask),
     cancelTask: bind(tasks.cancelTask),
     retryTask: bind(tasks.retryTask),
+    createLimiter: bind(limiters.createLimiter),
+    listLimiters: bind(limiters.listLimiters),
+    getLimiter: bind(limiters.getLimiter),
+    updateLimiter: bind(limiters.updateLimiter),
+    deleteLimiter: bind(limiters.deleteLimiter),
+    getLimiterUsage: bind(limiters.getLimiterUsage),
+    pauseLimiter: bind(limiters.pauseLimiter),
+    resumeLimiter: bind(limiters.resumeLimiter),
+    resetLimiter: bind(limiters.resetLimiter),
     createSchedule: bind(schedules.createSchedule),
     listSchedules: bind(schedules.list),
     getSchedule: bind(schedules.getSchedule),
@@ -72,6 +82,13 @@ export function makeApi(context: ApiContext): Api {
       getTask: bind(tasks.taskExists),
       cancelTask: bind(tasks.taskExists),
       retryTask: bind(tasks.taskExists),
+      getLimiter: bind(limiters.limiterExists),
+      updateLimiter: bind(limiters.limiterExists),
+      deleteLimiter: bind(limiters.limiterExists),
+      getLimiterUsage: bind(limiters.limiterExisted),
+      pauseLimiter: bind(limiters.limiterExists),
+      resumeLimiter: bind(limiters.limiterExists),
+      resetLimiter: bind(limiters.limiterExists),
       patchSchedule: bind(schedules.scheduleExists),
       getSchedule: bind(schedules.scheduleExists),
       deleteSchedule: bind(schedules.scheduleExists),

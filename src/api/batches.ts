@@ -12,9 +12,10 @@ import type { Answer, Call } from './call.ts';
 import type { ApiContext } from './context.ts';
 import { whenDurable } from './durable.ts';
 import { claim, type Keyed, keyedAs, once, printHead, recordArgs, replayed, sameRequest } from './idempotency.ts';
-import type { Prepared, PrepareRequest, Ready } from './prepare.ts';
+import type { Prepared, PrepareRequest, Ready, Refusal } from './prepare.ts';
 import { type BatchDoc, batchItem, batchView, changeView, taskBytes, timestamp } from './present.ts';
 import { verdictOf } from './quota.ts';
+import { namesIn, resolveLimiters } from './resolve.ts';
 
 const HOUR_MS = 3_600_000;
 /** An add whose keys or segments were overtaken is tried again this often before the caller is asked to. */
@@ -55,6 +56,7 @@ export async function createBatch(context: ApiContext, call: Call): Promise<Answ
   const { partition, view, created_ms } = made;
   if (created_ms === 'taken') return (keyed && (await createdBefore(context, keyed))) ?? unavailable();
   context.meter.batch(tasks.count);
+  if (tasks.lanes.length > 0) await context.relay(partition);
   return whenDurable(context, partition, { body: createdAt(view, created_ms) });
 }
 
@@ -107,20 +109,44 @@ async function read(
   context: ApiContext,
   call: Call,
   name: 'createBatch' | 'addTasks',
-): Promise<{ keyed: Keyed | null; prepared: Prepared }> {
-  const prepared = await context.prepare(prepareRequest(call, name, call.raw_body ?? Buffer.alloc(0), []));
+): Promise<{ keyed: Keyed | null; prepared: Resolved }> {
+  const prepared = await prepare(context, call, name, call.raw_body ?? Buffer.alloc(0), []);
   if (prepared.outcome.kind === 'refused' && prepared.outcome.stage === 'json') ready(prepared);
   if (call.head_faults.length > 0) throw new ApiError('validation_error', { errors: call.head_faults });
   return { keyed: keyedAs(context, call, prepared.print), prepared };
 }
 
-function prepareRequest(call: Call, name: 'createBatch' | 'addTasks', body: Uint8Array, known_keys: readonly string[]): PrepareRequest {
+/** A preparation that knows all limiters. */
+type Resolved = Prepared & { outcome: Ready | Refusal };
+
+/** Looks up the limiters that the body names, and prepares it with them. */
+async function prepare(
+  context: ApiContext,
+  call: Call,
+  name: 'createBatch' | 'addTasks',
+  body: Uint8Array,
+  known_keys: readonly string[],
+): Promise<Resolved> {
   const print_head = call.idempotency_key === null ? null : printHead(call, name);
-  return { what: name === 'createBatch' ? 'create' : 'add', body, now_ms: call.now_ms, print_head, known_keys };
+  const limiters = new Map(await resolveLimiters(context.client, call.account_id, namesIn(body)));
+  const request: PrepareRequest = {
+    what: name === 'createBatch' ? 'create' : 'add',
+    body,
+    now_ms: call.now_ms,
+    print_head,
+    known_keys,
+    limiters,
+  };
+  const { print, outcome } = await context.prepare(request);
+  if (outcome.kind !== 'names') return { print, outcome };
+  for (const [one, limiter] of await resolveLimiters(context.client, call.account_id, outcome.names)) limiters.set(one, limiter);
+  const again = await context.prepare({ ...request, body: outcome.body });
+  if (again.outcome.kind === 'names') throw new Error('limiters were looked up and are not known');
+  return { print: again.print, outcome: again.outcome };
 }
 
 /** Throws what the preparation refused. */
-function ready({ outcome }: Prepared): Ready {
+function ready({ outcome }: Resolved): Ready {
   if (outcome.kind === 'ready') return outcome;
   throw new ApiError(outcome.row, outcome.details, { message: outcome.message });
 }
@@ -219,7 +245,7 @@ export async function addTasks(context: ApiContext, call: Call): Promise<Answer>
     const found = await batches.knownTaskKeys(context.client, core, add.task_keys);
     if (found.size > 0 && add.body !== null) {
       for (const hash of found) known.add(hash);
-      add = ready(await context.prepare(prepareRequest(call, 'addTasks', add.body, [...known])));
+      add = ready(await prepare(context, call, 'addTasks', add.body, [...known]));
     }
     const outcome = await batches.addTasks(context.client, {
       account_id: call.account_id,
@@ -234,6 +260,7 @@ export async function addTasks(context: ApiContext, call: Call): Promise<Answer>
     switch (outcome.kind) {
       case 'added':
         context.meter.added(add.tasks.count);
+        if (add.tasks.lanes.length > 0) await context.relay(partitionOf(core));
         return whenDurable(context, partitionOf(core), {
           body: withMembers(changeView(core, outcome.change.status, outcome.change), add.left_out),
         });

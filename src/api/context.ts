@@ -33,6 +33,8 @@ export interface ApiContext {
   placement: Placement;
   /** Asked by durable.ts before admitted work is answered. */
   durability: Durability;
+  /** Tells limiters of what a request wrote, before it is answered, so that they see requests in their order. Never rejects. */
+  relay(partition: number): Promise<void>;
   trays: TrayWriter;
   meter: {
     /** A batch with so many tasks was created. */

@@ -1,10 +1,11 @@
 // Idempotency-Key: the same request again gets the first answer again, whatever died in between.
 //
 // What creates writes its record in the same script as the resource, in the key's own partition; so does adding tasks,
-// beside the batch. Cancel, release and retry are harmless twice: they claim the key, work, and keep their answer.
+// beside the batch. Cancel, release and retry are harmless twice: they claim the key, work, and keep their answer. So does
+// making a limiter, which is no single step (its name lies elsewhere): the claim keeps its id, so the same one is made again.
 import { createHash } from 'node:crypto';
 import { ApiError } from '../base/errors.ts';
-import { claimKey, finishKey, type IdemArgs, type IdemRecord, NO_RECORD, placeOfKey } from '../store/idempotency.ts';
+import { claimKey, finishKey, type IdemArgs, type IdemClaim, type IdemRecord, NO_RECORD, placeOfKey } from '../store/idempotency.ts';
 import type { Answer, Call, HandlerName } from './call.ts';
 import type { ApiContext } from './context.ts';
 
@@ -50,8 +51,8 @@ export function replayed(answer: Answer): Answer {
 }
 
 /** Claims the key of work on a resource that exists; returns the finished record where there is one. */
-export async function claim(context: ApiContext, keyed: Keyed): Promise<IdemRecord & { known: boolean }> {
-  const record = await claimKey(context.client, keyed, keyed.print);
+export async function claim(context: ApiContext, keyed: Keyed, note = ''): Promise<IdemClaim> {
+  const record = await claimKey(context.client, keyed, keyed.print, note);
   sameRequest(record, keyed);
   return record;
 }
@@ -59,10 +60,19 @@ export async function claim(context: ApiContext, keyed: Keyed): Promise<IdemReco
 /** Runs what is harmless twice. `again` is true where the same request was begun before and its answer is not known. */
 export async function once(context: ApiContext, call: Call, name: HandlerName, run: (again: boolean) => Promise<Answer>): Promise<Answer> {
   const keyed = keyedBy(context, call, name);
-  if (keyed === null) return run(false);
-  const record = await claim(context, keyed);
+  return keyed === null ? run(false) : onceAs(context, keyed, '', ({ known }) => run(known));
+}
+
+/** The same for one key, with a note that all runs of the work get: the first one's. */
+export async function onceAs(
+  context: ApiContext,
+  keyed: Keyed,
+  note: string,
+  run: (claimed: { known: boolean; note: string }) => Promise<Answer>,
+): Promise<Answer> {
+  const record = await claim(context, keyed, note);
   if (record.done !== null) return replayed({ body: Buffer.from(record.done.reply) });
-  const answer = await run(record.known);
+  const answer = await run(record);
   const body = Buffer.isBuffer(answer.body) ? answer.body : Buffer.from(JSON.stringify(answer.body));
   await finishKey(context.client, keyed, keyed.print, body);
   return { ...answer, body };

@@ -9,6 +9,7 @@ import { timestampMs } from '../schema/formats.ts';
 import { RawJson } from '../schema/json.ts';
 import type { Target, TaskInput } from '../schema/types.gen.ts';
 import type { NewTask } from '../store/records.ts';
+import { type LimiterRefusal, type LimitersByName, limiterError, limiterRefusal } from './resolve.ts';
 
 /** Tasks ready to be stored. */
 export interface Intake {
@@ -29,22 +30,29 @@ export interface IntakeOptions {
   rejected: readonly Rejected[];
   /** Hashes of keys that the batch has already. */
   known_keys: ReadonlySet<string>;
+  /** Of all names that tasks give. */
+  limiters: LimitersByName;
   /** Stored as the tasks' creation time, where that is not their batch's. */
   at_ms: number | null;
 }
+
+/** An answer names at most this many places. */
+const FAULTS_MAX = 100;
 
 /** Throws an ApiError for the first task that must not be called; with `partial`, where none is left. */
 export function takeIn(inputs: readonly TaskInput[], options: IntakeOptions): Intake {
   const out: Intake = { tasks: [], rejected: [...options.rejected], task_keys: [], duplicates: 0, latest_ms: 0 };
   const left_out = new Set(options.rejected.map(({ index }) => index));
-  const heads = new HeadWriter(options.at_ms);
+  const heads = new HeadWriter(options.at_ms, options.limiters);
   const keys = new Set<string>();
   for (const [index, input] of inputs.entries()) {
     if (left_out.has(index)) continue;
-    const refusal = refusalOf(input, index, options.policy);
-    if (refusal !== null) {
-      if (!options.partial) throw refusal.error;
-      out.rejected.push({ index, faults: [refusal.fault] });
+    const refusal = limiterRefusal(input, `/tasks/${index}`, options.limiters);
+    if (refusal !== null && !options.partial) throw limiterError(refusal, limiterRefusals(inputs, options.limiters));
+    const fault = refusal?.fault ?? targetFault(input.target, `/tasks/${index}/target`, options.policy);
+    if (fault !== null) {
+      if (!options.partial) throw new ApiError('target_not_allowed', { path: fault.path });
+      out.rejected.push({ index, faults: [fault] });
       continue;
     }
     if (input.idempotency_key !== undefined) {
@@ -62,7 +70,7 @@ export function takeIn(inputs: readonly TaskInput[], options: IntakeOptions): In
   out.task_keys = [...keys];
   out.rejected.sort((a, b) => a.index - b.index);
   if (out.tasks.length === 0 && out.duplicates === 0) {
-    throw new ApiError('validation_error', { errors: out.rejected.flatMap((one) => one.faults).slice(0, 100) });
+    throw new ApiError('validation_error', { errors: out.rejected.flatMap((one) => one.faults).slice(0, FAULTS_MAX) });
   }
   return out;
 }
@@ -76,16 +84,14 @@ function keyHash(key: string): string {
   return createHash('sha256').update(key).digest('base64url').slice(0, 16);
 }
 
-function refusalOf(input: TaskInput, index: number, policy: EgressPolicy): { error: ApiError; fault: Fault } | null {
-  if (input.rate_limiter !== undefined) {
-    const path = `/tasks/${index}/rate_limiter`;
-    return {
-      error: new ApiError('rate_limiter_not_found', { rate_limiter: input.rate_limiter, path }),
-      fault: { path, message: 'no rate limiter has this name' },
-    };
+function limiterRefusals(inputs: readonly TaskInput[], limiters: LimitersByName): LimiterRefusal[] {
+  const found: LimiterRefusal[] = [];
+  for (const [index, input] of inputs.entries()) {
+    const refusal = limiterRefusal(input, `/tasks/${index}`, limiters);
+    if (refusal !== null) found.push(refusal);
+    if (found.length === FAULTS_MAX) break;
   }
-  const fault = targetFault(input.target, `/tasks/${index}/target`, policy);
-  return fault === null ? null : { error: new ApiError('target_not_allowed', { path: fault.path }), fault };
+  return found;
 }
 
 /** Whether a target may be called, as far as its URL tells; names are judged again by every address they resolve to. */
@@ -128,30 +134,55 @@ export function originOf(url: string): Origin {
 /** Writes heads; neighbours that differ in nothing but their payload get the same bytes. */
 class HeadWriter {
   readonly #at_ms: number | null;
-  #last: { target: Target; task: NewTask } | null = null;
+  readonly #limiters: LimitersByName;
+  #last: { input: TaskInput; task: NewTask } | null = null;
 
-  constructor(at_ms: number | null) {
+  constructor(at_ms: number | null, limiters: LimitersByName) {
     this.#at_ms = at_ms;
+    this.#limiters = limiters;
   }
 
   write(input: TaskInput): NewTask {
     const payload = input.payload instanceof RawJson ? input.payload.bytes() : null;
     const plain = isPlain(input);
-    if (plain && this.#last !== null && sameTarget(this.#last.target, input.target)) return { ...this.#last.task, payload };
+    if (plain && this.#last !== null && same(this.#last.input, input)) return { ...this.#last.task, payload };
     const { payload: _, ...rest } = input;
-    const head = Buffer.from(JSON.stringify(this.#at_ms === null ? rest : { ...rest, at: this.#at_ms }));
-    const url = typeof input.target === 'string' ? input.target : input.target.url;
-    const due_ms = input.execute_after === undefined ? 0 : (timestampMs(input.execute_after) ?? 0);
-    const task = { head, payload, origin: originOf(url).hash, timeout_s: Math.ceil(input.timeout ?? DEFAULT_TIMEOUT_S), due_ms };
-    this.#last = plain ? { target: input.target, task } : null;
+    const task: NewTask = {
+      head: Buffer.from(JSON.stringify(this.#at_ms === null ? rest : { ...rest, at: this.#at_ms })),
+      payload,
+      origin: originOf(typeof input.target === 'string' ? input.target : input.target.url).hash,
+      timeout_s: Math.ceil(input.timeout ?? DEFAULT_TIMEOUT_S),
+      due_ms: timeOf(input.execute_after),
+      limit: limitOf(input, this.#limiters),
+    };
+    this.#last = plain ? { input, task } : null;
     return task;
   }
 }
 
-/** Nothing but a target and a payload. */
+/** What a task takes of its limiter; null where it names none. */
+function limitOf({ rate_limiter, points_cost = 1, valid_until }: TaskInput, limiters: LimitersByName): NewTask['limit'] {
+  if (rate_limiter === undefined) return null;
+  const limiter = limiters.get(rate_limiter);
+  if (!limiter) throw new Error('a limiter was not looked up');
+  const { core, letter, cost_max } = limiter;
+  return { name: rate_limiter, lane: core, kind: letter, cost: cost_max === null ? 1 : points_cost, valid_ms: timeOf(valid_until) };
+}
+
+/** A timestamp that was checked, in ms; 0 where there is none. */
+export function timeOf(timestamp: string | undefined): number {
+  return timestamp === undefined ? 0 : (timestampMs(timestamp) ?? 0);
+}
+
+/** Nothing but a target, a payload and the name of a limiter. */
 function isPlain(input: TaskInput): boolean {
-  for (const field in input) if (field !== 'target' && field !== 'payload') return false;
+  for (const field in input) if (field !== 'target' && field !== 'payload' && field !== 'rate_limiter') return false;
   return typeof input.target === 'string' || input.target.headers === undefined;
+}
+
+/** Whether two plain inputs differ in their payload alone. */
+function same(one: TaskInput, other: TaskInput): boolean {
+  return one.rate_limiter === other.rate_limiter && sameTarget(one.target, other.target);
 }
 
 function sameTarget(a: Target, b: Target): boolean {

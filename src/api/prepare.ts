@@ -12,6 +12,7 @@ import { type EncodedTasks, encodeAdded, encodeTasks, memoryOf } from '../store/
 import { encodeTargets, type NoteTarget } from '../store/notes.ts';
 import { type Intake, originOf, takeIn, targetFault } from './intake.ts';
 import type { BatchDoc } from './present.ts';
+import type { LimitersByName } from './resolve.ts';
 
 export interface PrepareRequest {
   what: 'create' | 'add';
@@ -22,6 +23,8 @@ export interface PrepareRequest {
   print_head: string | null;
   /** Hashes of task keys that the batch is known to have. */
   known_keys: readonly string[];
+  /** Limiters by the names that were found in the body; see resolve.ts. */
+  limiters: LimitersByName;
 }
 
 /** Where the preparation stopped: no JSON, not as the schema says, or with a target or limiter that cannot be. */
@@ -50,10 +53,17 @@ export interface Ready {
   body: Uint8Array | null;
 }
 
+/** Tasks name limiters that nobody looked up: prepare it again with them. */
+export interface NamesMissing {
+  kind: 'names';
+  names: string[];
+  body: Uint8Array;
+}
+
 export interface Prepared {
   /** '' where none was wanted. */
   print: string;
-  outcome: Ready | Refusal;
+  outcome: Ready | Refusal | NamesMissing;
 }
 
 /** Never throws for what a caller sent. */
@@ -70,14 +80,15 @@ export function prepare(request: PrepareRequest, policy: EgressPolicy): Prepared
 export function memoryOfPrepared({ outcome }: Prepared): ArrayBuffer[] {
   if (outcome.kind === 'refused') return [];
   const body = outcome.body?.buffer;
-  return body instanceof ArrayBuffer ? [...memoryOf(outcome.tasks), body] : memoryOf(outcome.tasks);
+  const tasks = outcome.kind === 'ready' ? memoryOf(outcome.tasks) : [];
+  return body instanceof ArrayBuffer ? [...tasks, body] : tasks;
 }
 
 function refused(stage: Stage, { row, details, message }: ApiError): Refusal {
   return { kind: 'refused', stage, row, details, message };
 }
 
-function prepareCreate(request: PrepareRequest, value: unknown, policy: EgressPolicy): Ready | Refusal {
+function prepareCreate(request: PrepareRequest, value: unknown, policy: EgressPolicy): Prepared['outcome'] {
   const checked: BodyCheck<BatchCreate> = checkBatchCreate(value, request.now_ms);
   if (checked.kind === 'refused') return notValid(checked.faults);
   const body = checked.value;
@@ -108,7 +119,7 @@ export function notifyOf(notifications: Notifications): string {
   return encodeTargets(targets);
 }
 
-function prepareAdd(request: PrepareRequest, value: unknown, policy: EgressPolicy): Ready | Refusal {
+function prepareAdd(request: PrepareRequest, value: unknown, policy: EgressPolicy): Prepared['outcome'] {
   const checked: BodyCheck<TasksAdd> = checkTasksAdd(value, request.now_ms);
   if (checked.kind === 'refused') return notValid(checked.faults);
   return cut(request, checked.value.tasks, checked.rejected, checked.value.atomic === false, policy, null);
@@ -125,11 +136,14 @@ function cut(
   partial: boolean,
   policy: EgressPolicy,
   batch: Ready['batch'],
-): Ready | Refusal {
+): Prepared['outcome'] {
+  const { limiters } = request;
+  const names = missingNames(inputs, rejected, limiters);
+  if (names.length > 0) return { kind: 'names', names, body: request.body };
   let intake: Intake;
   try {
     const at_ms = batch === null ? request.now_ms : null;
-    intake = takeIn(inputs, { policy, partial, rejected, known_keys: new Set(request.known_keys), at_ms });
+    intake = takeIn(inputs, { policy, partial, rejected, known_keys: new Set(request.known_keys), limiters, at_ms });
   } catch (error) {
     if (error instanceof ApiError) return refused('targets', error);
     throw error;
@@ -143,6 +157,17 @@ function cut(
     batch,
     body: batch === null && intake.task_keys.length > 0 ? request.body : null,
   };
+}
+
+/** Names of limiters that nobody looked up. What was rejected already may be no task at all. */
+function missingNames(inputs: readonly TaskInput[], rejected: readonly Rejected[], limiters: LimitersByName): string[] {
+  const left_out = new Set(rejected.map(({ index }) => index));
+  const names = new Set<string>();
+  for (const [index, task] of inputs.entries()) {
+    if (left_out.has(index) || task.rate_limiter === undefined || limiters.has(task.rate_limiter)) continue;
+    names.add(task.rate_limiter);
+  }
+  return [...names];
 }
 
 /** `errors` of an `atomic: false` request, and `duplicates` where there were any. */

@@ -36,7 +36,7 @@ export async function createSchedule(context: ApiContext, call: Call): Promise<A
   const keyed = keyedBy(context, call, 'createSchedule');
   const before = keyed === null ? null : await createdBefore(context, call, keyed);
   if (before !== null) return before;
-  const { timing, given, template, status } = readCreate(context, call);
+  const { timing, given, template, status } = await readCreate(context, call);
   const first = status === 'active' ? planned(context, timing, call.now_ms) : null;
   const create = async (partition: number) => {
     const core = newCore(partition, call.now_ms);
@@ -60,7 +60,7 @@ async function createdBefore(context: ApiContext, call: Call, keyed: Keyed): Pro
   if (record.done === null) return unavailable();
   const { core, next } = JSON.parse(record.done.extra) as { core: string; next: number | null };
   const [, created_ms] = record.done.reply.split(',');
-  const { given, template, status } = readCreate(context, call);
+  const { given, template, status } = await readCreate(context, call);
   const answer = { body: createdBytes(given, template, status, { core, created_ms: Number(created_ms), next_ms: next }) };
   return whenDurable(context, keyed.partition, replayed(answer));
 }
@@ -70,7 +70,7 @@ function unavailable(): never {
 }
 
 /** The body of a create, checked. */
-function readCreate(context: ApiContext, call: Call) {
+async function readCreate(context: ApiContext, call: Call) {
   const body = call.body as ScheduleCreate;
   const given: ScheduleTiming = {
     cron: body.cron,
@@ -84,7 +84,7 @@ function readCreate(context: ApiContext, call: Call) {
   }
   if (faults.length > 0) throw new ApiError('validation_error', { errors: faults.slice(0, 100) });
   const timing = checkedTiming(given, call.now_ms);
-  const template = newTemplate(context, body);
+  const template = await newTemplate(context, call.account_id, body);
   if (template === null) throw new Error('a template was checked and is not there');
   const status: ScheduleStatus = body.enabled === false ? 'disabled' : 'active';
   return { given, timing, template, status };
@@ -238,7 +238,7 @@ export async function patchSchedule(context: ApiContext, call: Call): Promise<An
     if (order.length > 0) throw new ApiError('validation_error', { errors: order });
     const fires = patch.cron !== undefined || patch.timezone !== undefined;
     const checked = fires ? checkedTiming(timing, call.now_ms) : storedTiming(timing);
-    const template = newTemplate(context, patch);
+    const template = await newTemplate(context, call.account_id, patch);
     const status: ScheduleStatus = patch.enabled === undefined ? row.status : patch.enabled ? 'active' : 'disabled';
     const moved = status !== row.status || !sameTiming(row, timing);
     const tick = !moved ? undefined : status === 'active' && checked !== null ? planned(context, checked, call.now_ms) : null;

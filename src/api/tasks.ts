@@ -1,9 +1,9 @@
 // Single tasks, and tasks of batches by their own id.
-import { ApiError } from '../base/errors.ts';
+import { ApiError, type Fault } from '../base/errors.ts';
 import { newCore, parseTaskId, partitionOf } from '../base/id.ts';
 import { DEFAULT_TIMEOUT_S } from '../base/limits.ts';
 import { checkTask } from '../schema/task-rules.ts';
-import type { Target, TaskInput } from '../schema/types.gen.ts';
+import type { TaskInput } from '../schema/types.gen.ts';
 import * as batches from '../store/batches.ts';
 import { readRecord } from '../store/idempotency.ts';
 import { readTask } from '../store/listing.ts';
@@ -13,8 +13,9 @@ import type { Answer, Call } from './call.ts';
 import type { ApiContext } from './context.ts';
 import { whenDurable } from './durable.ts';
 import { type Keyed, keyedBy, once, recordArgs, replayed, sameRequest } from './idempotency.ts';
-import { originOf, takeIn } from './intake.ts';
+import { originOf, takeIn, timeOf } from './intake.ts';
 import { taskBytes } from './present.ts';
+import { type KnownLimiter, type LimitersByName, NO_LIMITERS, resolveLimiters } from './resolve.ts';
 import { roundMs } from './rounds.ts';
 import type { Place } from './tray-writer.ts';
 
@@ -23,7 +24,7 @@ export async function createTask(context: ApiContext, call: Call): Promise<Answe
   const keyed = keyedBy(context, call, 'createTask');
   const before = keyed === null ? null : await createdBefore(context, call, keyed);
   if (before !== null) return before;
-  const task = taskOf(context, call, call.now_ms);
+  const task = await newTask(context, call);
   const place = keyed === null ? await context.trays.write(call.account_id, task) : await createKeyed(context, call, keyed, task);
   if (place === null) {
     const first = keyed && (await createdBefore(context, call, keyed));
@@ -31,6 +32,7 @@ export async function createTask(context: ApiContext, call: Call): Promise<Answe
     return first;
   }
   context.meter.single();
+  if (task.limit !== null) await context.relay(partitionOf(place.core));
   return whenDurable(context, partitionOf(place.core), { body: newTaskBytes(task, place.core, place.index, call.account_id) });
 }
 
@@ -55,34 +57,54 @@ async function createdBefore(context: ApiContext, call: Call, keyed: Keyed): Pro
   if (record.done === null) throw new ApiError('unavailable', {}, { retry_after_s: 1 });
   const [core = '', first] = record.done.reply.split(',');
   const { at } = JSON.parse(record.done.extra) as { at: number };
-  const answer = replayed({ body: newTaskBytes(taskOf(context, call, at), core, Number(first), call.account_id) });
+  const answer = replayed({ body: newTaskBytes(sameTask(context, call, at), core, Number(first), call.account_id) });
   return whenDurable(context, keyed.partition, answer);
 }
 
-/** The task in the body, as it will be stored. */
-function taskOf(context: ApiContext, call: Call, at_ms: number): NewTask {
+/** The task in the body, with its limiter. */
+async function newTask(context: ApiContext, call: Call): Promise<NewTask> {
+  const input = checked(call, call.now_ms);
+  const { rate_limiter } = input;
+  const limiters = rate_limiter === undefined ? NO_LIMITERS : await resolveLimiters(context.client, call.account_id, [rate_limiter]);
+  return taskOf(context, input, call.now_ms, limiters);
+}
+
+/** The same as it was stored before; its limiter may be gone since. */
+function sameTask(context: ApiContext, call: Call, at_ms: number): NewTask {
+  const input = checked(call, at_ms);
+  const { rate_limiter } = input;
+  return taskOf(context, input, at_ms, rate_limiter === undefined ? NO_LIMITERS : new Map([[rate_limiter, UNKNOWN]]));
+}
+
+/** Does for a task that is only shown. */
+const UNKNOWN: KnownLimiter = { core: '', letter: '', cost_max: null };
+
+function checked(call: Call, at_ms: number): TaskInput {
   const faults = checkTask(call.body, at_ms);
   if (faults.length > 0) throw new ApiError('validation_error', { errors: faults });
-  const [task] = single(call.body as TaskInput, context, at_ms).tasks;
-  if (task === undefined) throw new Error('a task was taken in and is not there');
-  return task;
+  return call.body as TaskInput;
+}
+
+/** Faults of a single task have no `/tasks/0` in front. */
+function taskOf(context: ApiContext, input: TaskInput, at_ms: number, limiters: LimitersByName): NewTask {
+  const plain = (path: string): string => path.replace(/^\/tasks\/0/, '');
+  try {
+    const options = { policy: context.policy, partial: false, rejected: [], known_keys: new Set<string>(), limiters, at_ms };
+    const [task] = takeIn([input], options).tasks;
+    if (task === undefined) throw new Error('a task was taken in and is not there');
+    return task;
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    const { path, errors } = error.details;
+    if (typeof path === 'string') error.details['path'] = plain(path);
+    if (Array.isArray(errors)) error.details['errors'] = (errors as Fault[]).map((one) => ({ ...one, path: plain(one.path) }));
+    throw error;
+  }
 }
 
 function newTaskBytes({ head, payload }: NewTask, core: string, index: number, account_id: string): Buffer {
   const row = { core, index, head, payload, status: 'queued' as const, expired: false, result: null };
   return taskBytes(row, { ...TRAY, core, account_id });
-}
-
-/** Faults of a single task have no `/tasks/0` in front. */
-function single(input: TaskInput, context: ApiContext, now_ms: number): ReturnType<typeof takeIn> {
-  try {
-    return takeIn([input], { policy: context.policy, partial: false, rejected: [], known_keys: new Set(), at_ms: now_ms });
-  } catch (error) {
-    if (error instanceof ApiError && typeof error.details['path'] === 'string') {
-      error.details['path'] = error.details['path'].replace(/^\/tasks\/0/, '');
-    }
-    throw error;
-  }
 }
 
 /** What of a tray shows in its tasks. */
@@ -140,16 +162,19 @@ export async function retryTask(context: ApiContext, call: Call): Promise<Answer
     const { core, index } = placeOf(call);
     const found = await readTask(context.client, call.account_id, core, index);
     if (found === null) throw missing(call);
-    const head = JSON.parse(found.row.head.toString()) as { target: Target; timeout?: number };
+    const head = JSON.parse(found.row.head.toString()) as Omit<TaskInput, 'payload'>;
     const url = typeof head.target === 'string' ? head.target : head.target.url;
+    const { rate_limiter: name, points_cost: cost = 1, valid_until } = head;
     const outcome = await rounds.retryTask(context.client, call.account_id, core, index, {
       origin: originOf(url).hash,
       timeout_s: Math.ceil(head.timeout ?? DEFAULT_TIMEOUT_S),
+      limiter: name === undefined ? null : { name, cost, valid_ms: timeOf(valid_until) },
       expiration_ms: roundMs(found.batch),
     });
     if (outcome === 'missing') throw missing(call);
     // Begun before under the same key: what stands in the way is most likely that first try.
     if (outcome === 'state' && !again) throw await stateError(context, call, RETRY_REFUSED);
+    if (name !== undefined) await context.relay(partitionOf(core));
     return getTask(context, call);
   });
 }

@@ -11,6 +11,7 @@ import type { ApiContext } from './context.ts';
 import { takeIn, targetFault } from './intake.ts';
 import { notifyOf } from './prepare.ts';
 import { type BatchDoc, masked, maskTarget } from './present.ts';
+import { type LimitersByName, resolveLimiters } from './resolve.ts';
 
 /** A template as a caller gave it; exactly one of the two. */
 export interface GivenTemplate {
@@ -36,25 +37,29 @@ export function templateFaults({ task_template, batch_template }: GivenTemplate,
 }
 
 /** Throws an ApiError where a target may not be called or a limiter is not there. */
-export function newTemplate(context: ApiContext, given: GivenTemplate): NewTemplate | null {
-  if (given.task_template !== undefined) return taskTemplate(context, given.task_template);
-  return given.batch_template === undefined ? null : batchTemplate(context, given.batch_template);
+export async function newTemplate(context: ApiContext, account_id: string, given: GivenTemplate): Promise<NewTemplate | null> {
+  const { task_template, batch_template } = given;
+  const tasks = task_template === undefined ? (batch_template?.task_templates ?? []) : [task_template];
+  const names = tasks.flatMap(({ rate_limiter }) => (rate_limiter === undefined ? [] : [rate_limiter]));
+  const limiters = await resolveLimiters(context.client, account_id, names);
+  if (task_template !== undefined) return taskTemplate(context, task_template, limiters);
+  return batch_template === undefined ? null : batchTemplate(context, batch_template, limiters);
 }
 
-function taskTemplate(context: ApiContext, template: TaskTemplate): NewTemplate {
-  const [task] = take(context, [template], () => '/task_template').tasks;
+function taskTemplate(context: ApiContext, template: TaskTemplate, limiters: LimitersByName): NewTemplate {
+  const [task] = take(context, [template], limiters, () => '/task_template').tasks;
   if (task === undefined) throw new Error('a template was taken in and is not there');
   const shown = Buffer.from(stringifyRaw({ ...template, target: maskTarget(template.target) }));
-  return { kind: 'task', shown, limiters: limitersOf([template]), task };
+  return { kind: 'task', shown, task };
 }
 
-function batchTemplate(context: ApiContext, template: BatchTemplate): NewTemplate {
+function batchTemplate(context: ApiContext, template: BatchTemplate, limiters: LimitersByName): NewTemplate {
   const { description, notifications = {}, task_templates, options, labels } = template;
   for (const [event, webhook] of Object.entries(notifications as Notifications)) {
     const fault = targetFault(webhook as Target, `/batch_template/notifications/${event}`, context.policy);
     if (fault !== null) throw new ApiError('target_not_allowed', { path: fault.path });
   }
-  const { tasks, task_keys } = take(context, task_templates, (i) => `/batch_template/task_templates/${i}`);
+  const { tasks, task_keys } = take(context, task_templates, limiters, (i) => `/batch_template/task_templates/${i}`);
   const shown = Buffer.from(
     stringifyRaw({
       ...template,
@@ -76,7 +81,6 @@ function batchTemplate(context: ApiContext, template: BatchTemplate): NewTemplat
   return {
     kind: 'batch',
     shown,
-    limiters: limitersOf(task_templates),
     doc: Buffer.from(JSON.stringify(doc)),
     tasks: encodeTasks(tasks),
     task_keys,
@@ -89,18 +93,20 @@ function batchTemplate(context: ApiContext, template: BatchTemplate): NewTemplat
 }
 
 /** The same that single tasks and those of a batch go through; faults are named by their place in the template. */
-function take(context: ApiContext, templates: readonly TaskTemplate[], pathOf: (index: number) => string): ReturnType<typeof takeIn> {
+function take(
+  context: ApiContext,
+  templates: readonly TaskTemplate[],
+  limiters: LimitersByName,
+  pathOf: (index: number) => string,
+): ReturnType<typeof takeIn> {
+  const placed = (path: string): string => path.replace(/^\/tasks\/(\d+)/, (_, index: string) => pathOf(Number(index)));
   try {
-    return takeIn(templates, { policy: context.policy, partial: false, rejected: [], known_keys: new Set(), at_ms: null });
+    return takeIn(templates, { policy: context.policy, partial: false, rejected: [], known_keys: new Set(), limiters, at_ms: null });
   } catch (error) {
-    const path = error instanceof ApiError ? error.details['path'] : null;
-    if (error instanceof ApiError && typeof path === 'string') {
-      error.details['path'] = path.replace(/^\/tasks\/(\d+)/, (_, index: string) => pathOf(Number(index)));
-    }
+    if (!(error instanceof ApiError)) throw error;
+    const { path, errors } = error.details;
+    if (typeof path === 'string') error.details['path'] = placed(path);
+    if (Array.isArray(errors)) error.details['errors'] = (errors as Fault[]).map((fault) => ({ ...fault, path: placed(fault.path) }));
     throw error;
   }
-}
-
-function limitersOf(templates: readonly TaskTemplate[]): string[] {
-  return [...new Set(templates.flatMap(({ rate_limiter }) => (rate_limiter === undefined ? [] : [rate_limiter])))];
 }

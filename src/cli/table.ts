@@ -4,6 +4,7 @@ import { BATCH_CREATE } from './batch-create.ts';
 import { type Command, EXIT, type ExitCode, type Given, type Option, UsageError } from './command.ts';
 import { completionScript, SHELLS } from './completion.ts';
 import { DOCTOR } from './doctor.ts';
+import { LIMITER_COMMANDS } from './limiter.ts';
 import { print } from './output.ts';
 import { PARTITION_COMMANDS } from './partitions.ts';
 import { PLAN } from './plan.ts';
@@ -25,6 +26,7 @@ export const COMMANDS: readonly Command[] = [
   BATCH_CREATE,
   ...BATCH_COMMANDS,
   ...SCHEDULE_COMMANDS,
+  ...LIMITER_COMMANDS,
   DOCTOR,
   PLAN,
   {

@@ -105,7 +105,7 @@ export class Origins {
         this.#broken += 1;
         origin.probe_ms = this.#clock() + BREAKER_PROBE_MS;
       }
-    } else if (failure !== 'shutdown' && failure !== 'cancelled' && failure !== 'target_blocked') {
+    } else if (failure !== 'shutdown' && failure !== 'stale' && failure !== 'cancelled' && failure !== 'target_blocked') {
       if (origin.probe_ms !== null) this.#broken -= 1;
       origin.failures = 0;
       origin.probe_ms = null;

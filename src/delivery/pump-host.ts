@@ -1,5 +1,6 @@
 // What a pump and the thread that runs it know of each other.
-import type { Claimed, TickReply, TurnSettings } from '../store/partition.ts';
+import type { Slice } from '../store/outbox.ts';
+import type { Claimed, GrantReply, TickReply, TurnSettings } from '../store/partition.ts';
 import type { Origins } from './origins.ts';
 import type { Pump } from './pump.ts';
 
@@ -18,9 +19,16 @@ export interface PumpHost {
   /** A turn ended and left work to claim. */
   stillHungry(pump: Pump): void;
   origins: Origins;
-  /** Starts tasks; each takes one reserved place until `pump.settle` names it. */
-  run(pump: Pump, tasks: readonly Claimed[], now_ms: number): void;
+  /** Starts tasks; each takes one reserved place until `pump.settle` names it. They were claimed at `now_ms` of the partition, after `asked_ms` here. */
+  run(pump: Pump, tasks: readonly Claimed[], now_ms: number, asked_ms: number): void;
   ticked(reply: TickReply): void;
+  granted(reply: GrantReply): void;
+  /** Messages of this partition wait to be carried over. */
+  relay(partition: number): void;
+  /** Some of them, to be carried over at once. */
+  carry(partition: number, slices: readonly Slice[]): void;
+  /** Lanes are to be asked about what this partition has away. */
+  sweep(partition: number): void;
   failed(partition: number, error: Error): void;
 }
 

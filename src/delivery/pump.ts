@@ -3,7 +3,7 @@
 //        bell, due time, capacity, outcomes
 //                     │
 //                     ▼
-//   idle ──▶ turn: settle + tick + claim in one round trip ──▶ start what was claimed ──▶ idle
+//   idle ──▶ turn: settle + tick + claim + grant in one round trip ──▶ start what was claimed ──▶ idle
 //                     │                                              │
 //                     └── error: the same again after a back-off     └── outcome ──▶ buffered for the next turn
 //
@@ -15,8 +15,11 @@ import { backoff_ms } from '../base/backoff.ts';
 import { monotonicMs } from '../base/clock.ts';
 import { CLAIM_MAX, SETTLE_DELAY_MS, SETTLE_FLUSH, SETTLE_MAX } from '../base/limits.ts';
 import {
+  answersOf,
   type ClaimReply,
   type ClaimRequest,
+  type GrantReply,
+  type Late,
   readActive,
   type Settlement,
   type SettleReply,
@@ -24,13 +27,15 @@ import {
   turn,
 } from '../store/partition.ts';
 import type { RedisClient } from '../store/script.ts';
+import { InFlight } from './in-flight.ts';
 import type { PumpHost, PumpSettings } from './pump-host.ts';
+import { Unparking } from './unparking.ts';
 
 /** A partition that never starves has this many places in flight whatever the others do. */
 const PLACES_MIN = 16;
 const ACTIVE_MAX = 20_000;
-/** All parked origins, in a claim and its reply. */
-const ALL = '*';
+/** Late starts that wait to be told; beyond, limiters are not told of them. */
+const LATES_MAX = 10_000;
 /** Who has work in a partition says at least this often that he lives; see lua/partition/tick.lua. */
 const ALIVE_MS = 2_000;
 /** While the probe of a broken origin is under way elsewhere, it is asked for again after this. */
@@ -45,11 +50,10 @@ export class Pump {
   readonly #client: RedisClient;
   readonly #settings: PumpSettings;
   readonly #host: PumpHost;
-  /** Tasks in flight here by the name of their flight, from their claim until their settlement was answered. */
-  readonly #flights = new Map<string, number>();
-  #in_flight = 0;
+  readonly #flying = new InFlight();
   #outcomes: Settlement[] = [];
   #first_outcome_ms = 0;
+  #lates: Late[] = [];
   #claiming = false;
   #ready = true;
   /** Work came since the last claim was sent: that one's reply does not tell of it. */
@@ -59,6 +63,8 @@ export class Pump {
   #call_no: number;
   #owned_ms = 0;
   #next_tick_ms = 0;
+  /** When a limiter of this partition has something to do; by this process's clock. */
+  #next_grant_ms = Number.POSITIVE_INFINITY;
   #offset_ms = 0;
   #answered_ms: number;
   #failures = 0;
@@ -66,15 +72,9 @@ export class Pump {
   #running = false;
   #again = false;
   #timer: NodeJS.Timeout | null = null;
-  #strangers = new Set<string>();
   /** Whether an audit may find something. */
   #audit_due = false;
-  /** The first claim of an owner lets go of what an owner before him parked. */
-  #unpark_all = true;
-  /** A reply was lost since the last claim: the next one may be a repetition, which does not say again what was parked. */
-  #lost = false;
-  /** Origins named in a claim that was not answered yet. */
-  #unparking: string[] = [];
+  readonly #unparking = new Unparking();
   #idle: (() => void)[] = [];
 
   constructor(partition: number, client: RedisClient, settings: PumpSettings, host: PumpHost) {
@@ -92,8 +92,9 @@ export class Pump {
     this.#claiming = true;
     this.#owned_ms = monotonicMs();
     this.#ready = true;
-    this.#unpark_all = true;
+    this.#unparking.everything();
     this.#next_tick_ms = 0;
+    this.#next_grant_ms = 0;
     this.wake();
   }
 
@@ -108,7 +109,7 @@ export class Pump {
 
   /** Whether nothing is in flight and nothing waits to be settled. */
   get empty(): boolean {
-    return this.#in_flight === 0 && this.#outcomes.length === 0 && !this.#running;
+    return this.#flying.count === 0 && this.#outcomes.length === 0 && !this.#running;
   }
 
   /** Resolves when nothing is in flight and every outcome was answered. */
@@ -124,11 +125,12 @@ export class Pump {
     this.#timer = null;
   }
 
-  /** A hint from the partition: `0`, work is ready; else the time (its clock, ms) at which some will be. */
+  /** A hint from the partition: `0`, work is ready; `l`, a limiter can let some start; `o`, messages wait; else the time (its clock, ms) at which work will be ready. */
   bell(message: string): void {
-    const due_ms = Number(message);
-    if (due_ms === 0) this.#found();
-    else this.#dueAt(due_ms);
+    if (message === 'o') return this.#host.relay(this.partition);
+    if (message === 'l') this.#next_grant_ms = 0;
+    else if (message === '0') this.#found();
+    else this.#dueAt(Number(message));
     this.wake();
   }
 
@@ -153,14 +155,14 @@ export class Pump {
 
   /** Whether it has so little in flight that it gets places whatever the others have. */
   get starving(): boolean {
-    return this.#in_flight < PLACES_MIN;
+    return this.#flying.count < PLACES_MIN;
   }
 
   #hasWork(): boolean {
     return (
       this.#ready ||
       (this.#notes_ready && this.#host.has_notes) ||
-      this.#unparking.length > 0 ||
+      this.#unparking.named > 0 ||
       this.#host.origins.hasUnparkable(this.partition)
     );
   }
@@ -171,6 +173,13 @@ export class Pump {
     this.#outcomes.push(settlement);
     if (this.#outcomes.length >= SETTLE_FLUSH) this.wake();
     else if (this.#outcomes.length === 1) this.#arm();
+  }
+
+  /** A request was written later than its limiter let it start. */
+  late(late: Late): void {
+    if (this.#lates.length >= LATES_MAX) return;
+    this.#lates.push(late);
+    if (this.#lates.length === 1) this.#arm();
   }
 
   /** Whether the partition has not answered for so long that others may have taken over. */
@@ -197,7 +206,7 @@ export class Pump {
    * comes back without its latest writes has in flight again what was settled.
    */
   get quiet(): boolean {
-    return this.#in_flight === 0 && this.#strangers.size === 0 && !this.#audit_due;
+    return this.#flying.quiet && !this.#audit_due;
   }
 
   /** Holds what Redis thinks is in flight here against what is, and hands back what nobody runs. Twice seen is sure. */
@@ -207,12 +216,8 @@ export class Pump {
       this.#audit_due = true;
       throw error;
     });
-    const strangers = active.filter(({ flight }) => !this.#flights.has(flight.name));
-    const sure = strangers.filter(({ flight }) => this.#strangers.has(flight.name));
-    this.#strangers = new Set(strangers.map(({ flight }) => flight.name));
+    const sure = this.#flying.lost(active);
     for (const { flight, from, to } of sure) {
-      this.#flights.set(flight.name, to - from + 1);
-      this.#in_flight += to - from + 1;
       for (let index = from; index <= to; index++) this.settle({ flight, index, verdict: 'b', delay_ms: 0, result: '' });
     }
     return sure.length;
@@ -241,35 +246,38 @@ export class Pump {
     if (began_ms < this.#pause_until_ms) return false;
     const settlements = this.#outcomes.splice(0, SETTLE_MAX);
     const tick = began_ms >= this.#next_tick_ms;
-    const places = this.#claiming && this.#hasWork() ? this.#host.reserve(this, CLAIM_MAX, PLACES_MIN - this.#in_flight) : 0;
-    if (settlements.length === 0 && !tick && places === 0) return false;
-    if (places > 0) this.#audit_due = true;
+    const places = this.#claiming && this.#hasWork() ? this.#host.reserve(this, CLAIM_MAX, PLACES_MIN - this.#flying.count) : 0;
+    const grant = this.#claiming && began_ms >= this.#next_grant_ms;
+    const lates = this.#lates.splice(0);
+    if (settlements.length === 0 && !tick && places === 0 && !grant && lates.length === 0) return false;
+    if (grant) this.#next_grant_ms = Number.POSITIVE_INFINITY;
+    if (places > 0) [this.#audit_due, this.#rung] = [true, false];
     // What is told from here on may be news to the replies, and is kept beside them.
-    if (places > 0) this.#rung = false;
     if (tick) this.#next_tick_ms = Number.POSITIVE_INFINITY;
     const notes = places > 0 ? this.#host.reserveNotes(places) : 0;
     const reply = await turn(this.#client, this.partition, this.#settings, {
       settlements,
       tick,
       claim: places > 0 ? this.#claimRequest(places, notes) : null,
+      grant,
+      lates,
     }).finally(() => {
       if (places > 0) this.#host.claimEnded(this);
     });
-    let error: Error | null = null;
-    const answer = <T extends object>(part: T | Error | null): T | null => {
-      if (!(part instanceof Error)) return part;
-      error = part;
-      return null;
-    };
-    const settled = answer(reply.settled);
-    const ticked = answer(reply.tick);
-    const claimed = answer(reply.claimed);
+    const { settled, tick: ticked, claimed, granted, told, error } = answersOf(reply);
     if (settled !== null) this.#settled(settlements, settled);
     else this.#outcomes.unshift(...settlements);
-    if (ticked !== null) this.#ticked(ticked);
+    if (ticked !== null) this.#ticked(ticked, grant);
     this.#host.releaseNotes(notes - (claimed?.tasks.filter(({ of }) => of !== null).length ?? 0));
-    if (claimed !== null) this.#claimed(claimed, places);
+    if (claimed !== null) this.#claimed(claimed, places, began_ms);
     else this.#host.release(places);
+    if (granted !== null) this.#granted(granted);
+    else if (grant) this.#next_grant_ms = 0;
+    if (told === null && lates.length > 0) this.#lates.unshift(...lates);
+    const carried = granted !== null && granted.slices.length > 0;
+    if (carried) this.#host.carry(this.partition, granted.slices);
+    const messages = settled?.messages || ticked?.messages || claimed?.messages || told || (granted?.messages && !carried);
+    if (messages) this.#host.relay(this.partition);
     if (error !== null) {
       this.#failed(error);
       return false;
@@ -277,18 +285,17 @@ export class Pump {
     this.#failures = 0;
     this.#answered_ms = monotonicMs();
     // More to claim is asked for in turn with the other partitions: the host feeds those that are hungry.
-    return this.#outcomes.length >= SETTLE_FLUSH || ticked?.more === true;
+    return this.#outcomes.length >= SETTLE_FLUSH || ticked?.more === true || granted?.more === true;
   }
 
   #claimRequest(places: number, notes: number): ClaimRequest {
     const { origins } = this.#host;
-    if (this.#unpark_all) origins.unparkedAll(this.partition);
-    this.#unparking = this.#unpark_all ? [ALL] : [...this.#unparking, ...origins.unparkable(this.partition)];
+    const unpark = this.#unparking.ask(origins, this.partition);
     return {
       call_no: this.#call_no,
       budget: places,
       room: origins.room(),
-      unpark: this.#unparking,
+      unpark,
       rooms: origins.rooms(),
       notes,
     };
@@ -300,8 +307,8 @@ export class Pump {
     let again = false;
     for (const settlement of settlements) {
       if (left.has(settlement)) continue;
-      this.#landed(settlement.flight.name);
-      again ||= (settlement.verdict === 'b' || settlement.verdict === 'r') && settlement.delay_ms === 0;
+      this.#flying.landed(settlement.flight.name);
+      again ||= settlement.verdict !== 'c' && settlement.verdict !== 'f' && settlement.delay_ms === 0;
     }
     if (left.size > 0) this.#outcomes.unshift(...left);
     if (again || reply.ready) this.#ready = true;
@@ -318,48 +325,46 @@ export class Pump {
     if (due_ms > 0) this.#next_tick_ms = Math.min(this.#next_tick_ms, due_ms - this.#offset_ms);
   }
 
-  #landed(name: string): void {
-    this.#in_flight -= 1;
-    const left = (this.#flights.get(name) ?? 1) - 1;
-    if (left === 0) this.#flights.delete(name);
-    else this.#flights.set(name, left);
-  }
-
-  #ticked(reply: TickReply): void {
+  #ticked(reply: TickReply, granting: boolean): void {
     this.#clock(reply.now_ms);
     // Where nothing moves, a look every other sweep is enough: a bell that was lost is told by the subscriber.
-    const calm_ms = this.#in_flight === 0 && !reply.ready ? this.#settings.sweep_ms * 2 : this.#settings.sweep_ms;
+    const calm_ms = this.#flying.count === 0 && !reply.ready ? this.#settings.sweep_ms * 2 : this.#settings.sweep_ms;
     const sweep_ms = monotonicMs() - this.#owned_ms < OVERLAP_MS ? Math.min(OVERLAP_LOOK_MS, calm_ms) : calm_ms;
     const wait_ms = reply.next_ms === 0 ? sweep_ms : reply.next_ms - reply.now_ms;
     const due_ms = reply.more ? 0 : monotonicMs() + Math.min(Math.max(wait_ms, 0), sweep_ms);
     this.#next_tick_ms = Math.min(this.#next_tick_ms, due_ms);
     if (reply.ready) this.#ready = true;
+    if (reply.lanes && !granting) this.#next_grant_ms = 0;
+    if (reply.away) this.#host.sweep(this.partition);
     // Parked behind our back: by another owner who has left, or by a claim of ours that ran after it was given up.
-    if (reply.parked > this.#host.origins.parkedIn(this.partition) + this.#unparking.length) {
-      this.#unpark_all = true;
+    if (reply.parked > this.#host.origins.parkedIn(this.partition) + this.#unparking.named) {
+      this.#unparking.everything();
       this.#ready = true;
     }
     this.#host.ticked(reply);
   }
 
-  #claimed(reply: ClaimReply, places: number): void {
+  #granted(reply: GrantReply): void {
+    this.#clock(reply.now_ms);
+    const at_ms = reply.next_ms === 0 ? Number.POSITIVE_INFINITY : Math.max(monotonicMs(), reply.next_ms - this.#offset_ms);
+    // A bell that rang meanwhile stands.
+    this.#next_grant_ms = reply.more ? 0 : Math.min(this.#next_grant_ms, at_ms);
+    this.#host.granted(reply);
+  }
+
+  #claimed(reply: ClaimReply, places: number, asked_ms: number): void {
     this.#clock(reply.now_ms);
     this.#call_no += 1;
-    // What a tick of this very turn found stays true, unless this claim let go of everything.
-    this.#unpark_all = (this.#unpark_all && !this.#unparking.includes(ALL)) || this.#lost || reply.parked.includes(ALL);
-    this.#unparking = [];
-    for (const origin of reply.parked) if (origin !== ALL) this.#host.origins.parked(origin, this.partition);
+    this.#unparking.answered(this.#host.origins, this.partition, reply.parked);
     this.#dueAt(reply.first_due_ms);
     const { tasks } = reply;
-    this.#ready = reply.more || tasks.length >= places || this.#unpark_all || this.#rung;
+    this.#ready = reply.more || tasks.length >= places || this.#unparking.all || this.#rung;
     this.#notes_ready = reply.more_notes;
-    this.#lost = false;
-    for (const { flight } of tasks) this.#flights.set(flight.name, (this.#flights.get(flight.name) ?? 0) + 1);
-    this.#in_flight += tasks.length;
+    for (const { flight } of tasks) this.#flying.add(flight.name);
     if (tasks.length > 0) this.#next_tick_ms = Math.min(this.#next_tick_ms, monotonicMs() + ALIVE_MS);
     // A claim rounds up to whole pages, so it may bring a few more than were reserved.
     this.#host.release(places - tasks.length);
-    this.#host.run(this, tasks, reply.now_ms);
+    this.#host.run(this, tasks, reply.now_ms, asked_ms);
   }
 
   #clock(now_ms: number): void {
@@ -368,7 +373,7 @@ export class Pump {
 
   #failed(error: Error): void {
     this.#failures += 1;
-    this.#lost = true;
+    this.#unparking.lost();
     this.#audit_due = true;
     this.#pause_until_ms = monotonicMs() + backoff_ms(this.#failures, BACKOFF, Math.random);
     this.#next_tick_ms = Math.min(this.#next_tick_ms, this.#pause_until_ms);
@@ -378,8 +383,9 @@ export class Pump {
   /** Sets the timer to the earliest time at which a turn has something to do. */
   #arm(): void {
     if (this.#running || this.#pause_until_ms === Number.POSITIVE_INFINITY) return;
-    let at_ms = this.#next_tick_ms;
+    let at_ms = this.#claiming ? Math.min(this.#next_tick_ms, this.#next_grant_ms) : this.#next_tick_ms;
     if (this.#outcomes.length > 0) at_ms = Math.min(at_ms, this.#first_outcome_ms + SETTLE_DELAY_MS);
+    if (this.#lates.length > 0) at_ms = Math.min(at_ms, monotonicMs() + SETTLE_DELAY_MS);
     if (this.#claiming && this.#failures > 0 && this.#hasWork()) at_ms = Math.min(at_ms, this.#pause_until_ms);
     const probe_ms = this.#claiming ? this.#host.origins.nextProbeMs(this.partition) : null;
     if (probe_ms !== null) at_ms = Math.min(at_ms, Math.max(probe_ms, monotonicMs() + PROBE_WAIT_MS));

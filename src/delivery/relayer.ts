@@ -10,7 +10,17 @@ import { type Backoff, backoff_ms } from '../base/backoff.ts';
 import { monotonicMs } from '../base/clock.ts';
 import { type LimitedLog, type Log, limitedLog } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
-import { AWAY_AFTER_MS, type Failure, type RelayOptions, relay, type Swept, sweep } from '../store/outbox.ts';
+import {
+  AWAY_AFTER_MS,
+  acknowledge,
+  type Failure,
+  type RelayOptions,
+  receive,
+  relay,
+  type Slice,
+  type Swept,
+  sweep,
+} from '../store/outbox.ts';
 import type { RedisClient } from '../store/script.ts';
 
 /** Where a relayer's numbers go. */
@@ -26,6 +36,8 @@ export interface RelayerDeps {
   log: Log;
   /** Where a replica must have what was handed over before it leaves the source; see RelayOptions. */
   confirm?: RelayOptions['confirm'];
+  /** See RelayOptions. */
+  keep?: RelayOptions['keep'];
   /** How long a reference is left alone before its lane is asked. */
   away_after_ms?: number;
   backoff?: Backoff;
@@ -37,6 +49,9 @@ interface Source {
   next: Promise<void> | null;
   sweeping: Promise<void> | null;
   timer: NodeJS.Timeout | null;
+  /** Slices that were handed over and not acknowledged yet, by destination, each with its mark. */
+  carried: Map<number, { slice: Slice; mark: number }>;
+  acking: NodeJS.Timeout | null;
 }
 
 interface Trouble {
@@ -47,6 +62,11 @@ interface Trouble {
 const BACKOFF: Backoff = { min_ms: 50, max_ms: 5_000 };
 /** Something was left that nobody failed at: more than one run may carry, or a kind that this version does not know. */
 const LEFT_MS = 250;
+/**
+ * What is carried right from the reply of the script that wrote it is acknowledged so much later, together with what follows. Until
+ * then it goes along with that and is left out at the destination, by the mark.
+ */
+const ACK_DELAY_MS = 250;
 
 export class Relayer implements Service {
   readonly name = 'relayer';
@@ -75,6 +95,7 @@ export class Relayer implements Service {
     });
     const ended = Promise.all(sources.flatMap(({ running, next, sweeping }) => [running, next, sweeping]));
     await Promise.race([ended, deadline]);
+    await Promise.race([Promise.all([...this.#sources].map(([source, state]) => this.#acknowledge(source, state))), deadline]);
     clearTimeout(late);
   }
 
@@ -97,6 +118,49 @@ export class Relayer implements Service {
     return state.next;
   }
 
+  /**
+   * Hands over what a script's reply brought along: for each destination all that waits there. Where somebody is at this
+   * source, or a destination is in trouble, the usual way is taken. Never rejects.
+   */
+  async carry(source: number, slices: readonly Slice[]): Promise<void> {
+    const state = this.#stateOf(source);
+    if (this.#stopped) return;
+    if (state.running !== null) return this.relay(source);
+    const moves = slices.map(async (slice) => {
+      if (this.#troubles.has(slice.destination)) return this.relay(source);
+      try {
+        const { client, keep } = this.#deps;
+        const { mark, done, wrote } = await receive(client, source, slice, keep);
+        if (done < slice.messages.length) return this.relay(source);
+        state.carried.set(slice.destination, { slice, mark });
+        state.acking ??= setTimeout(() => void this.#acknowledge(source, state), ACK_DELAY_MS);
+        if (wrote) void this.relay(slice.destination);
+      } catch {
+        return this.relay(source);
+      }
+    });
+    await Promise.all(moves);
+  }
+
+  async #acknowledge(source: number, state: Source): Promise<void> {
+    if (state.acking !== null) clearTimeout(state.acking);
+    state.acking = null;
+    const carried = [...state.carried.values()];
+    state.carried.clear();
+    const { client, confirm, meter } = this.#deps;
+    const acks = carried.map(async ({ slice, mark }) => {
+      try {
+        await confirm?.(slice.destination);
+        const more = await acknowledge(client, source, slice, mark);
+        meter.moved(slice.messages.length);
+        if (more && !state.carried.has(slice.destination)) void this.relay(source);
+      } catch {
+        void this.relay(source);
+      }
+    });
+    await Promise.all(acks);
+  }
+
   /** Asks lanes about what `source` has had away for long, and relays what that brings up. Never rejects. */
   sweep(source: number): Promise<void> {
     const state = this.#stateOf(source);
@@ -114,13 +178,19 @@ export class Relayer implements Service {
     const except = [...this.#troubles].filter(([, { until_ms }]) => until_ms > now_ms).map(([destination]) => destination);
     let again_ms: number | null = null;
     try {
-      const { client, confirm } = this.#deps;
-      const reply = await relay(client, source, { except, ...(confirm === undefined ? {} : { confirm }) });
+      const { client, confirm, keep } = this.#deps;
+      const reply = await relay(client, source, {
+        except,
+        ...(confirm === undefined ? {} : { confirm }),
+        ...(keep === undefined ? {} : { keep }),
+      });
+      for (const destination of reply.wrote) if (destination !== source) void this.relay(destination);
       if (reply.moved > 0) this.#deps.meter.moved(reply.moved);
       for (const failure of reply.failed) this.#failed(failure);
       for (const destination of reply.reached) this.#troubles.delete(destination);
       if (reply.failed.length > 0 || except.length > 0) again_ms = this.#troubleEndsMs();
       if (reply.waiting) again_ms = LEFT_MS;
+      if (reply.wrote.includes(source)) again_ms = 0;
     } catch (error) {
       this.#log.warn({ err: error, partition: source }, 'an outbox could not be read and will be tried again');
       again_ms = (this.#deps.backoff ?? BACKOFF).max_ms;
@@ -163,7 +233,7 @@ export class Relayer implements Service {
   #stateOf(source: number): Source {
     let state = this.#sources.get(source);
     if (state === undefined) {
-      state = { running: null, next: null, sweeping: null, timer: null };
+      state = { running: null, next: null, sweeping: null, timer: null, carried: new Map(), acking: null };
       this.#sources.set(source, state);
     }
     return state;

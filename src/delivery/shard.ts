@@ -10,12 +10,14 @@ import type { Outbound } from '../outbound/outbound.ts';
 import type { NotificationEvent } from '../schema/notifications.ts';
 import type { Hints } from '../store/hints.ts';
 import { keys } from '../store/keys.ts';
-import type { Claimed, Settlement, TickReply } from '../store/partition.ts';
+import type { Slice } from '../store/outbox.ts';
+import type { Claimed, GrantReply, Settlement, TickReply } from '../store/partition.ts';
 import type { RedisClient } from '../store/script.ts';
 import { type Notification, notificationOf } from './notification.ts';
 import { Origins } from './origins.ts';
 import { Pump } from './pump.ts';
 import type { PumpHost, PumpSettings } from './pump-host.ts';
+import type { Relayer } from './relayer.ts';
 import { SigningKeys } from './signing-keys.ts';
 import { specOf } from './spec.ts';
 import { handedBack, settlementOf, settlementOfExpired, settlementOfLost, settlementOfNotification } from './verdict.ts';
@@ -30,6 +32,7 @@ export interface DeliveryMeter {
   /** From due to sent, by the partition's clock. */
   lag(ms: number): void;
   ticked(reply: TickReply): void;
+  granted(reply: GrantReply): void;
   /** References that Redis had in flight here and nobody ran. */
   handed_back(count: number): void;
 }
@@ -38,6 +41,7 @@ export interface ShardDeps {
   client: RedisClient;
   hints: Hints;
   outbound: Outbound;
+  relayer: Pick<Relayer, 'relay' | 'carry' | 'sweep'>;
   settings: PumpSettings;
   in_flight_max: number;
   in_flight_per_origin_max: number;
@@ -48,9 +52,22 @@ export interface ShardDeps {
   log: Log;
 }
 
-const END_NAMES: Record<Settlement['verdict'], AttemptEnd> = { c: 'completed', r: 'retried', f: 'failed', b: 'returned' };
+const END_NAMES: Record<Settlement['verdict'], AttemptEnd> = {
+  c: 'completed',
+  r: 'retried',
+  f: 'failed',
+  b: 'returned',
+  s: 'returned',
+  k: 'retried',
+};
 /** Tasks whose account's signing keys could not be read come back after this long. */
 const KEYS_RETRY_MS = 1_000;
+/** Half of what api.md allows between a start and its arrival. */
+const LATE_MS = 10;
+/** What was granted longer ago is not sent: its limiter must hear of a late one before the shortest interval is over. */
+const STALE_MS = 900;
+/** How often calls that hold slots are held against the fence. */
+const FENCE_MS = 250;
 /** What is left of a drain after running calls were aborted, for their settlements. */
 const SETTLE_AFTER_ABORT_MS = 3_000;
 
@@ -72,6 +89,9 @@ export class CallbackShard implements Service, PumpHost {
   #notes: number;
   #feeding = false;
   #audit: NodeJS.Timeout | null = null;
+  /** Calls that hold a slot of a limiter, and the pump of each. */
+  readonly #slots = new Map<RunningCall, Pump>();
+  #fence: NodeJS.Timeout | null = null;
   #draining = false;
   #brief = false;
 
@@ -86,6 +106,7 @@ export class CallbackShard implements Service, PumpHost {
 
   async start(): Promise<void> {
     this.#audit = setTimeout(() => void this.#auditAll(), this.#deps.audit_ms);
+    this.#fence = setInterval(() => this.#fenceSlots(), FENCE_MS);
   }
 
   /** Takes over these partitions and lets go of all others; what is in flight of those is still settled. */
@@ -135,6 +156,7 @@ export class CallbackShard implements Service, PumpHost {
       await endsWithin(drained, SETTLE_AFTER_ABORT_MS);
     }
     for (const pump of this.#pumps.values()) pump.close();
+    if (this.#fence !== null) clearInterval(this.#fence);
   }
 
   /** Hints of this channel may have been lost. */
@@ -206,19 +228,19 @@ export class CallbackShard implements Service, PumpHost {
     });
   }
 
-  run(pump: Pump, tasks: readonly Claimed[], now_ms: number): void {
+  run(pump: Pump, tasks: readonly Claimed[], now_ms: number, asked_ms: number): void {
     const unsigned = new Map<string, Claimed[]>();
     this.#taken += tasks.length;
     for (const task of tasks) {
       this.origins.began(task.flight.origin);
       const secrets = this.#keys.get(task.account_id);
-      if (secrets !== null) this.#begin(pump, task, secrets, now_ms);
+      if (secrets !== null) this.#begin(pump, task, secrets, now_ms, asked_ms);
       else unsigned.set(task.account_id, [...(unsigned.get(task.account_id) ?? []), task]);
     }
-    for (const [account_id, waiting] of unsigned) void this.#runSigned(pump, account_id, waiting);
+    for (const [account_id, waiting] of unsigned) void this.#runSigned(pump, account_id, waiting, asked_ms);
   }
 
-  async #runSigned(pump: Pump, account_id: string, tasks: readonly Claimed[]): Promise<void> {
+  async #runSigned(pump: Pump, account_id: string, tasks: readonly Claimed[], asked_ms: number): Promise<void> {
     let secrets: readonly Buffer[];
     try {
       secrets = await this.#keys.read(account_id);
@@ -227,16 +249,17 @@ export class CallbackShard implements Service, PumpHost {
       for (const task of tasks) this.#handBack(pump, task, KEYS_RETRY_MS);
       return;
     }
-    for (const task of tasks) this.#begin(pump, task, secrets, pump.now_ms());
+    for (const task of tasks) this.#begin(pump, task, secrets, pump.now_ms(), asked_ms);
   }
 
-  #begin(pump: Pump, task: Claimed, secrets: readonly Buffer[], now_ms: number): void {
+  #begin(pump: Pump, task: Claimed, secrets: readonly Buffer[], now_ms: number, asked_ms: number): void {
     if (this.#draining || pump.fenced) return this.#handBack(pump, task, 0);
     if (task.of !== null) return this.#beginNotification(pump, task, secrets);
     const spec = specOf(task.head);
     if (spec.valid_until_ms !== null && now_ms >= spec.valid_until_ms)
       return this.#end(pump, settlementOfExpired(task, now_ms), 'shutdown', 0);
     this.#deps.meter.lag(Math.max(0, now_ms - task.due_ms));
+    const counted = task.flight.limit !== null && task.flight.limit.kind !== 'c';
     const running = this.#deps.outbound.call(
       {
         url: spec.url,
@@ -250,15 +273,27 @@ export class CallbackShard implements Service, PumpHost {
         batch_id: task.single ? null : ID_PREFIX.batch + task.flight.core,
         timeout_ms: spec.timeout_ms,
         secrets,
+        ...(counted ? { sent: () => this.#sent(pump, task, asked_ms) } : {}),
       },
       (outcome) => {
         this.#calls.delete(running);
+        this.#slots.delete(running);
         const told = this.#brief ? { ...outcome, excerpt: null } : outcome;
         const settlement = settlementOf(task, spec, told, { now_ms: pump.now_ms(), dice: Math.random() });
         this.#end(pump, settlement, outcome.error?.code ?? null, outcome.duration_ms);
       },
     );
     this.#calls.add(running);
+    if (task.flight.limit?.kind === 'c') this.#slots.set(running, pump);
+  }
+
+  /** The request goes out, if this is true. A limiter of rates counts it as of the grant, unless that was a while ago. */
+  #sent(pump: Pump, task: Claimed, asked_ms: number): boolean {
+    const { limit } = task.flight;
+    const age_ms = task.granted_age_ms + monotonicMs() - asked_ms;
+    const stale = age_ms > STALE_MS;
+    if (limit !== null && age_ms > LATE_MS && !stale) pump.late({ lane: limit.lane, granted_ms: limit.granted_ms, units: limit.cost });
+    return !stale;
   }
 
   #beginNotification(pump: Pump, task: Claimed, secrets: readonly Buffer[]): void {
@@ -308,6 +343,27 @@ export class CallbackShard implements Service, PumpHost {
 
   ticked(reply: TickReply): void {
     this.#deps.meter.ticked(reply);
+  }
+
+  granted(reply: GrantReply): void {
+    this.#deps.meter.granted(reply);
+  }
+
+  relay(partition: number): void {
+    void this.#deps.relayer.relay(partition);
+  }
+
+  carry(partition: number, slices: readonly Slice[]): void {
+    void this.#deps.relayer.carry(partition, slices);
+  }
+
+  sweep(partition: number): void {
+    void this.#deps.relayer.sweep(partition);
+  }
+
+  /** Others may have taken over what was claimed there, and its slots: what holds one must end. */
+  #fenceSlots(): void {
+    for (const [call, pump] of this.#slots) if (pump.fenced) call.abort('shutdown');
   }
 
   failed(partition: number, error: Error): void {

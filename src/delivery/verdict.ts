@@ -3,6 +3,7 @@
 //   success                          completed
 //   final                            failed
 //   stopped by the shutdown          handed back, uncounted
+//   429, 503 with Retry-After        handed back, uncounted, where its limiter closes for as long
 //   retry, none left                 failed
 //   retry, next start too late       failed, `expired`
 //   retry                            again after the back-off, or after Retry-After where that is later
@@ -36,16 +37,37 @@ const EXPIRED = { code: 'expired', message: 'valid_until passed before the task 
 
 /** The settlement of an attempt that was made. */
 export function settlementOf(task: Claimed, spec: CallSpec, outcome: Outcome, now: Now): Settlement {
+  if (outcome.error?.code === 'shutdown') return handedBack(task, 0, 's');
+  if (outcome.error?.code === 'stale') return handedBack(task, 0);
   const { now_ms } = now;
-  if (outcome.error?.code === 'shutdown') return handedBack(task, 0);
   const settle = (verdict: Settlement['verdict'], delay_ms: number, error: { code: string; message: string } | null): Settlement =>
     settled(task, verdict, delay_ms, resultOf(task, now_ms, { ...outcome, error }));
+  return { ...judged(task, spec, outcome, now, settle), ...pointsOf(task, outcome) };
+}
+
+type Settle = (verdict: Settlement['verdict'], delay_ms: number, error: { code: string; message: string } | null) => Settlement;
+
+function judged(task: Claimed, spec: CallSpec, outcome: Outcome, { now_ms, dice }: Now, settle: Settle): Settlement {
   if (outcome.verdict === 'success') return settle('c', 0, null);
+  const cool_ms = coolOf(task, outcome);
+  if (cool_ms > 0) return { ...settle('k', 0, outcome.error), cool_ms };
   const failures = task.attempt - task.recoveries;
   if (outcome.verdict === 'final' || failures > spec.retry.max_retries) return settle('f', 0, outcome.error);
-  const delay_ms = Math.max(backoffMs(spec, failures, now.dice), outcome.retry_after_ms ?? 0);
+  const delay_ms = Math.max(backoffMs(spec, failures, dice), outcome.retry_after_ms ?? 0);
   if (spec.valid_until_ms !== null && now_ms + delay_ms > spec.valid_until_ms) return settle('f', 0, EXPIRED);
   return settle('r', delay_ms, outcome.error);
+}
+
+/** How long the limiter is closed for all, because of this answer; an attempt that is refused so does not count. */
+function coolOf({ flight }: Claimed, { verdict, status_code, retry_after_ms }: Outcome): number {
+  const refused = verdict === 'retry' && (status_code === 429 || status_code === 503);
+  return refused && flight.limit?.cools === true ? (retry_after_ms ?? 0) : 0;
+}
+
+/** What the target says that it used beyond, or short of, what the task took. */
+function pointsOf({ flight }: Claimed, { points_used }: Outcome): { points?: number } {
+  if (flight.limit?.kind !== 'p' || points_used === null) return {};
+  return { points: points_used - flight.limit.cost };
 }
 
 /**
@@ -64,9 +86,9 @@ export function settlementOfNotification(task: Claimed, delays_ms: readonly numb
 /** Of the delays between the tries of a notification. */
 const JITTER = 0.1;
 
-/** Its process ended before it could be sent, or while it was: it starts again elsewhere, uncounted. */
-export function handedBack({ flight, index }: Claimed, delay_ms: number): Settlement {
-  return { flight, index, verdict: 'b', delay_ms, result: '' };
+/** Its process ended before it could be sent, or (`s`) while it was: it starts again elsewhere, uncounted. */
+export function handedBack({ flight, index }: Claimed, delay_ms: number, verdict: 'b' | 's' = 'b'): Settlement {
+  return { flight, index, verdict, delay_ms, result: '' };
 }
 
 function settled({ flight, index }: Claimed, verdict: Settlement['verdict'], delay_ms: number, result: StoredResult): Settlement {

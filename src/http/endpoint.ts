@@ -46,6 +46,7 @@ const FAULTS_MAX = 100;
 const BY_TICKET: Principal = { account: '', account_id: '', scope: 'read' };
 const PARAMETER: Record<Resource, { name: string; error: ErrorName; isId(text: string): boolean }> = {
   batch: { name: 'batch_id', error: 'batch_not_found', isId: (text) => parseId(ID_PREFIX.batch, text) !== null },
+  limiter: { name: 'rate_limiter_id', error: 'limiter_not_found', isId: (text) => parseId(ID_PREFIX.limiter, text) !== null },
   task: { name: 'task_id', error: 'task_not_found', isId: (text) => parseTaskId(text) !== null },
   schedule: { name: 'schedule_id', error: 'schedule_not_found', isId: (text) => parseId(ID_PREFIX.schedule, text) !== null },
 };
@@ -163,7 +164,8 @@ function applyQuota(x: Exchange, verdict: QuotaVerdict | null): void {
 /** 415, and 413 where Content-Length tells. */
 function refuseByHeaders(host: EndpointHost, x: Exchange, route: Route, head: Head): void {
   if (route.method === 'GET') return;
-  if (route.body !== null && !isJson(head)) throw new ApiError('unsupported_media_type');
+  const absent = route.body_optional === true && x.announced_bytes === 0;
+  if (route.body !== null && !absent && !isJson(head)) throw new ApiError('unsupported_media_type');
   if ((x.announced_bytes ?? 0) > host.max_body_bytes) throw tooLarge(host);
 }
 
@@ -192,6 +194,7 @@ async function wholeBody(host: EndpointHost, x: Exchange, reader: BodyReader, ro
   throw route.body === null ? invalid([NO_BODY]) : tooLarge(host);
 }
 
+const NO_FIELDS = Buffer.from('{}');
 const NO_UPGRADE: Fault = { path: 'Upgrade', message: 'must be websocket, with the other headers of a WebSocket handshake' };
 const NO_BODY: Fault = { path: '', message: 'this endpoint takes no body' };
 
@@ -200,7 +203,7 @@ function readInput(call: Call, route: Route, head: Head, body: Buffer | null): v
   const faults: Fault[] = [];
   call.raw_body = route.body === null ? null : body;
   if (route.body !== null && route.reads_body !== true) {
-    const parsed = parseJson(body ?? Buffer.alloc(0), BODY_JSON);
+    const parsed = parseJson(body ?? (route.body_optional === true ? NO_FIELDS : Buffer.alloc(0)), BODY_JSON);
     if (!parsed.ok) throw new ApiError('invalid_json', {}, { message: parsed.message });
     call.body = parsed.value;
     faults.push(...check(route.body, parsed.value));

@@ -3,13 +3,14 @@ import type { Api, Handler, HandlerName } from '../api/call.ts';
 import type { ErrorName } from '../base/errors.ts';
 import type { QueryName, SchemaName } from '../schema/check.ts';
 import type { Scope } from '../store/tokens.ts';
+import { limiterRoutes } from './routes-limiters.ts';
 import { scheduleRoutes } from './routes-schedules.ts';
 
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
 /** Limits of the API itself; see Quota in endpoint.ts. */
 export type QuotaName = 'batch_create' | 'batch_add' | 'batch_status';
 /** What the path names; its id is checked before anything is asked of Redis. */
-export type Resource = 'batch' | 'task' | 'schedule';
+export type Resource = 'batch' | 'task' | 'limiter' | 'schedule';
 
 export interface Row {
   name: HandlerName;
@@ -29,6 +30,8 @@ export interface Row {
   resource: Resource | null;
   /** The endpoint gets the bytes alone: bodies of many tasks are large, and with `atomic: false` a bad task is no bad request. */
   reads_body?: true;
+  /** A request without a body is one with `{}`. */
+  body_optional?: true;
   /** It answers with a progress stream; a ticket in the query may stand for the token. */
   stream?: 'websocket' | 'events';
 }
@@ -310,6 +313,7 @@ export function makeRoutes(api: Api): Route[] {
       quota: null,
       resource: 'task',
     }),
+    ...limiterRoutes(route),
     ...scheduleRoutes(route),
     route('GET', '/v1/signing-secret', {
       name: 'getSigningSecret',

@@ -14,8 +14,8 @@ export interface Gauge {
 }
 
 export interface Histogram {
-  /** In the unit of the name: seconds. */
-  observe(value: number): void;
+  /** In the unit of the name: seconds. Once, or so many times. */
+  observe(value: number, times?: number): void;
 }
 
 /** All series of one thread: metric → label values → numbers. Structured-cloneable and small. */
@@ -106,7 +106,7 @@ export function createMetrics(options: { process_metrics?: boolean } = {}): Metr
 function observer(values: number[], buckets: readonly number[]): Histogram {
   const size = buckets.length;
   return {
-    observe: (value) => {
+    observe: (value, times = 1) => {
       let low = 0;
       let high = size;
       while (low < high) {
@@ -114,8 +114,8 @@ function observer(values: number[], buckets: readonly number[]): Histogram {
         if (value <= (buckets[middle] ?? 0)) high = middle;
         else low = middle + 1;
       }
-      values[low] = (values[low] ?? 0) + 1;
-      values[size + 1] = (values[size + 1] ?? 0) + value;
+      values[low] = (values[low] ?? 0) + times;
+      values[size + 1] = (values[size + 1] ?? 0) + value * times;
     },
   };
 }

@@ -177,9 +177,40 @@ export const METRICS = {
   },
   limiter_timeouts_total: {
     kind: 'counter',
-    help: 'Tasks that failed while they waited for a rate limiter: queue_timeout, validity_timeout.',
-    labels: ['reason'],
+    help: 'Tasks that failed while they waited for a rate limiter: queue_timeout, validity_timeout, or their own valid_until.',
+    labels: [],
     question: 'Are limits too tight for the load?',
+  },
+  limiter_wait_seconds: {
+    kind: 'histogram',
+    help: 'Time that tasks waited in the line of their rate limiter until they were granted a start.',
+    labels: [],
+    buckets: LAG_BUCKETS,
+    question: 'How long does rate limiting hold work up?',
+  },
+  limiter_slots_reclaimed_total: {
+    kind: 'counter',
+    help: 'Slots of concurrent rate limiters that were freed by their lock timeout, since nobody said that their task had ended.',
+    labels: [],
+    question: 'Are slots lost, in failovers or by holders that die?',
+  },
+  messages_moved_total: {
+    kind: 'counter',
+    help: 'Messages carried from one partition to another.',
+    labels: [],
+    question: 'How much do rate limiters and partitions have to tell each other?',
+  },
+  messages_failed_total: {
+    kind: 'counter',
+    help: 'Tries to carry messages to a partition that failed; they are repeated.',
+    labels: [],
+    question: 'Is a partition out of reach of the others?',
+  },
+  references_resent_total: {
+    kind: 'counter',
+    help: 'Ranges of tasks that their rate limiter did not know and was told again.',
+    labels: [],
+    question: 'Did a failover lose messages? Without one it stays at 0.',
   },
   schedule_runs_total: {
     kind: 'counter',

@@ -124,7 +124,13 @@ export class Attempt implements RunningCall, Timed, AnswerHead, Dispatcher.Dispa
 
   onConnect(abort: (error?: Error) => void): void {
     this.#connected = true;
-    if (this.finished) abort(ENDED);
+    if (this.finished) return abort(ENDED);
+    if (this.call.sent?.() !== false) return;
+    // Where this is thrown and the request not aborted undici keeps the connection, so the time that it took is not lost.
+    this.reusable = true;
+    this.#held = true;
+    this.#end('retry', 'stale', FAILURES.stale);
+    throw ENDED;
   }
 
   onHeaders(status: number, headers: Buffer[]): boolean {

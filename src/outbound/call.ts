@@ -25,11 +25,17 @@ export interface OutboundCall {
   timeout_ms: number;
   /** One or two signing keys. Pass the same Buffer objects each time: prepared keys are remembered by identity. */
   secrets: readonly Buffer[];
+  /**
+   * Called right before the request is written: at most once, perhaps before `call()` returns. False: it may not be written any
+   * more; the outcome is then `stale`, and the connection stays open.
+   */
+  sent?: () => boolean;
 }
 
 /**
  * `success`: the target took it (2xx). `retry`: it failed in a way that may pass. `final`: trying again is pointless or unwanted.
- * Where the process stopped (`shutdown`), the verdict is `retry` and whoever hands the work back decides not to count it.
+ * Where the process stopped (`shutdown`) or nothing was sent (`stale`), the verdict is `retry` and whoever hands the work back
+ * decides not to count it.
  */
 export type Verdict = 'success' | 'retry' | 'final';
 

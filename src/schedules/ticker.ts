@@ -12,6 +12,7 @@ import { type LimitedLog, type Log, limitedLog } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
 import type { Hints } from '../store/hints.ts';
 import { keys } from '../store/keys.ts';
+import type { NamedLane } from '../store/records.ts';
 import { type Decision, type DueSchedule, fire, readDue } from '../store/schedule-runs.ts';
 import type { RedisClient } from '../store/script.ts';
 import { type DecideSettings, decide } from './decide.ts';
@@ -28,8 +29,8 @@ export interface TickMeter {
   lag(ms: number): void;
 }
 
-/** Which of these limiter names the account does not have. */
-export type MissingLimiters = (account_id: string, names: readonly string[]) => Promise<readonly string[]>;
+/** Which of these limiters are deleted. */
+export type MissingLimiters = (account_id: string, lanes: readonly NamedLane[]) => Promise<readonly NamedLane[]>;
 
 export interface TickerDeps {
   client: RedisClient;
@@ -111,16 +112,16 @@ export async function decideDue(deps: DecideDeps, partition: number): Promise<Lo
   return { now_ms, next_ms: first_due_ms, more: more || failure !== null, decided };
 }
 
-/** The schedules whose template names a limiter that is not there. */
+/** The schedules whose template has a limiter that is not there any more. */
 async function missingOf(
   { missingLimiters }: Pick<TickerDeps, 'missingLimiters'>,
   rows: readonly DueSchedule[],
 ): Promise<Set<DueSchedule>> {
   const found = new Set<DueSchedule>();
-  const limited = rows.filter(({ plan }) => plan.limiters.length > 0);
+  const limited = rows.filter(({ plan }) => plan.lanes.length > 0);
   await Promise.all(
     limited.map(async (row) => {
-      if ((await missingLimiters(row.account_id, row.plan.limiters)).length > 0) found.add(row);
+      if ((await missingLimiters(row.account_id, row.plan.lanes)).length > 0) found.add(row);
     }),
   );
   return found;

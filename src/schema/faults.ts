@@ -20,13 +20,15 @@ export function faultsOf(errors: readonly SchemaError[], at: string): Fault[] {
   const faults = new Map<string, Fault>();
   for (const error of errors) {
     if (faults.size >= FAULTS_MAX) break;
-    // propertyNames repeats what its own schema reported.
-    if (error.keyword === 'propertyNames') continue;
+    if (REPEATING.has(error.keyword)) continue;
     const path = shorten(at + error.instancePath + lastStep(error));
     if (!faults.has(path)) faults.set(path, { path, message: message(error) });
   }
   return [...faults.values()];
 }
+
+/** Keywords that only repeat what the schema within them reported. */
+const REPEATING = new Set(['propertyNames', 'if', 'anyOf']);
 
 /** A step of a JSON pointer. */
 export function step(name: string): string {
@@ -76,6 +78,8 @@ function message({ keyword, instancePath, params }: SchemaError): string {
       return `must be at most ${limit}`;
     case 'exclusiveMinimum':
       return `must be more than ${limit}`;
+    case 'not':
+      return 'cannot be changed';
     default:
       return 'is not valid';
   }

@@ -17,6 +17,8 @@ export interface RouteDoc {
   scope: 'read' | 'write' | 'admin' | null;
   query: QueryName | null;
   body: SchemaName | null;
+  /** It may be left out. */
+  body_optional?: true;
   /** Null where the answer is described by its status alone. */
   reply: SchemaName | null;
   /** Of the answer when all is well. */
@@ -87,7 +89,9 @@ function operation(route: RouteDoc): Json {
     security: route.scope === null ? [] : [{ token: [] }, ...(route.stream === undefined ? [] : [{ ticket: [] }])],
     ...(route.scope === null ? {} : { 'x-scope': route.scope }),
     ...(parameters.length === 0 ? {} : { parameters }),
-    ...(route.body === null ? {} : { requestBody: { required: true, content: { 'application/json': { schema: ref(route.body) } } } }),
+    ...(route.body === null
+      ? {}
+      : { requestBody: { required: route.body_optional !== true, content: { 'application/json': { schema: ref(route.body) } } } }),
     responses: { [route.status]: success(route), ...failures(route) },
   };
 }

@@ -3,6 +3,7 @@
 import { BATCH_QUERIES, BATCH_SCHEMAS } from './batch.ts';
 import type { JsonSchema, SchemaTable } from './definition.ts';
 import { ERROR_SCHEMAS } from './error.ts';
+import { LIMITER_QUERIES, LIMITER_SCHEMAS } from './limiter.ts';
 import { NOTIFICATION_QUERIES, NOTIFICATION_SCHEMAS } from './notifications.ts';
 import { SCHEDULE_QUERIES, SCHEDULE_SCHEMAS } from './schedule.ts';
 import { SIGNING_SECRET_SCHEMAS } from './signing-secret.ts';
@@ -16,6 +17,7 @@ export const SCHEMAS: SchemaTable = {
   ...TASK_SCHEMAS,
   ...NOTIFICATION_SCHEMAS,
   ...BATCH_SCHEMAS,
+  ...LIMITER_SCHEMAS,
   ...SCHEDULE_SCHEMAS,
   ...SIGNING_SECRET_SCHEMAS,
   ...STREAM_SCHEMAS,
@@ -26,6 +28,7 @@ export const SCHEMAS: SchemaTable = {
 export const QUERIES: SchemaTable = {
   ...TASK_QUERIES,
   ...BATCH_QUERIES,
+  ...LIMITER_QUERIES,
   ...NOTIFICATION_QUERIES,
   ...SCHEDULE_QUERIES,
   ...STREAM_QUERIES,

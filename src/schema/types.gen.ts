@@ -282,6 +282,206 @@ export interface Deleted {
   id: string;
 }
 
+/** Slots for running tasks. */
+export interface ConcurrentConfig {
+  /** Tasks that may run at the same time. */
+  limit: number;
+  /** Seconds after which a slot of a lost holder is free. Never less than a task's own timeout plus 60 is used. */
+  lock_timeout?: number;
+}
+
+/** Fixed windows aligned to the epoch. */
+export interface BucketConfig {
+  /** Starts in each window. */
+  limit: number;
+  /** Seconds; at most 30 days. */
+  interval: number;
+}
+
+/** A token bucket. */
+export interface TokenBucketConfig {
+  /** Tokens that it holds when full: the largest burst. */
+  capacity: number;
+  /** Tokens that it gains every interval. */
+  refill_rate: number;
+  /** Seconds; at most 30 days. */
+  interval: number;
+}
+
+/** A sliding window. */
+export interface WindowConfig {
+  /** Starts in any span of the interval. */
+  limit: number;
+  /** Seconds; at most 30 days. */
+  interval: number;
+}
+
+/** A leaky bucket. */
+export interface LeakyConfig {
+  /** Drops that it holds: the largest burst. */
+  capacity: number;
+  /** Drops that leave every interval. */
+  drain_rate: number;
+  /** Seconds; at most 30 days. */
+  interval: number;
+}
+
+/** A bucket of points. */
+export interface PointsConfig {
+  /** Points that it holds when full: the dearest task, and the largest burst. */
+  capacity: number;
+  /** Points that it gains every interval. */
+  refill_rate: number;
+  /** Seconds; at most 30 days. */
+  interval: number;
+}
+
+/** How long tasks may wait, in seconds. */
+export interface LimiterTimeouts {
+  /** Seconds that a task may wait in the queue; it then fails with the error queue_timeout, never having run. */
+  queue_timeout?: number;
+  /** Seconds after a task first became due, over all its attempts, at which it fails with the error validity_timeout. */
+  validity_timeout?: number;
+}
+
+/** A rate limiter to create. */
+export interface LimiterCreate {
+  /** Unique in the account. Tasks name the limiter by it. */
+  name: string;
+  /** concurrent: At most `limit` tasks run at the same time. A slot whose holder died is free again when that is known, at the latest after `lock_timeout`.
+bucket: With `limit`: fixed windows aligned to the epoch, at most `limit` starts in each. With `capacity` and `refill_rate`: a token bucket that starts full and gains `refill_rate` tokens every `interval`, evenly.
+window: A sliding window: no span of `interval` seconds, wherever it begins, holds more than `limit` starts.
+leaky: A leaky bucket: each start adds a drop, and needs room for it; `drain_rate` drops leave every `interval`, evenly. It holds `capacity` drops.
+points: A token bucket in points: a task takes its `points_cost` (1 where it has none) before it starts, at most `capacity`; `refill_rate` points come back every `interval`, evenly. An answer with `X-Points-Used: n` settles the difference. */
+  type: 'concurrent' | 'bucket' | 'window' | 'leaky' | 'points';
+  /** Depends on the type. */
+  config: Record<string, unknown>;
+  /** For people. At most 1,024 characters. */
+  description?: string;
+  timeouts?: LimiterTimeouts;
+  /** With limiter, a 429 or 503 with Retry-After closes the limiter until then for all its tasks, and the attempt is not counted. */
+  cooldown?: 'task' | 'limiter';
+}
+
+/** A change of a rate limiter. */
+export interface LimiterPatch {
+  /** null removes it. */
+  description?: string | null;
+  /** Replaces the whole configuration; must fit the type of the limiter. */
+  config?: Record<string, unknown>;
+  /** Replaces both; null is the defaults. */
+  timeouts?: {
+    /** Seconds that a task may wait in the queue; it then fails with the error queue_timeout, never having run. */
+    queue_timeout?: number;
+    /** Seconds after a task first became due, over all its attempts, at which it fails with the error validity_timeout. */
+    validity_timeout?: number;
+  } | null;
+  /** With limiter, a 429 or 503 with Retry-After closes the limiter until then for all its tasks, and the attempt is not counted. */
+  cooldown?: 'task' | 'limiter';
+  /** Cannot be changed. */
+  name?: unknown;
+  /** Cannot be changed. */
+  type?: unknown;
+}
+
+/** How long to pause. */
+export interface LimiterPause {
+  /** When the limiter goes on by itself; without it, when it is resumed. */
+  until?: string;
+}
+
+/** A rate limiter. */
+export interface Limiter {
+  id: string;
+  /** Name of a rate limiter. */
+  name: string;
+  /** concurrent: At most `limit` tasks run at the same time. A slot whose holder died is free again when that is known, at the latest after `lock_timeout`.
+bucket: With `limit`: fixed windows aligned to the epoch, at most `limit` starts in each. With `capacity` and `refill_rate`: a token bucket that starts full and gains `refill_rate` tokens every `interval`, evenly.
+window: A sliding window: no span of `interval` seconds, wherever it begins, holds more than `limit` starts.
+leaky: A leaky bucket: each start adds a drop, and needs room for it; `drain_rate` drops leave every `interval`, evenly. It holds `capacity` drops.
+points: A token bucket in points: a task takes its `points_cost` (1 where it has none) before it starts, at most `capacity`; `refill_rate` points come back every `interval`, evenly. An answer with `X-Points-Used: n` settles the difference. */
+  type: 'concurrent' | 'bucket' | 'window' | 'leaky' | 'points';
+  /** Depends on the type. */
+  config: Record<string, unknown>;
+  created_at: string;
+  /** For people. At most 1,024 characters. */
+  description?: string;
+  timeouts: LimiterTimeouts;
+  /** Shown where it is limiter. */
+  cooldown?: 'task' | 'limiter';
+  /** Shown, as true, while the limiter is paused. */
+  paused?: boolean;
+  /** When a pause that has an end will end. */
+  paused_until?: string;
+  updated_at: string;
+}
+
+/** A rate limiter as listed. */
+export interface LimiterListItem {
+  id: string;
+  /** Name of a rate limiter. */
+  name: string;
+  /** concurrent: At most `limit` tasks run at the same time. A slot whose holder died is free again when that is known, at the latest after `lock_timeout`.
+bucket: With `limit`: fixed windows aligned to the epoch, at most `limit` starts in each. With `capacity` and `refill_rate`: a token bucket that starts full and gains `refill_rate` tokens every `interval`, evenly.
+window: A sliding window: no span of `interval` seconds, wherever it begins, holds more than `limit` starts.
+leaky: A leaky bucket: each start adds a drop, and needs room for it; `drain_rate` drops leave every `interval`, evenly. It holds `capacity` drops.
+points: A token bucket in points: a task takes its `points_cost` (1 where it has none) before it starts, at most `capacity`; `refill_rate` points come back every `interval`, evenly. An answer with `X-Points-Used: n` settles the difference. */
+  type: 'concurrent' | 'bucket' | 'window' | 'leaky' | 'points';
+  /** Depends on the type. */
+  config: Record<string, unknown>;
+  created_at: string;
+}
+
+/** A page of rate limiters, newest first. */
+export interface LimiterList {
+  total: number;
+  rate_limiters: LimiterListItem[];
+}
+
+/** A rate limiter that was deleted. */
+export interface LimiterDeleted {
+  deleted: boolean;
+  id: string;
+}
+
+/** What a limiter did in a minute. */
+export interface LimiterMinute {
+  at: string;
+  granted: number;
+  /** The most tasks that waited at a time. */
+  queued_max: number;
+}
+
+/** What a limiter did in a day, UTC. */
+export interface LimiterDay {
+  /** As in 2026-01-31. */
+  date: string;
+  granted: number;
+  /** Tasks that could not start when they came to the limiter, and waited. */
+  throttled: number;
+  /** Tasks that waited too long and failed. */
+  expired: number;
+}
+
+/** How a limiter is used. Readable for 30 days after it was deleted. */
+export interface LimiterUsage {
+  /** Tasks that wait. */
+  queued: number;
+  /** Slots that are taken; 0 for all types but concurrent. */
+  running: number;
+  granted_last_minute: number;
+  /** Tasks that could not start when they came, in the last minute. */
+  throttled_last_minute: number;
+  /** Units that could be taken at this moment; null where nothing limits, after a deletion. */
+  available: number | null;
+  /** When the next unit is free; null where one is, or where no time is known. */
+  next_available_at: string | null;
+  /** By the minute, for the last hour. */
+  history: LimiterMinute[];
+  /** By the day, for 30 days. */
+  days: LimiterDay[];
+}
+
 /** What is called at each tick: a task without its times. */
 export interface TaskTemplate {
   target: Target;
@@ -566,6 +766,13 @@ export interface BatchListQuery {
   [label: `label.${string}`]: string;
 }
 
+export interface LimiterListQuery {
+  /** How many items to return. */
+  limit: number;
+  /** How many items to skip. */
+  offset: number;
+}
+
 export interface NotificationListQuery {
   /** Only notifications of this status. */
   status?: 'pending' | 'delivering' | 'delivered' | 'failed';
@@ -642,6 +849,23 @@ export interface Schemas {
   BatchList: BatchList;
   BatchChange: BatchChange;
   Deleted: Deleted;
+  ConcurrentConfig: ConcurrentConfig;
+  BucketConfig: BucketConfig;
+  TokenBucketConfig: TokenBucketConfig;
+  WindowConfig: WindowConfig;
+  LeakyConfig: LeakyConfig;
+  PointsConfig: PointsConfig;
+  LimiterTimeouts: LimiterTimeouts;
+  LimiterCreate: LimiterCreate;
+  LimiterPatch: LimiterPatch;
+  LimiterPause: LimiterPause;
+  Limiter: Limiter;
+  LimiterListItem: LimiterListItem;
+  LimiterList: LimiterList;
+  LimiterDeleted: LimiterDeleted;
+  LimiterMinute: LimiterMinute;
+  LimiterDay: LimiterDay;
+  LimiterUsage: LimiterUsage;
   TaskTemplate: TaskTemplate;
   BatchTemplate: BatchTemplate;
   ScheduleCreate: ScheduleCreate;
@@ -672,6 +896,7 @@ export interface Schemas {
 export interface Queries {
   TaskListQuery: TaskListQuery;
   BatchListQuery: BatchListQuery;
+  LimiterListQuery: LimiterListQuery;
   NotificationListQuery: NotificationListQuery;
   ScheduleListQuery: ScheduleListQuery;
   SchedulePreviewQuery: SchedulePreviewQuery;

@@ -6926,10 +6926,7517 @@ validate56.errors = vErrors;
 return errors === 0;
 }
 
-export const TaskTemplate = validate57;
-const schema57 = {"type":"object","properties":{"target":{"$ref":"#/components/schemas/Target"},"payload":{},"rate_limiter":{"type":"string","pattern":"^[A-Za-z0-9\\x2d]{1,64}$"},"points_cost":{"type":"integer","minimum":1,"maximum":1000000},"timeout":{"type":"number","minimum":1,"maximum":900,"default":30},"retry":{"$ref":"#/components/schemas/RetryPolicy"},"idempotency_key":{"type":"string","pattern":"^[\\x21-\\x7e]+$","maxLength":255}},"required":["target"],"additionalProperties":false};
+export const ConcurrentConfig = validate57;
+const schema57 = {"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":100000},"lock_timeout":{"type":"integer","minimum":1,"maximum":86400}},"required":["limit"],"additionalProperties":false};
 
 function validate57(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.limit === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "limit"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+for(const key0 in data){
+if(!((key0 === "limit") || (key0 === "lock_timeout"))){
+const err1 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+}
+if(data.limit !== undefined){
+let data0 = data.limit;
+if(!(((typeof data0 == "number") && (!(data0 % 1) && !isNaN(data0))) && (isFinite(data0)))){
+const err2 = {instancePath:instancePath+"/limit",schemaPath:"#/properties/limit/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+if((typeof data0 == "number") && (isFinite(data0))){
+if(data0 > 100000 || isNaN(data0)){
+const err3 = {instancePath:instancePath+"/limit",schemaPath:"#/properties/limit/maximum",keyword:"maximum",params:{comparison: "<=", limit: 100000}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+if(data0 < 1 || isNaN(data0)){
+const err4 = {instancePath:instancePath+"/limit",schemaPath:"#/properties/limit/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+}
+}
+if(data.lock_timeout !== undefined){
+let data1 = data.lock_timeout;
+if(!(((typeof data1 == "number") && (!(data1 % 1) && !isNaN(data1))) && (isFinite(data1)))){
+const err5 = {instancePath:instancePath+"/lock_timeout",schemaPath:"#/properties/lock_timeout/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+if((typeof data1 == "number") && (isFinite(data1))){
+if(data1 > 86400 || isNaN(data1)){
+const err6 = {instancePath:instancePath+"/lock_timeout",schemaPath:"#/properties/lock_timeout/maximum",keyword:"maximum",params:{comparison: "<=", limit: 86400}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+if(data1 < 1 || isNaN(data1)){
+const err7 = {instancePath:instancePath+"/lock_timeout",schemaPath:"#/properties/lock_timeout/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err8 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+validate57.errors = vErrors;
+return errors === 0;
+}
+
+export const BucketConfig = validate58;
+const schema58 = {"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":1000000},"interval":{"type":"integer","minimum":1,"maximum":2592000}},"required":["limit","interval"],"additionalProperties":false};
+
+function validate58(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.limit === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "limit"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.interval === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "interval"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+for(const key0 in data){
+if(!((key0 === "limit") || (key0 === "interval"))){
+const err2 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+}
+if(data.limit !== undefined){
+let data0 = data.limit;
+if(!(((typeof data0 == "number") && (!(data0 % 1) && !isNaN(data0))) && (isFinite(data0)))){
+const err3 = {instancePath:instancePath+"/limit",schemaPath:"#/properties/limit/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+if((typeof data0 == "number") && (isFinite(data0))){
+if(data0 > 1000000 || isNaN(data0)){
+const err4 = {instancePath:instancePath+"/limit",schemaPath:"#/properties/limit/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000000}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+if(data0 < 1 || isNaN(data0)){
+const err5 = {instancePath:instancePath+"/limit",schemaPath:"#/properties/limit/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+}
+if(data.interval !== undefined){
+let data1 = data.interval;
+if(!(((typeof data1 == "number") && (!(data1 % 1) && !isNaN(data1))) && (isFinite(data1)))){
+const err6 = {instancePath:instancePath+"/interval",schemaPath:"#/properties/interval/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+if((typeof data1 == "number") && (isFinite(data1))){
+if(data1 > 2592000 || isNaN(data1)){
+const err7 = {instancePath:instancePath+"/interval",schemaPath:"#/properties/interval/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2592000}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+if(data1 < 1 || isNaN(data1)){
+const err8 = {instancePath:instancePath+"/interval",schemaPath:"#/properties/interval/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err9 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+validate58.errors = vErrors;
+return errors === 0;
+}
+
+export const TokenBucketConfig = validate59;
+const schema59 = {"type":"object","properties":{"capacity":{"type":"integer","minimum":1,"maximum":1000000},"refill_rate":{"type":"integer","minimum":1,"maximum":1000000},"interval":{"type":"integer","minimum":1,"maximum":2592000}},"required":["capacity","refill_rate","interval"],"additionalProperties":false};
+
+function validate59(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.capacity === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "capacity"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.refill_rate === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "refill_rate"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if(data.interval === undefined){
+const err2 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "interval"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+for(const key0 in data){
+if(!(((key0 === "capacity") || (key0 === "refill_rate")) || (key0 === "interval"))){
+const err3 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+}
+if(data.capacity !== undefined){
+let data0 = data.capacity;
+if(!(((typeof data0 == "number") && (!(data0 % 1) && !isNaN(data0))) && (isFinite(data0)))){
+const err4 = {instancePath:instancePath+"/capacity",schemaPath:"#/properties/capacity/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+if((typeof data0 == "number") && (isFinite(data0))){
+if(data0 > 1000000 || isNaN(data0)){
+const err5 = {instancePath:instancePath+"/capacity",schemaPath:"#/properties/capacity/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000000}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+if(data0 < 1 || isNaN(data0)){
+const err6 = {instancePath:instancePath+"/capacity",schemaPath:"#/properties/capacity/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+}
+}
+if(data.refill_rate !== undefined){
+let data1 = data.refill_rate;
+if(!(((typeof data1 == "number") && (!(data1 % 1) && !isNaN(data1))) && (isFinite(data1)))){
+const err7 = {instancePath:instancePath+"/refill_rate",schemaPath:"#/properties/refill_rate/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+if((typeof data1 == "number") && (isFinite(data1))){
+if(data1 > 1000000 || isNaN(data1)){
+const err8 = {instancePath:instancePath+"/refill_rate",schemaPath:"#/properties/refill_rate/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000000}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+if(data1 < 1 || isNaN(data1)){
+const err9 = {instancePath:instancePath+"/refill_rate",schemaPath:"#/properties/refill_rate/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+}
+}
+if(data.interval !== undefined){
+let data2 = data.interval;
+if(!(((typeof data2 == "number") && (!(data2 % 1) && !isNaN(data2))) && (isFinite(data2)))){
+const err10 = {instancePath:instancePath+"/interval",schemaPath:"#/properties/interval/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+if((typeof data2 == "number") && (isFinite(data2))){
+if(data2 > 2592000 || isNaN(data2)){
+const err11 = {instancePath:instancePath+"/interval",schemaPath:"#/properties/interval/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2592000}};
+if(vErrors === null){
+vErrors = [err11];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err11);
+}
+errors++;
+}
+if(data2 < 1 || isNaN(data2)){
+const err12 = {instancePath:instancePath+"/interval",schemaPath:"#/properties/interval/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err12];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err12);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err13 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err13];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err13);
+}
+errors++;
+}
+validate59.errors = vErrors;
+return errors === 0;
+}
+
+export const WindowConfig = validate60;
+const schema60 = {"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":1000000},"interval":{"type":"integer","minimum":1,"maximum":2592000}},"required":["limit","interval"],"additionalProperties":false};
+
+function validate60(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.limit === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "limit"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.interval === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "interval"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+for(const key0 in data){
+if(!((key0 === "limit") || (key0 === "interval"))){
+const err2 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+}
+if(data.limit !== undefined){
+let data0 = data.limit;
+if(!(((typeof data0 == "number") && (!(data0 % 1) && !isNaN(data0))) && (isFinite(data0)))){
+const err3 = {instancePath:instancePath+"/limit",schemaPath:"#/properties/limit/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+if((typeof data0 == "number") && (isFinite(data0))){
+if(data0 > 1000000 || isNaN(data0)){
+const err4 = {instancePath:instancePath+"/limit",schemaPath:"#/properties/limit/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000000}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+if(data0 < 1 || isNaN(data0)){
+const err5 = {instancePath:instancePath+"/limit",schemaPath:"#/properties/limit/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+}
+if(data.interval !== undefined){
+let data1 = data.interval;
+if(!(((typeof data1 == "number") && (!(data1 % 1) && !isNaN(data1))) && (isFinite(data1)))){
+const err6 = {instancePath:instancePath+"/interval",schemaPath:"#/properties/interval/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+if((typeof data1 == "number") && (isFinite(data1))){
+if(data1 > 2592000 || isNaN(data1)){
+const err7 = {instancePath:instancePath+"/interval",schemaPath:"#/properties/interval/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2592000}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+if(data1 < 1 || isNaN(data1)){
+const err8 = {instancePath:instancePath+"/interval",schemaPath:"#/properties/interval/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err9 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+validate60.errors = vErrors;
+return errors === 0;
+}
+
+export const LeakyConfig = validate61;
+const schema61 = {"type":"object","properties":{"capacity":{"type":"integer","minimum":1,"maximum":1000000},"drain_rate":{"type":"integer","minimum":1,"maximum":1000000},"interval":{"type":"integer","minimum":1,"maximum":2592000}},"required":["capacity","drain_rate","interval"],"additionalProperties":false};
+
+function validate61(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.capacity === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "capacity"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.drain_rate === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "drain_rate"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if(data.interval === undefined){
+const err2 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "interval"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+for(const key0 in data){
+if(!(((key0 === "capacity") || (key0 === "drain_rate")) || (key0 === "interval"))){
+const err3 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+}
+if(data.capacity !== undefined){
+let data0 = data.capacity;
+if(!(((typeof data0 == "number") && (!(data0 % 1) && !isNaN(data0))) && (isFinite(data0)))){
+const err4 = {instancePath:instancePath+"/capacity",schemaPath:"#/properties/capacity/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+if((typeof data0 == "number") && (isFinite(data0))){
+if(data0 > 1000000 || isNaN(data0)){
+const err5 = {instancePath:instancePath+"/capacity",schemaPath:"#/properties/capacity/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000000}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+if(data0 < 1 || isNaN(data0)){
+const err6 = {instancePath:instancePath+"/capacity",schemaPath:"#/properties/capacity/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+}
+}
+if(data.drain_rate !== undefined){
+let data1 = data.drain_rate;
+if(!(((typeof data1 == "number") && (!(data1 % 1) && !isNaN(data1))) && (isFinite(data1)))){
+const err7 = {instancePath:instancePath+"/drain_rate",schemaPath:"#/properties/drain_rate/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+if((typeof data1 == "number") && (isFinite(data1))){
+if(data1 > 1000000 || isNaN(data1)){
+const err8 = {instancePath:instancePath+"/drain_rate",schemaPath:"#/properties/drain_rate/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000000}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+if(data1 < 1 || isNaN(data1)){
+const err9 = {instancePath:instancePath+"/drain_rate",schemaPath:"#/properties/drain_rate/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+}
+}
+if(data.interval !== undefined){
+let data2 = data.interval;
+if(!(((typeof data2 == "number") && (!(data2 % 1) && !isNaN(data2))) && (isFinite(data2)))){
+const err10 = {instancePath:instancePath+"/interval",schemaPath:"#/properties/interval/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+if((typeof data2 == "number") && (isFinite(data2))){
+if(data2 > 2592000 || isNaN(data2)){
+const err11 = {instancePath:instancePath+"/interval",schemaPath:"#/properties/interval/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2592000}};
+if(vErrors === null){
+vErrors = [err11];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err11);
+}
+errors++;
+}
+if(data2 < 1 || isNaN(data2)){
+const err12 = {instancePath:instancePath+"/interval",schemaPath:"#/properties/interval/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err12];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err12);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err13 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err13];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err13);
+}
+errors++;
+}
+validate61.errors = vErrors;
+return errors === 0;
+}
+
+export const PointsConfig = validate62;
+const schema62 = {"type":"object","properties":{"capacity":{"type":"integer","minimum":1,"maximum":1000000},"refill_rate":{"type":"integer","minimum":1,"maximum":1000000},"interval":{"type":"integer","minimum":1,"maximum":2592000}},"required":["capacity","refill_rate","interval"],"additionalProperties":false};
+
+function validate62(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.capacity === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "capacity"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.refill_rate === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "refill_rate"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if(data.interval === undefined){
+const err2 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "interval"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+for(const key0 in data){
+if(!(((key0 === "capacity") || (key0 === "refill_rate")) || (key0 === "interval"))){
+const err3 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+}
+if(data.capacity !== undefined){
+let data0 = data.capacity;
+if(!(((typeof data0 == "number") && (!(data0 % 1) && !isNaN(data0))) && (isFinite(data0)))){
+const err4 = {instancePath:instancePath+"/capacity",schemaPath:"#/properties/capacity/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+if((typeof data0 == "number") && (isFinite(data0))){
+if(data0 > 1000000 || isNaN(data0)){
+const err5 = {instancePath:instancePath+"/capacity",schemaPath:"#/properties/capacity/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000000}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+if(data0 < 1 || isNaN(data0)){
+const err6 = {instancePath:instancePath+"/capacity",schemaPath:"#/properties/capacity/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+}
+}
+if(data.refill_rate !== undefined){
+let data1 = data.refill_rate;
+if(!(((typeof data1 == "number") && (!(data1 % 1) && !isNaN(data1))) && (isFinite(data1)))){
+const err7 = {instancePath:instancePath+"/refill_rate",schemaPath:"#/properties/refill_rate/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+if((typeof data1 == "number") && (isFinite(data1))){
+if(data1 > 1000000 || isNaN(data1)){
+const err8 = {instancePath:instancePath+"/refill_rate",schemaPath:"#/properties/refill_rate/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000000}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+if(data1 < 1 || isNaN(data1)){
+const err9 = {instancePath:instancePath+"/refill_rate",schemaPath:"#/properties/refill_rate/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+}
+}
+if(data.interval !== undefined){
+let data2 = data.interval;
+if(!(((typeof data2 == "number") && (!(data2 % 1) && !isNaN(data2))) && (isFinite(data2)))){
+const err10 = {instancePath:instancePath+"/interval",schemaPath:"#/properties/interval/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+if((typeof data2 == "number") && (isFinite(data2))){
+if(data2 > 2592000 || isNaN(data2)){
+const err11 = {instancePath:instancePath+"/interval",schemaPath:"#/properties/interval/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2592000}};
+if(vErrors === null){
+vErrors = [err11];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err11);
+}
+errors++;
+}
+if(data2 < 1 || isNaN(data2)){
+const err12 = {instancePath:instancePath+"/interval",schemaPath:"#/properties/interval/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err12];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err12);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err13 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err13];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err13);
+}
+errors++;
+}
+validate62.errors = vErrors;
+return errors === 0;
+}
+
+export const LimiterTimeouts = validate63;
+const schema63 = {"type":"object","properties":{"queue_timeout":{"type":"integer","minimum":1,"maximum":604800,"default":300},"validity_timeout":{"type":"integer","minimum":1,"maximum":604800,"default":3600}},"required":[],"additionalProperties":false};
+
+function validate63(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+for(const key0 in data){
+if(!((key0 === "queue_timeout") || (key0 === "validity_timeout"))){
+const err0 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+}
+if(data.queue_timeout !== undefined){
+let data0 = data.queue_timeout;
+if(!(((typeof data0 == "number") && (!(data0 % 1) && !isNaN(data0))) && (isFinite(data0)))){
+const err1 = {instancePath:instancePath+"/queue_timeout",schemaPath:"#/properties/queue_timeout/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if((typeof data0 == "number") && (isFinite(data0))){
+if(data0 > 604800 || isNaN(data0)){
+const err2 = {instancePath:instancePath+"/queue_timeout",schemaPath:"#/properties/queue_timeout/maximum",keyword:"maximum",params:{comparison: "<=", limit: 604800}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+if(data0 < 1 || isNaN(data0)){
+const err3 = {instancePath:instancePath+"/queue_timeout",schemaPath:"#/properties/queue_timeout/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+}
+}
+if(data.validity_timeout !== undefined){
+let data1 = data.validity_timeout;
+if(!(((typeof data1 == "number") && (!(data1 % 1) && !isNaN(data1))) && (isFinite(data1)))){
+const err4 = {instancePath:instancePath+"/validity_timeout",schemaPath:"#/properties/validity_timeout/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+if((typeof data1 == "number") && (isFinite(data1))){
+if(data1 > 604800 || isNaN(data1)){
+const err5 = {instancePath:instancePath+"/validity_timeout",schemaPath:"#/properties/validity_timeout/maximum",keyword:"maximum",params:{comparison: "<=", limit: 604800}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+if(data1 < 1 || isNaN(data1)){
+const err6 = {instancePath:instancePath+"/validity_timeout",schemaPath:"#/properties/validity_timeout/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err7 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+validate63.errors = vErrors;
+return errors === 0;
+}
+
+export const LimiterCreate = validate64;
+const schema64 = {"type":"object","properties":{"name":{"type":"string","pattern":"^[A-Za-z0-9\\x2d]{1,64}$"},"type":{"type":"string","enum":["concurrent","bucket","window","leaky","points"]},"config":{"type":"object"},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"timeouts":{"$ref":"#/components/schemas/LimiterTimeouts"},"cooldown":{"type":"string","enum":["task","limiter"],"default":"task"}},"required":["name","type","config"],"additionalProperties":false,"allOf":[{"if":{"type":"object","properties":{"type":{"type":"string","enum":["concurrent"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/ConcurrentConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["bucket"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"type":"object","if":{"type":"object","anyOf":[{"properties":{"capacity":{}},"required":["capacity"]},{"properties":{"refill_rate":{}},"required":["refill_rate"]}]},"then":{"$ref":"#/components/schemas/TokenBucketConfig"},"else":{"$ref":"#/components/schemas/BucketConfig"}}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["window"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/WindowConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["leaky"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/LeakyConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["points"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/PointsConfig"}}}}]};
+
+function validate64(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+const _errs2 = errors;
+let valid1 = true;
+const _errs3 = errors;
+if(errors === _errs3){
+if(data && typeof data == "object" && !Array.isArray(data)){
+let missing0;
+if((data.type === undefined) && (missing0 = "type")){
+const err0 = {};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+else {
+if(data.type !== undefined){
+let data0 = data.type;
+if(typeof data0 !== "string"){
+const err1 = {};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if(!(data0 === "concurrent")){
+const err2 = {};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err3 = {};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+}
+var _valid0 = _errs3 === errors;
+errors = _errs2;
+if(vErrors !== null){
+if(_errs2){
+vErrors.length = _errs2;
+}
+else {
+vErrors = null;
+}
+}
+if(_valid0){
+const _errs7 = errors;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.config !== undefined){
+let data1 = data.config;
+if(data1 && typeof data1 == "object" && !Array.isArray(data1)){
+if(data1.limit === undefined){
+const err4 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/ConcurrentConfig/required",keyword:"required",params:{missingProperty: "limit"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+for(const key0 in data1){
+if(!((key0 === "limit") || (key0 === "lock_timeout"))){
+const err5 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/ConcurrentConfig/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+if(data1.limit !== undefined){
+let data2 = data1.limit;
+if(!(((typeof data2 == "number") && (!(data2 % 1) && !isNaN(data2))) && (isFinite(data2)))){
+const err6 = {instancePath:instancePath+"/config/limit",schemaPath:"#/components/schemas/ConcurrentConfig/properties/limit/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+if((typeof data2 == "number") && (isFinite(data2))){
+if(data2 > 100000 || isNaN(data2)){
+const err7 = {instancePath:instancePath+"/config/limit",schemaPath:"#/components/schemas/ConcurrentConfig/properties/limit/maximum",keyword:"maximum",params:{comparison: "<=", limit: 100000}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+if(data2 < 1 || isNaN(data2)){
+const err8 = {instancePath:instancePath+"/config/limit",schemaPath:"#/components/schemas/ConcurrentConfig/properties/limit/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+}
+}
+if(data1.lock_timeout !== undefined){
+let data3 = data1.lock_timeout;
+if(!(((typeof data3 == "number") && (!(data3 % 1) && !isNaN(data3))) && (isFinite(data3)))){
+const err9 = {instancePath:instancePath+"/config/lock_timeout",schemaPath:"#/components/schemas/ConcurrentConfig/properties/lock_timeout/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+if((typeof data3 == "number") && (isFinite(data3))){
+if(data3 > 86400 || isNaN(data3)){
+const err10 = {instancePath:instancePath+"/config/lock_timeout",schemaPath:"#/components/schemas/ConcurrentConfig/properties/lock_timeout/maximum",keyword:"maximum",params:{comparison: "<=", limit: 86400}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+if(data3 < 1 || isNaN(data3)){
+const err11 = {instancePath:instancePath+"/config/lock_timeout",schemaPath:"#/components/schemas/ConcurrentConfig/properties/lock_timeout/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err11];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err11);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err12 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/ConcurrentConfig/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err12];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err12);
+}
+errors++;
+}
+}
+}
+else {
+const err13 = {instancePath,schemaPath:"#/allOf/0/then/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err13];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err13);
+}
+errors++;
+}
+var _valid0 = _errs7 === errors;
+valid1 = _valid0;
+}
+if(!valid1){
+const err14 = {instancePath,schemaPath:"#/allOf/0/if",keyword:"if",params:{failingKeyword: "then"}};
+if(vErrors === null){
+vErrors = [err14];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err14);
+}
+errors++;
+}
+const _errs18 = errors;
+let valid6 = true;
+const _errs19 = errors;
+if(errors === _errs19){
+if(data && typeof data == "object" && !Array.isArray(data)){
+let missing1;
+if((data.type === undefined) && (missing1 = "type")){
+const err15 = {};
+if(vErrors === null){
+vErrors = [err15];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err15);
+}
+errors++;
+}
+else {
+if(data.type !== undefined){
+let data4 = data.type;
+if(typeof data4 !== "string"){
+const err16 = {};
+if(vErrors === null){
+vErrors = [err16];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err16);
+}
+errors++;
+}
+if(!(data4 === "bucket")){
+const err17 = {};
+if(vErrors === null){
+vErrors = [err17];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err17);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err18 = {};
+if(vErrors === null){
+vErrors = [err18];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err18);
+}
+errors++;
+}
+}
+var _valid1 = _errs19 === errors;
+errors = _errs18;
+if(vErrors !== null){
+if(_errs18){
+vErrors.length = _errs18;
+}
+else {
+vErrors = null;
+}
+}
+if(_valid1){
+const _errs23 = errors;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.config !== undefined){
+let data5 = data.config;
+if(!(data5 && typeof data5 == "object" && !Array.isArray(data5))){
+const err19 = {instancePath:instancePath+"/config",schemaPath:"#/allOf/1/then/properties/config/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err19];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err19);
+}
+errors++;
+}
+const _errs27 = errors;
+let valid9 = true;
+const _errs28 = errors;
+if(!(data5 && typeof data5 == "object" && !Array.isArray(data5))){
+const err20 = {};
+if(vErrors === null){
+vErrors = [err20];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err20);
+}
+errors++;
+}
+const _errs30 = errors;
+let valid10 = false;
+const _errs31 = errors;
+if(data5 && typeof data5 == "object" && !Array.isArray(data5)){
+let missing2;
+if((data5.capacity === undefined) && (missing2 = "capacity")){
+const err21 = {};
+if(vErrors === null){
+vErrors = [err21];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err21);
+}
+errors++;
+}
+}
+var _valid3 = _errs31 === errors;
+valid10 = valid10 || _valid3;
+if(!valid10){
+const _errs32 = errors;
+if(data5 && typeof data5 == "object" && !Array.isArray(data5)){
+let missing3;
+if((data5.refill_rate === undefined) && (missing3 = "refill_rate")){
+const err22 = {};
+if(vErrors === null){
+vErrors = [err22];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err22);
+}
+errors++;
+}
+}
+var _valid3 = _errs32 === errors;
+valid10 = valid10 || _valid3;
+}
+if(!valid10){
+const err23 = {};
+if(vErrors === null){
+vErrors = [err23];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err23);
+}
+errors++;
+}
+else {
+errors = _errs30;
+if(vErrors !== null){
+if(_errs30){
+vErrors.length = _errs30;
+}
+else {
+vErrors = null;
+}
+}
+}
+var _valid2 = _errs28 === errors;
+errors = _errs27;
+if(vErrors !== null){
+if(_errs27){
+vErrors.length = _errs27;
+}
+else {
+vErrors = null;
+}
+}
+let ifClause0;
+if(_valid2){
+const _errs33 = errors;
+if(data5 && typeof data5 == "object" && !Array.isArray(data5)){
+if(data5.capacity === undefined){
+const err24 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/TokenBucketConfig/required",keyword:"required",params:{missingProperty: "capacity"}};
+if(vErrors === null){
+vErrors = [err24];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err24);
+}
+errors++;
+}
+if(data5.refill_rate === undefined){
+const err25 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/TokenBucketConfig/required",keyword:"required",params:{missingProperty: "refill_rate"}};
+if(vErrors === null){
+vErrors = [err25];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err25);
+}
+errors++;
+}
+if(data5.interval === undefined){
+const err26 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/TokenBucketConfig/required",keyword:"required",params:{missingProperty: "interval"}};
+if(vErrors === null){
+vErrors = [err26];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err26);
+}
+errors++;
+}
+for(const key1 in data5){
+if(!(((key1 === "capacity") || (key1 === "refill_rate")) || (key1 === "interval"))){
+const err27 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/TokenBucketConfig/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key1}};
+if(vErrors === null){
+vErrors = [err27];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err27);
+}
+errors++;
+}
+}
+if(data5.capacity !== undefined){
+let data6 = data5.capacity;
+if(!(((typeof data6 == "number") && (!(data6 % 1) && !isNaN(data6))) && (isFinite(data6)))){
+const err28 = {instancePath:instancePath+"/config/capacity",schemaPath:"#/components/schemas/TokenBucketConfig/properties/capacity/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err28];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err28);
+}
+errors++;
+}
+if((typeof data6 == "number") && (isFinite(data6))){
+if(data6 > 1000000 || isNaN(data6)){
+const err29 = {instancePath:instancePath+"/config/capacity",schemaPath:"#/components/schemas/TokenBucketConfig/properties/capacity/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000000}};
+if(vErrors === null){
+vErrors = [err29];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err29);
+}
+errors++;
+}
+if(data6 < 1 || isNaN(data6)){
+const err30 = {instancePath:instancePath+"/config/capacity",schemaPath:"#/components/schemas/TokenBucketConfig/properties/capacity/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err30];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err30);
+}
+errors++;
+}
+}
+}
+if(data5.refill_rate !== undefined){
+let data7 = data5.refill_rate;
+if(!(((typeof data7 == "number") && (!(data7 % 1) && !isNaN(data7))) && (isFinite(data7)))){
+const err31 = {instancePath:instancePath+"/config/refill_rate",schemaPath:"#/components/schemas/TokenBucketConfig/properties/refill_rate/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err31];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err31);
+}
+errors++;
+}
+if((typeof data7 == "number") && (isFinite(data7))){
+if(data7 > 1000000 || isNaN(data7)){
+const err32 = {instancePath:instancePath+"/config/refill_rate",schemaPath:"#/components/schemas/TokenBucketConfig/properties/refill_rate/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000000}};
+if(vErrors === null){
+vErrors = [err32];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err32);
+}
+errors++;
+}
+if(data7 < 1 || isNaN(data7)){
+const err33 = {instancePath:instancePath+"/config/refill_rate",schemaPath:"#/components/schemas/TokenBucketConfig/properties/refill_rate/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err33];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err33);
+}
+errors++;
+}
+}
+}
+if(data5.interval !== undefined){
+let data8 = data5.interval;
+if(!(((typeof data8 == "number") && (!(data8 % 1) && !isNaN(data8))) && (isFinite(data8)))){
+const err34 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/TokenBucketConfig/properties/interval/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err34];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err34);
+}
+errors++;
+}
+if((typeof data8 == "number") && (isFinite(data8))){
+if(data8 > 2592000 || isNaN(data8)){
+const err35 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/TokenBucketConfig/properties/interval/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2592000}};
+if(vErrors === null){
+vErrors = [err35];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err35);
+}
+errors++;
+}
+if(data8 < 1 || isNaN(data8)){
+const err36 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/TokenBucketConfig/properties/interval/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err36];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err36);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err37 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/TokenBucketConfig/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err37];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err37);
+}
+errors++;
+}
+var _valid2 = _errs33 === errors;
+valid9 = _valid2;
+ifClause0 = "then";
+}
+else {
+const _errs43 = errors;
+if(data5 && typeof data5 == "object" && !Array.isArray(data5)){
+if(data5.limit === undefined){
+const err38 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/BucketConfig/required",keyword:"required",params:{missingProperty: "limit"}};
+if(vErrors === null){
+vErrors = [err38];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err38);
+}
+errors++;
+}
+if(data5.interval === undefined){
+const err39 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/BucketConfig/required",keyword:"required",params:{missingProperty: "interval"}};
+if(vErrors === null){
+vErrors = [err39];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err39);
+}
+errors++;
+}
+for(const key2 in data5){
+if(!((key2 === "limit") || (key2 === "interval"))){
+const err40 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/BucketConfig/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key2}};
+if(vErrors === null){
+vErrors = [err40];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err40);
+}
+errors++;
+}
+}
+if(data5.limit !== undefined){
+let data9 = data5.limit;
+if(!(((typeof data9 == "number") && (!(data9 % 1) && !isNaN(data9))) && (isFinite(data9)))){
+const err41 = {instancePath:instancePath+"/config/limit",schemaPath:"#/components/schemas/BucketConfig/properties/limit/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err41];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err41);
+}
+errors++;
+}
+if((typeof data9 == "number") && (isFinite(data9))){
+if(data9 > 1000000 || isNaN(data9)){
+const err42 = {instancePath:instancePath+"/config/limit",schemaPath:"#/components/schemas/BucketConfig/properties/limit/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000000}};
+if(vErrors === null){
+vErrors = [err42];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err42);
+}
+errors++;
+}
+if(data9 < 1 || isNaN(data9)){
+const err43 = {instancePath:instancePath+"/config/limit",schemaPath:"#/components/schemas/BucketConfig/properties/limit/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err43];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err43);
+}
+errors++;
+}
+}
+}
+if(data5.interval !== undefined){
+let data10 = data5.interval;
+if(!(((typeof data10 == "number") && (!(data10 % 1) && !isNaN(data10))) && (isFinite(data10)))){
+const err44 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/BucketConfig/properties/interval/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err44];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err44);
+}
+errors++;
+}
+if((typeof data10 == "number") && (isFinite(data10))){
+if(data10 > 2592000 || isNaN(data10)){
+const err45 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/BucketConfig/properties/interval/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2592000}};
+if(vErrors === null){
+vErrors = [err45];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err45);
+}
+errors++;
+}
+if(data10 < 1 || isNaN(data10)){
+const err46 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/BucketConfig/properties/interval/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err46];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err46);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err47 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/BucketConfig/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err47];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err47);
+}
+errors++;
+}
+var _valid2 = _errs43 === errors;
+valid9 = _valid2;
+ifClause0 = "else";
+}
+if(!valid9){
+const err48 = {instancePath:instancePath+"/config",schemaPath:"#/allOf/1/then/properties/config/if",keyword:"if",params:{failingKeyword: ifClause0}};
+if(vErrors === null){
+vErrors = [err48];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err48);
+}
+errors++;
+}
+}
+}
+else {
+const err49 = {instancePath,schemaPath:"#/allOf/1/then/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err49];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err49);
+}
+errors++;
+}
+var _valid1 = _errs23 === errors;
+valid6 = _valid1;
+}
+if(!valid6){
+const err50 = {instancePath,schemaPath:"#/allOf/1/if",keyword:"if",params:{failingKeyword: "then"}};
+if(vErrors === null){
+vErrors = [err50];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err50);
+}
+errors++;
+}
+const _errs52 = errors;
+let valid15 = true;
+const _errs53 = errors;
+if(errors === _errs53){
+if(data && typeof data == "object" && !Array.isArray(data)){
+let missing4;
+if((data.type === undefined) && (missing4 = "type")){
+const err51 = {};
+if(vErrors === null){
+vErrors = [err51];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err51);
+}
+errors++;
+}
+else {
+if(data.type !== undefined){
+let data11 = data.type;
+if(typeof data11 !== "string"){
+const err52 = {};
+if(vErrors === null){
+vErrors = [err52];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err52);
+}
+errors++;
+}
+if(!(data11 === "window")){
+const err53 = {};
+if(vErrors === null){
+vErrors = [err53];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err53);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err54 = {};
+if(vErrors === null){
+vErrors = [err54];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err54);
+}
+errors++;
+}
+}
+var _valid4 = _errs53 === errors;
+errors = _errs52;
+if(vErrors !== null){
+if(_errs52){
+vErrors.length = _errs52;
+}
+else {
+vErrors = null;
+}
+}
+if(_valid4){
+const _errs57 = errors;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.config !== undefined){
+let data12 = data.config;
+if(data12 && typeof data12 == "object" && !Array.isArray(data12)){
+if(data12.limit === undefined){
+const err55 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/WindowConfig/required",keyword:"required",params:{missingProperty: "limit"}};
+if(vErrors === null){
+vErrors = [err55];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err55);
+}
+errors++;
+}
+if(data12.interval === undefined){
+const err56 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/WindowConfig/required",keyword:"required",params:{missingProperty: "interval"}};
+if(vErrors === null){
+vErrors = [err56];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err56);
+}
+errors++;
+}
+for(const key3 in data12){
+if(!((key3 === "limit") || (key3 === "interval"))){
+const err57 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/WindowConfig/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key3}};
+if(vErrors === null){
+vErrors = [err57];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err57);
+}
+errors++;
+}
+}
+if(data12.limit !== undefined){
+let data13 = data12.limit;
+if(!(((typeof data13 == "number") && (!(data13 % 1) && !isNaN(data13))) && (isFinite(data13)))){
+const err58 = {instancePath:instancePath+"/config/limit",schemaPath:"#/components/schemas/WindowConfig/properties/limit/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err58];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err58);
+}
+errors++;
+}
+if((typeof data13 == "number") && (isFinite(data13))){
+if(data13 > 1000000 || isNaN(data13)){
+const err59 = {instancePath:instancePath+"/config/limit",schemaPath:"#/components/schemas/WindowConfig/properties/limit/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000000}};
+if(vErrors === null){
+vErrors = [err59];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err59);
+}
+errors++;
+}
+if(data13 < 1 || isNaN(data13)){
+const err60 = {instancePath:instancePath+"/config/limit",schemaPath:"#/components/schemas/WindowConfig/properties/limit/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err60];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err60);
+}
+errors++;
+}
+}
+}
+if(data12.interval !== undefined){
+let data14 = data12.interval;
+if(!(((typeof data14 == "number") && (!(data14 % 1) && !isNaN(data14))) && (isFinite(data14)))){
+const err61 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/WindowConfig/properties/interval/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err61];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err61);
+}
+errors++;
+}
+if((typeof data14 == "number") && (isFinite(data14))){
+if(data14 > 2592000 || isNaN(data14)){
+const err62 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/WindowConfig/properties/interval/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2592000}};
+if(vErrors === null){
+vErrors = [err62];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err62);
+}
+errors++;
+}
+if(data14 < 1 || isNaN(data14)){
+const err63 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/WindowConfig/properties/interval/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err63];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err63);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err64 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/WindowConfig/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err64];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err64);
+}
+errors++;
+}
+}
+}
+else {
+const err65 = {instancePath,schemaPath:"#/allOf/2/then/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err65];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err65);
+}
+errors++;
+}
+var _valid4 = _errs57 === errors;
+valid15 = _valid4;
+}
+if(!valid15){
+const err66 = {instancePath,schemaPath:"#/allOf/2/if",keyword:"if",params:{failingKeyword: "then"}};
+if(vErrors === null){
+vErrors = [err66];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err66);
+}
+errors++;
+}
+const _errs68 = errors;
+let valid20 = true;
+const _errs69 = errors;
+if(errors === _errs69){
+if(data && typeof data == "object" && !Array.isArray(data)){
+let missing5;
+if((data.type === undefined) && (missing5 = "type")){
+const err67 = {};
+if(vErrors === null){
+vErrors = [err67];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err67);
+}
+errors++;
+}
+else {
+if(data.type !== undefined){
+let data15 = data.type;
+if(typeof data15 !== "string"){
+const err68 = {};
+if(vErrors === null){
+vErrors = [err68];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err68);
+}
+errors++;
+}
+if(!(data15 === "leaky")){
+const err69 = {};
+if(vErrors === null){
+vErrors = [err69];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err69);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err70 = {};
+if(vErrors === null){
+vErrors = [err70];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err70);
+}
+errors++;
+}
+}
+var _valid5 = _errs69 === errors;
+errors = _errs68;
+if(vErrors !== null){
+if(_errs68){
+vErrors.length = _errs68;
+}
+else {
+vErrors = null;
+}
+}
+if(_valid5){
+const _errs73 = errors;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.config !== undefined){
+let data16 = data.config;
+if(data16 && typeof data16 == "object" && !Array.isArray(data16)){
+if(data16.capacity === undefined){
+const err71 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/LeakyConfig/required",keyword:"required",params:{missingProperty: "capacity"}};
+if(vErrors === null){
+vErrors = [err71];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err71);
+}
+errors++;
+}
+if(data16.drain_rate === undefined){
+const err72 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/LeakyConfig/required",keyword:"required",params:{missingProperty: "drain_rate"}};
+if(vErrors === null){
+vErrors = [err72];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err72);
+}
+errors++;
+}
+if(data16.interval === undefined){
+const err73 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/LeakyConfig/required",keyword:"required",params:{missingProperty: "interval"}};
+if(vErrors === null){
+vErrors = [err73];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err73);
+}
+errors++;
+}
+for(const key4 in data16){
+if(!(((key4 === "capacity") || (key4 === "drain_rate")) || (key4 === "interval"))){
+const err74 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/LeakyConfig/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key4}};
+if(vErrors === null){
+vErrors = [err74];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err74);
+}
+errors++;
+}
+}
+if(data16.capacity !== undefined){
+let data17 = data16.capacity;
+if(!(((typeof data17 == "number") && (!(data17 % 1) && !isNaN(data17))) && (isFinite(data17)))){
+const err75 = {instancePath:instancePath+"/config/capacity",schemaPath:"#/components/schemas/LeakyConfig/properties/capacity/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err75];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err75);
+}
+errors++;
+}
+if((typeof data17 == "number") && (isFinite(data17))){
+if(data17 > 1000000 || isNaN(data17)){
+const err76 = {instancePath:instancePath+"/config/capacity",schemaPath:"#/components/schemas/LeakyConfig/properties/capacity/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000000}};
+if(vErrors === null){
+vErrors = [err76];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err76);
+}
+errors++;
+}
+if(data17 < 1 || isNaN(data17)){
+const err77 = {instancePath:instancePath+"/config/capacity",schemaPath:"#/components/schemas/LeakyConfig/properties/capacity/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err77];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err77);
+}
+errors++;
+}
+}
+}
+if(data16.drain_rate !== undefined){
+let data18 = data16.drain_rate;
+if(!(((typeof data18 == "number") && (!(data18 % 1) && !isNaN(data18))) && (isFinite(data18)))){
+const err78 = {instancePath:instancePath+"/config/drain_rate",schemaPath:"#/components/schemas/LeakyConfig/properties/drain_rate/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err78];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err78);
+}
+errors++;
+}
+if((typeof data18 == "number") && (isFinite(data18))){
+if(data18 > 1000000 || isNaN(data18)){
+const err79 = {instancePath:instancePath+"/config/drain_rate",schemaPath:"#/components/schemas/LeakyConfig/properties/drain_rate/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000000}};
+if(vErrors === null){
+vErrors = [err79];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err79);
+}
+errors++;
+}
+if(data18 < 1 || isNaN(data18)){
+const err80 = {instancePath:instancePath+"/config/drain_rate",schemaPath:"#/components/schemas/LeakyConfig/properties/drain_rate/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err80];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err80);
+}
+errors++;
+}
+}
+}
+if(data16.interval !== undefined){
+let data19 = data16.interval;
+if(!(((typeof data19 == "number") && (!(data19 % 1) && !isNaN(data19))) && (isFinite(data19)))){
+const err81 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/LeakyConfig/properties/interval/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err81];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err81);
+}
+errors++;
+}
+if((typeof data19 == "number") && (isFinite(data19))){
+if(data19 > 2592000 || isNaN(data19)){
+const err82 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/LeakyConfig/properties/interval/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2592000}};
+if(vErrors === null){
+vErrors = [err82];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err82);
+}
+errors++;
+}
+if(data19 < 1 || isNaN(data19)){
+const err83 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/LeakyConfig/properties/interval/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err83];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err83);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err84 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/LeakyConfig/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err84];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err84);
+}
+errors++;
+}
+}
+}
+else {
+const err85 = {instancePath,schemaPath:"#/allOf/3/then/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err85];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err85);
+}
+errors++;
+}
+var _valid5 = _errs73 === errors;
+valid20 = _valid5;
+}
+if(!valid20){
+const err86 = {instancePath,schemaPath:"#/allOf/3/if",keyword:"if",params:{failingKeyword: "then"}};
+if(vErrors === null){
+vErrors = [err86];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err86);
+}
+errors++;
+}
+const _errs86 = errors;
+let valid25 = true;
+const _errs87 = errors;
+if(errors === _errs87){
+if(data && typeof data == "object" && !Array.isArray(data)){
+let missing6;
+if((data.type === undefined) && (missing6 = "type")){
+const err87 = {};
+if(vErrors === null){
+vErrors = [err87];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err87);
+}
+errors++;
+}
+else {
+if(data.type !== undefined){
+let data20 = data.type;
+if(typeof data20 !== "string"){
+const err88 = {};
+if(vErrors === null){
+vErrors = [err88];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err88);
+}
+errors++;
+}
+if(!(data20 === "points")){
+const err89 = {};
+if(vErrors === null){
+vErrors = [err89];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err89);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err90 = {};
+if(vErrors === null){
+vErrors = [err90];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err90);
+}
+errors++;
+}
+}
+var _valid6 = _errs87 === errors;
+errors = _errs86;
+if(vErrors !== null){
+if(_errs86){
+vErrors.length = _errs86;
+}
+else {
+vErrors = null;
+}
+}
+if(_valid6){
+const _errs91 = errors;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.config !== undefined){
+let data21 = data.config;
+if(data21 && typeof data21 == "object" && !Array.isArray(data21)){
+if(data21.capacity === undefined){
+const err91 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/PointsConfig/required",keyword:"required",params:{missingProperty: "capacity"}};
+if(vErrors === null){
+vErrors = [err91];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err91);
+}
+errors++;
+}
+if(data21.refill_rate === undefined){
+const err92 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/PointsConfig/required",keyword:"required",params:{missingProperty: "refill_rate"}};
+if(vErrors === null){
+vErrors = [err92];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err92);
+}
+errors++;
+}
+if(data21.interval === undefined){
+const err93 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/PointsConfig/required",keyword:"required",params:{missingProperty: "interval"}};
+if(vErrors === null){
+vErrors = [err93];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err93);
+}
+errors++;
+}
+for(const key5 in data21){
+if(!(((key5 === "capacity") || (key5 === "refill_rate")) || (key5 === "interval"))){
+const err94 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/PointsConfig/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key5}};
+if(vErrors === null){
+vErrors = [err94];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err94);
+}
+errors++;
+}
+}
+if(data21.capacity !== undefined){
+let data22 = data21.capacity;
+if(!(((typeof data22 == "number") && (!(data22 % 1) && !isNaN(data22))) && (isFinite(data22)))){
+const err95 = {instancePath:instancePath+"/config/capacity",schemaPath:"#/components/schemas/PointsConfig/properties/capacity/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err95];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err95);
+}
+errors++;
+}
+if((typeof data22 == "number") && (isFinite(data22))){
+if(data22 > 1000000 || isNaN(data22)){
+const err96 = {instancePath:instancePath+"/config/capacity",schemaPath:"#/components/schemas/PointsConfig/properties/capacity/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000000}};
+if(vErrors === null){
+vErrors = [err96];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err96);
+}
+errors++;
+}
+if(data22 < 1 || isNaN(data22)){
+const err97 = {instancePath:instancePath+"/config/capacity",schemaPath:"#/components/schemas/PointsConfig/properties/capacity/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err97];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err97);
+}
+errors++;
+}
+}
+}
+if(data21.refill_rate !== undefined){
+let data23 = data21.refill_rate;
+if(!(((typeof data23 == "number") && (!(data23 % 1) && !isNaN(data23))) && (isFinite(data23)))){
+const err98 = {instancePath:instancePath+"/config/refill_rate",schemaPath:"#/components/schemas/PointsConfig/properties/refill_rate/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err98];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err98);
+}
+errors++;
+}
+if((typeof data23 == "number") && (isFinite(data23))){
+if(data23 > 1000000 || isNaN(data23)){
+const err99 = {instancePath:instancePath+"/config/refill_rate",schemaPath:"#/components/schemas/PointsConfig/properties/refill_rate/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000000}};
+if(vErrors === null){
+vErrors = [err99];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err99);
+}
+errors++;
+}
+if(data23 < 1 || isNaN(data23)){
+const err100 = {instancePath:instancePath+"/config/refill_rate",schemaPath:"#/components/schemas/PointsConfig/properties/refill_rate/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err100];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err100);
+}
+errors++;
+}
+}
+}
+if(data21.interval !== undefined){
+let data24 = data21.interval;
+if(!(((typeof data24 == "number") && (!(data24 % 1) && !isNaN(data24))) && (isFinite(data24)))){
+const err101 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/PointsConfig/properties/interval/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err101];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err101);
+}
+errors++;
+}
+if((typeof data24 == "number") && (isFinite(data24))){
+if(data24 > 2592000 || isNaN(data24)){
+const err102 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/PointsConfig/properties/interval/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2592000}};
+if(vErrors === null){
+vErrors = [err102];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err102);
+}
+errors++;
+}
+if(data24 < 1 || isNaN(data24)){
+const err103 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/PointsConfig/properties/interval/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err103];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err103);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err104 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/PointsConfig/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err104];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err104);
+}
+errors++;
+}
+}
+}
+else {
+const err105 = {instancePath,schemaPath:"#/allOf/4/then/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err105];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err105);
+}
+errors++;
+}
+var _valid6 = _errs91 === errors;
+valid25 = _valid6;
+}
+if(!valid25){
+const err106 = {instancePath,schemaPath:"#/allOf/4/if",keyword:"if",params:{failingKeyword: "then"}};
+if(vErrors === null){
+vErrors = [err106];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err106);
+}
+errors++;
+}
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.name === undefined){
+const err107 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "name"}};
+if(vErrors === null){
+vErrors = [err107];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err107);
+}
+errors++;
+}
+if(data.type === undefined){
+const err108 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "type"}};
+if(vErrors === null){
+vErrors = [err108];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err108);
+}
+errors++;
+}
+if(data.config === undefined){
+const err109 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "config"}};
+if(vErrors === null){
+vErrors = [err109];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err109);
+}
+errors++;
+}
+for(const key6 in data){
+if(!((((((key6 === "name") || (key6 === "type")) || (key6 === "config")) || (key6 === "description")) || (key6 === "timeouts")) || (key6 === "cooldown"))){
+const err110 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key6}};
+if(vErrors === null){
+vErrors = [err110];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err110);
+}
+errors++;
+}
+}
+if(data.name !== undefined){
+let data25 = data.name;
+if(typeof data25 === "string"){
+if(!pattern8.test(data25)){
+const err111 = {instancePath:instancePath+"/name",schemaPath:"#/properties/name/pattern",keyword:"pattern",params:{pattern: "^[A-Za-z0-9\\x2d]{1,64}$"}};
+if(vErrors === null){
+vErrors = [err111];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err111);
+}
+errors++;
+}
+}
+else {
+const err112 = {instancePath:instancePath+"/name",schemaPath:"#/properties/name/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err112];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err112);
+}
+errors++;
+}
+}
+if(data.type !== undefined){
+let data26 = data.type;
+if(typeof data26 !== "string"){
+const err113 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err113];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err113);
+}
+errors++;
+}
+if(!(((((data26 === "concurrent") || (data26 === "bucket")) || (data26 === "window")) || (data26 === "leaky")) || (data26 === "points"))){
+const err114 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema64.properties.type.enum}};
+if(vErrors === null){
+vErrors = [err114];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err114);
+}
+errors++;
+}
+}
+if(data.config !== undefined){
+let data27 = data.config;
+if(!(data27 && typeof data27 == "object" && !Array.isArray(data27))){
+const err115 = {instancePath:instancePath+"/config",schemaPath:"#/properties/config/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err115];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err115);
+}
+errors++;
+}
+}
+if(data.description !== undefined){
+let data28 = data.description;
+if(typeof data28 === "string"){
+if(!pattern13.test(data28)){
+const err116 = {instancePath:instancePath+"/description",schemaPath:"#/properties/description/pattern",keyword:"pattern",params:{pattern: "^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"}};
+if(vErrors === null){
+vErrors = [err116];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err116);
+}
+errors++;
+}
+if(data28.length > 2048 || (data28.length > 1024 && func2(data28) > 1024)){
+const err117 = {instancePath:instancePath+"/description",schemaPath:"#/properties/description/maxLength",keyword:"maxLength",params:{limit: 1024}};
+if(vErrors === null){
+vErrors = [err117];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err117);
+}
+errors++;
+}
+}
+else {
+const err118 = {instancePath:instancePath+"/description",schemaPath:"#/properties/description/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err118];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err118);
+}
+errors++;
+}
+}
+if(data.timeouts !== undefined){
+let data29 = data.timeouts;
+if(data29 && typeof data29 == "object" && !Array.isArray(data29)){
+for(const key7 in data29){
+if(!((key7 === "queue_timeout") || (key7 === "validity_timeout"))){
+const err119 = {instancePath:instancePath+"/timeouts",schemaPath:"#/components/schemas/LimiterTimeouts/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key7}};
+if(vErrors === null){
+vErrors = [err119];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err119);
+}
+errors++;
+}
+}
+if(data29.queue_timeout !== undefined){
+let data30 = data29.queue_timeout;
+if(!(((typeof data30 == "number") && (!(data30 % 1) && !isNaN(data30))) && (isFinite(data30)))){
+const err120 = {instancePath:instancePath+"/timeouts/queue_timeout",schemaPath:"#/components/schemas/LimiterTimeouts/properties/queue_timeout/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err120];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err120);
+}
+errors++;
+}
+if((typeof data30 == "number") && (isFinite(data30))){
+if(data30 > 604800 || isNaN(data30)){
+const err121 = {instancePath:instancePath+"/timeouts/queue_timeout",schemaPath:"#/components/schemas/LimiterTimeouts/properties/queue_timeout/maximum",keyword:"maximum",params:{comparison: "<=", limit: 604800}};
+if(vErrors === null){
+vErrors = [err121];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err121);
+}
+errors++;
+}
+if(data30 < 1 || isNaN(data30)){
+const err122 = {instancePath:instancePath+"/timeouts/queue_timeout",schemaPath:"#/components/schemas/LimiterTimeouts/properties/queue_timeout/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err122];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err122);
+}
+errors++;
+}
+}
+}
+if(data29.validity_timeout !== undefined){
+let data31 = data29.validity_timeout;
+if(!(((typeof data31 == "number") && (!(data31 % 1) && !isNaN(data31))) && (isFinite(data31)))){
+const err123 = {instancePath:instancePath+"/timeouts/validity_timeout",schemaPath:"#/components/schemas/LimiterTimeouts/properties/validity_timeout/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err123];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err123);
+}
+errors++;
+}
+if((typeof data31 == "number") && (isFinite(data31))){
+if(data31 > 604800 || isNaN(data31)){
+const err124 = {instancePath:instancePath+"/timeouts/validity_timeout",schemaPath:"#/components/schemas/LimiterTimeouts/properties/validity_timeout/maximum",keyword:"maximum",params:{comparison: "<=", limit: 604800}};
+if(vErrors === null){
+vErrors = [err124];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err124);
+}
+errors++;
+}
+if(data31 < 1 || isNaN(data31)){
+const err125 = {instancePath:instancePath+"/timeouts/validity_timeout",schemaPath:"#/components/schemas/LimiterTimeouts/properties/validity_timeout/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err125];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err125);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err126 = {instancePath:instancePath+"/timeouts",schemaPath:"#/components/schemas/LimiterTimeouts/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err126];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err126);
+}
+errors++;
+}
+}
+if(data.cooldown !== undefined){
+let data32 = data.cooldown;
+if(typeof data32 !== "string"){
+const err127 = {instancePath:instancePath+"/cooldown",schemaPath:"#/properties/cooldown/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err127];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err127);
+}
+errors++;
+}
+if(!((data32 === "task") || (data32 === "limiter"))){
+const err128 = {instancePath:instancePath+"/cooldown",schemaPath:"#/properties/cooldown/enum",keyword:"enum",params:{allowedValues: schema64.properties.cooldown.enum}};
+if(vErrors === null){
+vErrors = [err128];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err128);
+}
+errors++;
+}
+}
+}
+else {
+const err129 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err129];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err129);
+}
+errors++;
+}
+validate64.errors = vErrors;
+return errors === 0;
+}
+
+export const LimiterPatch = validate65;
+const schema72 = {"type":"object","properties":{"description":{"type":["string","null"],"maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"config":{"type":"object"},"timeouts":{"type":["object","null"],"properties":{"queue_timeout":{"type":"integer","minimum":1,"maximum":604800,"default":300},"validity_timeout":{"type":"integer","minimum":1,"maximum":604800,"default":3600}},"required":[],"additionalProperties":false},"cooldown":{"type":"string","enum":["task","limiter"],"default":"task"},"name":{"not":{}},"type":{"not":{}}},"required":[],"additionalProperties":false};
+
+function validate65(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+for(const key0 in data){
+if(!((((((key0 === "description") || (key0 === "config")) || (key0 === "timeouts")) || (key0 === "cooldown")) || (key0 === "name")) || (key0 === "type"))){
+const err0 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+}
+if(data.description !== undefined){
+let data0 = data.description;
+if((typeof data0 !== "string") && (data0 !== null)){
+const err1 = {instancePath:instancePath+"/description",schemaPath:"#/properties/description/type",keyword:"type",params:{type: schema72.properties.description.type}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if(typeof data0 === "string"){
+if(!pattern13.test(data0)){
+const err2 = {instancePath:instancePath+"/description",schemaPath:"#/properties/description/pattern",keyword:"pattern",params:{pattern: "^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+if(data0.length > 2048 || (data0.length > 1024 && func2(data0) > 1024)){
+const err3 = {instancePath:instancePath+"/description",schemaPath:"#/properties/description/maxLength",keyword:"maxLength",params:{limit: 1024}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+}
+}
+if(data.config !== undefined){
+let data1 = data.config;
+if(!(data1 && typeof data1 == "object" && !Array.isArray(data1))){
+const err4 = {instancePath:instancePath+"/config",schemaPath:"#/properties/config/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+}
+if(data.timeouts !== undefined){
+let data2 = data.timeouts;
+if((!(data2 && typeof data2 == "object" && !Array.isArray(data2))) && (data2 !== null)){
+const err5 = {instancePath:instancePath+"/timeouts",schemaPath:"#/properties/timeouts/type",keyword:"type",params:{type: schema72.properties.timeouts.type}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+if(data2 && typeof data2 == "object" && !Array.isArray(data2)){
+for(const key1 in data2){
+if(!((key1 === "queue_timeout") || (key1 === "validity_timeout"))){
+const err6 = {instancePath:instancePath+"/timeouts",schemaPath:"#/properties/timeouts/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key1}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+}
+if(data2.queue_timeout !== undefined){
+let data3 = data2.queue_timeout;
+if(!(((typeof data3 == "number") && (!(data3 % 1) && !isNaN(data3))) && (isFinite(data3)))){
+const err7 = {instancePath:instancePath+"/timeouts/queue_timeout",schemaPath:"#/properties/timeouts/properties/queue_timeout/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+if((typeof data3 == "number") && (isFinite(data3))){
+if(data3 > 604800 || isNaN(data3)){
+const err8 = {instancePath:instancePath+"/timeouts/queue_timeout",schemaPath:"#/properties/timeouts/properties/queue_timeout/maximum",keyword:"maximum",params:{comparison: "<=", limit: 604800}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+if(data3 < 1 || isNaN(data3)){
+const err9 = {instancePath:instancePath+"/timeouts/queue_timeout",schemaPath:"#/properties/timeouts/properties/queue_timeout/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+}
+}
+if(data2.validity_timeout !== undefined){
+let data4 = data2.validity_timeout;
+if(!(((typeof data4 == "number") && (!(data4 % 1) && !isNaN(data4))) && (isFinite(data4)))){
+const err10 = {instancePath:instancePath+"/timeouts/validity_timeout",schemaPath:"#/properties/timeouts/properties/validity_timeout/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+if((typeof data4 == "number") && (isFinite(data4))){
+if(data4 > 604800 || isNaN(data4)){
+const err11 = {instancePath:instancePath+"/timeouts/validity_timeout",schemaPath:"#/properties/timeouts/properties/validity_timeout/maximum",keyword:"maximum",params:{comparison: "<=", limit: 604800}};
+if(vErrors === null){
+vErrors = [err11];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err11);
+}
+errors++;
+}
+if(data4 < 1 || isNaN(data4)){
+const err12 = {instancePath:instancePath+"/timeouts/validity_timeout",schemaPath:"#/properties/timeouts/properties/validity_timeout/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err12];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err12);
+}
+errors++;
+}
+}
+}
+}
+}
+if(data.cooldown !== undefined){
+let data5 = data.cooldown;
+if(typeof data5 !== "string"){
+const err13 = {instancePath:instancePath+"/cooldown",schemaPath:"#/properties/cooldown/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err13];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err13);
+}
+errors++;
+}
+if(!((data5 === "task") || (data5 === "limiter"))){
+const err14 = {instancePath:instancePath+"/cooldown",schemaPath:"#/properties/cooldown/enum",keyword:"enum",params:{allowedValues: schema72.properties.cooldown.enum}};
+if(vErrors === null){
+vErrors = [err14];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err14);
+}
+errors++;
+}
+}
+if(data.name !== undefined){
+const err15 = {instancePath:instancePath+"/name",schemaPath:"#/properties/name/not",keyword:"not",params:{}};
+if(vErrors === null){
+vErrors = [err15];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err15);
+}
+errors++;
+}
+if(data.type !== undefined){
+const err16 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/not",keyword:"not",params:{}};
+if(vErrors === null){
+vErrors = [err16];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err16);
+}
+errors++;
+}
+}
+else {
+const err17 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err17];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err17);
+}
+errors++;
+}
+validate65.errors = vErrors;
+return errors === 0;
+}
+
+export const LimiterPause = validate66;
+const schema73 = {"type":"object","properties":{"until":{"type":"string","format":"date-time"}},"required":[],"additionalProperties":false};
+
+function validate66(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+for(const key0 in data){
+if(!(key0 === "until")){
+const err0 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+}
+if(data.until !== undefined){
+let data0 = data.until;
+if(typeof data0 === "string"){
+if(!(formats0(data0))){
+const err1 = {instancePath:instancePath+"/until",schemaPath:"#/properties/until/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+}
+else {
+const err2 = {instancePath:instancePath+"/until",schemaPath:"#/properties/until/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+}
+}
+else {
+const err3 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+validate66.errors = vErrors;
+return errors === 0;
+}
+
+export const Limiter = validate67;
+const schema74 = {"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string","pattern":"^[A-Za-z0-9\\x2d]{1,64}$"},"type":{"type":"string","enum":["concurrent","bucket","window","leaky","points"]},"config":{"type":"object"},"created_at":{"type":"string","format":"date-time"},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"timeouts":{"$ref":"#/components/schemas/LimiterTimeouts"},"cooldown":{"type":"string","enum":["task","limiter"],"default":"task"},"paused":{"type":"boolean"},"paused_until":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"}},"required":["id","name","type","config","timeouts","created_at","updated_at"],"additionalProperties":false,"allOf":[{"if":{"type":"object","properties":{"type":{"type":"string","enum":["concurrent"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/ConcurrentConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["bucket"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"type":"object","if":{"type":"object","anyOf":[{"properties":{"capacity":{}},"required":["capacity"]},{"properties":{"refill_rate":{}},"required":["refill_rate"]}]},"then":{"$ref":"#/components/schemas/TokenBucketConfig"},"else":{"$ref":"#/components/schemas/BucketConfig"}}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["window"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/WindowConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["leaky"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/LeakyConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["points"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/PointsConfig"}}}}]};
+
+function validate67(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+const _errs2 = errors;
+let valid1 = true;
+const _errs3 = errors;
+if(errors === _errs3){
+if(data && typeof data == "object" && !Array.isArray(data)){
+let missing0;
+if((data.type === undefined) && (missing0 = "type")){
+const err0 = {};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+else {
+if(data.type !== undefined){
+let data0 = data.type;
+if(typeof data0 !== "string"){
+const err1 = {};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if(!(data0 === "concurrent")){
+const err2 = {};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err3 = {};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+}
+var _valid0 = _errs3 === errors;
+errors = _errs2;
+if(vErrors !== null){
+if(_errs2){
+vErrors.length = _errs2;
+}
+else {
+vErrors = null;
+}
+}
+if(_valid0){
+const _errs7 = errors;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.config !== undefined){
+let data1 = data.config;
+if(data1 && typeof data1 == "object" && !Array.isArray(data1)){
+if(data1.limit === undefined){
+const err4 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/ConcurrentConfig/required",keyword:"required",params:{missingProperty: "limit"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+for(const key0 in data1){
+if(!((key0 === "limit") || (key0 === "lock_timeout"))){
+const err5 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/ConcurrentConfig/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+if(data1.limit !== undefined){
+let data2 = data1.limit;
+if(!(((typeof data2 == "number") && (!(data2 % 1) && !isNaN(data2))) && (isFinite(data2)))){
+const err6 = {instancePath:instancePath+"/config/limit",schemaPath:"#/components/schemas/ConcurrentConfig/properties/limit/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+if((typeof data2 == "number") && (isFinite(data2))){
+if(data2 > 100000 || isNaN(data2)){
+const err7 = {instancePath:instancePath+"/config/limit",schemaPath:"#/components/schemas/ConcurrentConfig/properties/limit/maximum",keyword:"maximum",params:{comparison: "<=", limit: 100000}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+if(data2 < 1 || isNaN(data2)){
+const err8 = {instancePath:instancePath+"/config/limit",schemaPath:"#/components/schemas/ConcurrentConfig/properties/limit/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+}
+}
+if(data1.lock_timeout !== undefined){
+let data3 = data1.lock_timeout;
+if(!(((typeof data3 == "number") && (!(data3 % 1) && !isNaN(data3))) && (isFinite(data3)))){
+const err9 = {instancePath:instancePath+"/config/lock_timeout",schemaPath:"#/components/schemas/ConcurrentConfig/properties/lock_timeout/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+if((typeof data3 == "number") && (isFinite(data3))){
+if(data3 > 86400 || isNaN(data3)){
+const err10 = {instancePath:instancePath+"/config/lock_timeout",schemaPath:"#/components/schemas/ConcurrentConfig/properties/lock_timeout/maximum",keyword:"maximum",params:{comparison: "<=", limit: 86400}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+if(data3 < 1 || isNaN(data3)){
+const err11 = {instancePath:instancePath+"/config/lock_timeout",schemaPath:"#/components/schemas/ConcurrentConfig/properties/lock_timeout/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err11];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err11);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err12 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/ConcurrentConfig/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err12];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err12);
+}
+errors++;
+}
+}
+}
+else {
+const err13 = {instancePath,schemaPath:"#/allOf/0/then/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err13];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err13);
+}
+errors++;
+}
+var _valid0 = _errs7 === errors;
+valid1 = _valid0;
+}
+if(!valid1){
+const err14 = {instancePath,schemaPath:"#/allOf/0/if",keyword:"if",params:{failingKeyword: "then"}};
+if(vErrors === null){
+vErrors = [err14];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err14);
+}
+errors++;
+}
+const _errs18 = errors;
+let valid6 = true;
+const _errs19 = errors;
+if(errors === _errs19){
+if(data && typeof data == "object" && !Array.isArray(data)){
+let missing1;
+if((data.type === undefined) && (missing1 = "type")){
+const err15 = {};
+if(vErrors === null){
+vErrors = [err15];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err15);
+}
+errors++;
+}
+else {
+if(data.type !== undefined){
+let data4 = data.type;
+if(typeof data4 !== "string"){
+const err16 = {};
+if(vErrors === null){
+vErrors = [err16];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err16);
+}
+errors++;
+}
+if(!(data4 === "bucket")){
+const err17 = {};
+if(vErrors === null){
+vErrors = [err17];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err17);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err18 = {};
+if(vErrors === null){
+vErrors = [err18];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err18);
+}
+errors++;
+}
+}
+var _valid1 = _errs19 === errors;
+errors = _errs18;
+if(vErrors !== null){
+if(_errs18){
+vErrors.length = _errs18;
+}
+else {
+vErrors = null;
+}
+}
+if(_valid1){
+const _errs23 = errors;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.config !== undefined){
+let data5 = data.config;
+if(!(data5 && typeof data5 == "object" && !Array.isArray(data5))){
+const err19 = {instancePath:instancePath+"/config",schemaPath:"#/allOf/1/then/properties/config/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err19];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err19);
+}
+errors++;
+}
+const _errs27 = errors;
+let valid9 = true;
+const _errs28 = errors;
+if(!(data5 && typeof data5 == "object" && !Array.isArray(data5))){
+const err20 = {};
+if(vErrors === null){
+vErrors = [err20];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err20);
+}
+errors++;
+}
+const _errs30 = errors;
+let valid10 = false;
+const _errs31 = errors;
+if(data5 && typeof data5 == "object" && !Array.isArray(data5)){
+let missing2;
+if((data5.capacity === undefined) && (missing2 = "capacity")){
+const err21 = {};
+if(vErrors === null){
+vErrors = [err21];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err21);
+}
+errors++;
+}
+}
+var _valid3 = _errs31 === errors;
+valid10 = valid10 || _valid3;
+if(!valid10){
+const _errs32 = errors;
+if(data5 && typeof data5 == "object" && !Array.isArray(data5)){
+let missing3;
+if((data5.refill_rate === undefined) && (missing3 = "refill_rate")){
+const err22 = {};
+if(vErrors === null){
+vErrors = [err22];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err22);
+}
+errors++;
+}
+}
+var _valid3 = _errs32 === errors;
+valid10 = valid10 || _valid3;
+}
+if(!valid10){
+const err23 = {};
+if(vErrors === null){
+vErrors = [err23];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err23);
+}
+errors++;
+}
+else {
+errors = _errs30;
+if(vErrors !== null){
+if(_errs30){
+vErrors.length = _errs30;
+}
+else {
+vErrors = null;
+}
+}
+}
+var _valid2 = _errs28 === errors;
+errors = _errs27;
+if(vErrors !== null){
+if(_errs27){
+vErrors.length = _errs27;
+}
+else {
+vErrors = null;
+}
+}
+let ifClause0;
+if(_valid2){
+const _errs33 = errors;
+if(data5 && typeof data5 == "object" && !Array.isArray(data5)){
+if(data5.capacity === undefined){
+const err24 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/TokenBucketConfig/required",keyword:"required",params:{missingProperty: "capacity"}};
+if(vErrors === null){
+vErrors = [err24];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err24);
+}
+errors++;
+}
+if(data5.refill_rate === undefined){
+const err25 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/TokenBucketConfig/required",keyword:"required",params:{missingProperty: "refill_rate"}};
+if(vErrors === null){
+vErrors = [err25];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err25);
+}
+errors++;
+}
+if(data5.interval === undefined){
+const err26 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/TokenBucketConfig/required",keyword:"required",params:{missingProperty: "interval"}};
+if(vErrors === null){
+vErrors = [err26];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err26);
+}
+errors++;
+}
+for(const key1 in data5){
+if(!(((key1 === "capacity") || (key1 === "refill_rate")) || (key1 === "interval"))){
+const err27 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/TokenBucketConfig/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key1}};
+if(vErrors === null){
+vErrors = [err27];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err27);
+}
+errors++;
+}
+}
+if(data5.capacity !== undefined){
+let data6 = data5.capacity;
+if(!(((typeof data6 == "number") && (!(data6 % 1) && !isNaN(data6))) && (isFinite(data6)))){
+const err28 = {instancePath:instancePath+"/config/capacity",schemaPath:"#/components/schemas/TokenBucketConfig/properties/capacity/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err28];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err28);
+}
+errors++;
+}
+if((typeof data6 == "number") && (isFinite(data6))){
+if(data6 > 1000000 || isNaN(data6)){
+const err29 = {instancePath:instancePath+"/config/capacity",schemaPath:"#/components/schemas/TokenBucketConfig/properties/capacity/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000000}};
+if(vErrors === null){
+vErrors = [err29];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err29);
+}
+errors++;
+}
+if(data6 < 1 || isNaN(data6)){
+const err30 = {instancePath:instancePath+"/config/capacity",schemaPath:"#/components/schemas/TokenBucketConfig/properties/capacity/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err30];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err30);
+}
+errors++;
+}
+}
+}
+if(data5.refill_rate !== undefined){
+let data7 = data5.refill_rate;
+if(!(((typeof data7 == "number") && (!(data7 % 1) && !isNaN(data7))) && (isFinite(data7)))){
+const err31 = {instancePath:instancePath+"/config/refill_rate",schemaPath:"#/components/schemas/TokenBucketConfig/properties/refill_rate/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err31];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err31);
+}
+errors++;
+}
+if((typeof data7 == "number") && (isFinite(data7))){
+if(data7 > 1000000 || isNaN(data7)){
+const err32 = {instancePath:instancePath+"/config/refill_rate",schemaPath:"#/components/schemas/TokenBucketConfig/properties/refill_rate/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000000}};
+if(vErrors === null){
+vErrors = [err32];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err32);
+}
+errors++;
+}
+if(data7 < 1 || isNaN(data7)){
+const err33 = {instancePath:instancePath+"/config/refill_rate",schemaPath:"#/components/schemas/TokenBucketConfig/properties/refill_rate/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err33];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err33);
+}
+errors++;
+}
+}
+}
+if(data5.interval !== undefined){
+let data8 = data5.interval;
+if(!(((typeof data8 == "number") && (!(data8 % 1) && !isNaN(data8))) && (isFinite(data8)))){
+const err34 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/TokenBucketConfig/properties/interval/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err34];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err34);
+}
+errors++;
+}
+if((typeof data8 == "number") && (isFinite(data8))){
+if(data8 > 2592000 || isNaN(data8)){
+const err35 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/TokenBucketConfig/properties/interval/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2592000}};
+if(vErrors === null){
+vErrors = [err35];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err35);
+}
+errors++;
+}
+if(data8 < 1 || isNaN(data8)){
+const err36 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/TokenBucketConfig/properties/interval/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err36];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err36);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err37 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/TokenBucketConfig/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err37];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err37);
+}
+errors++;
+}
+var _valid2 = _errs33 === errors;
+valid9 = _valid2;
+ifClause0 = "then";
+}
+else {
+const _errs43 = errors;
+if(data5 && typeof data5 == "object" && !Array.isArray(data5)){
+if(data5.limit === undefined){
+const err38 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/BucketConfig/required",keyword:"required",params:{missingProperty: "limit"}};
+if(vErrors === null){
+vErrors = [err38];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err38);
+}
+errors++;
+}
+if(data5.interval === undefined){
+const err39 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/BucketConfig/required",keyword:"required",params:{missingProperty: "interval"}};
+if(vErrors === null){
+vErrors = [err39];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err39);
+}
+errors++;
+}
+for(const key2 in data5){
+if(!((key2 === "limit") || (key2 === "interval"))){
+const err40 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/BucketConfig/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key2}};
+if(vErrors === null){
+vErrors = [err40];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err40);
+}
+errors++;
+}
+}
+if(data5.limit !== undefined){
+let data9 = data5.limit;
+if(!(((typeof data9 == "number") && (!(data9 % 1) && !isNaN(data9))) && (isFinite(data9)))){
+const err41 = {instancePath:instancePath+"/config/limit",schemaPath:"#/components/schemas/BucketConfig/properties/limit/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err41];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err41);
+}
+errors++;
+}
+if((typeof data9 == "number") && (isFinite(data9))){
+if(data9 > 1000000 || isNaN(data9)){
+const err42 = {instancePath:instancePath+"/config/limit",schemaPath:"#/components/schemas/BucketConfig/properties/limit/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000000}};
+if(vErrors === null){
+vErrors = [err42];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err42);
+}
+errors++;
+}
+if(data9 < 1 || isNaN(data9)){
+const err43 = {instancePath:instancePath+"/config/limit",schemaPath:"#/components/schemas/BucketConfig/properties/limit/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err43];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err43);
+}
+errors++;
+}
+}
+}
+if(data5.interval !== undefined){
+let data10 = data5.interval;
+if(!(((typeof data10 == "number") && (!(data10 % 1) && !isNaN(data10))) && (isFinite(data10)))){
+const err44 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/BucketConfig/properties/interval/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err44];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err44);
+}
+errors++;
+}
+if((typeof data10 == "number") && (isFinite(data10))){
+if(data10 > 2592000 || isNaN(data10)){
+const err45 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/BucketConfig/properties/interval/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2592000}};
+if(vErrors === null){
+vErrors = [err45];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err45);
+}
+errors++;
+}
+if(data10 < 1 || isNaN(data10)){
+const err46 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/BucketConfig/properties/interval/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err46];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err46);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err47 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/BucketConfig/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err47];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err47);
+}
+errors++;
+}
+var _valid2 = _errs43 === errors;
+valid9 = _valid2;
+ifClause0 = "else";
+}
+if(!valid9){
+const err48 = {instancePath:instancePath+"/config",schemaPath:"#/allOf/1/then/properties/config/if",keyword:"if",params:{failingKeyword: ifClause0}};
+if(vErrors === null){
+vErrors = [err48];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err48);
+}
+errors++;
+}
+}
+}
+else {
+const err49 = {instancePath,schemaPath:"#/allOf/1/then/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err49];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err49);
+}
+errors++;
+}
+var _valid1 = _errs23 === errors;
+valid6 = _valid1;
+}
+if(!valid6){
+const err50 = {instancePath,schemaPath:"#/allOf/1/if",keyword:"if",params:{failingKeyword: "then"}};
+if(vErrors === null){
+vErrors = [err50];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err50);
+}
+errors++;
+}
+const _errs52 = errors;
+let valid15 = true;
+const _errs53 = errors;
+if(errors === _errs53){
+if(data && typeof data == "object" && !Array.isArray(data)){
+let missing4;
+if((data.type === undefined) && (missing4 = "type")){
+const err51 = {};
+if(vErrors === null){
+vErrors = [err51];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err51);
+}
+errors++;
+}
+else {
+if(data.type !== undefined){
+let data11 = data.type;
+if(typeof data11 !== "string"){
+const err52 = {};
+if(vErrors === null){
+vErrors = [err52];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err52);
+}
+errors++;
+}
+if(!(data11 === "window")){
+const err53 = {};
+if(vErrors === null){
+vErrors = [err53];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err53);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err54 = {};
+if(vErrors === null){
+vErrors = [err54];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err54);
+}
+errors++;
+}
+}
+var _valid4 = _errs53 === errors;
+errors = _errs52;
+if(vErrors !== null){
+if(_errs52){
+vErrors.length = _errs52;
+}
+else {
+vErrors = null;
+}
+}
+if(_valid4){
+const _errs57 = errors;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.config !== undefined){
+let data12 = data.config;
+if(data12 && typeof data12 == "object" && !Array.isArray(data12)){
+if(data12.limit === undefined){
+const err55 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/WindowConfig/required",keyword:"required",params:{missingProperty: "limit"}};
+if(vErrors === null){
+vErrors = [err55];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err55);
+}
+errors++;
+}
+if(data12.interval === undefined){
+const err56 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/WindowConfig/required",keyword:"required",params:{missingProperty: "interval"}};
+if(vErrors === null){
+vErrors = [err56];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err56);
+}
+errors++;
+}
+for(const key3 in data12){
+if(!((key3 === "limit") || (key3 === "interval"))){
+const err57 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/WindowConfig/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key3}};
+if(vErrors === null){
+vErrors = [err57];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err57);
+}
+errors++;
+}
+}
+if(data12.limit !== undefined){
+let data13 = data12.limit;
+if(!(((typeof data13 == "number") && (!(data13 % 1) && !isNaN(data13))) && (isFinite(data13)))){
+const err58 = {instancePath:instancePath+"/config/limit",schemaPath:"#/components/schemas/WindowConfig/properties/limit/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err58];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err58);
+}
+errors++;
+}
+if((typeof data13 == "number") && (isFinite(data13))){
+if(data13 > 1000000 || isNaN(data13)){
+const err59 = {instancePath:instancePath+"/config/limit",schemaPath:"#/components/schemas/WindowConfig/properties/limit/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000000}};
+if(vErrors === null){
+vErrors = [err59];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err59);
+}
+errors++;
+}
+if(data13 < 1 || isNaN(data13)){
+const err60 = {instancePath:instancePath+"/config/limit",schemaPath:"#/components/schemas/WindowConfig/properties/limit/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err60];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err60);
+}
+errors++;
+}
+}
+}
+if(data12.interval !== undefined){
+let data14 = data12.interval;
+if(!(((typeof data14 == "number") && (!(data14 % 1) && !isNaN(data14))) && (isFinite(data14)))){
+const err61 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/WindowConfig/properties/interval/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err61];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err61);
+}
+errors++;
+}
+if((typeof data14 == "number") && (isFinite(data14))){
+if(data14 > 2592000 || isNaN(data14)){
+const err62 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/WindowConfig/properties/interval/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2592000}};
+if(vErrors === null){
+vErrors = [err62];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err62);
+}
+errors++;
+}
+if(data14 < 1 || isNaN(data14)){
+const err63 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/WindowConfig/properties/interval/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err63];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err63);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err64 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/WindowConfig/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err64];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err64);
+}
+errors++;
+}
+}
+}
+else {
+const err65 = {instancePath,schemaPath:"#/allOf/2/then/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err65];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err65);
+}
+errors++;
+}
+var _valid4 = _errs57 === errors;
+valid15 = _valid4;
+}
+if(!valid15){
+const err66 = {instancePath,schemaPath:"#/allOf/2/if",keyword:"if",params:{failingKeyword: "then"}};
+if(vErrors === null){
+vErrors = [err66];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err66);
+}
+errors++;
+}
+const _errs68 = errors;
+let valid20 = true;
+const _errs69 = errors;
+if(errors === _errs69){
+if(data && typeof data == "object" && !Array.isArray(data)){
+let missing5;
+if((data.type === undefined) && (missing5 = "type")){
+const err67 = {};
+if(vErrors === null){
+vErrors = [err67];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err67);
+}
+errors++;
+}
+else {
+if(data.type !== undefined){
+let data15 = data.type;
+if(typeof data15 !== "string"){
+const err68 = {};
+if(vErrors === null){
+vErrors = [err68];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err68);
+}
+errors++;
+}
+if(!(data15 === "leaky")){
+const err69 = {};
+if(vErrors === null){
+vErrors = [err69];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err69);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err70 = {};
+if(vErrors === null){
+vErrors = [err70];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err70);
+}
+errors++;
+}
+}
+var _valid5 = _errs69 === errors;
+errors = _errs68;
+if(vErrors !== null){
+if(_errs68){
+vErrors.length = _errs68;
+}
+else {
+vErrors = null;
+}
+}
+if(_valid5){
+const _errs73 = errors;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.config !== undefined){
+let data16 = data.config;
+if(data16 && typeof data16 == "object" && !Array.isArray(data16)){
+if(data16.capacity === undefined){
+const err71 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/LeakyConfig/required",keyword:"required",params:{missingProperty: "capacity"}};
+if(vErrors === null){
+vErrors = [err71];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err71);
+}
+errors++;
+}
+if(data16.drain_rate === undefined){
+const err72 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/LeakyConfig/required",keyword:"required",params:{missingProperty: "drain_rate"}};
+if(vErrors === null){
+vErrors = [err72];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err72);
+}
+errors++;
+}
+if(data16.interval === undefined){
+const err73 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/LeakyConfig/required",keyword:"required",params:{missingProperty: "interval"}};
+if(vErrors === null){
+vErrors = [err73];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err73);
+}
+errors++;
+}
+for(const key4 in data16){
+if(!(((key4 === "capacity") || (key4 === "drain_rate")) || (key4 === "interval"))){
+const err74 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/LeakyConfig/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key4}};
+if(vErrors === null){
+vErrors = [err74];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err74);
+}
+errors++;
+}
+}
+if(data16.capacity !== undefined){
+let data17 = data16.capacity;
+if(!(((typeof data17 == "number") && (!(data17 % 1) && !isNaN(data17))) && (isFinite(data17)))){
+const err75 = {instancePath:instancePath+"/config/capacity",schemaPath:"#/components/schemas/LeakyConfig/properties/capacity/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err75];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err75);
+}
+errors++;
+}
+if((typeof data17 == "number") && (isFinite(data17))){
+if(data17 > 1000000 || isNaN(data17)){
+const err76 = {instancePath:instancePath+"/config/capacity",schemaPath:"#/components/schemas/LeakyConfig/properties/capacity/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000000}};
+if(vErrors === null){
+vErrors = [err76];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err76);
+}
+errors++;
+}
+if(data17 < 1 || isNaN(data17)){
+const err77 = {instancePath:instancePath+"/config/capacity",schemaPath:"#/components/schemas/LeakyConfig/properties/capacity/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err77];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err77);
+}
+errors++;
+}
+}
+}
+if(data16.drain_rate !== undefined){
+let data18 = data16.drain_rate;
+if(!(((typeof data18 == "number") && (!(data18 % 1) && !isNaN(data18))) && (isFinite(data18)))){
+const err78 = {instancePath:instancePath+"/config/drain_rate",schemaPath:"#/components/schemas/LeakyConfig/properties/drain_rate/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err78];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err78);
+}
+errors++;
+}
+if((typeof data18 == "number") && (isFinite(data18))){
+if(data18 > 1000000 || isNaN(data18)){
+const err79 = {instancePath:instancePath+"/config/drain_rate",schemaPath:"#/components/schemas/LeakyConfig/properties/drain_rate/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000000}};
+if(vErrors === null){
+vErrors = [err79];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err79);
+}
+errors++;
+}
+if(data18 < 1 || isNaN(data18)){
+const err80 = {instancePath:instancePath+"/config/drain_rate",schemaPath:"#/components/schemas/LeakyConfig/properties/drain_rate/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err80];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err80);
+}
+errors++;
+}
+}
+}
+if(data16.interval !== undefined){
+let data19 = data16.interval;
+if(!(((typeof data19 == "number") && (!(data19 % 1) && !isNaN(data19))) && (isFinite(data19)))){
+const err81 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/LeakyConfig/properties/interval/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err81];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err81);
+}
+errors++;
+}
+if((typeof data19 == "number") && (isFinite(data19))){
+if(data19 > 2592000 || isNaN(data19)){
+const err82 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/LeakyConfig/properties/interval/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2592000}};
+if(vErrors === null){
+vErrors = [err82];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err82);
+}
+errors++;
+}
+if(data19 < 1 || isNaN(data19)){
+const err83 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/LeakyConfig/properties/interval/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err83];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err83);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err84 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/LeakyConfig/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err84];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err84);
+}
+errors++;
+}
+}
+}
+else {
+const err85 = {instancePath,schemaPath:"#/allOf/3/then/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err85];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err85);
+}
+errors++;
+}
+var _valid5 = _errs73 === errors;
+valid20 = _valid5;
+}
+if(!valid20){
+const err86 = {instancePath,schemaPath:"#/allOf/3/if",keyword:"if",params:{failingKeyword: "then"}};
+if(vErrors === null){
+vErrors = [err86];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err86);
+}
+errors++;
+}
+const _errs86 = errors;
+let valid25 = true;
+const _errs87 = errors;
+if(errors === _errs87){
+if(data && typeof data == "object" && !Array.isArray(data)){
+let missing6;
+if((data.type === undefined) && (missing6 = "type")){
+const err87 = {};
+if(vErrors === null){
+vErrors = [err87];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err87);
+}
+errors++;
+}
+else {
+if(data.type !== undefined){
+let data20 = data.type;
+if(typeof data20 !== "string"){
+const err88 = {};
+if(vErrors === null){
+vErrors = [err88];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err88);
+}
+errors++;
+}
+if(!(data20 === "points")){
+const err89 = {};
+if(vErrors === null){
+vErrors = [err89];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err89);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err90 = {};
+if(vErrors === null){
+vErrors = [err90];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err90);
+}
+errors++;
+}
+}
+var _valid6 = _errs87 === errors;
+errors = _errs86;
+if(vErrors !== null){
+if(_errs86){
+vErrors.length = _errs86;
+}
+else {
+vErrors = null;
+}
+}
+if(_valid6){
+const _errs91 = errors;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.config !== undefined){
+let data21 = data.config;
+if(data21 && typeof data21 == "object" && !Array.isArray(data21)){
+if(data21.capacity === undefined){
+const err91 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/PointsConfig/required",keyword:"required",params:{missingProperty: "capacity"}};
+if(vErrors === null){
+vErrors = [err91];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err91);
+}
+errors++;
+}
+if(data21.refill_rate === undefined){
+const err92 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/PointsConfig/required",keyword:"required",params:{missingProperty: "refill_rate"}};
+if(vErrors === null){
+vErrors = [err92];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err92);
+}
+errors++;
+}
+if(data21.interval === undefined){
+const err93 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/PointsConfig/required",keyword:"required",params:{missingProperty: "interval"}};
+if(vErrors === null){
+vErrors = [err93];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err93);
+}
+errors++;
+}
+for(const key5 in data21){
+if(!(((key5 === "capacity") || (key5 === "refill_rate")) || (key5 === "interval"))){
+const err94 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/PointsConfig/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key5}};
+if(vErrors === null){
+vErrors = [err94];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err94);
+}
+errors++;
+}
+}
+if(data21.capacity !== undefined){
+let data22 = data21.capacity;
+if(!(((typeof data22 == "number") && (!(data22 % 1) && !isNaN(data22))) && (isFinite(data22)))){
+const err95 = {instancePath:instancePath+"/config/capacity",schemaPath:"#/components/schemas/PointsConfig/properties/capacity/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err95];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err95);
+}
+errors++;
+}
+if((typeof data22 == "number") && (isFinite(data22))){
+if(data22 > 1000000 || isNaN(data22)){
+const err96 = {instancePath:instancePath+"/config/capacity",schemaPath:"#/components/schemas/PointsConfig/properties/capacity/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000000}};
+if(vErrors === null){
+vErrors = [err96];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err96);
+}
+errors++;
+}
+if(data22 < 1 || isNaN(data22)){
+const err97 = {instancePath:instancePath+"/config/capacity",schemaPath:"#/components/schemas/PointsConfig/properties/capacity/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err97];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err97);
+}
+errors++;
+}
+}
+}
+if(data21.refill_rate !== undefined){
+let data23 = data21.refill_rate;
+if(!(((typeof data23 == "number") && (!(data23 % 1) && !isNaN(data23))) && (isFinite(data23)))){
+const err98 = {instancePath:instancePath+"/config/refill_rate",schemaPath:"#/components/schemas/PointsConfig/properties/refill_rate/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err98];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err98);
+}
+errors++;
+}
+if((typeof data23 == "number") && (isFinite(data23))){
+if(data23 > 1000000 || isNaN(data23)){
+const err99 = {instancePath:instancePath+"/config/refill_rate",schemaPath:"#/components/schemas/PointsConfig/properties/refill_rate/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000000}};
+if(vErrors === null){
+vErrors = [err99];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err99);
+}
+errors++;
+}
+if(data23 < 1 || isNaN(data23)){
+const err100 = {instancePath:instancePath+"/config/refill_rate",schemaPath:"#/components/schemas/PointsConfig/properties/refill_rate/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err100];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err100);
+}
+errors++;
+}
+}
+}
+if(data21.interval !== undefined){
+let data24 = data21.interval;
+if(!(((typeof data24 == "number") && (!(data24 % 1) && !isNaN(data24))) && (isFinite(data24)))){
+const err101 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/PointsConfig/properties/interval/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err101];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err101);
+}
+errors++;
+}
+if((typeof data24 == "number") && (isFinite(data24))){
+if(data24 > 2592000 || isNaN(data24)){
+const err102 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/PointsConfig/properties/interval/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2592000}};
+if(vErrors === null){
+vErrors = [err102];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err102);
+}
+errors++;
+}
+if(data24 < 1 || isNaN(data24)){
+const err103 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/PointsConfig/properties/interval/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err103];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err103);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err104 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/PointsConfig/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err104];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err104);
+}
+errors++;
+}
+}
+}
+else {
+const err105 = {instancePath,schemaPath:"#/allOf/4/then/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err105];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err105);
+}
+errors++;
+}
+var _valid6 = _errs91 === errors;
+valid25 = _valid6;
+}
+if(!valid25){
+const err106 = {instancePath,schemaPath:"#/allOf/4/if",keyword:"if",params:{failingKeyword: "then"}};
+if(vErrors === null){
+vErrors = [err106];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err106);
+}
+errors++;
+}
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.id === undefined){
+const err107 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "id"}};
+if(vErrors === null){
+vErrors = [err107];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err107);
+}
+errors++;
+}
+if(data.name === undefined){
+const err108 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "name"}};
+if(vErrors === null){
+vErrors = [err108];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err108);
+}
+errors++;
+}
+if(data.type === undefined){
+const err109 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "type"}};
+if(vErrors === null){
+vErrors = [err109];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err109);
+}
+errors++;
+}
+if(data.config === undefined){
+const err110 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "config"}};
+if(vErrors === null){
+vErrors = [err110];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err110);
+}
+errors++;
+}
+if(data.timeouts === undefined){
+const err111 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "timeouts"}};
+if(vErrors === null){
+vErrors = [err111];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err111);
+}
+errors++;
+}
+if(data.created_at === undefined){
+const err112 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "created_at"}};
+if(vErrors === null){
+vErrors = [err112];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err112);
+}
+errors++;
+}
+if(data.updated_at === undefined){
+const err113 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "updated_at"}};
+if(vErrors === null){
+vErrors = [err113];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err113);
+}
+errors++;
+}
+for(const key6 in data){
+if(!(func14.call(schema74.properties, key6))){
+const err114 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key6}};
+if(vErrors === null){
+vErrors = [err114];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err114);
+}
+errors++;
+}
+}
+if(data.id !== undefined){
+if(typeof data.id !== "string"){
+const err115 = {instancePath:instancePath+"/id",schemaPath:"#/properties/id/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err115];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err115);
+}
+errors++;
+}
+}
+if(data.name !== undefined){
+let data26 = data.name;
+if(typeof data26 === "string"){
+if(!pattern8.test(data26)){
+const err116 = {instancePath:instancePath+"/name",schemaPath:"#/properties/name/pattern",keyword:"pattern",params:{pattern: "^[A-Za-z0-9\\x2d]{1,64}$"}};
+if(vErrors === null){
+vErrors = [err116];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err116);
+}
+errors++;
+}
+}
+else {
+const err117 = {instancePath:instancePath+"/name",schemaPath:"#/properties/name/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err117];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err117);
+}
+errors++;
+}
+}
+if(data.type !== undefined){
+let data27 = data.type;
+if(typeof data27 !== "string"){
+const err118 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err118];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err118);
+}
+errors++;
+}
+if(!(((((data27 === "concurrent") || (data27 === "bucket")) || (data27 === "window")) || (data27 === "leaky")) || (data27 === "points"))){
+const err119 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema74.properties.type.enum}};
+if(vErrors === null){
+vErrors = [err119];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err119);
+}
+errors++;
+}
+}
+if(data.config !== undefined){
+let data28 = data.config;
+if(!(data28 && typeof data28 == "object" && !Array.isArray(data28))){
+const err120 = {instancePath:instancePath+"/config",schemaPath:"#/properties/config/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err120];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err120);
+}
+errors++;
+}
+}
+if(data.created_at !== undefined){
+let data29 = data.created_at;
+if(typeof data29 === "string"){
+if(!(formats0(data29))){
+const err121 = {instancePath:instancePath+"/created_at",schemaPath:"#/properties/created_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err121];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err121);
+}
+errors++;
+}
+}
+else {
+const err122 = {instancePath:instancePath+"/created_at",schemaPath:"#/properties/created_at/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err122];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err122);
+}
+errors++;
+}
+}
+if(data.description !== undefined){
+let data30 = data.description;
+if(typeof data30 === "string"){
+if(!pattern13.test(data30)){
+const err123 = {instancePath:instancePath+"/description",schemaPath:"#/properties/description/pattern",keyword:"pattern",params:{pattern: "^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"}};
+if(vErrors === null){
+vErrors = [err123];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err123);
+}
+errors++;
+}
+if(data30.length > 2048 || (data30.length > 1024 && func2(data30) > 1024)){
+const err124 = {instancePath:instancePath+"/description",schemaPath:"#/properties/description/maxLength",keyword:"maxLength",params:{limit: 1024}};
+if(vErrors === null){
+vErrors = [err124];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err124);
+}
+errors++;
+}
+}
+else {
+const err125 = {instancePath:instancePath+"/description",schemaPath:"#/properties/description/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err125];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err125);
+}
+errors++;
+}
+}
+if(data.timeouts !== undefined){
+let data31 = data.timeouts;
+if(data31 && typeof data31 == "object" && !Array.isArray(data31)){
+for(const key7 in data31){
+if(!((key7 === "queue_timeout") || (key7 === "validity_timeout"))){
+const err126 = {instancePath:instancePath+"/timeouts",schemaPath:"#/components/schemas/LimiterTimeouts/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key7}};
+if(vErrors === null){
+vErrors = [err126];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err126);
+}
+errors++;
+}
+}
+if(data31.queue_timeout !== undefined){
+let data32 = data31.queue_timeout;
+if(!(((typeof data32 == "number") && (!(data32 % 1) && !isNaN(data32))) && (isFinite(data32)))){
+const err127 = {instancePath:instancePath+"/timeouts/queue_timeout",schemaPath:"#/components/schemas/LimiterTimeouts/properties/queue_timeout/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err127];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err127);
+}
+errors++;
+}
+if((typeof data32 == "number") && (isFinite(data32))){
+if(data32 > 604800 || isNaN(data32)){
+const err128 = {instancePath:instancePath+"/timeouts/queue_timeout",schemaPath:"#/components/schemas/LimiterTimeouts/properties/queue_timeout/maximum",keyword:"maximum",params:{comparison: "<=", limit: 604800}};
+if(vErrors === null){
+vErrors = [err128];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err128);
+}
+errors++;
+}
+if(data32 < 1 || isNaN(data32)){
+const err129 = {instancePath:instancePath+"/timeouts/queue_timeout",schemaPath:"#/components/schemas/LimiterTimeouts/properties/queue_timeout/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err129];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err129);
+}
+errors++;
+}
+}
+}
+if(data31.validity_timeout !== undefined){
+let data33 = data31.validity_timeout;
+if(!(((typeof data33 == "number") && (!(data33 % 1) && !isNaN(data33))) && (isFinite(data33)))){
+const err130 = {instancePath:instancePath+"/timeouts/validity_timeout",schemaPath:"#/components/schemas/LimiterTimeouts/properties/validity_timeout/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err130];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err130);
+}
+errors++;
+}
+if((typeof data33 == "number") && (isFinite(data33))){
+if(data33 > 604800 || isNaN(data33)){
+const err131 = {instancePath:instancePath+"/timeouts/validity_timeout",schemaPath:"#/components/schemas/LimiterTimeouts/properties/validity_timeout/maximum",keyword:"maximum",params:{comparison: "<=", limit: 604800}};
+if(vErrors === null){
+vErrors = [err131];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err131);
+}
+errors++;
+}
+if(data33 < 1 || isNaN(data33)){
+const err132 = {instancePath:instancePath+"/timeouts/validity_timeout",schemaPath:"#/components/schemas/LimiterTimeouts/properties/validity_timeout/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err132];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err132);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err133 = {instancePath:instancePath+"/timeouts",schemaPath:"#/components/schemas/LimiterTimeouts/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err133];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err133);
+}
+errors++;
+}
+}
+if(data.cooldown !== undefined){
+let data34 = data.cooldown;
+if(typeof data34 !== "string"){
+const err134 = {instancePath:instancePath+"/cooldown",schemaPath:"#/properties/cooldown/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err134];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err134);
+}
+errors++;
+}
+if(!((data34 === "task") || (data34 === "limiter"))){
+const err135 = {instancePath:instancePath+"/cooldown",schemaPath:"#/properties/cooldown/enum",keyword:"enum",params:{allowedValues: schema74.properties.cooldown.enum}};
+if(vErrors === null){
+vErrors = [err135];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err135);
+}
+errors++;
+}
+}
+if(data.paused !== undefined){
+if(typeof data.paused !== "boolean"){
+const err136 = {instancePath:instancePath+"/paused",schemaPath:"#/properties/paused/type",keyword:"type",params:{type: "boolean"}};
+if(vErrors === null){
+vErrors = [err136];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err136);
+}
+errors++;
+}
+}
+if(data.paused_until !== undefined){
+let data36 = data.paused_until;
+if(typeof data36 === "string"){
+if(!(formats0(data36))){
+const err137 = {instancePath:instancePath+"/paused_until",schemaPath:"#/properties/paused_until/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err137];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err137);
+}
+errors++;
+}
+}
+else {
+const err138 = {instancePath:instancePath+"/paused_until",schemaPath:"#/properties/paused_until/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err138];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err138);
+}
+errors++;
+}
+}
+if(data.updated_at !== undefined){
+let data37 = data.updated_at;
+if(typeof data37 === "string"){
+if(!(formats0(data37))){
+const err139 = {instancePath:instancePath+"/updated_at",schemaPath:"#/properties/updated_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err139];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err139);
+}
+errors++;
+}
+}
+else {
+const err140 = {instancePath:instancePath+"/updated_at",schemaPath:"#/properties/updated_at/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err140];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err140);
+}
+errors++;
+}
+}
+}
+else {
+const err141 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err141];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err141);
+}
+errors++;
+}
+validate67.errors = vErrors;
+return errors === 0;
+}
+
+export const LimiterListItem = validate68;
+const schema82 = {"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string","pattern":"^[A-Za-z0-9\\x2d]{1,64}$"},"type":{"type":"string","enum":["concurrent","bucket","window","leaky","points"]},"config":{"type":"object"},"created_at":{"type":"string","format":"date-time"}},"required":["id","name","type","config","created_at"],"additionalProperties":false,"allOf":[{"if":{"type":"object","properties":{"type":{"type":"string","enum":["concurrent"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/ConcurrentConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["bucket"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"type":"object","if":{"type":"object","anyOf":[{"properties":{"capacity":{}},"required":["capacity"]},{"properties":{"refill_rate":{}},"required":["refill_rate"]}]},"then":{"$ref":"#/components/schemas/TokenBucketConfig"},"else":{"$ref":"#/components/schemas/BucketConfig"}}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["window"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/WindowConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["leaky"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/LeakyConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["points"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/PointsConfig"}}}}]};
+
+function validate68(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+const _errs2 = errors;
+let valid1 = true;
+const _errs3 = errors;
+if(errors === _errs3){
+if(data && typeof data == "object" && !Array.isArray(data)){
+let missing0;
+if((data.type === undefined) && (missing0 = "type")){
+const err0 = {};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+else {
+if(data.type !== undefined){
+let data0 = data.type;
+if(typeof data0 !== "string"){
+const err1 = {};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if(!(data0 === "concurrent")){
+const err2 = {};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err3 = {};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+}
+var _valid0 = _errs3 === errors;
+errors = _errs2;
+if(vErrors !== null){
+if(_errs2){
+vErrors.length = _errs2;
+}
+else {
+vErrors = null;
+}
+}
+if(_valid0){
+const _errs7 = errors;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.config !== undefined){
+let data1 = data.config;
+if(data1 && typeof data1 == "object" && !Array.isArray(data1)){
+if(data1.limit === undefined){
+const err4 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/ConcurrentConfig/required",keyword:"required",params:{missingProperty: "limit"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+for(const key0 in data1){
+if(!((key0 === "limit") || (key0 === "lock_timeout"))){
+const err5 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/ConcurrentConfig/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+if(data1.limit !== undefined){
+let data2 = data1.limit;
+if(!(((typeof data2 == "number") && (!(data2 % 1) && !isNaN(data2))) && (isFinite(data2)))){
+const err6 = {instancePath:instancePath+"/config/limit",schemaPath:"#/components/schemas/ConcurrentConfig/properties/limit/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+if((typeof data2 == "number") && (isFinite(data2))){
+if(data2 > 100000 || isNaN(data2)){
+const err7 = {instancePath:instancePath+"/config/limit",schemaPath:"#/components/schemas/ConcurrentConfig/properties/limit/maximum",keyword:"maximum",params:{comparison: "<=", limit: 100000}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+if(data2 < 1 || isNaN(data2)){
+const err8 = {instancePath:instancePath+"/config/limit",schemaPath:"#/components/schemas/ConcurrentConfig/properties/limit/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+}
+}
+if(data1.lock_timeout !== undefined){
+let data3 = data1.lock_timeout;
+if(!(((typeof data3 == "number") && (!(data3 % 1) && !isNaN(data3))) && (isFinite(data3)))){
+const err9 = {instancePath:instancePath+"/config/lock_timeout",schemaPath:"#/components/schemas/ConcurrentConfig/properties/lock_timeout/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+if((typeof data3 == "number") && (isFinite(data3))){
+if(data3 > 86400 || isNaN(data3)){
+const err10 = {instancePath:instancePath+"/config/lock_timeout",schemaPath:"#/components/schemas/ConcurrentConfig/properties/lock_timeout/maximum",keyword:"maximum",params:{comparison: "<=", limit: 86400}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+if(data3 < 1 || isNaN(data3)){
+const err11 = {instancePath:instancePath+"/config/lock_timeout",schemaPath:"#/components/schemas/ConcurrentConfig/properties/lock_timeout/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err11];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err11);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err12 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/ConcurrentConfig/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err12];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err12);
+}
+errors++;
+}
+}
+}
+else {
+const err13 = {instancePath,schemaPath:"#/allOf/0/then/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err13];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err13);
+}
+errors++;
+}
+var _valid0 = _errs7 === errors;
+valid1 = _valid0;
+}
+if(!valid1){
+const err14 = {instancePath,schemaPath:"#/allOf/0/if",keyword:"if",params:{failingKeyword: "then"}};
+if(vErrors === null){
+vErrors = [err14];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err14);
+}
+errors++;
+}
+const _errs18 = errors;
+let valid6 = true;
+const _errs19 = errors;
+if(errors === _errs19){
+if(data && typeof data == "object" && !Array.isArray(data)){
+let missing1;
+if((data.type === undefined) && (missing1 = "type")){
+const err15 = {};
+if(vErrors === null){
+vErrors = [err15];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err15);
+}
+errors++;
+}
+else {
+if(data.type !== undefined){
+let data4 = data.type;
+if(typeof data4 !== "string"){
+const err16 = {};
+if(vErrors === null){
+vErrors = [err16];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err16);
+}
+errors++;
+}
+if(!(data4 === "bucket")){
+const err17 = {};
+if(vErrors === null){
+vErrors = [err17];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err17);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err18 = {};
+if(vErrors === null){
+vErrors = [err18];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err18);
+}
+errors++;
+}
+}
+var _valid1 = _errs19 === errors;
+errors = _errs18;
+if(vErrors !== null){
+if(_errs18){
+vErrors.length = _errs18;
+}
+else {
+vErrors = null;
+}
+}
+if(_valid1){
+const _errs23 = errors;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.config !== undefined){
+let data5 = data.config;
+if(!(data5 && typeof data5 == "object" && !Array.isArray(data5))){
+const err19 = {instancePath:instancePath+"/config",schemaPath:"#/allOf/1/then/properties/config/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err19];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err19);
+}
+errors++;
+}
+const _errs27 = errors;
+let valid9 = true;
+const _errs28 = errors;
+if(!(data5 && typeof data5 == "object" && !Array.isArray(data5))){
+const err20 = {};
+if(vErrors === null){
+vErrors = [err20];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err20);
+}
+errors++;
+}
+const _errs30 = errors;
+let valid10 = false;
+const _errs31 = errors;
+if(data5 && typeof data5 == "object" && !Array.isArray(data5)){
+let missing2;
+if((data5.capacity === undefined) && (missing2 = "capacity")){
+const err21 = {};
+if(vErrors === null){
+vErrors = [err21];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err21);
+}
+errors++;
+}
+}
+var _valid3 = _errs31 === errors;
+valid10 = valid10 || _valid3;
+if(!valid10){
+const _errs32 = errors;
+if(data5 && typeof data5 == "object" && !Array.isArray(data5)){
+let missing3;
+if((data5.refill_rate === undefined) && (missing3 = "refill_rate")){
+const err22 = {};
+if(vErrors === null){
+vErrors = [err22];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err22);
+}
+errors++;
+}
+}
+var _valid3 = _errs32 === errors;
+valid10 = valid10 || _valid3;
+}
+if(!valid10){
+const err23 = {};
+if(vErrors === null){
+vErrors = [err23];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err23);
+}
+errors++;
+}
+else {
+errors = _errs30;
+if(vErrors !== null){
+if(_errs30){
+vErrors.length = _errs30;
+}
+else {
+vErrors = null;
+}
+}
+}
+var _valid2 = _errs28 === errors;
+errors = _errs27;
+if(vErrors !== null){
+if(_errs27){
+vErrors.length = _errs27;
+}
+else {
+vErrors = null;
+}
+}
+let ifClause0;
+if(_valid2){
+const _errs33 = errors;
+if(data5 && typeof data5 == "object" && !Array.isArray(data5)){
+if(data5.capacity === undefined){
+const err24 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/TokenBucketConfig/required",keyword:"required",params:{missingProperty: "capacity"}};
+if(vErrors === null){
+vErrors = [err24];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err24);
+}
+errors++;
+}
+if(data5.refill_rate === undefined){
+const err25 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/TokenBucketConfig/required",keyword:"required",params:{missingProperty: "refill_rate"}};
+if(vErrors === null){
+vErrors = [err25];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err25);
+}
+errors++;
+}
+if(data5.interval === undefined){
+const err26 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/TokenBucketConfig/required",keyword:"required",params:{missingProperty: "interval"}};
+if(vErrors === null){
+vErrors = [err26];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err26);
+}
+errors++;
+}
+for(const key1 in data5){
+if(!(((key1 === "capacity") || (key1 === "refill_rate")) || (key1 === "interval"))){
+const err27 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/TokenBucketConfig/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key1}};
+if(vErrors === null){
+vErrors = [err27];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err27);
+}
+errors++;
+}
+}
+if(data5.capacity !== undefined){
+let data6 = data5.capacity;
+if(!(((typeof data6 == "number") && (!(data6 % 1) && !isNaN(data6))) && (isFinite(data6)))){
+const err28 = {instancePath:instancePath+"/config/capacity",schemaPath:"#/components/schemas/TokenBucketConfig/properties/capacity/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err28];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err28);
+}
+errors++;
+}
+if((typeof data6 == "number") && (isFinite(data6))){
+if(data6 > 1000000 || isNaN(data6)){
+const err29 = {instancePath:instancePath+"/config/capacity",schemaPath:"#/components/schemas/TokenBucketConfig/properties/capacity/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000000}};
+if(vErrors === null){
+vErrors = [err29];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err29);
+}
+errors++;
+}
+if(data6 < 1 || isNaN(data6)){
+const err30 = {instancePath:instancePath+"/config/capacity",schemaPath:"#/components/schemas/TokenBucketConfig/properties/capacity/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err30];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err30);
+}
+errors++;
+}
+}
+}
+if(data5.refill_rate !== undefined){
+let data7 = data5.refill_rate;
+if(!(((typeof data7 == "number") && (!(data7 % 1) && !isNaN(data7))) && (isFinite(data7)))){
+const err31 = {instancePath:instancePath+"/config/refill_rate",schemaPath:"#/components/schemas/TokenBucketConfig/properties/refill_rate/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err31];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err31);
+}
+errors++;
+}
+if((typeof data7 == "number") && (isFinite(data7))){
+if(data7 > 1000000 || isNaN(data7)){
+const err32 = {instancePath:instancePath+"/config/refill_rate",schemaPath:"#/components/schemas/TokenBucketConfig/properties/refill_rate/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000000}};
+if(vErrors === null){
+vErrors = [err32];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err32);
+}
+errors++;
+}
+if(data7 < 1 || isNaN(data7)){
+const err33 = {instancePath:instancePath+"/config/refill_rate",schemaPath:"#/components/schemas/TokenBucketConfig/properties/refill_rate/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err33];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err33);
+}
+errors++;
+}
+}
+}
+if(data5.interval !== undefined){
+let data8 = data5.interval;
+if(!(((typeof data8 == "number") && (!(data8 % 1) && !isNaN(data8))) && (isFinite(data8)))){
+const err34 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/TokenBucketConfig/properties/interval/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err34];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err34);
+}
+errors++;
+}
+if((typeof data8 == "number") && (isFinite(data8))){
+if(data8 > 2592000 || isNaN(data8)){
+const err35 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/TokenBucketConfig/properties/interval/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2592000}};
+if(vErrors === null){
+vErrors = [err35];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err35);
+}
+errors++;
+}
+if(data8 < 1 || isNaN(data8)){
+const err36 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/TokenBucketConfig/properties/interval/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err36];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err36);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err37 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/TokenBucketConfig/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err37];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err37);
+}
+errors++;
+}
+var _valid2 = _errs33 === errors;
+valid9 = _valid2;
+ifClause0 = "then";
+}
+else {
+const _errs43 = errors;
+if(data5 && typeof data5 == "object" && !Array.isArray(data5)){
+if(data5.limit === undefined){
+const err38 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/BucketConfig/required",keyword:"required",params:{missingProperty: "limit"}};
+if(vErrors === null){
+vErrors = [err38];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err38);
+}
+errors++;
+}
+if(data5.interval === undefined){
+const err39 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/BucketConfig/required",keyword:"required",params:{missingProperty: "interval"}};
+if(vErrors === null){
+vErrors = [err39];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err39);
+}
+errors++;
+}
+for(const key2 in data5){
+if(!((key2 === "limit") || (key2 === "interval"))){
+const err40 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/BucketConfig/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key2}};
+if(vErrors === null){
+vErrors = [err40];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err40);
+}
+errors++;
+}
+}
+if(data5.limit !== undefined){
+let data9 = data5.limit;
+if(!(((typeof data9 == "number") && (!(data9 % 1) && !isNaN(data9))) && (isFinite(data9)))){
+const err41 = {instancePath:instancePath+"/config/limit",schemaPath:"#/components/schemas/BucketConfig/properties/limit/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err41];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err41);
+}
+errors++;
+}
+if((typeof data9 == "number") && (isFinite(data9))){
+if(data9 > 1000000 || isNaN(data9)){
+const err42 = {instancePath:instancePath+"/config/limit",schemaPath:"#/components/schemas/BucketConfig/properties/limit/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000000}};
+if(vErrors === null){
+vErrors = [err42];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err42);
+}
+errors++;
+}
+if(data9 < 1 || isNaN(data9)){
+const err43 = {instancePath:instancePath+"/config/limit",schemaPath:"#/components/schemas/BucketConfig/properties/limit/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err43];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err43);
+}
+errors++;
+}
+}
+}
+if(data5.interval !== undefined){
+let data10 = data5.interval;
+if(!(((typeof data10 == "number") && (!(data10 % 1) && !isNaN(data10))) && (isFinite(data10)))){
+const err44 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/BucketConfig/properties/interval/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err44];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err44);
+}
+errors++;
+}
+if((typeof data10 == "number") && (isFinite(data10))){
+if(data10 > 2592000 || isNaN(data10)){
+const err45 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/BucketConfig/properties/interval/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2592000}};
+if(vErrors === null){
+vErrors = [err45];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err45);
+}
+errors++;
+}
+if(data10 < 1 || isNaN(data10)){
+const err46 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/BucketConfig/properties/interval/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err46];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err46);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err47 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/BucketConfig/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err47];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err47);
+}
+errors++;
+}
+var _valid2 = _errs43 === errors;
+valid9 = _valid2;
+ifClause0 = "else";
+}
+if(!valid9){
+const err48 = {instancePath:instancePath+"/config",schemaPath:"#/allOf/1/then/properties/config/if",keyword:"if",params:{failingKeyword: ifClause0}};
+if(vErrors === null){
+vErrors = [err48];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err48);
+}
+errors++;
+}
+}
+}
+else {
+const err49 = {instancePath,schemaPath:"#/allOf/1/then/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err49];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err49);
+}
+errors++;
+}
+var _valid1 = _errs23 === errors;
+valid6 = _valid1;
+}
+if(!valid6){
+const err50 = {instancePath,schemaPath:"#/allOf/1/if",keyword:"if",params:{failingKeyword: "then"}};
+if(vErrors === null){
+vErrors = [err50];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err50);
+}
+errors++;
+}
+const _errs52 = errors;
+let valid15 = true;
+const _errs53 = errors;
+if(errors === _errs53){
+if(data && typeof data == "object" && !Array.isArray(data)){
+let missing4;
+if((data.type === undefined) && (missing4 = "type")){
+const err51 = {};
+if(vErrors === null){
+vErrors = [err51];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err51);
+}
+errors++;
+}
+else {
+if(data.type !== undefined){
+let data11 = data.type;
+if(typeof data11 !== "string"){
+const err52 = {};
+if(vErrors === null){
+vErrors = [err52];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err52);
+}
+errors++;
+}
+if(!(data11 === "window")){
+const err53 = {};
+if(vErrors === null){
+vErrors = [err53];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err53);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err54 = {};
+if(vErrors === null){
+vErrors = [err54];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err54);
+}
+errors++;
+}
+}
+var _valid4 = _errs53 === errors;
+errors = _errs52;
+if(vErrors !== null){
+if(_errs52){
+vErrors.length = _errs52;
+}
+else {
+vErrors = null;
+}
+}
+if(_valid4){
+const _errs57 = errors;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.config !== undefined){
+let data12 = data.config;
+if(data12 && typeof data12 == "object" && !Array.isArray(data12)){
+if(data12.limit === undefined){
+const err55 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/WindowConfig/required",keyword:"required",params:{missingProperty: "limit"}};
+if(vErrors === null){
+vErrors = [err55];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err55);
+}
+errors++;
+}
+if(data12.interval === undefined){
+const err56 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/WindowConfig/required",keyword:"required",params:{missingProperty: "interval"}};
+if(vErrors === null){
+vErrors = [err56];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err56);
+}
+errors++;
+}
+for(const key3 in data12){
+if(!((key3 === "limit") || (key3 === "interval"))){
+const err57 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/WindowConfig/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key3}};
+if(vErrors === null){
+vErrors = [err57];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err57);
+}
+errors++;
+}
+}
+if(data12.limit !== undefined){
+let data13 = data12.limit;
+if(!(((typeof data13 == "number") && (!(data13 % 1) && !isNaN(data13))) && (isFinite(data13)))){
+const err58 = {instancePath:instancePath+"/config/limit",schemaPath:"#/components/schemas/WindowConfig/properties/limit/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err58];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err58);
+}
+errors++;
+}
+if((typeof data13 == "number") && (isFinite(data13))){
+if(data13 > 1000000 || isNaN(data13)){
+const err59 = {instancePath:instancePath+"/config/limit",schemaPath:"#/components/schemas/WindowConfig/properties/limit/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000000}};
+if(vErrors === null){
+vErrors = [err59];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err59);
+}
+errors++;
+}
+if(data13 < 1 || isNaN(data13)){
+const err60 = {instancePath:instancePath+"/config/limit",schemaPath:"#/components/schemas/WindowConfig/properties/limit/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err60];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err60);
+}
+errors++;
+}
+}
+}
+if(data12.interval !== undefined){
+let data14 = data12.interval;
+if(!(((typeof data14 == "number") && (!(data14 % 1) && !isNaN(data14))) && (isFinite(data14)))){
+const err61 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/WindowConfig/properties/interval/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err61];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err61);
+}
+errors++;
+}
+if((typeof data14 == "number") && (isFinite(data14))){
+if(data14 > 2592000 || isNaN(data14)){
+const err62 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/WindowConfig/properties/interval/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2592000}};
+if(vErrors === null){
+vErrors = [err62];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err62);
+}
+errors++;
+}
+if(data14 < 1 || isNaN(data14)){
+const err63 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/WindowConfig/properties/interval/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err63];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err63);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err64 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/WindowConfig/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err64];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err64);
+}
+errors++;
+}
+}
+}
+else {
+const err65 = {instancePath,schemaPath:"#/allOf/2/then/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err65];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err65);
+}
+errors++;
+}
+var _valid4 = _errs57 === errors;
+valid15 = _valid4;
+}
+if(!valid15){
+const err66 = {instancePath,schemaPath:"#/allOf/2/if",keyword:"if",params:{failingKeyword: "then"}};
+if(vErrors === null){
+vErrors = [err66];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err66);
+}
+errors++;
+}
+const _errs68 = errors;
+let valid20 = true;
+const _errs69 = errors;
+if(errors === _errs69){
+if(data && typeof data == "object" && !Array.isArray(data)){
+let missing5;
+if((data.type === undefined) && (missing5 = "type")){
+const err67 = {};
+if(vErrors === null){
+vErrors = [err67];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err67);
+}
+errors++;
+}
+else {
+if(data.type !== undefined){
+let data15 = data.type;
+if(typeof data15 !== "string"){
+const err68 = {};
+if(vErrors === null){
+vErrors = [err68];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err68);
+}
+errors++;
+}
+if(!(data15 === "leaky")){
+const err69 = {};
+if(vErrors === null){
+vErrors = [err69];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err69);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err70 = {};
+if(vErrors === null){
+vErrors = [err70];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err70);
+}
+errors++;
+}
+}
+var _valid5 = _errs69 === errors;
+errors = _errs68;
+if(vErrors !== null){
+if(_errs68){
+vErrors.length = _errs68;
+}
+else {
+vErrors = null;
+}
+}
+if(_valid5){
+const _errs73 = errors;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.config !== undefined){
+let data16 = data.config;
+if(data16 && typeof data16 == "object" && !Array.isArray(data16)){
+if(data16.capacity === undefined){
+const err71 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/LeakyConfig/required",keyword:"required",params:{missingProperty: "capacity"}};
+if(vErrors === null){
+vErrors = [err71];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err71);
+}
+errors++;
+}
+if(data16.drain_rate === undefined){
+const err72 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/LeakyConfig/required",keyword:"required",params:{missingProperty: "drain_rate"}};
+if(vErrors === null){
+vErrors = [err72];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err72);
+}
+errors++;
+}
+if(data16.interval === undefined){
+const err73 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/LeakyConfig/required",keyword:"required",params:{missingProperty: "interval"}};
+if(vErrors === null){
+vErrors = [err73];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err73);
+}
+errors++;
+}
+for(const key4 in data16){
+if(!(((key4 === "capacity") || (key4 === "drain_rate")) || (key4 === "interval"))){
+const err74 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/LeakyConfig/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key4}};
+if(vErrors === null){
+vErrors = [err74];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err74);
+}
+errors++;
+}
+}
+if(data16.capacity !== undefined){
+let data17 = data16.capacity;
+if(!(((typeof data17 == "number") && (!(data17 % 1) && !isNaN(data17))) && (isFinite(data17)))){
+const err75 = {instancePath:instancePath+"/config/capacity",schemaPath:"#/components/schemas/LeakyConfig/properties/capacity/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err75];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err75);
+}
+errors++;
+}
+if((typeof data17 == "number") && (isFinite(data17))){
+if(data17 > 1000000 || isNaN(data17)){
+const err76 = {instancePath:instancePath+"/config/capacity",schemaPath:"#/components/schemas/LeakyConfig/properties/capacity/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000000}};
+if(vErrors === null){
+vErrors = [err76];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err76);
+}
+errors++;
+}
+if(data17 < 1 || isNaN(data17)){
+const err77 = {instancePath:instancePath+"/config/capacity",schemaPath:"#/components/schemas/LeakyConfig/properties/capacity/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err77];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err77);
+}
+errors++;
+}
+}
+}
+if(data16.drain_rate !== undefined){
+let data18 = data16.drain_rate;
+if(!(((typeof data18 == "number") && (!(data18 % 1) && !isNaN(data18))) && (isFinite(data18)))){
+const err78 = {instancePath:instancePath+"/config/drain_rate",schemaPath:"#/components/schemas/LeakyConfig/properties/drain_rate/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err78];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err78);
+}
+errors++;
+}
+if((typeof data18 == "number") && (isFinite(data18))){
+if(data18 > 1000000 || isNaN(data18)){
+const err79 = {instancePath:instancePath+"/config/drain_rate",schemaPath:"#/components/schemas/LeakyConfig/properties/drain_rate/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000000}};
+if(vErrors === null){
+vErrors = [err79];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err79);
+}
+errors++;
+}
+if(data18 < 1 || isNaN(data18)){
+const err80 = {instancePath:instancePath+"/config/drain_rate",schemaPath:"#/components/schemas/LeakyConfig/properties/drain_rate/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err80];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err80);
+}
+errors++;
+}
+}
+}
+if(data16.interval !== undefined){
+let data19 = data16.interval;
+if(!(((typeof data19 == "number") && (!(data19 % 1) && !isNaN(data19))) && (isFinite(data19)))){
+const err81 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/LeakyConfig/properties/interval/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err81];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err81);
+}
+errors++;
+}
+if((typeof data19 == "number") && (isFinite(data19))){
+if(data19 > 2592000 || isNaN(data19)){
+const err82 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/LeakyConfig/properties/interval/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2592000}};
+if(vErrors === null){
+vErrors = [err82];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err82);
+}
+errors++;
+}
+if(data19 < 1 || isNaN(data19)){
+const err83 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/LeakyConfig/properties/interval/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err83];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err83);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err84 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/LeakyConfig/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err84];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err84);
+}
+errors++;
+}
+}
+}
+else {
+const err85 = {instancePath,schemaPath:"#/allOf/3/then/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err85];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err85);
+}
+errors++;
+}
+var _valid5 = _errs73 === errors;
+valid20 = _valid5;
+}
+if(!valid20){
+const err86 = {instancePath,schemaPath:"#/allOf/3/if",keyword:"if",params:{failingKeyword: "then"}};
+if(vErrors === null){
+vErrors = [err86];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err86);
+}
+errors++;
+}
+const _errs86 = errors;
+let valid25 = true;
+const _errs87 = errors;
+if(errors === _errs87){
+if(data && typeof data == "object" && !Array.isArray(data)){
+let missing6;
+if((data.type === undefined) && (missing6 = "type")){
+const err87 = {};
+if(vErrors === null){
+vErrors = [err87];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err87);
+}
+errors++;
+}
+else {
+if(data.type !== undefined){
+let data20 = data.type;
+if(typeof data20 !== "string"){
+const err88 = {};
+if(vErrors === null){
+vErrors = [err88];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err88);
+}
+errors++;
+}
+if(!(data20 === "points")){
+const err89 = {};
+if(vErrors === null){
+vErrors = [err89];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err89);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err90 = {};
+if(vErrors === null){
+vErrors = [err90];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err90);
+}
+errors++;
+}
+}
+var _valid6 = _errs87 === errors;
+errors = _errs86;
+if(vErrors !== null){
+if(_errs86){
+vErrors.length = _errs86;
+}
+else {
+vErrors = null;
+}
+}
+if(_valid6){
+const _errs91 = errors;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.config !== undefined){
+let data21 = data.config;
+if(data21 && typeof data21 == "object" && !Array.isArray(data21)){
+if(data21.capacity === undefined){
+const err91 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/PointsConfig/required",keyword:"required",params:{missingProperty: "capacity"}};
+if(vErrors === null){
+vErrors = [err91];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err91);
+}
+errors++;
+}
+if(data21.refill_rate === undefined){
+const err92 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/PointsConfig/required",keyword:"required",params:{missingProperty: "refill_rate"}};
+if(vErrors === null){
+vErrors = [err92];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err92);
+}
+errors++;
+}
+if(data21.interval === undefined){
+const err93 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/PointsConfig/required",keyword:"required",params:{missingProperty: "interval"}};
+if(vErrors === null){
+vErrors = [err93];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err93);
+}
+errors++;
+}
+for(const key5 in data21){
+if(!(((key5 === "capacity") || (key5 === "refill_rate")) || (key5 === "interval"))){
+const err94 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/PointsConfig/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key5}};
+if(vErrors === null){
+vErrors = [err94];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err94);
+}
+errors++;
+}
+}
+if(data21.capacity !== undefined){
+let data22 = data21.capacity;
+if(!(((typeof data22 == "number") && (!(data22 % 1) && !isNaN(data22))) && (isFinite(data22)))){
+const err95 = {instancePath:instancePath+"/config/capacity",schemaPath:"#/components/schemas/PointsConfig/properties/capacity/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err95];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err95);
+}
+errors++;
+}
+if((typeof data22 == "number") && (isFinite(data22))){
+if(data22 > 1000000 || isNaN(data22)){
+const err96 = {instancePath:instancePath+"/config/capacity",schemaPath:"#/components/schemas/PointsConfig/properties/capacity/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000000}};
+if(vErrors === null){
+vErrors = [err96];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err96);
+}
+errors++;
+}
+if(data22 < 1 || isNaN(data22)){
+const err97 = {instancePath:instancePath+"/config/capacity",schemaPath:"#/components/schemas/PointsConfig/properties/capacity/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err97];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err97);
+}
+errors++;
+}
+}
+}
+if(data21.refill_rate !== undefined){
+let data23 = data21.refill_rate;
+if(!(((typeof data23 == "number") && (!(data23 % 1) && !isNaN(data23))) && (isFinite(data23)))){
+const err98 = {instancePath:instancePath+"/config/refill_rate",schemaPath:"#/components/schemas/PointsConfig/properties/refill_rate/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err98];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err98);
+}
+errors++;
+}
+if((typeof data23 == "number") && (isFinite(data23))){
+if(data23 > 1000000 || isNaN(data23)){
+const err99 = {instancePath:instancePath+"/config/refill_rate",schemaPath:"#/components/schemas/PointsConfig/properties/refill_rate/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000000}};
+if(vErrors === null){
+vErrors = [err99];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err99);
+}
+errors++;
+}
+if(data23 < 1 || isNaN(data23)){
+const err100 = {instancePath:instancePath+"/config/refill_rate",schemaPath:"#/components/schemas/PointsConfig/properties/refill_rate/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err100];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err100);
+}
+errors++;
+}
+}
+}
+if(data21.interval !== undefined){
+let data24 = data21.interval;
+if(!(((typeof data24 == "number") && (!(data24 % 1) && !isNaN(data24))) && (isFinite(data24)))){
+const err101 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/PointsConfig/properties/interval/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err101];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err101);
+}
+errors++;
+}
+if((typeof data24 == "number") && (isFinite(data24))){
+if(data24 > 2592000 || isNaN(data24)){
+const err102 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/PointsConfig/properties/interval/maximum",keyword:"maximum",params:{comparison: "<=", limit: 2592000}};
+if(vErrors === null){
+vErrors = [err102];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err102);
+}
+errors++;
+}
+if(data24 < 1 || isNaN(data24)){
+const err103 = {instancePath:instancePath+"/config/interval",schemaPath:"#/components/schemas/PointsConfig/properties/interval/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err103];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err103);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err104 = {instancePath:instancePath+"/config",schemaPath:"#/components/schemas/PointsConfig/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err104];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err104);
+}
+errors++;
+}
+}
+}
+else {
+const err105 = {instancePath,schemaPath:"#/allOf/4/then/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err105];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err105);
+}
+errors++;
+}
+var _valid6 = _errs91 === errors;
+valid25 = _valid6;
+}
+if(!valid25){
+const err106 = {instancePath,schemaPath:"#/allOf/4/if",keyword:"if",params:{failingKeyword: "then"}};
+if(vErrors === null){
+vErrors = [err106];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err106);
+}
+errors++;
+}
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.id === undefined){
+const err107 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "id"}};
+if(vErrors === null){
+vErrors = [err107];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err107);
+}
+errors++;
+}
+if(data.name === undefined){
+const err108 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "name"}};
+if(vErrors === null){
+vErrors = [err108];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err108);
+}
+errors++;
+}
+if(data.type === undefined){
+const err109 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "type"}};
+if(vErrors === null){
+vErrors = [err109];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err109);
+}
+errors++;
+}
+if(data.config === undefined){
+const err110 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "config"}};
+if(vErrors === null){
+vErrors = [err110];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err110);
+}
+errors++;
+}
+if(data.created_at === undefined){
+const err111 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "created_at"}};
+if(vErrors === null){
+vErrors = [err111];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err111);
+}
+errors++;
+}
+for(const key6 in data){
+if(!(((((key6 === "id") || (key6 === "name")) || (key6 === "type")) || (key6 === "config")) || (key6 === "created_at"))){
+const err112 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key6}};
+if(vErrors === null){
+vErrors = [err112];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err112);
+}
+errors++;
+}
+}
+if(data.id !== undefined){
+if(typeof data.id !== "string"){
+const err113 = {instancePath:instancePath+"/id",schemaPath:"#/properties/id/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err113];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err113);
+}
+errors++;
+}
+}
+if(data.name !== undefined){
+let data26 = data.name;
+if(typeof data26 === "string"){
+if(!pattern8.test(data26)){
+const err114 = {instancePath:instancePath+"/name",schemaPath:"#/properties/name/pattern",keyword:"pattern",params:{pattern: "^[A-Za-z0-9\\x2d]{1,64}$"}};
+if(vErrors === null){
+vErrors = [err114];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err114);
+}
+errors++;
+}
+}
+else {
+const err115 = {instancePath:instancePath+"/name",schemaPath:"#/properties/name/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err115];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err115);
+}
+errors++;
+}
+}
+if(data.type !== undefined){
+let data27 = data.type;
+if(typeof data27 !== "string"){
+const err116 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err116];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err116);
+}
+errors++;
+}
+if(!(((((data27 === "concurrent") || (data27 === "bucket")) || (data27 === "window")) || (data27 === "leaky")) || (data27 === "points"))){
+const err117 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema82.properties.type.enum}};
+if(vErrors === null){
+vErrors = [err117];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err117);
+}
+errors++;
+}
+}
+if(data.config !== undefined){
+let data28 = data.config;
+if(!(data28 && typeof data28 == "object" && !Array.isArray(data28))){
+const err118 = {instancePath:instancePath+"/config",schemaPath:"#/properties/config/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err118];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err118);
+}
+errors++;
+}
+}
+if(data.created_at !== undefined){
+let data29 = data.created_at;
+if(typeof data29 === "string"){
+if(!(formats0(data29))){
+const err119 = {instancePath:instancePath+"/created_at",schemaPath:"#/properties/created_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err119];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err119);
+}
+errors++;
+}
+}
+else {
+const err120 = {instancePath:instancePath+"/created_at",schemaPath:"#/properties/created_at/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err120];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err120);
+}
+errors++;
+}
+}
+}
+else {
+const err121 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err121];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err121);
+}
+errors++;
+}
+validate68.errors = vErrors;
+return errors === 0;
+}
+
+export const LimiterList = validate69;
+const schema89 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"rate_limiters":{"type":"array","items":{"$ref":"#/components/schemas/LimiterListItem"}}},"required":["total","rate_limiters"],"additionalProperties":false};
+
+function validate69(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.total === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "total"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.rate_limiters === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "rate_limiters"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+for(const key0 in data){
+if(!((key0 === "total") || (key0 === "rate_limiters"))){
+const err2 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+}
+if(data.total !== undefined){
+let data0 = data.total;
+if(!(((typeof data0 == "number") && (!(data0 % 1) && !isNaN(data0))) && (isFinite(data0)))){
+const err3 = {instancePath:instancePath+"/total",schemaPath:"#/properties/total/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+if((typeof data0 == "number") && (isFinite(data0))){
+if(data0 > 9007199254740991 || isNaN(data0)){
+const err4 = {instancePath:instancePath+"/total",schemaPath:"#/properties/total/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+if(data0 < 0 || isNaN(data0)){
+const err5 = {instancePath:instancePath+"/total",schemaPath:"#/properties/total/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+}
+if(data.rate_limiters !== undefined){
+let data1 = data.rate_limiters;
+if(Array.isArray(data1)){
+const len0 = data1.length;
+for(let i0=0; i0<len0; i0++){
+if(!(validate68(data1[i0], {instancePath:instancePath+"/rate_limiters/" + i0,parentData:data1,parentDataProperty:i0,rootData}))){
+vErrors = vErrors === null ? validate68.errors : vErrors.concat(validate68.errors);
+errors = vErrors.length;
+}
+}
+}
+else {
+const err6 = {instancePath:instancePath+"/rate_limiters",schemaPath:"#/properties/rate_limiters/type",keyword:"type",params:{type: "array"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+}
+}
+else {
+const err7 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+validate69.errors = vErrors;
+return errors === 0;
+}
+
+export const LimiterDeleted = validate71;
+const schema90 = {"type":"object","properties":{"deleted":{"type":"boolean"},"id":{"type":"string"}},"required":["deleted","id"],"additionalProperties":false};
+
+function validate71(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.deleted === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "deleted"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.id === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "id"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+for(const key0 in data){
+if(!((key0 === "deleted") || (key0 === "id"))){
+const err2 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+}
+if(data.deleted !== undefined){
+if(typeof data.deleted !== "boolean"){
+const err3 = {instancePath:instancePath+"/deleted",schemaPath:"#/properties/deleted/type",keyword:"type",params:{type: "boolean"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+}
+if(data.id !== undefined){
+if(typeof data.id !== "string"){
+const err4 = {instancePath:instancePath+"/id",schemaPath:"#/properties/id/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+}
+}
+else {
+const err5 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+validate71.errors = vErrors;
+return errors === 0;
+}
+
+export const LimiterMinute = validate72;
+const schema91 = {"type":"object","properties":{"at":{"type":"string","format":"date-time"},"granted":{"type":"integer","minimum":0,"maximum":9007199254740991},"queued_max":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["at","granted","queued_max"],"additionalProperties":false};
+
+function validate72(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.at === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "at"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.granted === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "granted"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if(data.queued_max === undefined){
+const err2 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "queued_max"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+for(const key0 in data){
+if(!(((key0 === "at") || (key0 === "granted")) || (key0 === "queued_max"))){
+const err3 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+}
+if(data.at !== undefined){
+let data0 = data.at;
+if(typeof data0 === "string"){
+if(!(formats0(data0))){
+const err4 = {instancePath:instancePath+"/at",schemaPath:"#/properties/at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+}
+else {
+const err5 = {instancePath:instancePath+"/at",schemaPath:"#/properties/at/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+if(data.granted !== undefined){
+let data1 = data.granted;
+if(!(((typeof data1 == "number") && (!(data1 % 1) && !isNaN(data1))) && (isFinite(data1)))){
+const err6 = {instancePath:instancePath+"/granted",schemaPath:"#/properties/granted/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+if((typeof data1 == "number") && (isFinite(data1))){
+if(data1 > 9007199254740991 || isNaN(data1)){
+const err7 = {instancePath:instancePath+"/granted",schemaPath:"#/properties/granted/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+if(data1 < 0 || isNaN(data1)){
+const err8 = {instancePath:instancePath+"/granted",schemaPath:"#/properties/granted/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+}
+}
+if(data.queued_max !== undefined){
+let data2 = data.queued_max;
+if(!(((typeof data2 == "number") && (!(data2 % 1) && !isNaN(data2))) && (isFinite(data2)))){
+const err9 = {instancePath:instancePath+"/queued_max",schemaPath:"#/properties/queued_max/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+if((typeof data2 == "number") && (isFinite(data2))){
+if(data2 > 9007199254740991 || isNaN(data2)){
+const err10 = {instancePath:instancePath+"/queued_max",schemaPath:"#/properties/queued_max/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+if(data2 < 0 || isNaN(data2)){
+const err11 = {instancePath:instancePath+"/queued_max",schemaPath:"#/properties/queued_max/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err11];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err11);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err12 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err12];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err12);
+}
+errors++;
+}
+validate72.errors = vErrors;
+return errors === 0;
+}
+
+export const LimiterDay = validate73;
+const schema92 = {"type":"object","properties":{"date":{"type":"string"},"granted":{"type":"integer","minimum":0,"maximum":9007199254740991},"throttled":{"type":"integer","minimum":0,"maximum":9007199254740991},"expired":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["date","granted","throttled","expired"],"additionalProperties":false};
+
+function validate73(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.date === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "date"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.granted === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "granted"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if(data.throttled === undefined){
+const err2 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "throttled"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+if(data.expired === undefined){
+const err3 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "expired"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+for(const key0 in data){
+if(!((((key0 === "date") || (key0 === "granted")) || (key0 === "throttled")) || (key0 === "expired"))){
+const err4 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+}
+if(data.date !== undefined){
+if(typeof data.date !== "string"){
+const err5 = {instancePath:instancePath+"/date",schemaPath:"#/properties/date/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+if(data.granted !== undefined){
+let data1 = data.granted;
+if(!(((typeof data1 == "number") && (!(data1 % 1) && !isNaN(data1))) && (isFinite(data1)))){
+const err6 = {instancePath:instancePath+"/granted",schemaPath:"#/properties/granted/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+if((typeof data1 == "number") && (isFinite(data1))){
+if(data1 > 9007199254740991 || isNaN(data1)){
+const err7 = {instancePath:instancePath+"/granted",schemaPath:"#/properties/granted/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+if(data1 < 0 || isNaN(data1)){
+const err8 = {instancePath:instancePath+"/granted",schemaPath:"#/properties/granted/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+}
+}
+if(data.throttled !== undefined){
+let data2 = data.throttled;
+if(!(((typeof data2 == "number") && (!(data2 % 1) && !isNaN(data2))) && (isFinite(data2)))){
+const err9 = {instancePath:instancePath+"/throttled",schemaPath:"#/properties/throttled/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+if((typeof data2 == "number") && (isFinite(data2))){
+if(data2 > 9007199254740991 || isNaN(data2)){
+const err10 = {instancePath:instancePath+"/throttled",schemaPath:"#/properties/throttled/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+if(data2 < 0 || isNaN(data2)){
+const err11 = {instancePath:instancePath+"/throttled",schemaPath:"#/properties/throttled/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err11];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err11);
+}
+errors++;
+}
+}
+}
+if(data.expired !== undefined){
+let data3 = data.expired;
+if(!(((typeof data3 == "number") && (!(data3 % 1) && !isNaN(data3))) && (isFinite(data3)))){
+const err12 = {instancePath:instancePath+"/expired",schemaPath:"#/properties/expired/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err12];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err12);
+}
+errors++;
+}
+if((typeof data3 == "number") && (isFinite(data3))){
+if(data3 > 9007199254740991 || isNaN(data3)){
+const err13 = {instancePath:instancePath+"/expired",schemaPath:"#/properties/expired/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err13];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err13);
+}
+errors++;
+}
+if(data3 < 0 || isNaN(data3)){
+const err14 = {instancePath:instancePath+"/expired",schemaPath:"#/properties/expired/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err14];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err14);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err15 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err15];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err15);
+}
+errors++;
+}
+validate73.errors = vErrors;
+return errors === 0;
+}
+
+export const LimiterUsage = validate74;
+const schema93 = {"type":"object","properties":{"queued":{"type":"integer","minimum":0,"maximum":9007199254740991},"running":{"type":"integer","minimum":0,"maximum":9007199254740991},"granted_last_minute":{"type":"integer","minimum":0,"maximum":9007199254740991},"throttled_last_minute":{"type":"integer","minimum":0,"maximum":9007199254740991},"available":{"type":["integer","null"],"minimum":0},"next_available_at":{"type":["string","null"],"format":"date-time"},"history":{"type":"array","items":{"$ref":"#/components/schemas/LimiterMinute"}},"days":{"type":"array","items":{"$ref":"#/components/schemas/LimiterDay"}}},"required":["queued","running","granted_last_minute","throttled_last_minute","available","next_available_at","history","days"],"additionalProperties":false};
+
+function validate74(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.queued === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "queued"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.running === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "running"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if(data.granted_last_minute === undefined){
+const err2 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "granted_last_minute"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+if(data.throttled_last_minute === undefined){
+const err3 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "throttled_last_minute"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+if(data.available === undefined){
+const err4 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "available"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+if(data.next_available_at === undefined){
+const err5 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "next_available_at"}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+if(data.history === undefined){
+const err6 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "history"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+if(data.days === undefined){
+const err7 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "days"}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+for(const key0 in data){
+if(!((((((((key0 === "queued") || (key0 === "running")) || (key0 === "granted_last_minute")) || (key0 === "throttled_last_minute")) || (key0 === "available")) || (key0 === "next_available_at")) || (key0 === "history")) || (key0 === "days"))){
+const err8 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+}
+if(data.queued !== undefined){
+let data0 = data.queued;
+if(!(((typeof data0 == "number") && (!(data0 % 1) && !isNaN(data0))) && (isFinite(data0)))){
+const err9 = {instancePath:instancePath+"/queued",schemaPath:"#/properties/queued/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+if((typeof data0 == "number") && (isFinite(data0))){
+if(data0 > 9007199254740991 || isNaN(data0)){
+const err10 = {instancePath:instancePath+"/queued",schemaPath:"#/properties/queued/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+if(data0 < 0 || isNaN(data0)){
+const err11 = {instancePath:instancePath+"/queued",schemaPath:"#/properties/queued/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err11];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err11);
+}
+errors++;
+}
+}
+}
+if(data.running !== undefined){
+let data1 = data.running;
+if(!(((typeof data1 == "number") && (!(data1 % 1) && !isNaN(data1))) && (isFinite(data1)))){
+const err12 = {instancePath:instancePath+"/running",schemaPath:"#/properties/running/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err12];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err12);
+}
+errors++;
+}
+if((typeof data1 == "number") && (isFinite(data1))){
+if(data1 > 9007199254740991 || isNaN(data1)){
+const err13 = {instancePath:instancePath+"/running",schemaPath:"#/properties/running/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err13];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err13);
+}
+errors++;
+}
+if(data1 < 0 || isNaN(data1)){
+const err14 = {instancePath:instancePath+"/running",schemaPath:"#/properties/running/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err14];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err14);
+}
+errors++;
+}
+}
+}
+if(data.granted_last_minute !== undefined){
+let data2 = data.granted_last_minute;
+if(!(((typeof data2 == "number") && (!(data2 % 1) && !isNaN(data2))) && (isFinite(data2)))){
+const err15 = {instancePath:instancePath+"/granted_last_minute",schemaPath:"#/properties/granted_last_minute/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err15];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err15);
+}
+errors++;
+}
+if((typeof data2 == "number") && (isFinite(data2))){
+if(data2 > 9007199254740991 || isNaN(data2)){
+const err16 = {instancePath:instancePath+"/granted_last_minute",schemaPath:"#/properties/granted_last_minute/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err16];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err16);
+}
+errors++;
+}
+if(data2 < 0 || isNaN(data2)){
+const err17 = {instancePath:instancePath+"/granted_last_minute",schemaPath:"#/properties/granted_last_minute/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err17];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err17);
+}
+errors++;
+}
+}
+}
+if(data.throttled_last_minute !== undefined){
+let data3 = data.throttled_last_minute;
+if(!(((typeof data3 == "number") && (!(data3 % 1) && !isNaN(data3))) && (isFinite(data3)))){
+const err18 = {instancePath:instancePath+"/throttled_last_minute",schemaPath:"#/properties/throttled_last_minute/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err18];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err18);
+}
+errors++;
+}
+if((typeof data3 == "number") && (isFinite(data3))){
+if(data3 > 9007199254740991 || isNaN(data3)){
+const err19 = {instancePath:instancePath+"/throttled_last_minute",schemaPath:"#/properties/throttled_last_minute/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err19];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err19);
+}
+errors++;
+}
+if(data3 < 0 || isNaN(data3)){
+const err20 = {instancePath:instancePath+"/throttled_last_minute",schemaPath:"#/properties/throttled_last_minute/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err20];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err20);
+}
+errors++;
+}
+}
+}
+if(data.available !== undefined){
+let data4 = data.available;
+if((!(((typeof data4 == "number") && (!(data4 % 1) && !isNaN(data4))) && (isFinite(data4)))) && (data4 !== null)){
+const err21 = {instancePath:instancePath+"/available",schemaPath:"#/properties/available/type",keyword:"type",params:{type: schema93.properties.available.type}};
+if(vErrors === null){
+vErrors = [err21];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err21);
+}
+errors++;
+}
+if((typeof data4 == "number") && (isFinite(data4))){
+if(data4 < 0 || isNaN(data4)){
+const err22 = {instancePath:instancePath+"/available",schemaPath:"#/properties/available/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err22];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err22);
+}
+errors++;
+}
+}
+}
+if(data.next_available_at !== undefined){
+let data5 = data.next_available_at;
+if((typeof data5 !== "string") && (data5 !== null)){
+const err23 = {instancePath:instancePath+"/next_available_at",schemaPath:"#/properties/next_available_at/type",keyword:"type",params:{type: schema93.properties.next_available_at.type}};
+if(vErrors === null){
+vErrors = [err23];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err23);
+}
+errors++;
+}
+if(typeof data5 === "string"){
+if(!(formats0(data5))){
+const err24 = {instancePath:instancePath+"/next_available_at",schemaPath:"#/properties/next_available_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err24];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err24);
+}
+errors++;
+}
+}
+}
+if(data.history !== undefined){
+let data6 = data.history;
+if(Array.isArray(data6)){
+const len0 = data6.length;
+for(let i0=0; i0<len0; i0++){
+let data7 = data6[i0];
+if(data7 && typeof data7 == "object" && !Array.isArray(data7)){
+if(data7.at === undefined){
+const err25 = {instancePath:instancePath+"/history/" + i0,schemaPath:"#/components/schemas/LimiterMinute/required",keyword:"required",params:{missingProperty: "at"}};
+if(vErrors === null){
+vErrors = [err25];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err25);
+}
+errors++;
+}
+if(data7.granted === undefined){
+const err26 = {instancePath:instancePath+"/history/" + i0,schemaPath:"#/components/schemas/LimiterMinute/required",keyword:"required",params:{missingProperty: "granted"}};
+if(vErrors === null){
+vErrors = [err26];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err26);
+}
+errors++;
+}
+if(data7.queued_max === undefined){
+const err27 = {instancePath:instancePath+"/history/" + i0,schemaPath:"#/components/schemas/LimiterMinute/required",keyword:"required",params:{missingProperty: "queued_max"}};
+if(vErrors === null){
+vErrors = [err27];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err27);
+}
+errors++;
+}
+for(const key1 in data7){
+if(!(((key1 === "at") || (key1 === "granted")) || (key1 === "queued_max"))){
+const err28 = {instancePath:instancePath+"/history/" + i0,schemaPath:"#/components/schemas/LimiterMinute/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key1}};
+if(vErrors === null){
+vErrors = [err28];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err28);
+}
+errors++;
+}
+}
+if(data7.at !== undefined){
+let data8 = data7.at;
+if(typeof data8 === "string"){
+if(!(formats0(data8))){
+const err29 = {instancePath:instancePath+"/history/" + i0+"/at",schemaPath:"#/components/schemas/LimiterMinute/properties/at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err29];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err29);
+}
+errors++;
+}
+}
+else {
+const err30 = {instancePath:instancePath+"/history/" + i0+"/at",schemaPath:"#/components/schemas/LimiterMinute/properties/at/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err30];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err30);
+}
+errors++;
+}
+}
+if(data7.granted !== undefined){
+let data9 = data7.granted;
+if(!(((typeof data9 == "number") && (!(data9 % 1) && !isNaN(data9))) && (isFinite(data9)))){
+const err31 = {instancePath:instancePath+"/history/" + i0+"/granted",schemaPath:"#/components/schemas/LimiterMinute/properties/granted/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err31];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err31);
+}
+errors++;
+}
+if((typeof data9 == "number") && (isFinite(data9))){
+if(data9 > 9007199254740991 || isNaN(data9)){
+const err32 = {instancePath:instancePath+"/history/" + i0+"/granted",schemaPath:"#/components/schemas/LimiterMinute/properties/granted/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err32];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err32);
+}
+errors++;
+}
+if(data9 < 0 || isNaN(data9)){
+const err33 = {instancePath:instancePath+"/history/" + i0+"/granted",schemaPath:"#/components/schemas/LimiterMinute/properties/granted/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err33];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err33);
+}
+errors++;
+}
+}
+}
+if(data7.queued_max !== undefined){
+let data10 = data7.queued_max;
+if(!(((typeof data10 == "number") && (!(data10 % 1) && !isNaN(data10))) && (isFinite(data10)))){
+const err34 = {instancePath:instancePath+"/history/" + i0+"/queued_max",schemaPath:"#/components/schemas/LimiterMinute/properties/queued_max/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err34];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err34);
+}
+errors++;
+}
+if((typeof data10 == "number") && (isFinite(data10))){
+if(data10 > 9007199254740991 || isNaN(data10)){
+const err35 = {instancePath:instancePath+"/history/" + i0+"/queued_max",schemaPath:"#/components/schemas/LimiterMinute/properties/queued_max/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err35];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err35);
+}
+errors++;
+}
+if(data10 < 0 || isNaN(data10)){
+const err36 = {instancePath:instancePath+"/history/" + i0+"/queued_max",schemaPath:"#/components/schemas/LimiterMinute/properties/queued_max/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err36];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err36);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err37 = {instancePath:instancePath+"/history/" + i0,schemaPath:"#/components/schemas/LimiterMinute/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err37];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err37);
+}
+errors++;
+}
+}
+}
+else {
+const err38 = {instancePath:instancePath+"/history",schemaPath:"#/properties/history/type",keyword:"type",params:{type: "array"}};
+if(vErrors === null){
+vErrors = [err38];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err38);
+}
+errors++;
+}
+}
+if(data.days !== undefined){
+let data11 = data.days;
+if(Array.isArray(data11)){
+const len1 = data11.length;
+for(let i1=0; i1<len1; i1++){
+let data12 = data11[i1];
+if(data12 && typeof data12 == "object" && !Array.isArray(data12)){
+if(data12.date === undefined){
+const err39 = {instancePath:instancePath+"/days/" + i1,schemaPath:"#/components/schemas/LimiterDay/required",keyword:"required",params:{missingProperty: "date"}};
+if(vErrors === null){
+vErrors = [err39];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err39);
+}
+errors++;
+}
+if(data12.granted === undefined){
+const err40 = {instancePath:instancePath+"/days/" + i1,schemaPath:"#/components/schemas/LimiterDay/required",keyword:"required",params:{missingProperty: "granted"}};
+if(vErrors === null){
+vErrors = [err40];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err40);
+}
+errors++;
+}
+if(data12.throttled === undefined){
+const err41 = {instancePath:instancePath+"/days/" + i1,schemaPath:"#/components/schemas/LimiterDay/required",keyword:"required",params:{missingProperty: "throttled"}};
+if(vErrors === null){
+vErrors = [err41];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err41);
+}
+errors++;
+}
+if(data12.expired === undefined){
+const err42 = {instancePath:instancePath+"/days/" + i1,schemaPath:"#/components/schemas/LimiterDay/required",keyword:"required",params:{missingProperty: "expired"}};
+if(vErrors === null){
+vErrors = [err42];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err42);
+}
+errors++;
+}
+for(const key2 in data12){
+if(!((((key2 === "date") || (key2 === "granted")) || (key2 === "throttled")) || (key2 === "expired"))){
+const err43 = {instancePath:instancePath+"/days/" + i1,schemaPath:"#/components/schemas/LimiterDay/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key2}};
+if(vErrors === null){
+vErrors = [err43];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err43);
+}
+errors++;
+}
+}
+if(data12.date !== undefined){
+if(typeof data12.date !== "string"){
+const err44 = {instancePath:instancePath+"/days/" + i1+"/date",schemaPath:"#/components/schemas/LimiterDay/properties/date/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err44];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err44);
+}
+errors++;
+}
+}
+if(data12.granted !== undefined){
+let data14 = data12.granted;
+if(!(((typeof data14 == "number") && (!(data14 % 1) && !isNaN(data14))) && (isFinite(data14)))){
+const err45 = {instancePath:instancePath+"/days/" + i1+"/granted",schemaPath:"#/components/schemas/LimiterDay/properties/granted/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err45];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err45);
+}
+errors++;
+}
+if((typeof data14 == "number") && (isFinite(data14))){
+if(data14 > 9007199254740991 || isNaN(data14)){
+const err46 = {instancePath:instancePath+"/days/" + i1+"/granted",schemaPath:"#/components/schemas/LimiterDay/properties/granted/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err46];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err46);
+}
+errors++;
+}
+if(data14 < 0 || isNaN(data14)){
+const err47 = {instancePath:instancePath+"/days/" + i1+"/granted",schemaPath:"#/components/schemas/LimiterDay/properties/granted/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err47];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err47);
+}
+errors++;
+}
+}
+}
+if(data12.throttled !== undefined){
+let data15 = data12.throttled;
+if(!(((typeof data15 == "number") && (!(data15 % 1) && !isNaN(data15))) && (isFinite(data15)))){
+const err48 = {instancePath:instancePath+"/days/" + i1+"/throttled",schemaPath:"#/components/schemas/LimiterDay/properties/throttled/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err48];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err48);
+}
+errors++;
+}
+if((typeof data15 == "number") && (isFinite(data15))){
+if(data15 > 9007199254740991 || isNaN(data15)){
+const err49 = {instancePath:instancePath+"/days/" + i1+"/throttled",schemaPath:"#/components/schemas/LimiterDay/properties/throttled/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err49];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err49);
+}
+errors++;
+}
+if(data15 < 0 || isNaN(data15)){
+const err50 = {instancePath:instancePath+"/days/" + i1+"/throttled",schemaPath:"#/components/schemas/LimiterDay/properties/throttled/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err50];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err50);
+}
+errors++;
+}
+}
+}
+if(data12.expired !== undefined){
+let data16 = data12.expired;
+if(!(((typeof data16 == "number") && (!(data16 % 1) && !isNaN(data16))) && (isFinite(data16)))){
+const err51 = {instancePath:instancePath+"/days/" + i1+"/expired",schemaPath:"#/components/schemas/LimiterDay/properties/expired/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err51];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err51);
+}
+errors++;
+}
+if((typeof data16 == "number") && (isFinite(data16))){
+if(data16 > 9007199254740991 || isNaN(data16)){
+const err52 = {instancePath:instancePath+"/days/" + i1+"/expired",schemaPath:"#/components/schemas/LimiterDay/properties/expired/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err52];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err52);
+}
+errors++;
+}
+if(data16 < 0 || isNaN(data16)){
+const err53 = {instancePath:instancePath+"/days/" + i1+"/expired",schemaPath:"#/components/schemas/LimiterDay/properties/expired/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err53];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err53);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err54 = {instancePath:instancePath+"/days/" + i1,schemaPath:"#/components/schemas/LimiterDay/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err54];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err54);
+}
+errors++;
+}
+}
+}
+else {
+const err55 = {instancePath:instancePath+"/days",schemaPath:"#/properties/days/type",keyword:"type",params:{type: "array"}};
+if(vErrors === null){
+vErrors = [err55];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err55);
+}
+errors++;
+}
+}
+}
+else {
+const err56 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err56];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err56);
+}
+errors++;
+}
+validate74.errors = vErrors;
+return errors === 0;
+}
+
+export const TaskTemplate = validate75;
+const schema96 = {"type":"object","properties":{"target":{"$ref":"#/components/schemas/Target"},"payload":{},"rate_limiter":{"type":"string","pattern":"^[A-Za-z0-9\\x2d]{1,64}$"},"points_cost":{"type":"integer","minimum":1,"maximum":1000000},"timeout":{"type":"number","minimum":1,"maximum":900,"default":30},"retry":{"$ref":"#/components/schemas/RetryPolicy"},"idempotency_key":{"type":"string","pattern":"^[\\x21-\\x7e]+$","maxLength":255}},"required":["target"],"additionalProperties":false};
+
+function validate75(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -7257,14 +14764,14 @@ if(vErrors.length < 100)vErrors.push(err26);
 }
 errors++;
 }
-validate57.errors = vErrors;
+validate75.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchTemplate = validate59;
-const schema59 = {"type":"object","properties":{"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"notifications":{"$ref":"#/components/schemas/Notifications"},"task_templates":{"type":"array","minItems":1,"maxItems":10000,"items":{"$ref":"#/components/schemas/TaskTemplate"}},"options":{"$ref":"#/components/schemas/BatchOptionsInput"},"labels":{"$ref":"#/components/schemas/Labels"}},"required":["task_templates"],"additionalProperties":false};
+export const BatchTemplate = validate77;
+const schema98 = {"type":"object","properties":{"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"notifications":{"$ref":"#/components/schemas/Notifications"},"task_templates":{"type":"array","minItems":1,"maxItems":10000,"items":{"$ref":"#/components/schemas/TaskTemplate"}},"options":{"$ref":"#/components/schemas/BatchOptionsInput"},"labels":{"$ref":"#/components/schemas/Labels"}},"required":["task_templates"],"additionalProperties":false};
 
-function validate59(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate77(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -7356,8 +14863,8 @@ errors++;
 }
 const len0 = data2.length;
 for(let i0=0; i0<len0; i0++){
-if(!(validate57(data2[i0], {instancePath:instancePath+"/task_templates/" + i0,parentData:data2,parentDataProperty:i0,rootData}))){
-vErrors = vErrors === null ? validate57.errors : vErrors.concat(validate57.errors);
+if(!(validate75(data2[i0], {instancePath:instancePath+"/task_templates/" + i0,parentData:data2,parentDataProperty:i0,rootData}))){
+vErrors = vErrors === null ? validate75.errors : vErrors.concat(validate75.errors);
 errors = vErrors.length;
 }
 }
@@ -7576,14 +15083,14 @@ if(vErrors.length < 100)vErrors.push(err24);
 }
 errors++;
 }
-validate59.errors = vErrors;
+validate77.errors = vErrors;
 return errors === 0;
 }
 
-export const ScheduleCreate = validate62;
-const schema62 = {"type":"object","properties":{"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":"string","format":"date-time"},"end_at":{"type":"string","format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"},"enabled":{"type":"boolean","default":true}},"required":["cron","timezone"],"additionalProperties":false};
+export const ScheduleCreate = validate80;
+const schema101 = {"type":"object","properties":{"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":"string","format":"date-time"},"end_at":{"type":"string","format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"},"enabled":{"type":"boolean","default":true}},"required":["cron","timezone"],"additionalProperties":false};
 
-function validate62(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate80(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -7720,14 +15227,14 @@ errors++;
 }
 }
 if(data.task_template !== undefined){
-if(!(validate57(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
-vErrors = vErrors === null ? validate57.errors : vErrors.concat(validate57.errors);
+if(!(validate75(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
+vErrors = vErrors === null ? validate75.errors : vErrors.concat(validate75.errors);
 errors = vErrors.length;
 }
 }
 if(data.batch_template !== undefined){
-if(!(validate59(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
-vErrors = vErrors === null ? validate59.errors : vErrors.concat(validate59.errors);
+if(!(validate77(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
+vErrors = vErrors === null ? validate77.errors : vErrors.concat(validate77.errors);
 errors = vErrors.length;
 }
 }
@@ -7754,14 +15261,14 @@ if(vErrors.length < 100)vErrors.push(err12);
 }
 errors++;
 }
-validate62.errors = vErrors;
+validate80.errors = vErrors;
 return errors === 0;
 }
 
-export const SchedulePatch = validate65;
-const schema63 = {"type":"object","properties":{"enabled":{"type":"boolean"},"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":["string","null"],"format":"date-time"},"end_at":{"type":["string","null"],"format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"}},"required":[],"additionalProperties":false};
+export const SchedulePatch = validate83;
+const schema102 = {"type":"object","properties":{"enabled":{"type":"boolean"},"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":["string","null"],"format":"date-time"},"end_at":{"type":["string","null"],"format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"}},"required":[],"additionalProperties":false};
 
-function validate65(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate83(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -7842,7 +15349,7 @@ errors++;
 if(data.start_at !== undefined){
 let data3 = data.start_at;
 if((typeof data3 !== "string") && (data3 !== null)){
-const err6 = {instancePath:instancePath+"/start_at",schemaPath:"#/properties/start_at/type",keyword:"type",params:{type: schema63.properties.start_at.type}};
+const err6 = {instancePath:instancePath+"/start_at",schemaPath:"#/properties/start_at/type",keyword:"type",params:{type: schema102.properties.start_at.type}};
 if(vErrors === null){
 vErrors = [err6];
 }
@@ -7867,7 +15374,7 @@ errors++;
 if(data.end_at !== undefined){
 let data4 = data.end_at;
 if((typeof data4 !== "string") && (data4 !== null)){
-const err8 = {instancePath:instancePath+"/end_at",schemaPath:"#/properties/end_at/type",keyword:"type",params:{type: schema63.properties.end_at.type}};
+const err8 = {instancePath:instancePath+"/end_at",schemaPath:"#/properties/end_at/type",keyword:"type",params:{type: schema102.properties.end_at.type}};
 if(vErrors === null){
 vErrors = [err8];
 }
@@ -7890,14 +15397,14 @@ errors++;
 }
 }
 if(data.task_template !== undefined){
-if(!(validate57(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
-vErrors = vErrors === null ? validate57.errors : vErrors.concat(validate57.errors);
+if(!(validate75(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
+vErrors = vErrors === null ? validate75.errors : vErrors.concat(validate75.errors);
 errors = vErrors.length;
 }
 }
 if(data.batch_template !== undefined){
-if(!(validate59(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
-vErrors = vErrors === null ? validate59.errors : vErrors.concat(validate59.errors);
+if(!(validate77(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
+vErrors = vErrors === null ? validate77.errors : vErrors.concat(validate77.errors);
 errors = vErrors.length;
 }
 }
@@ -7912,14 +15419,14 @@ if(vErrors.length < 100)vErrors.push(err10);
 }
 errors++;
 }
-validate65.errors = vErrors;
+validate83.errors = vErrors;
 return errors === 0;
 }
 
-export const SchedulePatched = validate68;
-const schema64 = {"type":"object","properties":{"id":{"type":"string"},"enabled":{"type":"boolean"},"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":["string","null"],"format":"date-time"},"end_at":{"type":["string","null"],"format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"}},"required":["id"],"additionalProperties":false};
+export const SchedulePatched = validate86;
+const schema103 = {"type":"object","properties":{"id":{"type":"string"},"enabled":{"type":"boolean"},"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":["string","null"],"format":"date-time"},"end_at":{"type":["string","null"],"format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"}},"required":["id"],"additionalProperties":false};
 
-function validate68(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate86(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -8022,7 +15529,7 @@ errors++;
 if(data.start_at !== undefined){
 let data4 = data.start_at;
 if((typeof data4 !== "string") && (data4 !== null)){
-const err8 = {instancePath:instancePath+"/start_at",schemaPath:"#/properties/start_at/type",keyword:"type",params:{type: schema64.properties.start_at.type}};
+const err8 = {instancePath:instancePath+"/start_at",schemaPath:"#/properties/start_at/type",keyword:"type",params:{type: schema103.properties.start_at.type}};
 if(vErrors === null){
 vErrors = [err8];
 }
@@ -8047,7 +15554,7 @@ errors++;
 if(data.end_at !== undefined){
 let data5 = data.end_at;
 if((typeof data5 !== "string") && (data5 !== null)){
-const err10 = {instancePath:instancePath+"/end_at",schemaPath:"#/properties/end_at/type",keyword:"type",params:{type: schema64.properties.end_at.type}};
+const err10 = {instancePath:instancePath+"/end_at",schemaPath:"#/properties/end_at/type",keyword:"type",params:{type: schema103.properties.end_at.type}};
 if(vErrors === null){
 vErrors = [err10];
 }
@@ -8070,14 +15577,14 @@ errors++;
 }
 }
 if(data.task_template !== undefined){
-if(!(validate57(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
-vErrors = vErrors === null ? validate57.errors : vErrors.concat(validate57.errors);
+if(!(validate75(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
+vErrors = vErrors === null ? validate75.errors : vErrors.concat(validate75.errors);
 errors = vErrors.length;
 }
 }
 if(data.batch_template !== undefined){
-if(!(validate59(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
-vErrors = vErrors === null ? validate59.errors : vErrors.concat(validate59.errors);
+if(!(validate77(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
+vErrors = vErrors === null ? validate77.errors : vErrors.concat(validate77.errors);
 errors = vErrors.length;
 }
 }
@@ -8092,14 +15599,14 @@ if(vErrors.length < 100)vErrors.push(err12);
 }
 errors++;
 }
-validate68.errors = vErrors;
+validate86.errors = vErrors;
 return errors === 0;
 }
 
-export const ScheduleError = validate71;
-const schema65 = {"type":"object","properties":{"code":{"type":"string"},"at":{"type":"string","format":"date-time"}},"required":["code","at"],"additionalProperties":false};
+export const ScheduleError = validate89;
+const schema104 = {"type":"object","properties":{"code":{"type":"string"},"at":{"type":"string","format":"date-time"}},"required":["code","at"],"additionalProperties":false};
 
-function validate71(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate89(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -8183,14 +15690,14 @@ if(vErrors.length < 100)vErrors.push(err6);
 }
 errors++;
 }
-validate71.errors = vErrors;
+validate89.errors = vErrors;
 return errors === 0;
 }
 
-export const Schedule = validate72;
-const schema66 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["active","disabled"]},"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":"string","format":"date-time"},"end_at":{"type":"string","format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"},"enabled":{"type":"boolean","default":true},"next_execution_at":{"type":["string","null"],"format":"date-time"},"execution_count":{"type":"integer","minimum":0,"maximum":9007199254740991},"created_at":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"},"last_error":{"$ref":"#/components/schemas/ScheduleError"},"last_execution_at":{"type":["string","null"],"format":"date-time"}},"required":["id","status","cron","timezone","enabled","next_execution_at","execution_count","created_at","updated_at","last_execution_at"],"additionalProperties":false};
+export const Schedule = validate90;
+const schema105 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["active","disabled"]},"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":"string","format":"date-time"},"end_at":{"type":"string","format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"},"enabled":{"type":"boolean","default":true},"next_execution_at":{"type":["string","null"],"format":"date-time"},"execution_count":{"type":"integer","minimum":0,"maximum":9007199254740991},"created_at":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"},"last_error":{"$ref":"#/components/schemas/ScheduleError"},"last_execution_at":{"type":["string","null"],"format":"date-time"}},"required":["id","status","cron","timezone","enabled","next_execution_at","execution_count","created_at","updated_at","last_execution_at"],"additionalProperties":false};
 
-function validate72(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate90(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -8295,7 +15802,7 @@ if(vErrors.length < 100)vErrors.push(err9);
 errors++;
 }
 for(const key0 in data){
-if(!(func14.call(schema66.properties, key0))){
+if(!(func14.call(schema105.properties, key0))){
 const err10 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
 if(vErrors === null){
 vErrors = [err10];
@@ -8331,7 +15838,7 @@ if(vErrors.length < 100)vErrors.push(err12);
 errors++;
 }
 if(!((data1 === "active") || (data1 === "disabled"))){
-const err13 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema66.properties.status.enum}};
+const err13 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema105.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err13];
 }
@@ -8442,14 +15949,14 @@ errors++;
 }
 }
 if(data.task_template !== undefined){
-if(!(validate57(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
-vErrors = vErrors === null ? validate57.errors : vErrors.concat(validate57.errors);
+if(!(validate75(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
+vErrors = vErrors === null ? validate75.errors : vErrors.concat(validate75.errors);
 errors = vErrors.length;
 }
 }
 if(data.batch_template !== undefined){
-if(!(validate59(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
-vErrors = vErrors === null ? validate59.errors : vErrors.concat(validate59.errors);
+if(!(validate77(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
+vErrors = vErrors === null ? validate77.errors : vErrors.concat(validate77.errors);
 errors = vErrors.length;
 }
 }
@@ -8468,7 +15975,7 @@ errors++;
 if(data.next_execution_at !== undefined){
 let data9 = data.next_execution_at;
 if((typeof data9 !== "string") && (data9 !== null)){
-const err23 = {instancePath:instancePath+"/next_execution_at",schemaPath:"#/properties/next_execution_at/type",keyword:"type",params:{type: schema66.properties.next_execution_at.type}};
+const err23 = {instancePath:instancePath+"/next_execution_at",schemaPath:"#/properties/next_execution_at/type",keyword:"type",params:{type: schema105.properties.next_execution_at.type}};
 if(vErrors === null){
 vErrors = [err23];
 }
@@ -8662,7 +16169,7 @@ errors++;
 if(data.last_execution_at !== undefined){
 let data16 = data.last_execution_at;
 if((typeof data16 !== "string") && (data16 !== null)){
-const err39 = {instancePath:instancePath+"/last_execution_at",schemaPath:"#/properties/last_execution_at/type",keyword:"type",params:{type: schema66.properties.last_execution_at.type}};
+const err39 = {instancePath:instancePath+"/last_execution_at",schemaPath:"#/properties/last_execution_at/type",keyword:"type",params:{type: schema105.properties.last_execution_at.type}};
 if(vErrors === null){
 vErrors = [err39];
 }
@@ -8695,14 +16202,14 @@ if(vErrors.length < 100)vErrors.push(err41);
 }
 errors++;
 }
-validate72.errors = vErrors;
+validate90.errors = vErrors;
 return errors === 0;
 }
 
-export const ScheduleListItem = validate75;
-const schema68 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["active","disabled"]},"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":"string","format":"date-time"},"end_at":{"type":"string","format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"},"enabled":{"type":"boolean","default":true},"next_execution_at":{"type":["string","null"],"format":"date-time"},"execution_count":{"type":"integer","minimum":0,"maximum":9007199254740991},"created_at":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"},"last_error":{"$ref":"#/components/schemas/ScheduleError"}},"required":["id","status","cron","timezone","enabled","next_execution_at","execution_count","created_at","updated_at"],"additionalProperties":false};
+export const ScheduleListItem = validate93;
+const schema107 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["active","disabled"]},"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":"string","format":"date-time"},"end_at":{"type":"string","format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"},"enabled":{"type":"boolean","default":true},"next_execution_at":{"type":["string","null"],"format":"date-time"},"execution_count":{"type":"integer","minimum":0,"maximum":9007199254740991},"created_at":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"},"last_error":{"$ref":"#/components/schemas/ScheduleError"}},"required":["id","status","cron","timezone","enabled","next_execution_at","execution_count","created_at","updated_at"],"additionalProperties":false};
 
-function validate75(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate93(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -8797,7 +16304,7 @@ if(vErrors.length < 100)vErrors.push(err8);
 errors++;
 }
 for(const key0 in data){
-if(!(func14.call(schema68.properties, key0))){
+if(!(func14.call(schema107.properties, key0))){
 const err9 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
 if(vErrors === null){
 vErrors = [err9];
@@ -8833,7 +16340,7 @@ if(vErrors.length < 100)vErrors.push(err11);
 errors++;
 }
 if(!((data1 === "active") || (data1 === "disabled"))){
-const err12 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema68.properties.status.enum}};
+const err12 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema107.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err12];
 }
@@ -8944,14 +16451,14 @@ errors++;
 }
 }
 if(data.task_template !== undefined){
-if(!(validate57(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
-vErrors = vErrors === null ? validate57.errors : vErrors.concat(validate57.errors);
+if(!(validate75(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
+vErrors = vErrors === null ? validate75.errors : vErrors.concat(validate75.errors);
 errors = vErrors.length;
 }
 }
 if(data.batch_template !== undefined){
-if(!(validate59(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
-vErrors = vErrors === null ? validate59.errors : vErrors.concat(validate59.errors);
+if(!(validate77(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
+vErrors = vErrors === null ? validate77.errors : vErrors.concat(validate77.errors);
 errors = vErrors.length;
 }
 }
@@ -8970,7 +16477,7 @@ errors++;
 if(data.next_execution_at !== undefined){
 let data9 = data.next_execution_at;
 if((typeof data9 !== "string") && (data9 !== null)){
-const err22 = {instancePath:instancePath+"/next_execution_at",schemaPath:"#/properties/next_execution_at/type",keyword:"type",params:{type: schema68.properties.next_execution_at.type}};
+const err22 = {instancePath:instancePath+"/next_execution_at",schemaPath:"#/properties/next_execution_at/type",keyword:"type",params:{type: schema107.properties.next_execution_at.type}};
 if(vErrors === null){
 vErrors = [err22];
 }
@@ -9172,14 +16679,14 @@ if(vErrors.length < 100)vErrors.push(err38);
 }
 errors++;
 }
-validate75.errors = vErrors;
+validate93.errors = vErrors;
 return errors === 0;
 }
 
-export const ScheduleList = validate78;
-const schema70 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"schedules":{"type":"array","items":{"$ref":"#/components/schemas/ScheduleListItem"}}},"required":["total","schedules"],"additionalProperties":false};
+export const ScheduleList = validate96;
+const schema109 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"schedules":{"type":"array","items":{"$ref":"#/components/schemas/ScheduleListItem"}}},"required":["total","schedules"],"additionalProperties":false};
 
-function validate78(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate96(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -9255,8 +16762,8 @@ let data1 = data.schedules;
 if(Array.isArray(data1)){
 const len0 = data1.length;
 for(let i0=0; i0<len0; i0++){
-if(!(validate75(data1[i0], {instancePath:instancePath+"/schedules/" + i0,parentData:data1,parentDataProperty:i0,rootData}))){
-vErrors = vErrors === null ? validate75.errors : vErrors.concat(validate75.errors);
+if(!(validate93(data1[i0], {instancePath:instancePath+"/schedules/" + i0,parentData:data1,parentDataProperty:i0,rootData}))){
+vErrors = vErrors === null ? validate93.errors : vErrors.concat(validate93.errors);
 errors = vErrors.length;
 }
 }
@@ -9283,14 +16790,14 @@ if(vErrors.length < 100)vErrors.push(err7);
 }
 errors++;
 }
-validate78.errors = vErrors;
+validate96.errors = vErrors;
 return errors === 0;
 }
 
-export const ScheduleDeleted = validate80;
-const schema71 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["deleted"]}},"required":["id","status"],"additionalProperties":false};
+export const ScheduleDeleted = validate98;
+const schema110 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["deleted"]}},"required":["id","status"],"additionalProperties":false};
 
-function validate80(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate98(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -9351,7 +16858,7 @@ if(vErrors.length < 100)vErrors.push(err4);
 errors++;
 }
 if(!(data1 === "deleted")){
-const err5 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema71.properties.status.enum}};
+const err5 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema110.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err5];
 }
@@ -9372,14 +16879,14 @@ if(vErrors.length < 100)vErrors.push(err6);
 }
 errors++;
 }
-validate80.errors = vErrors;
+validate98.errors = vErrors;
 return errors === 0;
 }
 
-export const ScheduledTask = validate81;
-const schema72 = {"type":"object","properties":{"id":{"type":"string"},"schedule_id":{"type":"string"},"batch_id":{"type":["string","null"]},"scheduled_for":{"type":"string","format":"date-time"},"status":{"type":"string","enum":["queued","processing","completed","failed","cancelled"]},"target":{"type":"string"},"payload":{},"created_at":{"type":"string","format":"date-time"},"completed_at":{"type":"string","format":"date-time"},"rate_limiter":{"type":"string","pattern":"^[A-Za-z0-9\\x2d]{1,64}$"},"attempts":{"type":"integer","minimum":0,"maximum":9007199254740991},"result":{"$ref":"#/components/schemas/TaskResult"}},"required":["id","schedule_id","batch_id","scheduled_for","status","target","created_at","attempts"],"additionalProperties":false};
+export const ScheduledTask = validate99;
+const schema111 = {"type":"object","properties":{"id":{"type":"string"},"schedule_id":{"type":"string"},"batch_id":{"type":["string","null"]},"scheduled_for":{"type":"string","format":"date-time"},"status":{"type":"string","enum":["queued","processing","completed","failed","cancelled"]},"target":{"type":"string"},"payload":{},"created_at":{"type":"string","format":"date-time"},"completed_at":{"type":"string","format":"date-time"},"rate_limiter":{"type":"string","pattern":"^[A-Za-z0-9\\x2d]{1,64}$"},"attempts":{"type":"integer","minimum":0,"maximum":9007199254740991},"result":{"$ref":"#/components/schemas/TaskResult"}},"required":["id","schedule_id","batch_id","scheduled_for","status","target","created_at","attempts"],"additionalProperties":false};
 
-function validate81(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate99(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -9464,7 +16971,7 @@ if(vErrors.length < 100)vErrors.push(err7);
 errors++;
 }
 for(const key0 in data){
-if(!(func14.call(schema72.properties, key0))){
+if(!(func14.call(schema111.properties, key0))){
 const err8 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
 if(vErrors === null){
 vErrors = [err8];
@@ -9502,7 +17009,7 @@ errors++;
 if(data.batch_id !== undefined){
 let data2 = data.batch_id;
 if((typeof data2 !== "string") && (data2 !== null)){
-const err11 = {instancePath:instancePath+"/batch_id",schemaPath:"#/properties/batch_id/type",keyword:"type",params:{type: schema72.properties.batch_id.type}};
+const err11 = {instancePath:instancePath+"/batch_id",schemaPath:"#/properties/batch_id/type",keyword:"type",params:{type: schema111.properties.batch_id.type}};
 if(vErrors === null){
 vErrors = [err11];
 }
@@ -9550,7 +17057,7 @@ if(vErrors.length < 100)vErrors.push(err14);
 errors++;
 }
 if(!(((((data4 === "queued") || (data4 === "processing")) || (data4 === "completed")) || (data4 === "failed")) || (data4 === "cancelled"))){
-const err15 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema72.properties.status.enum}};
+const err15 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema111.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err15];
 }
@@ -9699,14 +17206,14 @@ if(vErrors.length < 100)vErrors.push(err26);
 }
 errors++;
 }
-validate81.errors = vErrors;
+validate99.errors = vErrors;
 return errors === 0;
 }
 
-export const ScheduledTaskList = validate83;
-const schema73 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"tasks":{"type":"array","items":{"$ref":"#/components/schemas/ScheduledTask"}}},"required":["total","tasks"],"additionalProperties":false};
+export const ScheduledTaskList = validate101;
+const schema112 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"tasks":{"type":"array","items":{"$ref":"#/components/schemas/ScheduledTask"}}},"required":["total","tasks"],"additionalProperties":false};
 
-function validate83(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate101(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -9782,8 +17289,8 @@ let data1 = data.tasks;
 if(Array.isArray(data1)){
 const len0 = data1.length;
 for(let i0=0; i0<len0; i0++){
-if(!(validate81(data1[i0], {instancePath:instancePath+"/tasks/" + i0,parentData:data1,parentDataProperty:i0,rootData}))){
-vErrors = vErrors === null ? validate81.errors : vErrors.concat(validate81.errors);
+if(!(validate99(data1[i0], {instancePath:instancePath+"/tasks/" + i0,parentData:data1,parentDataProperty:i0,rootData}))){
+vErrors = vErrors === null ? validate99.errors : vErrors.concat(validate99.errors);
 errors = vErrors.length;
 }
 }
@@ -9810,14 +17317,14 @@ if(vErrors.length < 100)vErrors.push(err7);
 }
 errors++;
 }
-validate83.errors = vErrors;
+validate101.errors = vErrors;
 return errors === 0;
 }
 
-export const ScheduleExecution = validate85;
-const schema74 = {"type":"object","properties":{"scheduled_for":{"type":"string","format":"date-time"},"local_time":{"type":"string","format":"date-time"}},"required":["scheduled_for","local_time"],"additionalProperties":false};
+export const ScheduleExecution = validate103;
+const schema113 = {"type":"object","properties":{"scheduled_for":{"type":"string","format":"date-time"},"local_time":{"type":"string","format":"date-time"}},"required":["scheduled_for","local_time"],"additionalProperties":false};
 
-function validate85(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate103(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -9914,14 +17421,14 @@ if(vErrors.length < 100)vErrors.push(err7);
 }
 errors++;
 }
-validate85.errors = vErrors;
+validate103.errors = vErrors;
 return errors === 0;
 }
 
-export const SchedulePreview = validate86;
-const schema75 = {"type":"object","properties":{"schedule_id":{"type":"string"},"executions":{"type":"array","items":{"$ref":"#/components/schemas/ScheduleExecution"}}},"required":["schedule_id","executions"],"additionalProperties":false};
+export const SchedulePreview = validate104;
+const schema114 = {"type":"object","properties":{"schedule_id":{"type":"string"},"executions":{"type":"array","items":{"$ref":"#/components/schemas/ScheduleExecution"}}},"required":["schedule_id","executions"],"additionalProperties":false};
 
-function validate86(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate104(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -10093,14 +17600,14 @@ if(vErrors.length < 100)vErrors.push(err13);
 }
 errors++;
 }
-validate86.errors = vErrors;
+validate104.errors = vErrors;
 return errors === 0;
 }
 
-export const CronPreview = validate87;
-const schema77 = {"type":"object","properties":{"executions":{"type":"array","items":{"$ref":"#/components/schemas/ScheduleExecution"}}},"required":["executions"],"additionalProperties":false};
+export const CronPreview = validate105;
+const schema116 = {"type":"object","properties":{"executions":{"type":"array","items":{"$ref":"#/components/schemas/ScheduleExecution"}}},"required":["executions"],"additionalProperties":false};
 
-function validate87(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate105(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -10250,14 +17757,14 @@ if(vErrors.length < 100)vErrors.push(err11);
 }
 errors++;
 }
-validate87.errors = vErrors;
+validate105.errors = vErrors;
 return errors === 0;
 }
 
-export const ScheduleRun = validate88;
-const schema79 = {"type":"object","properties":{"schedule_id":{"type":"string"},"scheduled_for":{"type":"string","format":"date-time"},"task_id":{"type":["string","null"]},"batch_id":{"type":["string","null"]}},"required":["schedule_id","scheduled_for","task_id","batch_id"],"additionalProperties":false};
+export const ScheduleRun = validate106;
+const schema118 = {"type":"object","properties":{"schedule_id":{"type":"string"},"scheduled_for":{"type":"string","format":"date-time"},"task_id":{"type":["string","null"]},"batch_id":{"type":["string","null"]}},"required":["schedule_id","scheduled_for","task_id","batch_id"],"additionalProperties":false};
 
-function validate88(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate106(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -10353,7 +17860,7 @@ errors++;
 if(data.task_id !== undefined){
 let data2 = data.task_id;
 if((typeof data2 !== "string") && (data2 !== null)){
-const err8 = {instancePath:instancePath+"/task_id",schemaPath:"#/properties/task_id/type",keyword:"type",params:{type: schema79.properties.task_id.type}};
+const err8 = {instancePath:instancePath+"/task_id",schemaPath:"#/properties/task_id/type",keyword:"type",params:{type: schema118.properties.task_id.type}};
 if(vErrors === null){
 vErrors = [err8];
 }
@@ -10366,7 +17873,7 @@ errors++;
 if(data.batch_id !== undefined){
 let data3 = data.batch_id;
 if((typeof data3 !== "string") && (data3 !== null)){
-const err9 = {instancePath:instancePath+"/batch_id",schemaPath:"#/properties/batch_id/type",keyword:"type",params:{type: schema79.properties.batch_id.type}};
+const err9 = {instancePath:instancePath+"/batch_id",schemaPath:"#/properties/batch_id/type",keyword:"type",params:{type: schema118.properties.batch_id.type}};
 if(vErrors === null){
 vErrors = [err9];
 }
@@ -10387,14 +17894,14 @@ if(vErrors.length < 100)vErrors.push(err10);
 }
 errors++;
 }
-validate88.errors = vErrors;
+validate106.errors = vErrors;
 return errors === 0;
 }
 
-export const SigningSecret = validate89;
-const schema80 = {"type":"object","properties":{"id":{"type":"string"},"secret":{"type":"string"},"created_at":{"type":"string","format":"date-time"},"expires_at":{"type":["string","null"],"format":"date-time"}},"required":["id","secret","created_at","expires_at"],"additionalProperties":false};
+export const SigningSecret = validate107;
+const schema119 = {"type":"object","properties":{"id":{"type":"string"},"secret":{"type":"string"},"created_at":{"type":"string","format":"date-time"},"expires_at":{"type":["string","null"],"format":"date-time"}},"required":["id","secret","created_at","expires_at"],"additionalProperties":false};
 
-function validate89(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate107(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -10502,7 +18009,7 @@ errors++;
 if(data.expires_at !== undefined){
 let data3 = data.expires_at;
 if((typeof data3 !== "string") && (data3 !== null)){
-const err9 = {instancePath:instancePath+"/expires_at",schemaPath:"#/properties/expires_at/type",keyword:"type",params:{type: schema80.properties.expires_at.type}};
+const err9 = {instancePath:instancePath+"/expires_at",schemaPath:"#/properties/expires_at/type",keyword:"type",params:{type: schema119.properties.expires_at.type}};
 if(vErrors === null){
 vErrors = [err9];
 }
@@ -10535,14 +18042,14 @@ if(vErrors.length < 100)vErrors.push(err11);
 }
 errors++;
 }
-validate89.errors = vErrors;
+validate107.errors = vErrors;
 return errors === 0;
 }
 
-export const SigningSecrets = validate90;
-const schema81 = {"type":"object","properties":{"secrets":{"type":"array","items":{"$ref":"#/components/schemas/SigningSecret"}}},"required":["secrets"],"additionalProperties":false};
+export const SigningSecrets = validate108;
+const schema120 = {"type":"object","properties":{"secrets":{"type":"array","items":{"$ref":"#/components/schemas/SigningSecret"}}},"required":["secrets"],"additionalProperties":false};
 
-function validate90(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate108(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -10679,7 +18186,7 @@ errors++;
 if(data1.expires_at !== undefined){
 let data5 = data1.expires_at;
 if((typeof data5 !== "string") && (data5 !== null)){
-const err11 = {instancePath:instancePath+"/secrets/" + i0+"/expires_at",schemaPath:"#/components/schemas/SigningSecret/properties/expires_at/type",keyword:"type",params:{type: schema80.properties.expires_at.type}};
+const err11 = {instancePath:instancePath+"/secrets/" + i0+"/expires_at",schemaPath:"#/components/schemas/SigningSecret/properties/expires_at/type",keyword:"type",params:{type: schema119.properties.expires_at.type}};
 if(vErrors === null){
 vErrors = [err11];
 }
@@ -10736,14 +18243,14 @@ if(vErrors.length < 100)vErrors.push(err15);
 }
 errors++;
 }
-validate90.errors = vErrors;
+validate108.errors = vErrors;
 return errors === 0;
 }
 
-export const StreamTicket = validate91;
-const schema83 = {"type":"object","properties":{"ticket":{"type":"string"},"expires_at":{"type":"string","format":"date-time"}},"required":["ticket","expires_at"],"additionalProperties":false};
+export const StreamTicket = validate109;
+const schema122 = {"type":"object","properties":{"ticket":{"type":"string"},"expires_at":{"type":"string","format":"date-time"}},"required":["ticket","expires_at"],"additionalProperties":false};
 
-function validate91(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate109(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -10827,14 +18334,14 @@ if(vErrors.length < 100)vErrors.push(err6);
 }
 errors++;
 }
-validate91.errors = vErrors;
+validate109.errors = vErrors;
 return errors === 0;
 }
 
-export const StreamSnapshot = validate92;
-const schema84 = {"type":"object","properties":{"type":{"type":"string","enum":["snapshot"]},"batch":{"$ref":"#/components/schemas/Batch"},"gap":{"type":"boolean"},"seq":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["type","batch","seq"],"additionalProperties":false};
+export const StreamSnapshot = validate110;
+const schema123 = {"type":"object","properties":{"type":{"type":"string","enum":["snapshot"]},"batch":{"$ref":"#/components/schemas/Batch"},"gap":{"type":"boolean"},"seq":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["type","batch","seq"],"additionalProperties":false};
 
-function validate92(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate110(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -10893,7 +18400,7 @@ if(vErrors.length < 100)vErrors.push(err4);
 errors++;
 }
 if(!(data0 === "snapshot")){
-const err5 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema84.properties.type.enum}};
+const err5 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema123.properties.type.enum}};
 if(vErrors === null){
 vErrors = [err5];
 }
@@ -10967,14 +18474,14 @@ if(vErrors.length < 100)vErrors.push(err10);
 }
 errors++;
 }
-validate92.errors = vErrors;
+validate110.errors = vErrors;
 return errors === 0;
 }
 
-export const StreamProgress = validate94;
-const schema85 = {"type":"object","properties":{"type":{"type":"string","enum":["progress","finished"]},"batch_id":{"type":"string"},"status":{"type":"string","enum":["pending","processing","completed","failed","expired","cancelled"]},"stats":{"$ref":"#/components/schemas/BatchStats"},"completion_rate":{"type":"number","minimum":0,"maximum":100},"timestamp":{"type":"string","format":"date-time"},"seq":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["type","batch_id","status","stats","completion_rate","timestamp","seq"],"additionalProperties":false};
+export const StreamProgress = validate112;
+const schema124 = {"type":"object","properties":{"type":{"type":"string","enum":["progress","finished"]},"batch_id":{"type":"string"},"status":{"type":"string","enum":["pending","processing","completed","failed","expired","cancelled"]},"stats":{"$ref":"#/components/schemas/BatchStats"},"completion_rate":{"type":"number","minimum":0,"maximum":100},"timestamp":{"type":"string","format":"date-time"},"seq":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["type","batch_id","status","stats","completion_rate","timestamp","seq"],"additionalProperties":false};
 
-function validate94(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate112(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -11073,7 +18580,7 @@ if(vErrors.length < 100)vErrors.push(err8);
 errors++;
 }
 if(!((data0 === "progress") || (data0 === "finished"))){
-const err9 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema85.properties.type.enum}};
+const err9 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema124.properties.type.enum}};
 if(vErrors === null){
 vErrors = [err9];
 }
@@ -11108,7 +18615,7 @@ if(vErrors.length < 100)vErrors.push(err11);
 errors++;
 }
 if(!((((((data2 === "pending") || (data2 === "processing")) || (data2 === "completed")) || (data2 === "failed")) || (data2 === "expired")) || (data2 === "cancelled"))){
-const err12 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema85.properties.status.enum}};
+const err12 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema124.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err12];
 }
@@ -11476,15 +18983,15 @@ if(vErrors.length < 100)vErrors.push(err43);
 }
 errors++;
 }
-validate94.errors = vErrors;
+validate112.errors = vErrors;
 return errors === 0;
 }
 
-export const StreamTask = validate95;
-const schema87 = {"type":"object","properties":{"type":{"type":"string","enum":["task"]},"task":{"$ref":"#/components/schemas/StreamTaskEnd"},"seq":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["type","task","seq"],"additionalProperties":false};
-const schema88 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["completed","failed","cancelled"]},"completed_at":{"type":"string","format":"date-time"},"attempts":{"type":"integer","minimum":0,"maximum":9007199254740991},"result":{"type":"object","properties":{"status_code":{"type":["integer","null"]},"duration_ms":{"type":"number","minimum":0},"error":{"$ref":"#/components/schemas/TaskError"}},"required":["status_code","duration_ms","error"],"additionalProperties":false}},"required":["id","status","completed_at","attempts"],"additionalProperties":false};
+export const StreamTask = validate113;
+const schema126 = {"type":"object","properties":{"type":{"type":"string","enum":["task"]},"task":{"$ref":"#/components/schemas/StreamTaskEnd"},"seq":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["type","task","seq"],"additionalProperties":false};
+const schema127 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["completed","failed","cancelled"]},"completed_at":{"type":"string","format":"date-time"},"attempts":{"type":"integer","minimum":0,"maximum":9007199254740991},"result":{"type":"object","properties":{"status_code":{"type":["integer","null"]},"duration_ms":{"type":"number","minimum":0},"error":{"$ref":"#/components/schemas/TaskError"}},"required":["status_code","duration_ms","error"],"additionalProperties":false}},"required":["id","status","completed_at","attempts"],"additionalProperties":false};
 
-function validate96(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate114(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -11565,7 +19072,7 @@ if(vErrors.length < 100)vErrors.push(err6);
 errors++;
 }
 if(!(((data1 === "completed") || (data1 === "failed")) || (data1 === "cancelled"))){
-const err7 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema88.properties.status.enum}};
+const err7 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema127.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err7];
 }
@@ -11683,7 +19190,7 @@ errors++;
 if(data4.status_code !== undefined){
 let data5 = data4.status_code;
 if((!(((typeof data5 == "number") && (!(data5 % 1) && !isNaN(data5))) && (isFinite(data5)))) && (data5 !== null)){
-const err17 = {instancePath:instancePath+"/result/status_code",schemaPath:"#/properties/result/properties/status_code/type",keyword:"type",params:{type: schema88.properties.result.properties.status_code.type}};
+const err17 = {instancePath:instancePath+"/result/status_code",schemaPath:"#/properties/result/properties/status_code/type",keyword:"type",params:{type: schema127.properties.result.properties.status_code.type}};
 if(vErrors === null){
 vErrors = [err17];
 }
@@ -11812,12 +19319,12 @@ if(vErrors.length < 100)vErrors.push(err27);
 }
 errors++;
 }
-validate96.errors = vErrors;
+validate114.errors = vErrors;
 return errors === 0;
 }
 
 
-function validate95(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate113(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -11876,7 +19383,7 @@ if(vErrors.length < 100)vErrors.push(err4);
 errors++;
 }
 if(!(data0 === "task")){
-const err5 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema87.properties.type.enum}};
+const err5 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema126.properties.type.enum}};
 if(vErrors === null){
 vErrors = [err5];
 }
@@ -11887,8 +19394,8 @@ errors++;
 }
 }
 if(data.task !== undefined){
-if(!(validate96(data.task, {instancePath:instancePath+"/task",parentData:data,parentDataProperty:"task",rootData}))){
-vErrors = vErrors === null ? validate96.errors : vErrors.concat(validate96.errors);
+if(!(validate114(data.task, {instancePath:instancePath+"/task",parentData:data,parentDataProperty:"task",rootData}))){
+vErrors = vErrors === null ? validate114.errors : vErrors.concat(validate114.errors);
 errors = vErrors.length;
 }
 }
@@ -11938,13 +19445,13 @@ if(vErrors.length < 100)vErrors.push(err9);
 }
 errors++;
 }
-validate95.errors = vErrors;
+validate113.errors = vErrors;
 return errors === 0;
 }
 
-export const StreamTaskEnd = validate98;
+export const StreamTaskEnd = validate116;
 
-function validate98(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate116(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -12025,7 +19532,7 @@ if(vErrors.length < 100)vErrors.push(err6);
 errors++;
 }
 if(!(((data1 === "completed") || (data1 === "failed")) || (data1 === "cancelled"))){
-const err7 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema88.properties.status.enum}};
+const err7 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema127.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err7];
 }
@@ -12143,7 +19650,7 @@ errors++;
 if(data4.status_code !== undefined){
 let data5 = data4.status_code;
 if((!(((typeof data5 == "number") && (!(data5 % 1) && !isNaN(data5))) && (isFinite(data5)))) && (data5 !== null)){
-const err17 = {instancePath:instancePath+"/result/status_code",schemaPath:"#/properties/result/properties/status_code/type",keyword:"type",params:{type: schema88.properties.result.properties.status_code.type}};
+const err17 = {instancePath:instancePath+"/result/status_code",schemaPath:"#/properties/result/properties/status_code/type",keyword:"type",params:{type: schema127.properties.result.properties.status_code.type}};
 if(vErrors === null){
 vErrors = [err17];
 }
@@ -12272,14 +19779,14 @@ if(vErrors.length < 100)vErrors.push(err27);
 }
 errors++;
 }
-validate98.errors = vErrors;
+validate116.errors = vErrors;
 return errors === 0;
 }
 
-export const ErrorReply = validate99;
-const schema92 = {"type":"object","properties":{"error":{"type":"object","properties":{"code":{"type":"string","enum":["invalid_json","validation_error","invalid_cron","invalid_timezone","cron_never_fires","target_not_allowed","rate_limiter_not_found","unauthorized","forbidden","batch_not_found","task_not_found","schedule_not_found","notification_not_found","not_found","method_not_allowed","batch_completed","rate_limiter_name_taken","idempotency_conflict","payload_too_large","unsupported_media_type","batch_state_invalid","task_state_invalid","idempotency_key_reused","rate_limited","internal_error","unavailable"]},"message":{"type":"string"},"details":{"type":"object"}},"required":["code","message","details"],"additionalProperties":false}},"required":["error"],"additionalProperties":false};
+export const ErrorReply = validate117;
+const schema131 = {"type":"object","properties":{"error":{"type":"object","properties":{"code":{"type":"string","enum":["invalid_json","validation_error","invalid_cron","invalid_timezone","cron_never_fires","target_not_allowed","rate_limiter_not_found","unauthorized","forbidden","batch_not_found","task_not_found","schedule_not_found","notification_not_found","not_found","method_not_allowed","batch_completed","rate_limiter_name_taken","idempotency_conflict","payload_too_large","unsupported_media_type","batch_state_invalid","task_state_invalid","idempotency_key_reused","rate_limited","internal_error","unavailable"]},"message":{"type":"string"},"details":{"type":"object"}},"required":["code","message","details"],"additionalProperties":false}},"required":["error"],"additionalProperties":false};
 
-function validate99(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate117(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -12363,7 +19870,7 @@ if(vErrors.length < 100)vErrors.push(err6);
 errors++;
 }
 if(!((((((((((((((((((((((((((data1 === "invalid_json") || (data1 === "validation_error")) || (data1 === "invalid_cron")) || (data1 === "invalid_timezone")) || (data1 === "cron_never_fires")) || (data1 === "target_not_allowed")) || (data1 === "rate_limiter_not_found")) || (data1 === "unauthorized")) || (data1 === "forbidden")) || (data1 === "batch_not_found")) || (data1 === "task_not_found")) || (data1 === "schedule_not_found")) || (data1 === "notification_not_found")) || (data1 === "not_found")) || (data1 === "method_not_allowed")) || (data1 === "batch_completed")) || (data1 === "rate_limiter_name_taken")) || (data1 === "idempotency_conflict")) || (data1 === "payload_too_large")) || (data1 === "unsupported_media_type")) || (data1 === "batch_state_invalid")) || (data1 === "task_state_invalid")) || (data1 === "idempotency_key_reused")) || (data1 === "rate_limited")) || (data1 === "internal_error")) || (data1 === "unavailable"))){
-const err7 = {instancePath:instancePath+"/error/code",schemaPath:"#/properties/error/properties/code/enum",keyword:"enum",params:{allowedValues: schema92.properties.error.properties.code.enum}};
+const err7 = {instancePath:instancePath+"/error/code",schemaPath:"#/properties/error/properties/code/enum",keyword:"enum",params:{allowedValues: schema131.properties.error.properties.code.enum}};
 if(vErrors === null){
 vErrors = [err7];
 }
@@ -12421,14 +19928,14 @@ if(vErrors.length < 100)vErrors.push(err11);
 }
 errors++;
 }
-validate99.errors = vErrors;
+validate117.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchCreateEnvelope = validate100;
-const schema93 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"notifications":{"$ref":"#/components/schemas/Notifications"},"options":{"$ref":"#/components/schemas/BatchOptionsInput"},"labels":{"$ref":"#/components/schemas/Labels"}},"required":["tasks"],"additionalProperties":false};
+export const BatchCreateEnvelope = validate118;
+const schema132 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"notifications":{"$ref":"#/components/schemas/Notifications"},"options":{"$ref":"#/components/schemas/BatchOptionsInput"},"labels":{"$ref":"#/components/schemas/Labels"}},"required":["tasks"],"additionalProperties":false};
 
-function validate100(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate118(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -12723,14 +20230,14 @@ if(vErrors.length < 100)vErrors.push(err23);
 }
 errors++;
 }
-validate100.errors = vErrors;
+validate118.errors = vErrors;
 return errors === 0;
 }
 
-export const TasksAddEnvelope = validate102;
-const schema96 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1},"atomic":{"type":"boolean","default":true}},"required":["tasks"],"additionalProperties":false};
+export const TasksAddEnvelope = validate120;
+const schema135 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1},"atomic":{"type":"boolean","default":true}},"required":["tasks"],"additionalProperties":false};
 
-function validate102(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate120(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -12804,14 +20311,14 @@ if(vErrors.length < 100)vErrors.push(err5);
 }
 errors++;
 }
-validate102.errors = vErrors;
+validate120.errors = vErrors;
 return errors === 0;
 }
 
-export const TaskListQuery = validate103;
-const schema97 = {"type":"object","properties":{"status":{"type":"string","enum":["queued","processing","completed","failed"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
+export const TaskListQuery = validate121;
+const schema136 = {"type":"object","properties":{"status":{"type":"string","enum":["queued","processing","completed","failed"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
 
-function validate103(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate121(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -12840,7 +20347,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 if(!((((data0 === "queued") || (data0 === "processing")) || (data0 === "completed")) || (data0 === "failed"))){
-const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema97.properties.status.enum}};
+const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema136.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err2];
 }
@@ -12931,20 +20438,20 @@ if(vErrors.length < 100)vErrors.push(err9);
 }
 errors++;
 }
-validate103.errors = vErrors;
+validate121.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchListQuery = validate104;
-const schema98 = {"type":"object","properties":{"status":{"type":"string","enum":["pending","processing","completed","failed","expired"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false,"patternProperties":{"^label\\.[a-z0-9_.\\x2d]{1,32}$":{"type":"string","minLength":1,"maxLength":64,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"}}};
-const pattern35 = new RegExp("^label\\.[a-z0-9_.\\x2d]{1,32}$", "u");
+export const BatchListQuery = validate122;
+const schema137 = {"type":"object","properties":{"status":{"type":"string","enum":["pending","processing","completed","failed","expired"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false,"patternProperties":{"^label\\.[a-z0-9_.\\x2d]{1,32}$":{"type":"string","minLength":1,"maxLength":64,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"}}};
+const pattern41 = new RegExp("^label\\.[a-z0-9_.\\x2d]{1,32}$", "u");
 
-function validate104(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate122(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
 for(const key0 in data){
-if(!((((key0 === "status") || (key0 === "limit")) || (key0 === "offset")) || (pattern35.test(key0)))){
+if(!((((key0 === "status") || (key0 === "limit")) || (key0 === "offset")) || (pattern41.test(key0)))){
 const err0 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
 if(vErrors === null){
 vErrors = [err0];
@@ -12968,7 +20475,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 if(!(((((data0 === "pending") || (data0 === "processing")) || (data0 === "completed")) || (data0 === "failed")) || (data0 === "expired"))){
-const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema98.properties.status.enum}};
+const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema137.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err2];
 }
@@ -13049,7 +20556,7 @@ errors++;
 }
 }
 for(const key1 in data){
-if(pattern35.test(key1)){
+if(pattern41.test(key1)){
 let data3 = data[key1];
 if(typeof data3 === "string"){
 if(!pattern13.test(data3)){
@@ -13106,14 +20613,118 @@ if(vErrors.length < 100)vErrors.push(err13);
 }
 errors++;
 }
-validate104.errors = vErrors;
+validate122.errors = vErrors;
 return errors === 0;
 }
 
-export const NotificationListQuery = validate105;
-const schema99 = {"type":"object","properties":{"status":{"type":"string","enum":["pending","delivering","delivered","failed"]},"event":{"type":"string","enum":["on_progress","on_finish","on_success","on_death","on_complete"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
+export const LimiterListQuery = validate123;
+const schema138 = {"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
 
-function validate105(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate123(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+for(const key0 in data){
+if(!((key0 === "limit") || (key0 === "offset"))){
+const err0 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+}
+if(data.limit !== undefined){
+let data0 = data.limit;
+if(!(((typeof data0 == "number") && (!(data0 % 1) && !isNaN(data0))) && (isFinite(data0)))){
+const err1 = {instancePath:instancePath+"/limit",schemaPath:"#/properties/limit/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if((typeof data0 == "number") && (isFinite(data0))){
+if(data0 > 1000 || isNaN(data0)){
+const err2 = {instancePath:instancePath+"/limit",schemaPath:"#/properties/limit/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+if(data0 < 1 || isNaN(data0)){
+const err3 = {instancePath:instancePath+"/limit",schemaPath:"#/properties/limit/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+}
+}
+if(data.offset !== undefined){
+let data1 = data.offset;
+if(!(((typeof data1 == "number") && (!(data1 % 1) && !isNaN(data1))) && (isFinite(data1)))){
+const err4 = {instancePath:instancePath+"/offset",schemaPath:"#/properties/offset/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+if((typeof data1 == "number") && (isFinite(data1))){
+if(data1 > 100000 || isNaN(data1)){
+const err5 = {instancePath:instancePath+"/offset",schemaPath:"#/properties/offset/maximum",keyword:"maximum",params:{comparison: "<=", limit: 100000}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+if(data1 < 0 || isNaN(data1)){
+const err6 = {instancePath:instancePath+"/offset",schemaPath:"#/properties/offset/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err7 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+validate123.errors = vErrors;
+return errors === 0;
+}
+
+export const NotificationListQuery = validate124;
+const schema139 = {"type":"object","properties":{"status":{"type":"string","enum":["pending","delivering","delivered","failed"]},"event":{"type":"string","enum":["on_progress","on_finish","on_success","on_death","on_complete"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
+
+function validate124(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -13142,7 +20753,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 if(!((((data0 === "pending") || (data0 === "delivering")) || (data0 === "delivered")) || (data0 === "failed"))){
-const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema99.properties.status.enum}};
+const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema139.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err2];
 }
@@ -13165,7 +20776,7 @@ if(vErrors.length < 100)vErrors.push(err3);
 errors++;
 }
 if(!(((((data1 === "on_progress") || (data1 === "on_finish")) || (data1 === "on_success")) || (data1 === "on_death")) || (data1 === "on_complete"))){
-const err4 = {instancePath:instancePath+"/event",schemaPath:"#/properties/event/enum",keyword:"enum",params:{allowedValues: schema99.properties.event.enum}};
+const err4 = {instancePath:instancePath+"/event",schemaPath:"#/properties/event/enum",keyword:"enum",params:{allowedValues: schema139.properties.event.enum}};
 if(vErrors === null){
 vErrors = [err4];
 }
@@ -13256,14 +20867,14 @@ if(vErrors.length < 100)vErrors.push(err11);
 }
 errors++;
 }
-validate105.errors = vErrors;
+validate124.errors = vErrors;
 return errors === 0;
 }
 
-export const ScheduleListQuery = validate106;
-const schema100 = {"type":"object","properties":{"status":{"type":"string","enum":["active","disabled"]},"enabled":{"type":"boolean"},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
+export const ScheduleListQuery = validate125;
+const schema140 = {"type":"object","properties":{"status":{"type":"string","enum":["active","disabled"]},"enabled":{"type":"boolean"},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
 
-function validate106(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate125(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -13292,7 +20903,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 if(!((data0 === "active") || (data0 === "disabled"))){
-const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema100.properties.status.enum}};
+const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema140.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err2];
 }
@@ -13395,14 +21006,14 @@ if(vErrors.length < 100)vErrors.push(err10);
 }
 errors++;
 }
-validate106.errors = vErrors;
+validate125.errors = vErrors;
 return errors === 0;
 }
 
-export const SchedulePreviewQuery = validate107;
-const schema101 = {"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":100,"default":10},"start_from":{"type":"string","format":"date-time"}},"required":[],"additionalProperties":false};
+export const SchedulePreviewQuery = validate126;
+const schema141 = {"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":100,"default":10},"start_from":{"type":"string","format":"date-time"}},"required":[],"additionalProperties":false};
 
-function validate107(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate126(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -13489,14 +21100,14 @@ if(vErrors.length < 100)vErrors.push(err6);
 }
 errors++;
 }
-validate107.errors = vErrors;
+validate126.errors = vErrors;
 return errors === 0;
 }
 
-export const CronPreviewQuery = validate108;
-const schema102 = {"type":"object","properties":{"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"limit":{"type":"integer","minimum":1,"maximum":100,"default":10},"start_from":{"type":"string","format":"date-time"}},"required":["cron","timezone"],"additionalProperties":false};
+export const CronPreviewQuery = validate127;
+const schema142 = {"type":"object","properties":{"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"limit":{"type":"integer","minimum":1,"maximum":100,"default":10},"start_from":{"type":"string","format":"date-time"}},"required":["cron","timezone"],"additionalProperties":false};
 
-function validate108(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate127(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -13653,14 +21264,14 @@ if(vErrors.length < 100)vErrors.push(err12);
 }
 errors++;
 }
-validate108.errors = vErrors;
+validate127.errors = vErrors;
 return errors === 0;
 }
 
-export const StreamQuery = validate109;
-const schema103 = {"type":"object","properties":{"tasks":{"type":"boolean","default":false},"ticket":{"type":"string","pattern":"^[\\x21-\\x7e]+$","maxLength":128}},"required":[],"additionalProperties":false};
+export const StreamQuery = validate128;
+const schema143 = {"type":"object","properties":{"tasks":{"type":"boolean","default":false},"ticket":{"type":"string","pattern":"^[\\x21-\\x7e]+$","maxLength":128}},"required":[],"additionalProperties":false};
 
-function validate109(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate128(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -13734,6 +21345,6 @@ if(vErrors.length < 100)vErrors.push(err5);
 }
 errors++;
 }
-validate109.errors = vErrors;
+validate128.errors = vErrors;
 return errors === 0;
 }

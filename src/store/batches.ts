@@ -6,7 +6,7 @@ import type { EncodedTasks } from './encoded.ts';
 import { StageLost } from './errors.ts';
 import { type IdemArgs, NO_RECORD } from './idempotency.ts';
 import { keys } from './keys.ts';
-import { encodeRecord, type NewSegment, type NewTask, type Run, runsOf, segmentFields } from './records.ts';
+import { encodeRecord, lanesOf, type NamedLane, type NewSegment, type NewTask, type Run, runsOf, segmentFields } from './records.ts';
 import { execPipeline, type RedisClient } from './script.ts';
 import { batchAdd, batchCancel, batchCreate, batchDelete, batchRelease, taskCancel, taskCreate } from './scripts.gen.ts';
 
@@ -88,8 +88,15 @@ export function newOperation(): string {
  */
 export async function createBatch(client: RedisClient, batch: NewBatch): Promise<number | 'taken'> {
   const { partition, core } = batch;
-  const { count, segments, runs } = batch.tasks;
-  const parts = [segments.length, ...segments.map((s) => s.base), ...flatRuns(runs), batch.task_keys.length, ...batch.task_keys];
+  const { count, segments, runs, lanes } = batch.tasks;
+  const parts = [
+    segments.length,
+    ...segments.map((s) => s.base),
+    ...flatRuns(runs),
+    batch.task_keys.length,
+    ...batch.task_keys,
+    ...flatLanes(lanes),
+  ];
   const pipeline = await stage(client, segments, (segment) => keys.staged(partition, core, NEW, segment.base));
   batchCreate.queue(
     pipeline,
@@ -137,8 +144,13 @@ export async function stage(client: RedisClient, segments: readonly NewSegment[]
 /** Runs as scripts take them: their number, then each. */
 export function flatRuns(runs: readonly Run[]): (string | number)[] {
   const flat: (string | number)[] = [runs.length];
-  for (const run of runs) flat.push(run.from, run.to, run.origin, run.timeout_s, run.due_ms);
+  for (const run of runs) flat.push(run.from, run.to, run.origin, run.timeout_s, run.due_ms, run.limit);
   return flat;
+}
+
+/** Limiters as scripts take them: their number, then each. */
+export function flatLanes(lanes: readonly NamedLane[]): (string | number)[] {
+  return [lanes.length, ...lanes.flatMap(({ name, lane, kind }) => [name, lane, kind])];
 }
 
 export interface AddTasks {
@@ -167,7 +179,7 @@ export type AddOutcome =
 /** Adds tasks to a pending or processing batch, all or none. */
 export async function addTasks(client: RedisClient, add: AddTasks): Promise<AddOutcome> {
   const partition = partitionOf(add.core);
-  const { count, segments, records, runs } = add.tasks;
+  const { count, segments, records, runs, lanes } = add.tasks;
   const root_length = keys.partition(partition).length - 1;
   const keyOf = (_: NewSegment, k: number): string => keys.staged(partition, add.core, add.operation, k);
   const parts = [
@@ -178,6 +190,7 @@ export async function addTasks(client: RedisClient, add: AddTasks): Promise<AddO
     ...flatRuns(runs),
     add.task_keys.length,
     ...add.task_keys,
+    ...flatLanes(lanes),
   ];
   const pipeline = await stage(client, segments, keyOf);
   batchAdd.queue(
@@ -263,7 +276,7 @@ export async function createTasks(
       op: task.operation,
       total: task.tasks.length,
       ...(task.idem ?? NO_RECORD),
-      parts: [task.tasks.length, ...task.tasks.map((t) => encodeRecord(t, false)), ...flatRuns(runs)],
+      parts: [task.tasks.length, ...task.tasks.map((t) => encodeRecord(t, false)), ...flatRuns(runs), ...flatLanes(lanesOf(task.tasks))],
     },
   );
   return core === '' ? null : { core, first, created_ms };

@@ -14,7 +14,7 @@ import { createClient, createNode, untilReady } from './client.ts';
 import { NotReplicated } from './errors.ts';
 import { keys } from './keys.ts';
 import type { RedisClient } from './script.ts';
-import { partitionTag, slotOf } from './tags.ts';
+import { slotOfKey } from './tags.ts';
 
 /**
  * - `local`: the master has it.
@@ -29,6 +29,8 @@ export interface Durability {
    * `replicated` and no replica is attached. Throws NotReplicated where a replica did not acknowledge it in time.
    */
   confirm(partition: number): Promise<boolean>;
+  /** The same after a write to what lies in an account's home slot. */
+  confirmHome(account_id: string): Promise<boolean>;
   close(): void;
 }
 
@@ -51,7 +53,7 @@ const LINK = { autoResendUnfulfilledCommands: false, maxRetriesPerRequest: 0 };
 const ONLY = '';
 
 export function openDurability(deps: DurabilityDeps): Durability {
-  if (deps.mode === 'local') return { confirm: async () => true, close: () => {} };
+  if (deps.mode === 'local') return { confirm: async () => true, confirmHome: async () => true, close: () => {} };
   const { client, connection, mode } = deps;
   const log = limitedLog(deps.log);
   const cluster = client instanceof Cluster ? client : null;
@@ -67,8 +69,8 @@ export function openDurability(deps: DurabilityDeps): Durability {
   };
   cluster?.on('refresh', prune);
 
-  const linkOf = (partition: number): Link => {
-    const node = cluster === null ? ONLY : masterOf(cluster, partition);
+  const linkOf = (mark: string): Link => {
+    const node = cluster === null ? ONLY : masterOf(cluster, mark);
     const known = links.get(node);
     if (known !== undefined) return known;
     const redis = cluster === null ? openOnly(connection, deps.log) : createNode(connection, node, ROLE, LINK);
@@ -78,15 +80,18 @@ export function openDurability(deps: DurabilityDeps): Durability {
     return link;
   };
 
+  const confirmed = async (mark: string): Promise<boolean> => {
+    const link = linkOf(mark);
+    const acknowledged = await link.confirm(mark, cluster === null ? peerOf(client as Redis) : null);
+    if (acknowledged) return true;
+    if (mode === 'strict') throw new NotReplicated('no replica is attached');
+    log.warn({}, 'no replica is attached: accepted work is on one machine only');
+    return false;
+  };
+
   return {
-    async confirm(partition) {
-      const link = linkOf(partition);
-      const acknowledged = await link.confirm(partition, cluster === null ? peerOf(client as Redis) : null);
-      if (acknowledged) return true;
-      if (mode === 'strict') throw new NotReplicated('no replica is attached');
-      log.warn({}, 'no replica is attached: accepted work is on one machine only');
-      return false;
-    },
+    confirm: (partition) => confirmed(keys.partition(partition)),
+    confirmHome: (account_id) => confirmed(keys.accountMark(account_id)),
     close() {
       cluster?.off('refresh', prune);
       for (const link of links.values()) link.close();
@@ -95,10 +100,10 @@ export function openDurability(deps: DurabilityDeps): Durability {
   };
 }
 
-/** `host:port` of the partition's master, as the client that has just written there knows it. */
-function masterOf(cluster: Cluster, partition: number): string {
-  const node = cluster.slots[slotOf(partitionTag(partition))]?.[0];
-  if (node === undefined) throw new NotReplicated(`nobody serves partition ${partition}`);
+/** `host:port` of the master that has this key, as the client that has just written there knows it. */
+function masterOf(cluster: Cluster, mark: string): string {
+  const node = cluster.slots[slotOfKey(mark)]?.[0];
+  if (node === undefined) throw new NotReplicated(`nobody serves ${mark}`);
   return node;
 }
 
@@ -114,7 +119,8 @@ function peerOf({ stream }: Redis): string {
 }
 
 interface Waiting {
-  partition: number;
+  /** A hash in the slot of the work; its field `w` is only written. */
+  mark: string;
   /** Where the work was written to; null where the link leads nowhere else. */
   peer: string | null;
   done(acknowledged: boolean): void;
@@ -138,10 +144,10 @@ class Link {
     redis.on('close', () => this.#fail(new Error('the connection was lost')));
   }
 
-  /** Whether a replica has all that was written to this master's partition; false where none is attached. */
-  confirm(partition: number, peer: string | null): Promise<boolean> {
+  /** Whether a replica has all that was written to this master beside the mark; false where none is attached. */
+  confirm(mark: string, peer: string | null): Promise<boolean> {
     return new Promise((done, failed) => {
-      this.#waiting.push({ partition, peer, done, failed });
+      this.#waiting.push({ mark, peer, done, failed });
       if (!this.#running) void this.#run();
     });
   }
@@ -184,10 +190,10 @@ class Link {
       for (const { done } of group) done(false);
       return;
     }
-    const partitions = [...new Set(group.map(({ partition }) => partition))];
+    const marks = [...new Set(group.map(({ mark }) => mark))];
     const pipeline = this.#redis.pipeline();
-    // Each partition has its own write: one that is served elsewhere by now says so.
-    for (const partition of partitions) pipeline.hset(keys.partition(partition), 'w', 1);
+    // Each slot has its own write: one that is served elsewhere by now says so.
+    for (const mark of marks) pipeline.hset(mark, 'w', 1);
     pipeline.wait(1, WAIT_MS);
     const replies = (await pipeline.exec()) ?? [];
     const peer = peerOf(this.#redis);
@@ -195,9 +201,9 @@ class Link {
     if (wait_error !== null) throw wait_error;
     const alone = acknowledged === 0 && (await this.#looksAlone());
     if (acknowledged === 0 && !alone) throw new Error(`no replica acknowledged it within ${WAIT_MS} ms`);
-    const errors = new Map(partitions.map((partition, i) => [partition, replies[i]?.[0] ?? null] as const));
+    const errors = new Map(marks.map((mark, i) => [mark, replies[i]?.[0] ?? null] as const));
     for (const waiting of group) {
-      const error = errors.get(waiting.partition) ?? null;
+      const error = errors.get(waiting.mark) ?? null;
       if (error !== null) this.#fail(error, [waiting]);
       else if (waiting.peer !== null && waiting.peer !== peer) this.#fail(new Error('the master has changed'), [waiting]);
       else waiting.done(!alone);

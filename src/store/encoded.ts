@@ -1,7 +1,17 @@
 // Tasks as a create or an add writes them: cut into segments, with the runs that the commit queues. Made without Redis,
 // in whatever thread has the time; plain data, so it can be sent from there.
 import { BATCH_RUNS_MAX } from '../base/limits.ts';
-import { encodeRecord, encodeRunMap, encodeSegments, type NewSegment, type NewTask, type Run, runsOf } from './records.ts';
+import {
+  encodeRecord,
+  encodeRunMap,
+  encodeSegments,
+  lanesOf,
+  type NamedLane,
+  type NewSegment,
+  type NewTask,
+  type Run,
+  runsOf,
+} from './records.ts';
 
 export interface EncodedTasks {
   count: number;
@@ -9,6 +19,8 @@ export interface EncodedTasks {
   /** Few tasks for a batch that exists: they fill its last segment, and there are no new ones. */
   records: Uint8Array[];
   runs: Run[];
+  /** Their rate limiters. */
+  lanes: NamedLane[];
 }
 
 /** Names the run of tasks whose runs lie in maps; as lua/partition/claim.lua has it. */
@@ -19,7 +31,7 @@ const RECORDS_BYTES_MAX = 262_144;
 /** The first tasks of a batch. */
 export function encodeTasks(tasks: readonly NewTask[]): EncodedTasks {
   const segments = encodeSegments(tasks);
-  return { count: tasks.length, segments, records: [], runs: planRuns(tasks, segments) };
+  return { count: tasks.length, segments, records: [], runs: planRuns(tasks, segments), lanes: lanesOf(tasks) };
 }
 
 /** Tasks for a batch that exists. */
@@ -27,7 +39,7 @@ export function encodeAdded(tasks: readonly NewTask[]): EncodedTasks {
   const size = tasks.reduce((sum, task) => sum + task.head.length + (task.payload?.length ?? 0), 0);
   if (tasks.length > RECORDS_MAX || size > RECORDS_BYTES_MAX) return encodeTasks(tasks);
   const runs = runsOf(tasks, 0, tasks.length, Number.POSITIVE_INFINITY);
-  return { count: tasks.length, segments: [], records: tasks.map((task) => encodeRecord(task, false)), runs };
+  return { count: tasks.length, segments: [], records: tasks.map((task) => encodeRecord(task, false)), runs, lanes: lanesOf(tasks) };
 }
 
 /**
@@ -40,7 +52,7 @@ function planRuns(tasks: readonly NewTask[], segments: readonly NewSegment[]): R
   }
   const runs = runsOf(tasks, 0, tasks.length, BATCH_RUNS_MAX);
   if (runs.length <= BATCH_RUNS_MAX) return runs;
-  return [{ from: 0, to: tasks.length - 1, origin: UNEXPANDED, timeout_s: 0, due_ms: 0 }];
+  return [{ from: 0, to: tasks.length - 1, origin: UNEXPANDED, timeout_s: 0, due_ms: 0, limit: '' }];
 }
 
 /** The memory in which the pages lie, to be moved to another thread instead of copied; what shares its memory is copied. */

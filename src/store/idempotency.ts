@@ -38,18 +38,27 @@ export async function readRecordBeside(client: RedisClient, core: string, idem_k
   return readRecord(client, partitionOf(core), idem_key);
 }
 
-/** Claims a key for work on a resource that exists; `known` where it was claimed before. */
+/** A claim of a key for work that is harmless twice. */
+export interface IdemClaim extends IdemRecord {
+  /** It was claimed before. */
+  known: boolean;
+  /** What its first claim noted. */
+  note: string;
+}
+
+/** Claims a key; `note` stays with it, for whoever has to do the same again. */
 export async function claimKey(
   client: RedisClient,
   place: { partition: number; idem_key: string },
   print: string,
-): Promise<IdemRecord & { known: boolean }> {
+  note = '',
+): Promise<IdemClaim> {
   const [held_by, reply, extra, known] = await idemBegin.call(
     client,
     { meta: keys.partition(place.partition) },
-    { idem_key: place.idem_key, idem_print: print },
+    { idem_key: place.idem_key, idem_print: print, note },
   );
-  return { print: held_by, done: reply === '' ? null : { reply, extra }, known: known === 1 };
+  return { print: held_by, done: reply === '' ? null : { reply, extra }, known: known === 1, note: extra };
 }
 
 /** Keeps the answer of work that was claimed. */

@@ -64,13 +64,13 @@ export const keys = {
   progress: (p: number, core: string): string => `${root(p)}progress:${core}`,
   /** zset: messages to partition `destination` by sequence, see lua/lib/outbox.lua; without one: destinations that have some waiting. */
   outbox: (p: number, destination?: number): string => (destination === undefined ? `${root(p)}outbox` : `${root(p)}outbox:${destination}`),
-  /** hash: `<lane> <reference>` → what its lane is to do with it: `q` hold or `r` have let go, last sequence, place. */
+  /** hash: `<lane> <range>` → what a lane should hold of a range: sequence of the last message about it, flow, entry. */
   away: (p: number): string => `${root(p)}away`,
   /** zset: the same by the time (ms) since which the lane has not been asked about it. */
   awaySince: (p: number): string => `${root(p)}away:since`,
   /** hash: partition → sequence up to which its messages were applied here. */
   marks: (p: number): string => `${root(p)}hw`,
-  /** zset: references that wait at a lane, by place. `lane`: a limiter id without its prefix. */
+  /** zset: ranges that wait at a lane, by place. `lane`: a limiter id without its prefix. */
   lane: (p: number, lane: string): string => `${root(p)}lane:${lane}:q`,
   /** sharded channel: "work arrived"; a hint. */
   bell: (p: number): string => `${root(p)}bell`,
@@ -105,6 +105,14 @@ export const keys = {
   quota: (account: string, limit: string): string => `${home(account)}a:${account}:quota:${limit}`,
   /** hash: signing secrets of an account. */
   secrets: (account: string): string => `${home(account)}a:${account}:secrets`,
+  /** hash: limiter name → core of the limiter that has it. */
+  limiterNames: (account: string): string => `${home(account)}a:${account}:limiters`,
+  /** zset: `<core> <name>` of limiters that are being made, by the time (ms) since which they have the name. */
+  limiterReserved: (account: string): string => `${home(account)}a:${account}:limiters:reserved`,
+  /** zset: an account's limiters by creation time. */
+  limiterList: (account: string): string => `${home(account)}a:${account}:limiters:list`,
+  /** hash: `w` is only written (durability.ts). */
+  accountMark: (account: string): string => `${home(account)}w`,
   /** set: names of all accounts that ever had a token or a secret, for the operator's lists. */
   accounts: (): string => `${home('sluice')}accounts`,
 } as const;

@@ -6,10 +6,11 @@
 //   remove what was handed over  ◀──    acknowledge
 //
 // The steps are scripts of one partition each, and any process may take them, also several at once, late or twice: what
-// was applied is known by its mark, what is acknowledged is removed by its whole text. What a failover of the destination
+// was applied is known by its mark, what is acknowledged is removed by its whole text. What a failover of a lane's side
 // loses after it was acknowledged is found by the sweep, which asks lanes about references that have been away for long.
 // docs/decisions/0010-outbox.md says what exactly is guaranteed.
 import { monotonicMs } from '../base/clock.ts';
+import type { Keep } from './batches.ts';
 import { keys } from './keys.ts';
 import type { RedisClient } from './script.ts';
 import { outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice } from './scripts.gen.ts';
@@ -19,22 +20,22 @@ export const MESSAGES_MAX = 500;
 const DESTINATIONS_MAX = 16;
 const ROUNDS_MAX = 8;
 const PATIENCE_MS = 1_000;
-/**
- * A slice that was read longer ago is not delivered: with AWAY_AFTER_MS it makes sure that, when a release is forgotten,
- * nobody can still bring what it released to a destination that has lost its mark.
- */
+/** A slice that was read longer ago is not delivered: nobody brings to a destination that lost its mark what has long been granted. */
 export const SLICE_MS_MAX = 10_000;
 /** Answers are good for a second (lua/outbox/away.lua); a lane that is slow makes no others late. */
 const ASK_PATIENCE_MS = 500;
+const KEEP_FOR_EVER: Keep = { keep_ms: 1e12, tray_keep_ms: 1e12 };
 /** A failover must lose less than this: what was applied longer ago is on the replica too. */
 export const AWAY_AFTER_MS = 30_000;
 
 /** The first messages that wait for one destination, as they are stored. */
 export interface Slice {
   destination: number;
-  messages: Buffer[];
+  messages: (Buffer | string)[];
   /** When it was asked for, by this process's clock that never goes back. */
   read_ms: number;
+  /** The source's clock then. */
+  source_ms: number;
 }
 
 export interface Received {
@@ -44,12 +45,14 @@ export interface Received {
   done: number;
   /** How many of them this call has applied. */
   applied: number;
+  /** Whether messages were written there. */
+  wrote: boolean;
 }
 
 /** A reference about which its lane should be asked. */
 export interface Overdue {
   destination: number;
-  /** `<lane> <reference>` */
+  /** `<lane> <name of the reference>` */
   field: string;
   sequence: string;
 }
@@ -62,11 +65,11 @@ export interface Answer {
 }
 
 export interface Booked {
-  /** References that are where they should be. */
+  /** References that their lane holds. */
   confirmed: number;
-  /** Those that their lane had lost, or had not let go. */
+  /** Those that their lane did not know. */
   resent: number;
-  /** Released, and known to be gone. */
+  /** Unknown to their lane, and nothing of them waits. */
   forgotten: number;
 }
 
@@ -76,6 +79,8 @@ export interface Failure {
 }
 
 export interface RelayOptions {
+  /** How long what is finished stays, where a message ends a batch; for ever by default, which is for tests. */
+  keep?: Keep;
   messages_max?: number;
   /** Calls of `slice` at most; each brings up to `messages_max` messages. */
   rounds_max?: number;
@@ -94,6 +99,8 @@ export interface Relayed {
   waiting: boolean;
   /** Destinations that answered. */
   reached: number[];
+  /** Destinations where messages were written by what was handed over. */
+  wrote: number[];
   failed: Failure[];
 }
 
@@ -112,15 +119,21 @@ export interface Swept extends Booked {
  */
 export async function relay(client: RedisClient, source: number, options: RelayOptions = {}): Promise<Relayed> {
   const skipped = new Set(options.except);
-  const result: Relayed = { moved: 0, waiting: false, reached: [], failed: [] };
+  const result: Relayed = { moved: 0, waiting: false, reached: [], wrote: [], failed: [] };
   for (let round = 0; round < (options.rounds_max ?? ROUNDS_MAX); round++) {
     const { slices, more } = await readSlices(client, source, { messages_max: options.messages_max ?? MESSAGES_MAX, except: skipped });
+    let left = more;
     const moves = slices.map(async (slice) => {
-      const moved = await withinPatience(moveSlice(client, source, slice, options.confirm), options.patience_ms ?? PATIENCE_MS);
-      if (typeof moved === 'number') {
-        result.moved += moved;
+      const moved = await withinPatience(moveSlice(client, source, slice, options), options.patience_ms ?? PATIENCE_MS);
+      if (!(moved instanceof Error)) {
+        const { done, wrote } = moved;
+        result.moved += done;
         if (!result.reached.includes(slice.destination)) result.reached.push(slice.destination);
-        if (moved === slice.messages.length) return;
+        if (wrote && !result.wrote.includes(slice.destination)) result.wrote.push(slice.destination);
+        if (done > 0) {
+          left ||= done < slice.messages.length;
+          return;
+        }
         result.waiting = true;
       } else {
         result.failed.push({ destination: slice.destination, error: moved });
@@ -128,7 +141,7 @@ export async function relay(client: RedisClient, source: number, options: RelayO
       skipped.add(slice.destination);
     });
     await Promise.all(moves);
-    if (!more) return result;
+    if (!left) return result;
   }
   return { ...result, waiting: true };
 }
@@ -163,19 +176,26 @@ export async function readSlices(
 ): Promise<{ slices: Slice[]; more: boolean }> {
   const meta = keys.partition(source);
   const read_ms = monotonicMs();
-  const [more, slices] = await outboxSlice.callBuffer(
+  const [source_ms, more, slices] = await outboxSlice.callBuffer(
     client,
     { meta },
     { messages_max, destinations_max: DESTINATIONS_MAX, skip: [...except] },
   );
-  return { slices: slices.map(([destination, messages]) => ({ destination, messages, read_ms })), more: more === 1 };
+  return { slices: slices.map(([destination, messages]) => ({ destination, messages, read_ms, source_ms })), more: more === 1 };
 }
 
 /** Applies messages at their destination; those that it has applied before are left out. Throws where they were read too long ago. */
-export async function receive(client: RedisClient, source: number, { destination, messages, read_ms }: Slice): Promise<Received> {
-  if (monotonicMs() - read_ms > SLICE_MS_MAX) throw new Error(`the messages were read more than ${SLICE_MS_MAX} ms ago`);
-  const [mark, done, applied] = await outboxReceive.call(client, { meta: keys.partition(destination) }, { source, messages });
-  return { mark, done, applied };
+export async function receive(client: RedisClient, source: number, slice: Slice, keep: Keep = KEEP_FOR_EVER): Promise<Received> {
+  const { destination, messages, read_ms } = slice;
+  const age_ms = monotonicMs() - read_ms;
+  if (age_ms > SLICE_MS_MAX) throw new Error(`the messages were read more than ${SLICE_MS_MAX} ms ago`);
+  const source_ms = Math.floor(slice.source_ms + age_ms);
+  const [mark, done, applied, wrote] = await outboxReceive.call(
+    client,
+    { meta: keys.partition(destination) },
+    { source, source_ms, ...keep, messages },
+  );
+  return { mark, done, applied, wrote: wrote === 1 };
 }
 
 /** Removes messages that were applied; true where more waits for their destination. */
@@ -208,11 +228,12 @@ export async function book(client: RedisClient, source: number, answers: readonl
 }
 
 /** How many messages of the slice were handed over and acknowledged. */
-async function moveSlice(client: RedisClient, source: number, slice: Slice, confirm: RelayOptions['confirm']): Promise<number> {
-  const { mark, done } = await receive(client, source, slice);
+async function moveSlice(client: RedisClient, source: number, slice: Slice, { confirm, keep }: RelayOptions): Promise<Received> {
+  const received = await receive(client, source, slice, keep);
+  const { mark, done } = received;
   await confirm?.(slice.destination);
   if (done > 0) await acknowledge(client, source, { ...slice, messages: slice.messages.slice(0, done) }, mark);
-  return done;
+  return received;
 }
 
 /** The result, or what went wrong; never rejects, also where it comes too late. */

@@ -1,49 +1,24 @@
 // One partition as its callback thread sees it: a turn settles outcomes, lets time pass and claims work, in one round trip.
+import { monotonicMs } from '../base/clock.ts';
+import { type ClaimReply, type Flight, readClaimed } from './claimed.ts';
 import { keys } from './keys.ts';
-import { coreOfNotes } from './notes.ts';
-import { decodePage, encodeResult, PAGE_MASK, PAGE_SHIFT, type StoredTask } from './records.ts';
+import type { Slice } from './outbox.ts';
+import { encodeResult, PAGE_MASK, PAGE_SHIFT } from './records.ts';
 import { execPipeline, type RedisClient } from './script.ts';
-import { partitionClaim, partitionSettle, partitionTick } from './scripts.gen.ts';
+import { partitionClaim, partitionGrant, partitionLate, partitionSettle, partitionTick } from './scripts.gen.ts';
 
-/** What is in flight under one name in Redis: tasks that were started together. */
-export interface Flight {
-  /** Its name in `active:<holder>`; see lua/lib/ready.lua. */
-  name: string;
-  core: string;
-  /** Hash of the origin that its tasks go to. */
-  origin: string;
-  /** First index of the segment. */
-  base: number;
-}
+export { type Claimed, type ClaimReply, type Flight, type FlightLimit, type NotesParent, readActive } from './claimed.ts';
 
-/** A task in flight. */
-export interface Claimed extends StoredTask {
-  flight: Flight;
-  index: number;
-  /** In a tray: the caller knows of no batch. */
-  single: boolean;
-  account_id: string;
-  /** 1 for the first start; grows with every start. */
-  attempt: number;
-  /** How many of the earlier starts died with their process. */
-  recoveries: number;
-  /** When it became ready, by the partition's clock. */
-  due_ms: number;
-  /** Of a notification: the batch that it tells of; the task is one of its companion. */
-  of: NotesParent | null;
-}
+/** Limiters in one call, and the tasks that it lets start: about a millisecond of Redis. */
+const LANES_MAX = 16;
+const GRANTS_MAX = 500;
 
-/** What notifications are made from, beside their records. */
-export interface NotesParent {
-  core: string;
-  /** What the caller gave besides tasks, JSON; null where the batch is gone. */
-  doc: string | null;
-  created_ms: number;
-}
+export type Verdict = 'c' | 'f' | 'r' | 'b' | 's' | 'k';
 
-export type Verdict = 'c' | 'f' | 'r' | 'b';
-
-/** What became of an attempt: completed, failed for good, to be retried after `delay_ms`, handed back uncounted. */
+/**
+ * What became of an attempt: completed, failed for good, to be retried after `delay_ms`, handed back before it started, stopped
+ * under way, not counted since its limiter closes for a while.
+ */
 export interface Settlement {
   flight: Flight;
   index: number;
@@ -51,6 +26,9 @@ export interface Settlement {
   delay_ms: number;
   /** Kept with the task: JSON, see delivery/verdict.ts. '' keeps none. */
   result: string;
+  /** For its limiter: points that it used beyond what it took, and how long the limiter is to be closed. */
+  points?: number;
+  cool_ms?: number;
 }
 
 export interface TurnSettings {
@@ -79,11 +57,22 @@ export interface ClaimRequest {
   notes: number;
 }
 
+/** Units of one grant that were used a while after it. */
+export interface Late {
+  lane: string;
+  granted_ms: string;
+  units: number;
+}
+
 export interface TurnRequest {
   settlements: readonly Settlement[];
   tick: boolean;
   /** null claims nothing. A number of a call is repeated until it was answered. */
   claim: ClaimRequest | null;
+  /** Lets tasks of limiters start. */
+  grant?: boolean;
+  /** Starts that their limiters are to count anew, since they were late. */
+  lates?: readonly Late[];
 }
 
 export interface TickReply {
@@ -100,6 +89,12 @@ export interface TickReply {
   early: number;
   /** Origins for which work waits here until they are named in `unpark`. */
   parked: number;
+  /** Messages wait to be carried over. */
+  messages: boolean;
+  /** Lanes should be asked about what has been away for long. */
+  away: boolean;
+  /** A limiter has something to do. */
+  lanes: boolean;
 }
 
 /** `left` are settlements that were not counted though their task is still in flight; they are to be sent again. */
@@ -109,18 +104,32 @@ export interface SettleReply {
   left: Settlement[];
   /** Work became ready, notifications among it. */
   ready: boolean;
+  messages: boolean;
 }
 
-export interface ClaimReply {
+/** What one limiter let go. */
+export interface LaneGrant {
+  /** The letter of its kind. */
+  kind: string;
+  granted: number;
+  expired: number;
+  /** Slots whose holder never said that it ended. */
+  reclaimed: number;
+  /** Tasks that still wait. */
+  waiting: number;
+  /** How long granted tasks had waited: ms, tasks, ms, tasks, … */
+  waits: number[];
+}
+
+export interface GrantReply {
   now_ms: number;
+  /** When a limiter has something to do next, by the partition's clock; 0 = never, as far as is known. */
+  next_ms: number;
   more: boolean;
-  /** Notifications wait for want of places; more of them than were asked for are ready. */
-  more_notes: boolean;
-  /** Earliest time among what turned out to be due later; 0 = none. */
-  first_due_ms: number;
-  /** Origins for which work waits until they are named in `unpark`. */
-  parked: string[];
-  tasks: Claimed[];
+  messages: boolean;
+  lanes: LaneGrant[];
+  /** What can be carried over at once; not always all that waits. */
+  slices: Slice[];
 }
 
 /** Each part as it was asked for, or the error that it met; the parts are independent of one another. */
@@ -128,6 +137,29 @@ export interface TurnReply {
   settled: SettleReply | Error | null;
   tick: TickReply | Error | null;
   claimed: ClaimReply | Error | null;
+  granted: GrantReply | Error | null;
+  /** True where limiters will be told. */
+  told: boolean | Error | null;
+}
+
+type Answered<T> = { [K in keyof T]: Exclude<T[K], Error> };
+
+/** The parts that were answered, and an error of those that were not. */
+export function answersOf({ settled, tick, claimed, granted, told }: TurnReply): Answered<TurnReply> & { error: Error | null } {
+  let error: Error | null = null;
+  const answer = <T>(part: T | Error | null): T | null => {
+    if (!(part instanceof Error)) return part;
+    error = part;
+    return null;
+  };
+  return {
+    settled: answer(settled),
+    tick: answer(tick),
+    claimed: answer(claimed),
+    granted: answer(granted),
+    told: answer(told),
+    error,
+  };
 }
 
 /** One turn. Whatever fails is part of the reply and nothing is thrown, so that the caller keeps what it sent and asks again. */
@@ -135,11 +167,14 @@ export async function turn(client: RedisClient, partition: number, settings: Tur
   try {
     return await tryTurn(client, partition, settings, request);
   } catch (error) {
+    const { lates = [] } = request;
     const failed = error instanceof Error ? error : new Error(String(error));
     return {
       settled: request.settlements.length > 0 ? failed : null,
       tick: request.tick ? failed : null,
       claimed: request.claim ? failed : null,
+      granted: request.grant === true ? failed : null,
+      told: lates.length > 0 ? failed : null,
     };
   }
 }
@@ -162,6 +197,10 @@ async function tryTurn(client: RedisClient, partition: number, settings: TurnSet
     const limits = [unpark.length, ...unpark, rooms.length, ...rooms.flat()];
     partitionClaim.queueBuffer(pipeline, { meta }, { holder, call_no, budget, room, grace_ms: settings.grace_ms, notes, limits });
   }
+  if (request.grant === true) partitionGrant.queue(pipeline, { meta }, { lanes_max: LANES_MAX, tasks_max: GRANTS_MAX });
+  const lates = lateParts(request.lates ?? []);
+  if (lates.length > 0) partitionLate.queue(pipeline, { meta }, { lates });
+  const sent_ms = monotonicMs();
   const replies = await execPipeline(client, pipeline);
   let at = 0;
   const next = <T>(asked: boolean, read: (reply: unknown) => T): T | Error | null => {
@@ -173,6 +212,8 @@ async function tryTurn(client: RedisClient, partition: number, settings: TurnSet
     settled: next(groups.length > 0, (settled) => readSettled(settled, groups)),
     tick: next(request.tick, readTick),
     claimed: next(request.claim !== null, readClaimed),
+    granted: next(request.grant === true, (granted) => readGranted(granted, sent_ms)),
+    told: next(lates.length > 0, () => true),
   };
   // A claim finds what the two before it made ready, unless their texts had to be sent and they ran after it.
   const late = replies.some(([, , ran_late]) => ran_late);
@@ -180,7 +221,20 @@ async function tryTurn(client: RedisClient, partition: number, settings: TurnSet
   return parts;
 }
 
-/** Settlements of one flight, in the order of their tasks. */
+/** The arguments of late starts, those of one grant together. */
+function lateParts(lates: readonly Late[]): (string | number)[] {
+  const grants = new Map<string, Late>();
+  for (const late of lates) {
+    const name = `${late.lane} ${late.granted_ms}`;
+    grants.set(name, { ...late, units: late.units + (grants.get(name)?.units ?? 0) });
+  }
+  return [...grants.values()].flatMap(({ lane, granted_ms, units }) => [lane, granted_ms, units]);
+}
+
+/**
+ * Settlements of one flight, in the order of their tasks, one of each: after a failover that forgot its claim, a task may have
+ * been started twice under one name.
+ */
 function groupByFlight(settlements: readonly Settlement[]): Settlement[][] {
   const groups = new Map<string, Settlement[]>();
   for (const settlement of settlements) {
@@ -188,9 +242,10 @@ function groupByFlight(settlements: readonly Settlement[]): Settlement[][] {
     if (group === undefined) groups.set(settlement.flight.name, [settlement]);
     else group.push(settlement);
   }
-  const all = [...groups.values()];
-  for (const group of all) group.sort((a, b) => a.index - b.index);
-  return all;
+  return [...groups.values()].map((group) => {
+    group.sort((a, b) => a.index - b.index);
+    return group.filter(({ index }, i) => index !== group[i - 1]?.index);
+  });
 }
 
 /** The arguments of one group: name, runs of neighbours with one verdict, results by page, delays. */
@@ -211,7 +266,7 @@ function groupParts(group: readonly Settlement[]): (string | number | Buffer)[] 
       first = one;
       tasks = 1;
     }
-    if (one.verdict === 'r' || one.verdict === 'b') delays.push(one.index, one.delay_ms);
+    if (one.verdict !== 'c' && one.verdict !== 'f') delays.push(one.index, one.delay_ms);
     if (one.result === '') continue;
     const local = one.index - base;
     if (local >> PAGE_SHIFT !== page) {
@@ -223,27 +278,37 @@ function groupParts(group: readonly Settlement[]): (string | number | Buffer)[] 
   }
   runs.push(first.index, tasks, first.verdict);
   if (records.length > 0) pages.push(`r${page}`, Buffer.concat(records));
-  return [name, runs.length / 3, ...runs, pages.length / 2, ...pages, delays.length / 2, ...delays];
+  const parts = [name, runs.length / 3, ...runs, pages.length / 2, ...pages, delays.length / 2, ...delays];
+  if (first.flight.limit === null) return parts;
+  const told = limiterParts(group);
+  return [...parts, told.length / 2, ...told];
+}
+
+/** What its limiter must know of a group. */
+function limiterParts(group: readonly Settlement[]): (string | number)[] {
+  const points = group.reduce((sum, one) => sum + (one.points ?? 0), 0);
+  const cool_ms = Math.max(...group.map((one) => one.cool_ms ?? 0));
+  return [...(points === 0 ? [] : ['points', points]), ...(cool_ms === 0 ? [] : ['cool', cool_ms])];
 }
 
 const GONE = '-';
 
 function readSettled(reply: unknown, groups: readonly (readonly Settlement[])[]): SettleReply {
-  const [now_ms, first_due_ms, flags, ready] = reply as [number, number, string[], number];
+  const [now_ms, first_due_ms, flags, ready, messages] = reply as [number, number, string[], number, number];
   const left: Settlement[] = [];
   for (const [i, group] of groups.entries()) {
     const states = flags[i] ?? GONE;
     if (states === '' || states === GONE) continue;
-    const from = Number(group[0]?.flight.name.split(',')[1]);
+    const from = Number(group[0]?.flight.name.split(',', 2)[1]);
     // A task of a range that has been started again since is in flight under another name.
     const in_flight = states.length === 1 ? /[pP]/ : /p/;
     left.push(...group.filter(({ index }) => in_flight.test(states[index - from] ?? '')));
   }
-  return { now_ms, first_due_ms, left, ready: ready === 1 };
+  return { now_ms, first_due_ms, left, ready: ready === 1, messages: messages === 1 };
 }
 
 function readTick(reply: unknown): TickReply {
-  const [now_ms, next_ms, more, promoted, expired, recovered, deleted, ready, early, parked] = reply as number[];
+  const [now_ms, next_ms, more, promoted, expired, recovered, deleted, ready, early, parked, flags = 0] = reply as number[];
   return {
     now_ms: now_ms ?? 0,
     next_ms: next_ms ?? 0,
@@ -255,89 +320,25 @@ function readTick(reply: unknown): TickReply {
     ready: ready === 1,
     early: early ?? 0,
     parked: parked ?? 0,
+    messages: (flags & 1) !== 0,
+    away: (flags & 2) !== 0,
+    lanes: (flags & 4) !== 0,
   };
 }
 
-type RunReply = [
-  name: Buffer,
-  core: Buffer,
-  account: Buffer,
-  from: number,
-  to: number,
-  attempt: number,
-  recoveries: number,
-  due_ms: number,
-  base: number,
-  first_page: number,
-  kind: number,
-  pages: (Buffer | null)[],
-  parent?: [doc: Buffer | null, created_ms: Buffer | null],
-];
-
-/** Kinds of what a run belongs to; as lua/partition/claim.lua has them. */
-const TRAY = 1;
-const NOTES = 2;
-
-function readClaimed(reply: unknown): ClaimReply {
-  const [now_ms, more, first_due_ms, parked, runs] = reply as [number, number, number, Buffer[], RunReply[]];
-  const tasks: Claimed[] = [];
-  const parents = new Map<string, NotesParent>();
-  for (const run of runs) readRun(run, tasks, parents);
-  const names = parked.map((origin) => origin.toString('latin1'));
-  return { now_ms, more: more === 1, more_notes: more === 2, first_due_ms, parked: names, tasks };
+function readGranted(reply: unknown, read_ms: number): GrantReply {
+  const [now_ms, next_ms, more, messages, lanes, slices] = reply as [number, string, number, number, LaneReply[], [number, string[]][]];
+  return {
+    now_ms,
+    next_ms: Number(next_ms),
+    more: more === 1,
+    messages: messages === 1,
+    lanes: lanes.map(([, kind, granted, expired, reclaimed, waiting, waits]) => ({ kind, granted, expired, reclaimed, waiting, waits })),
+    slices: slices.map(([destination, texts]) => ({ destination, messages: texts, read_ms, source_ms: now_ms })),
+  };
 }
 
-function originOf(name: string): string {
-  return name.slice(name.lastIndexOf(':') + 1);
-}
-
-function readRun(run: RunReply, tasks: Claimed[], parents: Map<string, NotesParent>): void {
-  const [name, core, account, from, to, attempt, recoveries, due_ms, base, first_page, kind, pages] = run;
-  const text = name.toString('latin1');
-  const flight = { name: text, core: core.toString('latin1'), origin: originOf(text), base };
-  const account_id = account.toString('latin1');
-  const single = kind === TRAY;
-  const of = kind === NOTES ? parentOf(run, flight.core, parents) : null;
-  let page_at = -1;
-  let page: StoredTask[] = [];
-  for (let index = from; index <= to; index++) {
-    const local = index - base;
-    const wanted = (local >> PAGE_SHIFT) - first_page;
-    if (wanted !== page_at) {
-      const bytes = pages[wanted];
-      page = bytes ? decodePage(bytes) : [];
-      page_at = wanted;
-    }
-    const stored = page[local & PAGE_MASK];
-    if (stored === undefined) continue; // not in its segment: the lease ends some day, and the task is `worker_lost`
-    tasks.push({ head: stored.head, payload: stored.payload, flight, index, single, account_id, attempt, recoveries, due_ms, of });
-  }
-}
-
-/** The batch comes with the first run of its companion. */
-function parentOf(run: RunReply, notes_core: string, parents: Map<string, NotesParent>): NotesParent {
-  let parent = parents.get(notes_core);
-  if (parent === undefined) {
-    const [doc, created_ms] = run[12] ?? [null, null];
-    parent = { core: coreOfNotes(notes_core), doc: doc?.toString() ?? null, created_ms: Number(created_ms ?? 0) };
-    parents.set(notes_core, parent);
-  }
-  return parent;
-}
-
-/** What Redis has in flight for this holder, at most `max` names, each with the tasks it stands for. */
-export async function readActive(
-  client: RedisClient,
-  partition: number,
-  holder: string,
-  max: number,
-): Promise<{ flight: Flight; from: number; to: number }[]> {
-  const names = await client.zrange(keys.active(partition, holder), 0, String(max - 1));
-  return names.map((name) => {
-    const [core = '', from, to] = name.split(',');
-    return { flight: { name, core, origin: originOf(name), base: 0 }, from: Number(from), to: Number(to) };
-  });
-}
+type LaneReply = [lane: string, kind: string, granted: number, expired: number, reclaimed: number, waiting: number, waits: number[]];
 
 /** Makes the keys that scripts declare, so that they exist for ever. */
 export async function preparePartitions(client: RedisClient, partitions: number): Promise<void> {

@@ -19,7 +19,26 @@ export interface NewTask {
   timeout_s: number;
   /** When it may run, ms since the epoch; 0 = now. */
   due_ms: number;
+  /** The rate limiter that it takes from. */
+  limit: TaskLimit | null;
 }
+
+/** What a task takes from a rate limiter. */
+export interface TaskLimit {
+  /** The limiter's name, as the task said it. */
+  name: string;
+  /** Its id without the prefix. */
+  lane: string;
+  /** The letter of its kind. */
+  kind: string;
+  /** Units that the task takes. */
+  cost: number;
+  /** The task's own valid_until, ms since the epoch; 0 = none. */
+  valid_ms: number;
+}
+
+/** A limiter that tasks of a batch have. */
+export type NamedLane = Pick<TaskLimit, 'name' | 'lane' | 'kind'>;
 
 /** A stored task. `head` is one object for neighbours that share it, so it can key a cache by identity. */
 export interface StoredTask {
@@ -34,6 +53,8 @@ export interface Run {
   origin: string;
   timeout_s: number;
   due_ms: number;
+  /** What each of them takes from its limiter, as scripts read it: `<lane>,<kind>,<cost>,<valid_ms>`; '' for none. */
+  limit: string;
 }
 
 /** A segment as it is written; `base` counts from the first new task. Plain data, made in any thread. */
@@ -144,26 +165,40 @@ export function decodePage(page: Buffer): StoredTask[] {
   return tasks;
 }
 
-/** Neighbours of one origin, timeout and due time become one run. Stops at `runs_max` + 1 runs: the caller then uses maps. */
+/** Neighbours of one origin, timeout, due time and limit become one run. Stops at `runs_max` + 1 runs: the caller then uses maps. */
 export function runsOf(tasks: readonly NewTask[], first: number, count: number, runs_max: number): Run[] {
   const runs: Run[] = [];
   let run: Run | null = null;
   for (let i = first; i < first + count; i++) {
-    const { origin, timeout_s, due_ms } = tasks[i] as NewTask;
-    if (run !== null && run.origin === origin && run.timeout_s === timeout_s && run.due_ms === due_ms) {
+    const { origin, timeout_s, due_ms, limit: taken } = tasks[i] as NewTask;
+    const limit = taken === null ? '' : limitText(taken);
+    if (run !== null && run.origin === origin && run.timeout_s === timeout_s && run.due_ms === due_ms && run.limit === limit) {
       run.to = i;
       continue;
     }
     if (runs.length > runs_max) return runs;
-    run = { from: i, to: i, origin, timeout_s, due_ms };
+    run = { from: i, to: i, origin, timeout_s, due_ms, limit };
     runs.push(run);
   }
   return runs;
 }
 
+function limitText({ lane, kind, cost, valid_ms }: TaskLimit): string {
+  return `${lane},${kind},${cost},${Math.ceil(valid_ms)}`;
+}
+
+/** Each limiter of these tasks once. */
+export function lanesOf(tasks: readonly NewTask[]): NamedLane[] {
+  const lanes = new Map<string, NamedLane>();
+  for (const { limit } of tasks) if (limit !== null && !lanes.has(limit.name)) lanes.set(limit.name, limit);
+  return [...lanes.values()].map(({ name, lane, kind }) => ({ name, lane, kind }));
+}
+
 /** Runs of one segment as text for its field `m`, counted from its first task; read by lua/partition/claim.lua. */
 export function encodeRunMap(runs: readonly Run[], base: number): string {
-  return runs.map((r) => `${r.from - base},${r.to - base},${r.origin},${r.timeout_s},${r.due_ms};`).join('');
+  return runs
+    .map((r) => `${r.from - base},${r.to - base},${r.origin},${r.timeout_s},${r.due_ms}${r.limit === '' ? '' : `,${r.limit}`};`)
+    .join('');
 }
 
 /** A result as it lies in field `r<page>`; read by lua/lib/results.lua too. */

@@ -4,6 +4,7 @@ import { SWEEP_TASKS_MAX } from '../base/limits.ts';
 import type { BatchChange, BatchStatus } from './batches.ts';
 import { type IdemArgs, NO_RECORD } from './idempotency.ts';
 import { keys } from './keys.ts';
+import type { TaskLimit } from './records.ts';
 import type { RedisClient } from './script.ts';
 import { batchRetry, batchSweep, taskRetry } from './scripts.gen.ts';
 
@@ -47,17 +48,23 @@ export async function retryBatch(client: RedisClient, retry: RetryBatch): Promis
   }
 }
 
+/** What the task itself says; its limiter is the one that the name meant when it was made. */
+export interface TaskToRetry {
+  origin: string;
+  timeout_s: number;
+  /** How long a round may take. */
+  expiration_ms: number;
+  limiter?: Pick<TaskLimit, 'name' | 'cost' | 'valid_ms'> | null;
+}
+
 /** `queued`, `missing`, or `state`: not failed, or its batch is over and has not failed. */
-export async function retryTask(
-  client: RedisClient,
-  account_id: string,
-  core: string,
-  index: number,
-  task: { origin: string; timeout_s: number; expiration_ms: number },
-): Promise<string> {
+export async function retryTask(client: RedisClient, account_id: string, core: string, index: number, task: TaskToRetry): Promise<string> {
   const place = { meta: keys.partition(partitionOf(core)) };
+  const { origin, timeout_s, expiration_ms, limiter } = task;
+  const limit = { limiter: limiter?.name ?? '', cost: limiter?.cost ?? 0, valid_ms: limiter?.valid_ms ?? 0 };
+  const args = { core, index, account: account_id, origin, timeout_s, expiration_ms, ...limit };
   for (;;) {
-    const outcome = await taskRetry.call(client, place, { core, index, account: account_id, ...task });
+    const outcome = await taskRetry.call(client, place, args);
     if (outcome !== 'sweep') return outcome;
     while ((await batchSweep.call(client, place, { core, account: account_id, tasks_max: SWEEP_TASKS_MAX })) === 1);
   }

@@ -1,7 +1,7 @@
 // Runs of schedules: which ticks are to be decided, deciding them, and runs made by hand. Every change is one script.
 import { derivedCore, newCore, partitionOf } from '../base/id.ts';
 import { STAGE_TTL_MS } from '../base/limits.ts';
-import { flatRuns, lastOf } from './batches.ts';
+import { flatLanes, flatRuns, lastOf } from './batches.ts';
 import { StageLost } from './errors.ts';
 import { type IdemArgs, NO_RECORD } from './idempotency.ts';
 import { keys } from './keys.ts';
@@ -121,8 +121,8 @@ function queueStaging(
   return true;
 }
 
-function runParts({ bases, runs }: RunPlan, due_ms: number): RestValue[] {
-  return [bases.length, ...bases, ...flatRuns(runs.map((run) => ({ ...run, due_ms })))];
+function runParts({ bases, runs, lanes }: RunPlan, due_ms: number): RestValue[] {
+  return [bases.length, ...bases, ...flatRuns(runs.map((run) => ({ ...run, due_ms }))), ...flatLanes(lanes)];
 }
 
 export type TriggerOutcome =

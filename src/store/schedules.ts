@@ -6,7 +6,7 @@ import { StageLost } from './errors.ts';
 import { type IdemArgs, NO_RECORD } from './idempotency.ts';
 import { keys } from './keys.ts';
 import { listPlaces } from './listing.ts';
-import type { NewTask, Run } from './records.ts';
+import { lanesOf, type NamedLane, type NewTask, type Run, runsOf } from './records.ts';
 import { execPipeline, type RedisClient, type RestValue } from './script.ts';
 import { scheduleCreate, scheduleDelete, scheduleLook, schedulePatch, scheduleRead } from './scripts.gen.ts';
 
@@ -24,8 +24,6 @@ export interface ScheduleTiming {
 export type NewTemplate = {
   /** As it is shown: JSON. */
   shown: Buffer;
-  /** Names of the limiters in it. */
-  limiters: readonly string[];
 } & (
   | { kind: 'task'; task: NewTask }
   | {
@@ -50,7 +48,8 @@ export interface RunPlan {
   /** First indexes of a batch's segments. */
   bases: readonly number[];
   runs: readonly Omit<Run, 'due_ms'>[];
-  limiters: readonly string[];
+  /** The limiters that it meant when it was made. */
+  lanes: readonly NamedLane[];
 }
 
 export interface ScheduleRow extends ScheduleTiming {
@@ -165,20 +164,24 @@ function templateParts(template: NewTemplate): RestValue[] {
 function fieldParts({ cron, timezone, start_ms, end_ms }: ScheduleTiming, template?: NewTemplate): RestValue[] {
   const timing = ['z', cron, 'w', timezone, 'b', start_ms ?? '', 'e', end_ms ?? ''];
   if (template === undefined) return [timing.length, ...timing];
-  const fields = [...timing, 'y', template.kind === 'task' ? 't' : 'b', 'lim', template.limiters.length > 0 ? '1' : '0'];
+  const fields = [...timing, 'y', template.kind === 'task' ? 't' : 'b', 'lim', lanesIn(template).length > 0 ? '1' : '0'];
   return [fields.length, ...fields, 'd', template.shown, ...documentFields(template)];
 }
 
+function lanesIn(template: NewTemplate): NamedLane[] {
+  return template.kind === 'task' ? lanesOf([template.task]) : template.tasks.lanes;
+}
+
 function documentFields(template: NewTemplate): RestValue[] {
-  const { limiters } = template;
   if (template.kind === 'task') {
-    const { head, payload, origin, timeout_s } = template.task;
-    const plan: RunPlan = { bases: [], runs: [{ from: 0, to: 0, origin, timeout_s }], limiters };
+    const { head, payload } = template.task;
+    const runs = runsOf([template.task], 0, 1, 1).map(({ due_ms: _, ...run }) => run);
+    const plan: RunPlan = { bases: [], runs, lanes: lanesIn(template) };
     return ['m', JSON.stringify(plan), 'h', head, ...(payload === null ? [] : ['p', payload])];
   }
   const { tasks, doc, expiration_ms, movable, hold, notify, labels } = template;
   const bases = tasks.segments.map(({ base }) => base);
-  const plan: RunPlan = { bases, runs: tasks.runs.map(({ due_ms: _, ...run }) => run), limiters };
+  const plan: RunPlan = { bases, runs: tasks.runs.map(({ due_ms: _, ...run }) => run), lanes: tasks.lanes };
   const last_bytes = tasks.segments.at(-1)?.pages.byteLength ?? 0;
   const options = [tasks.count, last_bytes, expiration_ms, movable ? 1 : 0, hold ? 1 : 0, labels.join(''), notify];
   return ['m', JSON.stringify(plan), 'c', bases.join(','), 'o', doc, 'r', options.join(' ')];

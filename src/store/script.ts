@@ -9,7 +9,7 @@ import type { ChainableCommander, Cluster, Redis } from 'ioredis';
 /** One server, or a Redis Cluster; every script works on both. */
 export type RedisClient = Redis | Cluster;
 
-export type ArgType = 'string' | 'int' | 'number' | 'bytes' | 'json' | 'now';
+export type ArgType = 'string' | 'int' | 'number' | 'bytes' | 'json' | 'now' | 'now_us';
 export type RestValue = string | number | Buffer;
 
 /** What the generator knows of a script. `map` says where its lines come from: [first line of the text, file, line in the file]. */
@@ -146,7 +146,7 @@ function toWire(source: ScriptSource, keys: Record<string, unknown>, args: Recor
   }
   for (const [name, type] of source.args) {
     const value = args[name];
-    if (type === 'now') wire.push(value === undefined ? '' : String(value));
+    if (type === 'now' || type === 'now_us') wire.push(value === undefined ? '' : String(value));
     else if (type === 'json') wire.push(JSON.stringify(value));
     else if (Buffer.isBuffer(value)) wire.push(value);
     else wire.push(asText(source, name, value));

@@ -57,6 +57,7 @@ local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
 local ROUND_ATTEMPTS = 100
 local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
 local function task_waits(b, i, byte)
   if byte == 'q' or byte == 'r' then return true end
   return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
@@ -220,24 +221,24 @@ local function ready_write()
   end
   depth_write()
 end
-local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
+  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
   if not core then return nil end
   return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow }
+    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
 local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
@@ -267,9 +268,203 @@ end
 local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
-  elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  elseif #delays > 0 or sooner_ms then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
   end
+end
+local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+local outbox_last = nil
+local outbox_plans, outbox_plans_made = {}, {}
+local away_plans, away_plans_made = {}, {}
+local function whole(number) return string.format('%.0f', number) end
+local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
+local function outbox_key(destination) return root .. 'outbox:' .. destination end
+local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end
+local function outbox_next(now)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
+  return whole(outbox_last)
+end
+local function outbox_send(now, destination, kind, body)
+  local seq = outbox_next(now)
+  local plan = outbox_plans[destination]
+  if not plan then
+    plan = { destination = destination, items = {} }
+    outbox_plans[destination] = plan
+    outbox_plans_made[#outbox_plans_made + 1] = plan
+  end
+  plan.items[#plan.items + 1] = seq
+  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+  return seq
+end
+local function away_field(lane, text)
+  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
+  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
+end
+local function away_set(field, value, now)
+  local plan = away_plans[field]
+  if not plan then
+    plan = { field = field }
+    away_plans[field] = plan
+    away_plans_made[#away_plans_made + 1] = plan
+  end
+  plan.value = value
+  plan.since = now
+end
+local function outbox_hand(now, lane, text)
+  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function outbox_back(now, lane, place, granted_ms, text)
+  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_get(field)
+  local plan = away_plans[field]
+  if plan then return plan.value or nil end
+  return call('HGET', root .. 'away', field) or nil
+end
+local function away_forget(field) away_set(field, false, nil) end
+local function outbox_touch()
+  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
+  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
+  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
+  touch(list)
+end
+local function outbox_write()
+  local gone, set, since = {}, {}, {}
+  for _, plan in ipairs(away_plans_made) do
+    if plan.value then
+      set[#set + 1] = plan.field
+      set[#set + 1] = plan.value
+      since[#since + 1] = plan.since
+      since[#since + 1] = plan.field
+    else
+      gone[#gone + 1] = plan.field
+    end
+  end
+  for i = 1, #set, 1000 do
+    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
+    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
+  end
+  for i = 1, #gone, 1000 do
+    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
+    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
+  end
+  if #outbox_plans_made == 0 then return 0 end
+  for _, plan in ipairs(outbox_plans_made) do
+    local items = plan.items
+    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
+    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
+  end
+  call('HSET', meta, 'seq', whole(outbox_last))
+  return 1
+end
+local SLICE_MAX = 50
+local function outbox_slices()
+  local slices = {}
+  for _, plan in ipairs(outbox_plans_made) do
+    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
+    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
+  end
+  return slices
+end
+local function outbox_bell()
+  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
+end
+local LANES_MAX = 1000
+local function limit_read(limit)
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local place, granted_ms = string.match(rest, '^,(%d+),(%d+)$')
+  return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
+    waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
+end
+local function limited_states(b, entry, to)
+  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
+  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
+end
+local function limited_hand(b, now, flow, entry)
+  local from = entry.from
+  local limit = limit_read(entry.limit)
+  while from <= entry.to do
+    local _, last = segment_bounds(b, from)
+    last = math.min(last, entry.to)
+    outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from, last, entry.attempts, entry.recoveries, entry.timeout_s,
+      entry.due_ms, limit.waiting))
+    from = last + 1
+  end
+end
+local function limited_enqueue(b, now, due_ms, flow, entry)
+  if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
+  enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
+end
+local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
+  local at_ms = math.max(ready_ms or now, due_ms)
+  local attempts = attempts_first(b)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
+  local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
+    due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
+end
+local function limited_unused(now, limit, core, from, to)
+  local tasks = to - from + 1
+  outbox_send(now, partition_of(limit.lane), 'unused',
+    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
+end
+local function limited_free(now, limit, core, from, to)
+  if limit.kind == 'c' then
+    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
+  end
+end
+local function limited_back(now, flow, entry, from, to, limit)
+  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
+    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
+end
+local function limited_return(now, flow, entry)
+  local limit = limit_read(entry.limit)
+  local states = limited_states(batch_load(entry.core), entry)
+  local at = entry.from
+  for first, after in string.gmatch(states, '()[qr]+()') do
+    local from, to = entry.from + first - 1, entry.from + after - 2
+    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
+    limited_back(now, flow, entry, from, to, limit)
+    at = to + 1
+  end
+  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
+end
+local function limited_drop(b, now)
+  local told = {}
+  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
+    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
+    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
+      if not told[lane] then
+        told[lane] = true
+        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
+      end
+    end
+  end
+end
+local function lanes_read(b, parts, at, first)
+  local list = {}
+  for k = 0, tonumber(parts[at]) - 1 do
+    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
+    local before = call('HGET', b.key .. ':lanes', name)
+    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
+      list[#list + 1] = name
+      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
+    end
+  end
+  if #list > 0 then touch({ b.key .. ':lanes' }) end
+  return list
+end
+local function lanes_write(b, list)
+  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_of_name(b, name, index)
+  local lane, kind
+  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
+    if tonumber(first) <= index then lane, kind = core, letter end
+  end
+  return lane, kind
 end
 local OPERATION_WINDOW_MS = 10000
 local function operation_key(now, back)
@@ -336,13 +531,11 @@ local function map_run(b, from, to, rest)
 end
 local function append_runs(b, parts, at, runs, first, now)
   for k = 0, runs - 1 do
-    local p = at + k * 5
-    local due_ms = tonumber(parts[p + 4])
-    enqueue(now, due_ms, 'f:' .. b.a .. ':' .. parts[p + 2],
-      entry_of(b.core, first + tonumber(parts[p]), first + tonumber(parts[p + 1]), attempts_first(b), 0, tonumber(parts[p + 3]),
-        math.max(now, due_ms)))
+    local p = at + k * 6
+    local from, to = first + tonumber(parts[p]), first + tonumber(parts[p + 1])
+    run_enqueue(b, now, 'f:' .. b.a .. ':' .. parts[p + 2], from, to, tonumber(parts[p + 3]), tonumber(parts[p + 4]), parts[p + 5])
     if #page_writes > 0 and b.s ~= 'tray' then
-      map_run(b, first + tonumber(parts[p]), first + tonumber(parts[p + 1]), table.concat(parts, ',', p + 2, p + 4))
+      map_run(b, from, to, table.concat(parts, ',', p + 2, parts[p + 5] == '' and p + 4 or p + 5))
     end
   end
 end
@@ -637,7 +830,7 @@ at = at + 1
 local records = tonumber(parts[at])
 local runs_at = at + 1 + records
 local runs = tonumber(parts[runs_at])
-local keys_at = runs_at + 1 + runs * 5
+local keys_at = runs_at + 1 + runs * 6
 local keyed = tonumber(parts[keys_at])
 for i = 1, keyed, 1000 do
   for _, known in ipairs(call('SMISMEMBER', b.key .. ':k', unpack(parts, keys_at + i, keys_at + math.min(i + 999, keyed)))) do
@@ -645,7 +838,6 @@ for i = 1, keyed, 1000 do
   end
 end
 append_records(b, parts, at + 1, records)
-append_runs(b, parts, runs_at + 1, runs, first, now_ms)
 local index = first + records
 local targets = {}
 for _, segment in ipairs(staged) do
@@ -656,6 +848,9 @@ for _, segment in ipairs(staged) do
   b.q = segment.bytes
 end
 b.n = first + total
+append_runs(b, parts, runs_at + 1, runs, first, now_ms)
+local lanes = lanes_read(b, parts, keys_at + keyed + 1, first)
+b.n = first + total
 b.dirty = true
 notify_plan(now_ms)
 append_touch(b)
@@ -663,6 +858,7 @@ if keyed > 0 then touch({ b.key .. ':k' }) end
 touch(targets)
 batch_touch()
 queue_touch()
+outbox_touch()
 if b.w and expires_from_ms > 0 and expires_from_ms + expiration_ms > (b.e or 0) then
   b.deadline = expires_from_ms + expiration_ms
   call('HSET', b.key, 'e', b.deadline)
@@ -677,10 +873,12 @@ operation_write(op, core, first, now_ms)
 batch_save(now_ms)
 notify_write()
 queue_write()
+lanes_write(b, lanes)
+outbox_write()
 ring_bell()
 idem_write(answer('added', first, now_ms))
 return answer('added', first, now_ms)`,
-  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",17],[4,"lua/batch/add.lua",16],[5,"lua/batch/add.lua",15],[6,"lua/batch/add.lua",14],[7,"lua/batch/add.lua",13],[8,"lua/batch/add.lua",12],[9,"lua/batch/add.lua",11],[10,"lua/batch/add.lua",10],[11,"lua/batch/add.lua",9],[12,"lua/batch/add.lua",8],[13,"lua/batch/add.lua",18],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",12],[21,"lua/lib/batch.lua",14],[42,"lua/lib/batch.lua",37],[47,"lua/lib/batch.lua",43],[48,"lua/lib/batch.lua",45],[49,"lua/lib/batch.lua",49],[50,"lua/lib/batch.lua",51],[51,"lua/lib/batch.lua",54],[55,"lua/lib/batch.lua",60],[67,"lua/lib/batch.lua",73],[68,"lua/lib/batch.lua",75],[72,"lua/lib/batch.lua",81],[88,"lua/lib/batch.lua",99],[95,"lua/lib/batch.lua",107],[98,"lua/lib/batch.lua",112],[103,"lua/lib/batch.lua",119],[113,"lua/lib/batch.lua",131],[118,"lua/lib/batch.lua",139],[126,"lua/lib/batch.lua",148],[144,"lua/lib/ring.lua",4],[145,"lua/lib/ring.lua",6],[153,"lua/lib/ring.lua",16],[159,"lua/lib/ring.lua",23],[160,"lua/lib/ring.lua",25],[161,"lua/lib/ring.lua",28],[165,"lua/lib/ring.lua",34],[172,"lua/lib/ring.lua",42],[178,"lua/lib/ready.lua",8],[179,"lua/lib/ready.lua",10],[180,"lua/lib/ready.lua",13],[194,"lua/lib/ready.lua",28],[199,"lua/lib/ready.lua",34],[202,"lua/lib/ready.lua",38],[214,"lua/lib/ready.lua",51],[217,"lua/lib/ready.lua",55],[223,"lua/lib/ready.lua",66],[226,"lua/lib/ready.lua",70],[233,"lua/lib/ready.lua",79],[234,"lua/lib/ready.lua",82],[235,"lua/lib/delayed.lua",3],[236,"lua/lib/delayed.lua",5],[240,"lua/lib/delayed.lua",11],[243,"lua/lib/delayed.lua",15],[247,"lua/lib/delayed.lua",20],[251,"lua/lib/delayed.lua",26],[258,"lua/lib/delayed.lua",36],[265,"lua/lib/operation.lua",4],[266,"lua/lib/operation.lua",6],[269,"lua/lib/operation.lua",11],[275,"lua/lib/operation.lua",18],[280,"lua/lib/append.lua",6],[282,"lua/lib/append.lua",9],[288,"lua/lib/append.lua",17],[317,"lua/lib/append.lua",48],[318,"lua/lib/append.lua",50],[328,"lua/lib/append.lua",62],[340,"lua/lib/append.lua",75],[345,"lua/lib/append.lua",81],[354,"lua/lib/notify.lua",19],[355,"lua/lib/notify.lua",22],[364,"lua/lib/notify.lua",34],[365,"lua/lib/notify.lua",36],[370,"lua/lib/notify.lua",43],[386,"lua/lib/notify.lua",60],[398,"lua/lib/notify.lua",74],[408,"lua/lib/notify.lua",85],[426,"lua/lib/notify.lua",105],[433,"lua/lib/notify.lua",115],[445,"lua/lib/notify.lua",130],[461,"lua/lib/notify.lua",148],[473,"lua/lib/notify.lua",161],[476,"lua/lib/notify.lua",166],[487,"lua/lib/notify.lua",179],[500,"lua/lib/notify.lua",193],[505,"lua/lib/notify.lua",199],[508,"lua/lib/notify.lua",204],[513,"lua/lib/notify.lua",211],[543,"lua/lib/notify.lua",243],[565,"lua/lib/notify.lua",267],[566,"lua/lib/notify.lua",269],[573,"lua/lib/notify.lua",277],[588,"lua/lib/notify.lua",293],[590,"lua/lib/notify.lua",297],[596,"lua/lib/notify.lua",304],[599,"lua/lib/idem.lua",6],[600,"lua/lib/idem.lua",8],[601,"lua/lib/idem.lua",10],[607,"lua/batch/add.lua",25],[609,"lua/batch/add.lua",28],[612,"lua/batch/add.lua",32],[616,"lua/batch/add.lua",37],[640,"lua/batch/add.lua",62],[649,"lua/batch/add.lua",72],[657,"lua/batch/add.lua",81]],
+  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",17],[4,"lua/batch/add.lua",16],[5,"lua/batch/add.lua",15],[6,"lua/batch/add.lua",14],[7,"lua/batch/add.lua",13],[8,"lua/batch/add.lua",12],[9,"lua/batch/add.lua",11],[10,"lua/batch/add.lua",10],[11,"lua/batch/add.lua",9],[12,"lua/batch/add.lua",8],[13,"lua/batch/add.lua",18],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",12],[21,"lua/lib/batch.lua",14],[42,"lua/lib/batch.lua",37],[47,"lua/lib/batch.lua",43],[48,"lua/lib/batch.lua",45],[49,"lua/lib/batch.lua",49],[50,"lua/lib/batch.lua",51],[51,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",56],[56,"lua/lib/batch.lua",62],[68,"lua/lib/batch.lua",75],[69,"lua/lib/batch.lua",77],[73,"lua/lib/batch.lua",83],[89,"lua/lib/batch.lua",101],[96,"lua/lib/batch.lua",109],[99,"lua/lib/batch.lua",114],[104,"lua/lib/batch.lua",121],[114,"lua/lib/batch.lua",133],[119,"lua/lib/batch.lua",141],[127,"lua/lib/batch.lua",150],[145,"lua/lib/ring.lua",4],[146,"lua/lib/ring.lua",6],[154,"lua/lib/ring.lua",16],[160,"lua/lib/ring.lua",23],[161,"lua/lib/ring.lua",25],[162,"lua/lib/ring.lua",28],[166,"lua/lib/ring.lua",34],[173,"lua/lib/ring.lua",42],[179,"lua/lib/ready.lua",9],[180,"lua/lib/ready.lua",11],[181,"lua/lib/ready.lua",14],[195,"lua/lib/ready.lua",29],[200,"lua/lib/ready.lua",35],[203,"lua/lib/ready.lua",39],[215,"lua/lib/ready.lua",52],[218,"lua/lib/ready.lua",56],[224,"lua/lib/ready.lua",67],[227,"lua/lib/ready.lua",71],[234,"lua/lib/ready.lua",80],[235,"lua/lib/ready.lua",83],[236,"lua/lib/delayed.lua",3],[237,"lua/lib/delayed.lua",5],[241,"lua/lib/delayed.lua",11],[244,"lua/lib/delayed.lua",15],[248,"lua/lib/delayed.lua",20],[252,"lua/lib/delayed.lua",26],[259,"lua/lib/delayed.lua",36],[266,"lua/lib/outbox.lua",15],[270,"lua/lib/outbox.lua",20],[271,"lua/lib/outbox.lua",22],[272,"lua/lib/outbox.lua",24],[273,"lua/lib/outbox.lua",27],[274,"lua/lib/outbox.lua",29],[278,"lua/lib/outbox.lua",35],[290,"lua/lib/outbox.lua",49],[294,"lua/lib/outbox.lua",54],[304,"lua/lib/outbox.lua",66],[308,"lua/lib/outbox.lua",72],[312,"lua/lib/outbox.lua",78],[317,"lua/lib/outbox.lua",85],[318,"lua/lib/outbox.lua",87],[324,"lua/lib/outbox.lua",95],[353,"lua/lib/outbox.lua",127],[362,"lua/lib/outbox.lua",138],[365,"lua/lib/limited.lua",12],[366,"lua/lib/limited.lua",14],[372,"lua/lib/limited.lua",22],[376,"lua/lib/limited.lua",28],[387,"lua/lib/limited.lua",41],[391,"lua/lib/limited.lua",47],[399,"lua/lib/limited.lua",57],[404,"lua/lib/limited.lua",64],[409,"lua/lib/limited.lua",71],[413,"lua/lib/limited.lua",77],[425,"lua/lib/limited.lua",91],[437,"lua/lib/limited.lua",106],[450,"lua/lib/limited.lua",120],[453,"lua/lib/limited.lua",125],[460,"lua/lib/operation.lua",4],[461,"lua/lib/operation.lua",6],[464,"lua/lib/operation.lua",11],[470,"lua/lib/operation.lua",18],[475,"lua/lib/append.lua",6],[477,"lua/lib/append.lua",9],[483,"lua/lib/append.lua",17],[512,"lua/lib/append.lua",48],[513,"lua/lib/append.lua",50],[523,"lua/lib/append.lua",63],[533,"lua/lib/append.lua",74],[538,"lua/lib/append.lua",80],[547,"lua/lib/notify.lua",19],[548,"lua/lib/notify.lua",22],[557,"lua/lib/notify.lua",34],[558,"lua/lib/notify.lua",36],[563,"lua/lib/notify.lua",43],[579,"lua/lib/notify.lua",60],[591,"lua/lib/notify.lua",74],[601,"lua/lib/notify.lua",85],[619,"lua/lib/notify.lua",105],[626,"lua/lib/notify.lua",115],[638,"lua/lib/notify.lua",130],[654,"lua/lib/notify.lua",148],[666,"lua/lib/notify.lua",161],[669,"lua/lib/notify.lua",166],[680,"lua/lib/notify.lua",179],[693,"lua/lib/notify.lua",193],[698,"lua/lib/notify.lua",199],[701,"lua/lib/notify.lua",204],[706,"lua/lib/notify.lua",211],[736,"lua/lib/notify.lua",243],[758,"lua/lib/notify.lua",267],[759,"lua/lib/notify.lua",269],[766,"lua/lib/notify.lua",277],[781,"lua/lib/notify.lua",293],[783,"lua/lib/notify.lua",297],[789,"lua/lib/notify.lua",304],[792,"lua/lib/idem.lua",6],[793,"lua/lib/idem.lua",8],[794,"lua/lib/idem.lua",10],[800,"lua/batch/add.lua",25],[802,"lua/batch/add.lua",28],[805,"lua/batch/add.lua",32],[809,"lua/batch/add.lua",37],[832,"lua/batch/add.lua",61],[844,"lua/batch/add.lua",74],[853,"lua/batch/add.lua",84]],
 });
 
 /** Cancels a batch: every task not running becomes cancelled at once, whatever their number; running ones finish and count. See lua/batch/cancel.lua. */
@@ -732,6 +930,7 @@ local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
 local ROUND_ATTEMPTS = 100
 local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
 local function task_waits(b, i, byte)
   if byte == 'q' or byte == 'r' then return true end
   return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
@@ -895,24 +1094,24 @@ local function ready_write()
   end
   depth_write()
 end
-local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
+  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
   if not core then return nil end
   return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow }
+    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
 local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
@@ -942,9 +1141,203 @@ end
 local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
-  elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  elseif #delays > 0 or sooner_ms then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
   end
+end
+local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+local outbox_last = nil
+local outbox_plans, outbox_plans_made = {}, {}
+local away_plans, away_plans_made = {}, {}
+local function whole(number) return string.format('%.0f', number) end
+local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
+local function outbox_key(destination) return root .. 'outbox:' .. destination end
+local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end
+local function outbox_next(now)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
+  return whole(outbox_last)
+end
+local function outbox_send(now, destination, kind, body)
+  local seq = outbox_next(now)
+  local plan = outbox_plans[destination]
+  if not plan then
+    plan = { destination = destination, items = {} }
+    outbox_plans[destination] = plan
+    outbox_plans_made[#outbox_plans_made + 1] = plan
+  end
+  plan.items[#plan.items + 1] = seq
+  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+  return seq
+end
+local function away_field(lane, text)
+  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
+  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
+end
+local function away_set(field, value, now)
+  local plan = away_plans[field]
+  if not plan then
+    plan = { field = field }
+    away_plans[field] = plan
+    away_plans_made[#away_plans_made + 1] = plan
+  end
+  plan.value = value
+  plan.since = now
+end
+local function outbox_hand(now, lane, text)
+  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function outbox_back(now, lane, place, granted_ms, text)
+  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_get(field)
+  local plan = away_plans[field]
+  if plan then return plan.value or nil end
+  return call('HGET', root .. 'away', field) or nil
+end
+local function away_forget(field) away_set(field, false, nil) end
+local function outbox_touch()
+  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
+  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
+  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
+  touch(list)
+end
+local function outbox_write()
+  local gone, set, since = {}, {}, {}
+  for _, plan in ipairs(away_plans_made) do
+    if plan.value then
+      set[#set + 1] = plan.field
+      set[#set + 1] = plan.value
+      since[#since + 1] = plan.since
+      since[#since + 1] = plan.field
+    else
+      gone[#gone + 1] = plan.field
+    end
+  end
+  for i = 1, #set, 1000 do
+    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
+    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
+  end
+  for i = 1, #gone, 1000 do
+    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
+    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
+  end
+  if #outbox_plans_made == 0 then return 0 end
+  for _, plan in ipairs(outbox_plans_made) do
+    local items = plan.items
+    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
+    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
+  end
+  call('HSET', meta, 'seq', whole(outbox_last))
+  return 1
+end
+local SLICE_MAX = 50
+local function outbox_slices()
+  local slices = {}
+  for _, plan in ipairs(outbox_plans_made) do
+    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
+    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
+  end
+  return slices
+end
+local function outbox_bell()
+  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
+end
+local LANES_MAX = 1000
+local function limit_read(limit)
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local place, granted_ms = string.match(rest, '^,(%d+),(%d+)$')
+  return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
+    waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
+end
+local function limited_states(b, entry, to)
+  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
+  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
+end
+local function limited_hand(b, now, flow, entry)
+  local from = entry.from
+  local limit = limit_read(entry.limit)
+  while from <= entry.to do
+    local _, last = segment_bounds(b, from)
+    last = math.min(last, entry.to)
+    outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from, last, entry.attempts, entry.recoveries, entry.timeout_s,
+      entry.due_ms, limit.waiting))
+    from = last + 1
+  end
+end
+local function limited_enqueue(b, now, due_ms, flow, entry)
+  if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
+  enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
+end
+local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
+  local at_ms = math.max(ready_ms or now, due_ms)
+  local attempts = attempts_first(b)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
+  local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
+    due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
+end
+local function limited_unused(now, limit, core, from, to)
+  local tasks = to - from + 1
+  outbox_send(now, partition_of(limit.lane), 'unused',
+    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
+end
+local function limited_free(now, limit, core, from, to)
+  if limit.kind == 'c' then
+    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
+  end
+end
+local function limited_back(now, flow, entry, from, to, limit)
+  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
+    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
+end
+local function limited_return(now, flow, entry)
+  local limit = limit_read(entry.limit)
+  local states = limited_states(batch_load(entry.core), entry)
+  local at = entry.from
+  for first, after in string.gmatch(states, '()[qr]+()') do
+    local from, to = entry.from + first - 1, entry.from + after - 2
+    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
+    limited_back(now, flow, entry, from, to, limit)
+    at = to + 1
+  end
+  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
+end
+local function limited_drop(b, now)
+  local told = {}
+  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
+    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
+    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
+      if not told[lane] then
+        told[lane] = true
+        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
+      end
+    end
+  end
+end
+local function lanes_read(b, parts, at, first)
+  local list = {}
+  for k = 0, tonumber(parts[at]) - 1 do
+    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
+    local before = call('HGET', b.key .. ':lanes', name)
+    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
+      list[#list + 1] = name
+      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
+    end
+  end
+  if #list > 0 then touch({ b.key .. ':lanes' }) end
+  return list
+end
+local function lanes_write(b, list)
+  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_of_name(b, name, index)
+  local lane, kind
+  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
+    if tonumber(first) <= index then lane, kind = core, letter end
+  end
+  return lane, kind
 end
 local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
 local function note_wanted(b, letter)
@@ -1197,19 +1590,23 @@ local updated_ms = now_ms
 local outcome = 'cancelled'
 if batch_live(b) then
   batch_stop(b, 'cancelled', now_ms, keep_ms)
+  limited_drop(b, now_ms)
   notify_plan(now_ms)
   batch_touch()
   queue_touch()
+  outbox_touch()
   batch_save(now_ms)
   notify_write()
   queue_write()
+  outbox_write()
   ring_bell()
+  outbox_bell()
 else
   if b.s ~= 'cancelled' then outcome = 'state' end
   updated_ms = tonumber(call('HGET', b.key, 'u'))
 end
 return { outcome, b.s, b.n, b.c, b.f, b.x, updated_ms }`,
-  map: [[1,"lua/batch/cancel.lua",1],[2,"lua/batch/cancel.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",12],[14,"lua/lib/batch.lua",14],[35,"lua/lib/batch.lua",37],[40,"lua/lib/batch.lua",43],[41,"lua/lib/batch.lua",45],[42,"lua/lib/batch.lua",49],[43,"lua/lib/batch.lua",51],[44,"lua/lib/batch.lua",54],[48,"lua/lib/batch.lua",60],[60,"lua/lib/batch.lua",73],[61,"lua/lib/batch.lua",75],[65,"lua/lib/batch.lua",81],[81,"lua/lib/batch.lua",99],[88,"lua/lib/batch.lua",107],[91,"lua/lib/batch.lua",112],[96,"lua/lib/batch.lua",119],[106,"lua/lib/batch.lua",131],[111,"lua/lib/batch.lua",139],[119,"lua/lib/batch.lua",148],[137,"lua/lib/ring.lua",4],[138,"lua/lib/ring.lua",6],[146,"lua/lib/ring.lua",16],[152,"lua/lib/ring.lua",23],[153,"lua/lib/ring.lua",25],[154,"lua/lib/ring.lua",28],[158,"lua/lib/ring.lua",34],[165,"lua/lib/ring.lua",42],[171,"lua/lib/ready.lua",8],[172,"lua/lib/ready.lua",10],[173,"lua/lib/ready.lua",13],[187,"lua/lib/ready.lua",28],[192,"lua/lib/ready.lua",34],[195,"lua/lib/ready.lua",38],[207,"lua/lib/ready.lua",51],[210,"lua/lib/ready.lua",55],[216,"lua/lib/ready.lua",66],[219,"lua/lib/ready.lua",70],[226,"lua/lib/ready.lua",79],[227,"lua/lib/ready.lua",82],[228,"lua/lib/delayed.lua",3],[229,"lua/lib/delayed.lua",5],[233,"lua/lib/delayed.lua",11],[236,"lua/lib/delayed.lua",15],[240,"lua/lib/delayed.lua",20],[244,"lua/lib/delayed.lua",26],[251,"lua/lib/delayed.lua",36],[258,"lua/lib/notify.lua",19],[259,"lua/lib/notify.lua",22],[268,"lua/lib/notify.lua",34],[269,"lua/lib/notify.lua",36],[274,"lua/lib/notify.lua",43],[290,"lua/lib/notify.lua",60],[302,"lua/lib/notify.lua",74],[312,"lua/lib/notify.lua",85],[330,"lua/lib/notify.lua",105],[337,"lua/lib/notify.lua",115],[349,"lua/lib/notify.lua",130],[365,"lua/lib/notify.lua",148],[377,"lua/lib/notify.lua",161],[380,"lua/lib/notify.lua",166],[391,"lua/lib/notify.lua",179],[404,"lua/lib/notify.lua",193],[409,"lua/lib/notify.lua",199],[412,"lua/lib/notify.lua",204],[417,"lua/lib/notify.lua",211],[447,"lua/lib/notify.lua",243],[469,"lua/lib/notify.lua",267],[470,"lua/lib/notify.lua",269],[477,"lua/lib/notify.lua",277],[492,"lua/lib/notify.lua",293],[494,"lua/lib/notify.lua",297],[500,"lua/lib/notify.lua",304],[503,"lua/batch/cancel.lua",16]],
+  map: [[1,"lua/batch/cancel.lua",1],[2,"lua/batch/cancel.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",12],[14,"lua/lib/batch.lua",14],[35,"lua/lib/batch.lua",37],[40,"lua/lib/batch.lua",43],[41,"lua/lib/batch.lua",45],[42,"lua/lib/batch.lua",49],[43,"lua/lib/batch.lua",51],[44,"lua/lib/batch.lua",53],[45,"lua/lib/batch.lua",56],[49,"lua/lib/batch.lua",62],[61,"lua/lib/batch.lua",75],[62,"lua/lib/batch.lua",77],[66,"lua/lib/batch.lua",83],[82,"lua/lib/batch.lua",101],[89,"lua/lib/batch.lua",109],[92,"lua/lib/batch.lua",114],[97,"lua/lib/batch.lua",121],[107,"lua/lib/batch.lua",133],[112,"lua/lib/batch.lua",141],[120,"lua/lib/batch.lua",150],[138,"lua/lib/ring.lua",4],[139,"lua/lib/ring.lua",6],[147,"lua/lib/ring.lua",16],[153,"lua/lib/ring.lua",23],[154,"lua/lib/ring.lua",25],[155,"lua/lib/ring.lua",28],[159,"lua/lib/ring.lua",34],[166,"lua/lib/ring.lua",42],[172,"lua/lib/ready.lua",9],[173,"lua/lib/ready.lua",11],[174,"lua/lib/ready.lua",14],[188,"lua/lib/ready.lua",29],[193,"lua/lib/ready.lua",35],[196,"lua/lib/ready.lua",39],[208,"lua/lib/ready.lua",52],[211,"lua/lib/ready.lua",56],[217,"lua/lib/ready.lua",67],[220,"lua/lib/ready.lua",71],[227,"lua/lib/ready.lua",80],[228,"lua/lib/ready.lua",83],[229,"lua/lib/delayed.lua",3],[230,"lua/lib/delayed.lua",5],[234,"lua/lib/delayed.lua",11],[237,"lua/lib/delayed.lua",15],[241,"lua/lib/delayed.lua",20],[245,"lua/lib/delayed.lua",26],[252,"lua/lib/delayed.lua",36],[259,"lua/lib/outbox.lua",15],[263,"lua/lib/outbox.lua",20],[264,"lua/lib/outbox.lua",22],[265,"lua/lib/outbox.lua",24],[266,"lua/lib/outbox.lua",27],[267,"lua/lib/outbox.lua",29],[271,"lua/lib/outbox.lua",35],[283,"lua/lib/outbox.lua",49],[287,"lua/lib/outbox.lua",54],[297,"lua/lib/outbox.lua",66],[301,"lua/lib/outbox.lua",72],[305,"lua/lib/outbox.lua",78],[310,"lua/lib/outbox.lua",85],[311,"lua/lib/outbox.lua",87],[317,"lua/lib/outbox.lua",95],[346,"lua/lib/outbox.lua",127],[355,"lua/lib/outbox.lua",138],[358,"lua/lib/limited.lua",12],[359,"lua/lib/limited.lua",14],[365,"lua/lib/limited.lua",22],[369,"lua/lib/limited.lua",28],[380,"lua/lib/limited.lua",41],[384,"lua/lib/limited.lua",47],[392,"lua/lib/limited.lua",57],[397,"lua/lib/limited.lua",64],[402,"lua/lib/limited.lua",71],[406,"lua/lib/limited.lua",77],[418,"lua/lib/limited.lua",91],[430,"lua/lib/limited.lua",106],[443,"lua/lib/limited.lua",120],[446,"lua/lib/limited.lua",125],[453,"lua/lib/notify.lua",19],[454,"lua/lib/notify.lua",22],[463,"lua/lib/notify.lua",34],[464,"lua/lib/notify.lua",36],[469,"lua/lib/notify.lua",43],[485,"lua/lib/notify.lua",60],[497,"lua/lib/notify.lua",74],[507,"lua/lib/notify.lua",85],[525,"lua/lib/notify.lua",105],[532,"lua/lib/notify.lua",115],[544,"lua/lib/notify.lua",130],[560,"lua/lib/notify.lua",148],[572,"lua/lib/notify.lua",161],[575,"lua/lib/notify.lua",166],[586,"lua/lib/notify.lua",179],[599,"lua/lib/notify.lua",193],[604,"lua/lib/notify.lua",199],[607,"lua/lib/notify.lua",204],[612,"lua/lib/notify.lua",211],[642,"lua/lib/notify.lua",243],[664,"lua/lib/notify.lua",267],[665,"lua/lib/notify.lua",269],[672,"lua/lib/notify.lua",277],[687,"lua/lib/notify.lua",293],[689,"lua/lib/notify.lua",297],[695,"lua/lib/notify.lua",304],[698,"lua/batch/cancel.lua",17]],
 });
 
 /** Makes a batch real: its segments were written before, under names that expire; here they get their own, and its work See lua/batch/create.lua. */
@@ -1273,6 +1670,7 @@ local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
 local ROUND_ATTEMPTS = 100
 local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
 local function task_waits(b, i, byte)
   if byte == 'q' or byte == 'r' then return true end
   return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
@@ -1436,24 +1834,24 @@ local function ready_write()
   end
   depth_write()
 end
-local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
+  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
   if not core then return nil end
   return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow }
+    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
 local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
@@ -1483,9 +1881,203 @@ end
 local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
-  elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  elseif #delays > 0 or sooner_ms then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
   end
+end
+local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+local outbox_last = nil
+local outbox_plans, outbox_plans_made = {}, {}
+local away_plans, away_plans_made = {}, {}
+local function whole(number) return string.format('%.0f', number) end
+local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
+local function outbox_key(destination) return root .. 'outbox:' .. destination end
+local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end
+local function outbox_next(now)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
+  return whole(outbox_last)
+end
+local function outbox_send(now, destination, kind, body)
+  local seq = outbox_next(now)
+  local plan = outbox_plans[destination]
+  if not plan then
+    plan = { destination = destination, items = {} }
+    outbox_plans[destination] = plan
+    outbox_plans_made[#outbox_plans_made + 1] = plan
+  end
+  plan.items[#plan.items + 1] = seq
+  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+  return seq
+end
+local function away_field(lane, text)
+  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
+  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
+end
+local function away_set(field, value, now)
+  local plan = away_plans[field]
+  if not plan then
+    plan = { field = field }
+    away_plans[field] = plan
+    away_plans_made[#away_plans_made + 1] = plan
+  end
+  plan.value = value
+  plan.since = now
+end
+local function outbox_hand(now, lane, text)
+  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function outbox_back(now, lane, place, granted_ms, text)
+  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_get(field)
+  local plan = away_plans[field]
+  if plan then return plan.value or nil end
+  return call('HGET', root .. 'away', field) or nil
+end
+local function away_forget(field) away_set(field, false, nil) end
+local function outbox_touch()
+  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
+  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
+  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
+  touch(list)
+end
+local function outbox_write()
+  local gone, set, since = {}, {}, {}
+  for _, plan in ipairs(away_plans_made) do
+    if plan.value then
+      set[#set + 1] = plan.field
+      set[#set + 1] = plan.value
+      since[#since + 1] = plan.since
+      since[#since + 1] = plan.field
+    else
+      gone[#gone + 1] = plan.field
+    end
+  end
+  for i = 1, #set, 1000 do
+    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
+    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
+  end
+  for i = 1, #gone, 1000 do
+    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
+    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
+  end
+  if #outbox_plans_made == 0 then return 0 end
+  for _, plan in ipairs(outbox_plans_made) do
+    local items = plan.items
+    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
+    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
+  end
+  call('HSET', meta, 'seq', whole(outbox_last))
+  return 1
+end
+local SLICE_MAX = 50
+local function outbox_slices()
+  local slices = {}
+  for _, plan in ipairs(outbox_plans_made) do
+    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
+    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
+  end
+  return slices
+end
+local function outbox_bell()
+  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
+end
+local LANES_MAX = 1000
+local function limit_read(limit)
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local place, granted_ms = string.match(rest, '^,(%d+),(%d+)$')
+  return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
+    waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
+end
+local function limited_states(b, entry, to)
+  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
+  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
+end
+local function limited_hand(b, now, flow, entry)
+  local from = entry.from
+  local limit = limit_read(entry.limit)
+  while from <= entry.to do
+    local _, last = segment_bounds(b, from)
+    last = math.min(last, entry.to)
+    outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from, last, entry.attempts, entry.recoveries, entry.timeout_s,
+      entry.due_ms, limit.waiting))
+    from = last + 1
+  end
+end
+local function limited_enqueue(b, now, due_ms, flow, entry)
+  if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
+  enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
+end
+local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
+  local at_ms = math.max(ready_ms or now, due_ms)
+  local attempts = attempts_first(b)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
+  local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
+    due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
+end
+local function limited_unused(now, limit, core, from, to)
+  local tasks = to - from + 1
+  outbox_send(now, partition_of(limit.lane), 'unused',
+    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
+end
+local function limited_free(now, limit, core, from, to)
+  if limit.kind == 'c' then
+    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
+  end
+end
+local function limited_back(now, flow, entry, from, to, limit)
+  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
+    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
+end
+local function limited_return(now, flow, entry)
+  local limit = limit_read(entry.limit)
+  local states = limited_states(batch_load(entry.core), entry)
+  local at = entry.from
+  for first, after in string.gmatch(states, '()[qr]+()') do
+    local from, to = entry.from + first - 1, entry.from + after - 2
+    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
+    limited_back(now, flow, entry, from, to, limit)
+    at = to + 1
+  end
+  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
+end
+local function limited_drop(b, now)
+  local told = {}
+  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
+    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
+    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
+      if not told[lane] then
+        told[lane] = true
+        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
+      end
+    end
+  end
+end
+local function lanes_read(b, parts, at, first)
+  local list = {}
+  for k = 0, tonumber(parts[at]) - 1 do
+    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
+    local before = call('HGET', b.key .. ':lanes', name)
+    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
+      list[#list + 1] = name
+      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
+    end
+  end
+  if #list > 0 then touch({ b.key .. ':lanes' }) end
+  return list
+end
+local function lanes_write(b, list)
+  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_of_name(b, name, index)
+  local lane, kind
+  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
+    if tonumber(first) <= index then lane, kind = core, letter end
+  end
+  return lane, kind
 end
 local IDEM_KEEP_MS = 86400000
 local function idem_taken() return idem_key ~= '' and call('HEXISTS', root .. 'idem:' .. idem_key, 'r') == 1 end
@@ -1512,26 +2104,28 @@ for i = 1, #staged, 1000 do found = found + call('EXISTS', unpack(staged, i, mat
 if found < #staged then return { 0, now_ms } end
 at = at + 1
 local runs = tonumber(parts[at])
+local b = { core = core, key = key, n = total, k = 0, g = #bases > 1 and table.concat(bases) or nil }
 for i = 0, runs - 1 do
-  local p = at + i * 5
-  local due_ms = tonumber(parts[p + 5])
-  enqueue(now_ms, due_ms, 'f:' .. account .. ':' .. parts[p + 3],
-    entry_of(core, tonumber(parts[p + 1]), tonumber(parts[p + 2]), 0, 0, tonumber(parts[p + 4]), math.max(now_ms, due_ms)))
+  local p = at + i * 6
+  run_enqueue(b, now_ms, 'f:' .. account .. ':' .. parts[p + 3], tonumber(parts[p + 1]), tonumber(parts[p + 2]), tonumber(parts[p + 4]),
+    tonumber(parts[p + 5]), parts[p + 6])
 end
-at = at + runs * 5 + 1
+at = at + runs * 6 + 1
 local keyed = tonumber(parts[at])
+local lanes = lanes_read(b, parts, at + keyed + 1, 0)
 local list = root .. 'a:' .. account .. ':b'
 local label_lists = label_keys(account, labels)
 touch({ key .. ':s', key .. ':k', list, list .. ':pending', root .. 'deadlines' })
 touch(label_lists)
 queue_touch()
+outbox_touch()
 local expires_ms = math.max(now_ms, expires_from_ms) + expiration_ms
 call('HSET', key, 'a', account, 's', 'pending', 'n', total, 'c', 0, 'f', 0, 'x', 0, 'r', 0, 'v', 1, 't', now_ms, 'u', now_ms,
   'e', expires_ms, 'q', last_bytes, 'd', doc)
 if movable == 1 then call('HSET', key, 'w', '1') end
 if hold == 1 then call('HSET', key, 'h', '1') end
 for i = 1, keyed, 1000 do call('SADD', key .. ':k', unpack(parts, at + i, at + math.min(i + 999, keyed))) end
-if #bases > 1 then call('HSET', key, 'g', table.concat(bases)) end
+if b.g then call('HSET', key, 'g', b.g) end
 call('SET', key .. ':s', string.rep('q', total))
 for i = 1, #segments do
   call('RENAME', staged[i], segments[i])
@@ -1544,10 +2138,12 @@ if notify ~= '' then call('HSET', key, 'N', notify) end
 for _, label_list in ipairs(label_lists) do call('ZADD', label_list, now_ms, core) end
 call('ZADD', root .. 'deadlines', expires_ms, core)
 queue_write()
+lanes_write(b, lanes)
+outbox_write()
 ring_bell(expires_ms)
 idem_write({ 1, now_ms })
 return { 1, now_ms }`,
-  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",7],[3,"lua/batch/create.lua",22],[4,"lua/batch/create.lua",21],[5,"lua/batch/create.lua",20],[6,"lua/batch/create.lua",19],[7,"lua/batch/create.lua",18],[8,"lua/batch/create.lua",17],[9,"lua/batch/create.lua",16],[10,"lua/batch/create.lua",15],[11,"lua/batch/create.lua",14],[12,"lua/batch/create.lua",13],[13,"lua/batch/create.lua",12],[14,"lua/batch/create.lua",11],[15,"lua/batch/create.lua",10],[16,"lua/batch/create.lua",9],[17,"lua/batch/create.lua",8],[18,"lua/batch/create.lua",23],[19,"lua/lib/root.lua",2],[21,"lua/lib/root.lua",8],[22,"lua/lib/root.lua",11],[25,"lua/lib/batch.lua",12],[26,"lua/lib/batch.lua",14],[47,"lua/lib/batch.lua",37],[52,"lua/lib/batch.lua",43],[53,"lua/lib/batch.lua",45],[54,"lua/lib/batch.lua",49],[55,"lua/lib/batch.lua",51],[56,"lua/lib/batch.lua",54],[60,"lua/lib/batch.lua",60],[72,"lua/lib/batch.lua",73],[73,"lua/lib/batch.lua",75],[77,"lua/lib/batch.lua",81],[93,"lua/lib/batch.lua",99],[100,"lua/lib/batch.lua",107],[103,"lua/lib/batch.lua",112],[108,"lua/lib/batch.lua",119],[118,"lua/lib/batch.lua",131],[123,"lua/lib/batch.lua",139],[131,"lua/lib/batch.lua",148],[149,"lua/lib/ring.lua",4],[150,"lua/lib/ring.lua",6],[158,"lua/lib/ring.lua",16],[164,"lua/lib/ring.lua",23],[165,"lua/lib/ring.lua",25],[166,"lua/lib/ring.lua",28],[170,"lua/lib/ring.lua",34],[177,"lua/lib/ring.lua",42],[183,"lua/lib/ready.lua",8],[184,"lua/lib/ready.lua",10],[185,"lua/lib/ready.lua",13],[199,"lua/lib/ready.lua",28],[204,"lua/lib/ready.lua",34],[207,"lua/lib/ready.lua",38],[219,"lua/lib/ready.lua",51],[222,"lua/lib/ready.lua",55],[228,"lua/lib/ready.lua",66],[231,"lua/lib/ready.lua",70],[238,"lua/lib/ready.lua",79],[239,"lua/lib/ready.lua",82],[240,"lua/lib/delayed.lua",3],[241,"lua/lib/delayed.lua",5],[245,"lua/lib/delayed.lua",11],[248,"lua/lib/delayed.lua",15],[252,"lua/lib/delayed.lua",20],[256,"lua/lib/delayed.lua",26],[263,"lua/lib/delayed.lua",36],[270,"lua/lib/idem.lua",6],[271,"lua/lib/idem.lua",8],[272,"lua/lib/idem.lua",10],[278,"lua/batch/create.lua",30],[282,"lua/batch/create.lua",35],[293,"lua/batch/create.lua",47],[301,"lua/batch/create.lua",56],[303,"lua/batch/create.lua",59],[308,"lua/batch/create.lua",65]],
+  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",7],[3,"lua/batch/create.lua",22],[4,"lua/batch/create.lua",21],[5,"lua/batch/create.lua",20],[6,"lua/batch/create.lua",19],[7,"lua/batch/create.lua",18],[8,"lua/batch/create.lua",17],[9,"lua/batch/create.lua",16],[10,"lua/batch/create.lua",15],[11,"lua/batch/create.lua",14],[12,"lua/batch/create.lua",13],[13,"lua/batch/create.lua",12],[14,"lua/batch/create.lua",11],[15,"lua/batch/create.lua",10],[16,"lua/batch/create.lua",9],[17,"lua/batch/create.lua",8],[18,"lua/batch/create.lua",23],[19,"lua/lib/root.lua",2],[21,"lua/lib/root.lua",8],[22,"lua/lib/root.lua",11],[25,"lua/lib/batch.lua",12],[26,"lua/lib/batch.lua",14],[47,"lua/lib/batch.lua",37],[52,"lua/lib/batch.lua",43],[53,"lua/lib/batch.lua",45],[54,"lua/lib/batch.lua",49],[55,"lua/lib/batch.lua",51],[56,"lua/lib/batch.lua",53],[57,"lua/lib/batch.lua",56],[61,"lua/lib/batch.lua",62],[73,"lua/lib/batch.lua",75],[74,"lua/lib/batch.lua",77],[78,"lua/lib/batch.lua",83],[94,"lua/lib/batch.lua",101],[101,"lua/lib/batch.lua",109],[104,"lua/lib/batch.lua",114],[109,"lua/lib/batch.lua",121],[119,"lua/lib/batch.lua",133],[124,"lua/lib/batch.lua",141],[132,"lua/lib/batch.lua",150],[150,"lua/lib/ring.lua",4],[151,"lua/lib/ring.lua",6],[159,"lua/lib/ring.lua",16],[165,"lua/lib/ring.lua",23],[166,"lua/lib/ring.lua",25],[167,"lua/lib/ring.lua",28],[171,"lua/lib/ring.lua",34],[178,"lua/lib/ring.lua",42],[184,"lua/lib/ready.lua",9],[185,"lua/lib/ready.lua",11],[186,"lua/lib/ready.lua",14],[200,"lua/lib/ready.lua",29],[205,"lua/lib/ready.lua",35],[208,"lua/lib/ready.lua",39],[220,"lua/lib/ready.lua",52],[223,"lua/lib/ready.lua",56],[229,"lua/lib/ready.lua",67],[232,"lua/lib/ready.lua",71],[239,"lua/lib/ready.lua",80],[240,"lua/lib/ready.lua",83],[241,"lua/lib/delayed.lua",3],[242,"lua/lib/delayed.lua",5],[246,"lua/lib/delayed.lua",11],[249,"lua/lib/delayed.lua",15],[253,"lua/lib/delayed.lua",20],[257,"lua/lib/delayed.lua",26],[264,"lua/lib/delayed.lua",36],[271,"lua/lib/outbox.lua",15],[275,"lua/lib/outbox.lua",20],[276,"lua/lib/outbox.lua",22],[277,"lua/lib/outbox.lua",24],[278,"lua/lib/outbox.lua",27],[279,"lua/lib/outbox.lua",29],[283,"lua/lib/outbox.lua",35],[295,"lua/lib/outbox.lua",49],[299,"lua/lib/outbox.lua",54],[309,"lua/lib/outbox.lua",66],[313,"lua/lib/outbox.lua",72],[317,"lua/lib/outbox.lua",78],[322,"lua/lib/outbox.lua",85],[323,"lua/lib/outbox.lua",87],[329,"lua/lib/outbox.lua",95],[358,"lua/lib/outbox.lua",127],[367,"lua/lib/outbox.lua",138],[370,"lua/lib/limited.lua",12],[371,"lua/lib/limited.lua",14],[377,"lua/lib/limited.lua",22],[381,"lua/lib/limited.lua",28],[392,"lua/lib/limited.lua",41],[396,"lua/lib/limited.lua",47],[404,"lua/lib/limited.lua",57],[409,"lua/lib/limited.lua",64],[414,"lua/lib/limited.lua",71],[418,"lua/lib/limited.lua",77],[430,"lua/lib/limited.lua",91],[442,"lua/lib/limited.lua",106],[455,"lua/lib/limited.lua",120],[458,"lua/lib/limited.lua",125],[465,"lua/lib/idem.lua",6],[466,"lua/lib/idem.lua",8],[467,"lua/lib/idem.lua",10],[473,"lua/batch/create.lua",30],[477,"lua/batch/create.lua",35],[488,"lua/batch/create.lua",47],[496,"lua/batch/create.lua",56],[499,"lua/batch/create.lua",60],[505,"lua/batch/create.lua",67]],
 });
 
 /** Deletes a batch that has finished: it is gone for callers at once, and `tick` frees its memory in slices. Its companion See lua/batch/delete.lua. */
@@ -1598,6 +2194,7 @@ local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
 local ROUND_ATTEMPTS = 100
 local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
 local function task_waits(b, i, byte)
   if byte == 'q' or byte == 'r' then return true end
   return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
@@ -1709,7 +2306,7 @@ call('ZADD', root .. 'deadlines', now_ms, core)
 if notes then call('UNLINK', notes.key, notes.key .. ':s', notes.key .. ':0') end
 call('SPUBLISH', root .. 'bell', string.format('%.0f', now_ms))
 return { 'deleted', status, dropped }`,
-  map: [[1,"lua/batch/delete.lua",1],[2,"lua/batch/delete.lua",5],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/batch.lua",12],[13,"lua/lib/batch.lua",14],[34,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",43],[40,"lua/lib/batch.lua",45],[41,"lua/lib/batch.lua",49],[42,"lua/lib/batch.lua",51],[43,"lua/lib/batch.lua",54],[47,"lua/lib/batch.lua",60],[59,"lua/lib/batch.lua",73],[60,"lua/lib/batch.lua",75],[64,"lua/lib/batch.lua",81],[80,"lua/lib/batch.lua",99],[87,"lua/lib/batch.lua",107],[90,"lua/lib/batch.lua",112],[95,"lua/lib/batch.lua",119],[105,"lua/lib/batch.lua",131],[110,"lua/lib/batch.lua",139],[118,"lua/lib/batch.lua",148],[136,"lua/batch/delete.lua",13],[139,"lua/batch/delete.lua",17],[148,"lua/batch/delete.lua",27]],
+  map: [[1,"lua/batch/delete.lua",1],[2,"lua/batch/delete.lua",5],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/batch.lua",12],[13,"lua/lib/batch.lua",14],[34,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",43],[40,"lua/lib/batch.lua",45],[41,"lua/lib/batch.lua",49],[42,"lua/lib/batch.lua",51],[43,"lua/lib/batch.lua",53],[44,"lua/lib/batch.lua",56],[48,"lua/lib/batch.lua",62],[60,"lua/lib/batch.lua",75],[61,"lua/lib/batch.lua",77],[65,"lua/lib/batch.lua",83],[81,"lua/lib/batch.lua",101],[88,"lua/lib/batch.lua",109],[91,"lua/lib/batch.lua",114],[96,"lua/lib/batch.lua",121],[106,"lua/lib/batch.lua",133],[111,"lua/lib/batch.lua",141],[119,"lua/lib/batch.lua",150],[137,"lua/batch/delete.lua",13],[140,"lua/batch/delete.lua",17],[149,"lua/batch/delete.lua",27]],
 });
 
 /** Reads a batch for its owner, within his limit on such reads: who it belongs to, the limit and the state in one step. See lua/batch/read.lua. */
@@ -1813,6 +2410,7 @@ local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
 local ROUND_ATTEMPTS = 100
 local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
 local function task_waits(b, i, byte)
   if byte == 'q' or byte == 'r' then return true end
   return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
@@ -1976,24 +2574,24 @@ local function ready_write()
   end
   depth_write()
 end
-local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
+  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
   if not core then return nil end
   return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow }
+    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
 local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
@@ -2023,8 +2621,8 @@ end
 local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
-  elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  elseif #delays > 0 or sooner_ms then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
   end
 end
 local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
@@ -2287,7 +2885,7 @@ if b.h then
   ring_bell()
 end
 return 1`,
-  map: [[1,"lua/batch/release.lua",1],[2,"lua/batch/release.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",12],[14,"lua/lib/batch.lua",14],[35,"lua/lib/batch.lua",37],[40,"lua/lib/batch.lua",43],[41,"lua/lib/batch.lua",45],[42,"lua/lib/batch.lua",49],[43,"lua/lib/batch.lua",51],[44,"lua/lib/batch.lua",54],[48,"lua/lib/batch.lua",60],[60,"lua/lib/batch.lua",73],[61,"lua/lib/batch.lua",75],[65,"lua/lib/batch.lua",81],[81,"lua/lib/batch.lua",99],[88,"lua/lib/batch.lua",107],[91,"lua/lib/batch.lua",112],[96,"lua/lib/batch.lua",119],[106,"lua/lib/batch.lua",131],[111,"lua/lib/batch.lua",139],[119,"lua/lib/batch.lua",148],[137,"lua/lib/ring.lua",4],[138,"lua/lib/ring.lua",6],[146,"lua/lib/ring.lua",16],[152,"lua/lib/ring.lua",23],[153,"lua/lib/ring.lua",25],[154,"lua/lib/ring.lua",28],[158,"lua/lib/ring.lua",34],[165,"lua/lib/ring.lua",42],[171,"lua/lib/ready.lua",8],[172,"lua/lib/ready.lua",10],[173,"lua/lib/ready.lua",13],[187,"lua/lib/ready.lua",28],[192,"lua/lib/ready.lua",34],[195,"lua/lib/ready.lua",38],[207,"lua/lib/ready.lua",51],[210,"lua/lib/ready.lua",55],[216,"lua/lib/ready.lua",66],[219,"lua/lib/ready.lua",70],[226,"lua/lib/ready.lua",79],[227,"lua/lib/ready.lua",82],[228,"lua/lib/delayed.lua",3],[229,"lua/lib/delayed.lua",5],[233,"lua/lib/delayed.lua",11],[236,"lua/lib/delayed.lua",15],[240,"lua/lib/delayed.lua",20],[244,"lua/lib/delayed.lua",26],[251,"lua/lib/delayed.lua",36],[258,"lua/lib/notify.lua",19],[259,"lua/lib/notify.lua",22],[268,"lua/lib/notify.lua",34],[269,"lua/lib/notify.lua",36],[274,"lua/lib/notify.lua",43],[290,"lua/lib/notify.lua",60],[302,"lua/lib/notify.lua",74],[312,"lua/lib/notify.lua",85],[330,"lua/lib/notify.lua",105],[337,"lua/lib/notify.lua",115],[349,"lua/lib/notify.lua",130],[365,"lua/lib/notify.lua",148],[377,"lua/lib/notify.lua",161],[380,"lua/lib/notify.lua",166],[391,"lua/lib/notify.lua",179],[404,"lua/lib/notify.lua",193],[409,"lua/lib/notify.lua",199],[412,"lua/lib/notify.lua",204],[417,"lua/lib/notify.lua",211],[447,"lua/lib/notify.lua",243],[469,"lua/lib/notify.lua",267],[470,"lua/lib/notify.lua",269],[477,"lua/lib/notify.lua",277],[492,"lua/lib/notify.lua",293],[494,"lua/lib/notify.lua",297],[500,"lua/lib/notify.lua",304],[503,"lua/batch/release.lua",13]],
+  map: [[1,"lua/batch/release.lua",1],[2,"lua/batch/release.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",12],[14,"lua/lib/batch.lua",14],[35,"lua/lib/batch.lua",37],[40,"lua/lib/batch.lua",43],[41,"lua/lib/batch.lua",45],[42,"lua/lib/batch.lua",49],[43,"lua/lib/batch.lua",51],[44,"lua/lib/batch.lua",53],[45,"lua/lib/batch.lua",56],[49,"lua/lib/batch.lua",62],[61,"lua/lib/batch.lua",75],[62,"lua/lib/batch.lua",77],[66,"lua/lib/batch.lua",83],[82,"lua/lib/batch.lua",101],[89,"lua/lib/batch.lua",109],[92,"lua/lib/batch.lua",114],[97,"lua/lib/batch.lua",121],[107,"lua/lib/batch.lua",133],[112,"lua/lib/batch.lua",141],[120,"lua/lib/batch.lua",150],[138,"lua/lib/ring.lua",4],[139,"lua/lib/ring.lua",6],[147,"lua/lib/ring.lua",16],[153,"lua/lib/ring.lua",23],[154,"lua/lib/ring.lua",25],[155,"lua/lib/ring.lua",28],[159,"lua/lib/ring.lua",34],[166,"lua/lib/ring.lua",42],[172,"lua/lib/ready.lua",9],[173,"lua/lib/ready.lua",11],[174,"lua/lib/ready.lua",14],[188,"lua/lib/ready.lua",29],[193,"lua/lib/ready.lua",35],[196,"lua/lib/ready.lua",39],[208,"lua/lib/ready.lua",52],[211,"lua/lib/ready.lua",56],[217,"lua/lib/ready.lua",67],[220,"lua/lib/ready.lua",71],[227,"lua/lib/ready.lua",80],[228,"lua/lib/ready.lua",83],[229,"lua/lib/delayed.lua",3],[230,"lua/lib/delayed.lua",5],[234,"lua/lib/delayed.lua",11],[237,"lua/lib/delayed.lua",15],[241,"lua/lib/delayed.lua",20],[245,"lua/lib/delayed.lua",26],[252,"lua/lib/delayed.lua",36],[259,"lua/lib/notify.lua",19],[260,"lua/lib/notify.lua",22],[269,"lua/lib/notify.lua",34],[270,"lua/lib/notify.lua",36],[275,"lua/lib/notify.lua",43],[291,"lua/lib/notify.lua",60],[303,"lua/lib/notify.lua",74],[313,"lua/lib/notify.lua",85],[331,"lua/lib/notify.lua",105],[338,"lua/lib/notify.lua",115],[350,"lua/lib/notify.lua",130],[366,"lua/lib/notify.lua",148],[378,"lua/lib/notify.lua",161],[381,"lua/lib/notify.lua",166],[392,"lua/lib/notify.lua",179],[405,"lua/lib/notify.lua",193],[410,"lua/lib/notify.lua",199],[413,"lua/lib/notify.lua",204],[418,"lua/lib/notify.lua",211],[448,"lua/lib/notify.lua",243],[470,"lua/lib/notify.lua",267],[471,"lua/lib/notify.lua",269],[478,"lua/lib/notify.lua",277],[493,"lua/lib/notify.lua",293],[495,"lua/lib/notify.lua",297],[501,"lua/lib/notify.lua",304],[504,"lua/batch/release.lua",13]],
 });
 
 /** Runs the failed tasks of a failed or expired batch again, whatever their number: a new round, with an expiry of its own. See lua/batch/retry.lua. */
@@ -2343,6 +2941,7 @@ local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
 local ROUND_ATTEMPTS = 100
 local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
 local function task_waits(b, i, byte)
   if byte == 'q' or byte == 'r' then return true end
   return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
@@ -2459,7 +3058,6 @@ local function round_write(b)
   call('HSET', b.key, 'k', b.k, 'e', b.e)
   call('HDEL', b.key, 'z', 'y')
 end
-local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
 local function round_undealt(b, entry) return b.o_from ~= nil and entry.from >= b.o_from and entry.from <= b.o_to end
 local dealt_batches, dealt_states, dealt_results = {}, {}, {}
 local function results_forget(b, base, first, last)
@@ -2586,24 +3184,24 @@ local function ready_write()
   end
   depth_write()
 end
-local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
+  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
   if not core then return nil end
   return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow }
+    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
 local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
@@ -2633,8 +3231,8 @@ end
 local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
-  elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  elseif #delays > 0 or sooner_ms then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
   end
 end
 local IDEM_KEEP_MS = 86400000
@@ -2682,7 +3280,7 @@ queue_write()
 ring_bell()
 idem_write(answer('retried', now_ms))
 return answer('retried', now_ms)`,
-  map: [[1,"lua/batch/retry.lua",1],[2,"lua/batch/retry.lua",7],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",45],[46,"lua/lib/batch.lua",49],[47,"lua/lib/batch.lua",51],[48,"lua/lib/batch.lua",54],[52,"lua/lib/batch.lua",60],[64,"lua/lib/batch.lua",73],[65,"lua/lib/batch.lua",75],[69,"lua/lib/batch.lua",81],[85,"lua/lib/batch.lua",99],[92,"lua/lib/batch.lua",107],[95,"lua/lib/batch.lua",112],[100,"lua/lib/batch.lua",119],[110,"lua/lib/batch.lua",131],[115,"lua/lib/batch.lua",139],[123,"lua/lib/batch.lua",148],[141,"lua/lib/results.lua",3],[150,"lua/lib/results.lua",13],[151,"lua/lib/results.lua",15],[152,"lua/lib/round.lua",9],[156,"lua/lib/round.lua",14],[160,"lua/lib/round.lua",19],[164,"lua/lib/round.lua",24],[165,"lua/lib/round.lua",26],[166,"lua/lib/round.lua",29],[167,"lua/lib/round.lua",32],[185,"lua/lib/round.lua",52],[192,"lua/lib/round.lua",61],[196,"lua/lib/round.lua",67],[200,"lua/lib/round.lua",72],[206,"lua/lib/round.lua",79],[221,"lua/lib/ring.lua",4],[222,"lua/lib/ring.lua",6],[230,"lua/lib/ring.lua",16],[236,"lua/lib/ring.lua",23],[237,"lua/lib/ring.lua",25],[238,"lua/lib/ring.lua",28],[242,"lua/lib/ring.lua",34],[249,"lua/lib/ring.lua",42],[255,"lua/lib/ready.lua",8],[256,"lua/lib/ready.lua",10],[257,"lua/lib/ready.lua",13],[271,"lua/lib/ready.lua",28],[276,"lua/lib/ready.lua",34],[279,"lua/lib/ready.lua",38],[291,"lua/lib/ready.lua",51],[294,"lua/lib/ready.lua",55],[300,"lua/lib/ready.lua",66],[303,"lua/lib/ready.lua",70],[310,"lua/lib/ready.lua",79],[311,"lua/lib/ready.lua",82],[312,"lua/lib/delayed.lua",3],[313,"lua/lib/delayed.lua",5],[317,"lua/lib/delayed.lua",11],[320,"lua/lib/delayed.lua",15],[324,"lua/lib/delayed.lua",20],[328,"lua/lib/delayed.lua",26],[335,"lua/lib/delayed.lua",36],[342,"lua/lib/idem.lua",6],[343,"lua/lib/idem.lua",8],[344,"lua/lib/idem.lua",10],[350,"lua/lib/operation.lua",4],[351,"lua/lib/operation.lua",6],[354,"lua/lib/operation.lua",11],[360,"lua/lib/operation.lua",18],[365,"lua/batch/retry.lua",23],[367,"lua/batch/retry.lua",26],[368,"lua/batch/retry.lua",28],[374,"lua/batch/retry.lua",35],[379,"lua/batch/retry.lua",41]],
+  map: [[1,"lua/batch/retry.lua",1],[2,"lua/batch/retry.lua",7],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",45],[46,"lua/lib/batch.lua",49],[47,"lua/lib/batch.lua",51],[48,"lua/lib/batch.lua",53],[49,"lua/lib/batch.lua",56],[53,"lua/lib/batch.lua",62],[65,"lua/lib/batch.lua",75],[66,"lua/lib/batch.lua",77],[70,"lua/lib/batch.lua",83],[86,"lua/lib/batch.lua",101],[93,"lua/lib/batch.lua",109],[96,"lua/lib/batch.lua",114],[101,"lua/lib/batch.lua",121],[111,"lua/lib/batch.lua",133],[116,"lua/lib/batch.lua",141],[124,"lua/lib/batch.lua",150],[142,"lua/lib/results.lua",3],[151,"lua/lib/results.lua",13],[152,"lua/lib/results.lua",15],[153,"lua/lib/round.lua",9],[157,"lua/lib/round.lua",14],[161,"lua/lib/round.lua",19],[165,"lua/lib/round.lua",24],[166,"lua/lib/round.lua",27],[167,"lua/lib/round.lua",30],[185,"lua/lib/round.lua",50],[192,"lua/lib/round.lua",59],[196,"lua/lib/round.lua",65],[200,"lua/lib/round.lua",70],[206,"lua/lib/round.lua",77],[221,"lua/lib/ring.lua",4],[222,"lua/lib/ring.lua",6],[230,"lua/lib/ring.lua",16],[236,"lua/lib/ring.lua",23],[237,"lua/lib/ring.lua",25],[238,"lua/lib/ring.lua",28],[242,"lua/lib/ring.lua",34],[249,"lua/lib/ring.lua",42],[255,"lua/lib/ready.lua",9],[256,"lua/lib/ready.lua",11],[257,"lua/lib/ready.lua",14],[271,"lua/lib/ready.lua",29],[276,"lua/lib/ready.lua",35],[279,"lua/lib/ready.lua",39],[291,"lua/lib/ready.lua",52],[294,"lua/lib/ready.lua",56],[300,"lua/lib/ready.lua",67],[303,"lua/lib/ready.lua",71],[310,"lua/lib/ready.lua",80],[311,"lua/lib/ready.lua",83],[312,"lua/lib/delayed.lua",3],[313,"lua/lib/delayed.lua",5],[317,"lua/lib/delayed.lua",11],[320,"lua/lib/delayed.lua",15],[324,"lua/lib/delayed.lua",20],[328,"lua/lib/delayed.lua",26],[335,"lua/lib/delayed.lua",36],[342,"lua/lib/idem.lua",6],[343,"lua/lib/idem.lua",8],[344,"lua/lib/idem.lua",10],[350,"lua/lib/operation.lua",4],[351,"lua/lib/operation.lua",6],[354,"lua/lib/operation.lua",11],[360,"lua/lib/operation.lua",18],[365,"lua/batch/retry.lua",23],[367,"lua/batch/retry.lua",26],[368,"lua/batch/retry.lua",28],[374,"lua/batch/retry.lua",35],[379,"lua/batch/retry.lua",41]],
 });
 
 /** Writes down which tasks of a batch failed because it expired, a slice at a call: `e` in place of the bytes that say so See lua/batch/sweep.lua. */
@@ -2733,6 +3331,7 @@ local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
 local ROUND_ATTEMPTS = 100
 local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
 local function task_waits(b, i, byte)
   if byte == 'q' or byte == 'r' then return true end
   return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
@@ -2849,7 +3448,6 @@ local function round_write(b)
   call('HSET', b.key, 'k', b.k, 'e', b.e)
   call('HDEL', b.key, 'z', 'y')
 end
-local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
 local function round_undealt(b, entry) return b.o_from ~= nil and entry.from >= b.o_from and entry.from <= b.o_to end
 local dealt_batches, dealt_states, dealt_results = {}, {}, {}
 local function results_forget(b, base, first, last)
@@ -2923,19 +3521,20 @@ call('HSET', b.key, 'y', to + 1)
 if to + 1 < b.n then return 1 end
 if b.o_from then call('HDEL', b.key, 'o') end
 return 0`,
-  map: [[1,"lua/batch/sweep.lua",1],[2,"lua/batch/sweep.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/batch.lua",12],[13,"lua/lib/batch.lua",14],[34,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",43],[40,"lua/lib/batch.lua",45],[41,"lua/lib/batch.lua",49],[42,"lua/lib/batch.lua",51],[43,"lua/lib/batch.lua",54],[47,"lua/lib/batch.lua",60],[59,"lua/lib/batch.lua",73],[60,"lua/lib/batch.lua",75],[64,"lua/lib/batch.lua",81],[80,"lua/lib/batch.lua",99],[87,"lua/lib/batch.lua",107],[90,"lua/lib/batch.lua",112],[95,"lua/lib/batch.lua",119],[105,"lua/lib/batch.lua",131],[110,"lua/lib/batch.lua",139],[118,"lua/lib/batch.lua",148],[136,"lua/lib/results.lua",3],[145,"lua/lib/results.lua",13],[146,"lua/lib/results.lua",15],[147,"lua/lib/round.lua",9],[151,"lua/lib/round.lua",14],[155,"lua/lib/round.lua",19],[159,"lua/lib/round.lua",24],[160,"lua/lib/round.lua",26],[161,"lua/lib/round.lua",29],[162,"lua/lib/round.lua",32],[180,"lua/lib/round.lua",52],[187,"lua/lib/round.lua",61],[191,"lua/lib/round.lua",67],[195,"lua/lib/round.lua",72],[201,"lua/lib/round.lua",79],[216,"lua/batch/sweep.lua",16],[228,"lua/batch/sweep.lua",29]],
+  map: [[1,"lua/batch/sweep.lua",1],[2,"lua/batch/sweep.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/batch.lua",12],[13,"lua/lib/batch.lua",14],[34,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",43],[40,"lua/lib/batch.lua",45],[41,"lua/lib/batch.lua",49],[42,"lua/lib/batch.lua",51],[43,"lua/lib/batch.lua",53],[44,"lua/lib/batch.lua",56],[48,"lua/lib/batch.lua",62],[60,"lua/lib/batch.lua",75],[61,"lua/lib/batch.lua",77],[65,"lua/lib/batch.lua",83],[81,"lua/lib/batch.lua",101],[88,"lua/lib/batch.lua",109],[91,"lua/lib/batch.lua",114],[96,"lua/lib/batch.lua",121],[106,"lua/lib/batch.lua",133],[111,"lua/lib/batch.lua",141],[119,"lua/lib/batch.lua",150],[137,"lua/lib/results.lua",3],[146,"lua/lib/results.lua",13],[147,"lua/lib/results.lua",15],[148,"lua/lib/round.lua",9],[152,"lua/lib/round.lua",14],[156,"lua/lib/round.lua",19],[160,"lua/lib/round.lua",24],[161,"lua/lib/round.lua",27],[162,"lua/lib/round.lua",30],[180,"lua/lib/round.lua",50],[187,"lua/lib/round.lua",59],[191,"lua/lib/round.lua",65],[195,"lua/lib/round.lua",70],[201,"lua/lib/round.lua",77],[216,"lua/batch/sweep.lua",16],[228,"lua/batch/sweep.lua",29]],
 });
 
 /** Claims an idempotency key for work on a resource that exists, or tells what it was claimed for. See lua/idem/begin.lua. */
-export const idemBegin = script<{ meta: string }, { idem_key: string; idem_print: string }, [string, string, string, number]>({
+export const idemBegin = script<{ meta: string }, { idem_key: string; note: string; idem_print: string }, [string, string, string, number]>({
   name: 'idem/begin',
   keys: ["meta"],
-  args: [["idem_key","string"],["idem_print","string"]],
+  args: [["idem_key","string"],["note","string"],["idem_print","string"]],
   rest: null,
   lua: `#!lua
 local meta = KEYS[1]
 local idem_key = ARGV[1]
-local idem_print = ARGV[2]
+local note = ARGV[2]
+local idem_print = ARGV[3]
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
@@ -2945,10 +3544,10 @@ end
 local key = root .. 'idem:' .. idem_key
 local record = call('HMGET', key, 'f', 'r', 'x')
 if record[1] then return { record[1], record[2] or '', record[3] or '', 1 } end
-call('HSET', key, 'f', idem_print)
+call('HSET', key, 'f', idem_print, 'x', note)
 call('PEXPIRE', key, 86400000)
-return { idem_print, '', '', 0 }`,
-  map: [[1,"lua/idem/begin.lua",1],[2,"lua/idem/begin.lua",6],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/idem/begin.lua",13]],
+return { idem_print, '', note, 0 }`,
+  map: [[1,"lua/idem/begin.lua",1],[2,"lua/idem/begin.lua",6],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/idem/begin.lua",14]],
 });
 
 /** Keeps the answer of work that was claimed by idem/begin; the first one stays. See lua/idem/finish.lua. */
@@ -2991,6 +3590,4678 @@ return { before, math.max(before, wanted) }`,
   map: [[1,"lua/installation/grow.lua",1],[2,"lua/installation/grow.lua",3],[4,"lua/installation/grow.lua",7]],
 });
 
+/** Creates a limiter, or finds it created. See lua/limiter/create.lua. */
+export const limiterCreate = script<{ meta: string }, { core: string; account: string; now_us?: number | '' | undefined; fields: readonly RestValue[] }, string[]>({
+  name: 'limiter/create',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["now_us","now_us"]],
+  rest: "fields",
+  lua: `#!lua
+local meta = KEYS[1]
+local now_us = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()
+local account = table.remove(ARGV)
+local core = table.remove(ARGV)
+local fields = ARGV
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
+local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
+local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
+local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
+local lanes_loaded, lanes_by_core = {}, {}
+local lane_bell = false
+local machines = {}
+do
+  local function aligned_us(lane) return lane.interval_s * 1000000 end
+  machines.aligned = {
+    settle = function(lane)
+      local window = math.floor(lane.now / aligned_us(lane))
+      if not lane.at or window > lane.at then lane.n = 0 end
+      lane.at = window
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      lane.n = math.max(0, lane.n - units)
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    reset = function(lane) lane.n = 0 end,
+    adapt = function(lane)
+      lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+  }
+end
+do
+  local LEVEL_EXACT_MAX = 9000000000
+  local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
+  local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
+  local function level_drained(lane, elapsed, rem)
+    local interval = lane.interval_s * 1000000 / level_scale(lane)
+    local part = (elapsed % interval) * lane.rate + rem
+    return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+  end
+  local function level_set(lane, n, rem)
+    if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
+    if n <= 0 then n, rem = 0, 0 end
+    lane.n, lane.rem = n, rem
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.level = {
+    settle = function(lane)
+      local at = math.floor(lane.v / level_scale(lane))
+      lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
+      if at > lane.at then
+        local units, rem = level_drained(lane, at - lane.at, lane.rem)
+        lane.at = at
+        level_set(lane, lane.n - units, rem)
+      end
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane, cost)
+      local units = lane.n + cost - lane.max
+      if units <= 0 then return lane.v end
+      local interval = lane.interval_s * 1000000 / level_scale(lane)
+      local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
+      return (lane.at + wait) * level_scale(lane)
+    end,
+    take = function(lane, units)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      local scale = level_scale(lane)
+      local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
+      local drained, part = level_drained(lane, elapsed, 0)
+      if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+    end,
+    charge = function(lane, difference)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      if lane.n + difference > LEVEL_DEBT * lane.max then
+        level_set(lane, LEVEL_DEBT * lane.max, 0)
+      else
+        level_set(lane, lane.n + difference, lane.rem)
+      end
+    end,
+    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    adapt = function(lane, before)
+      local rem = 0
+      if before.form == 'level' then
+        rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
+      end
+      lane.at = math.ceil(lane.v / level_scale(lane))
+      level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+  }
+end
+do
+  local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
+  local function slots_key(lane) return lane.key .. ':run' end
+  local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
+  local function slots_free(lane, core, from, to, mark)
+    local members = {}
+    for i = from, to do members[#members + 1] = core .. ',' .. i end
+    for i = 1, #members, 1000 do
+      for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+        local member = members[i + k - 1]
+        if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
+          lane.freed[member] = true
+          lane.slots_gone[#lane.slots_gone + 1] = member
+        end
+      end
+    end
+    lane.held = lane.held_before - #lane.slots_gone
+    lane.free = math.max(0, lane.max - lane.held)
+  end
+  machines.slots = {
+    settle = function(lane)
+      local due = string.format('%.17g', lane.v / 1000)
+      lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
+      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
+      lane.held_before = call('ZCARD', slots_key(lane))
+      lane.held = lane.held_before - lane.reclaimed
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    next = function(lane)
+      local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
+      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      return first < math.huge and math.floor(first * 1000) + 1 or nil
+    end,
+    take = function(lane, units, range, from, to, granted_ms)
+      local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
+      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local list, prefix = lane.slots_new, range.core .. ','
+      for i = from, to do
+        list[#list + 1] = held_until
+        list[#list + 1] = prefix .. i
+      end
+      lane.held = lane.held + units
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
+    done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
+    reset = function() end,
+    adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
+    write = function(lane)
+      local gone, new = lane.slots_gone, lane.slots_new
+      for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
+      for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
+    end,
+  }
+end
+do
+  local WINDOW_CELLS, WINDOW_READ = 1024, 32
+  local function window_log(lane) return lane.key .. ':log' end
+  local function window_us(lane) return lane.interval_s * 1000000 end
+  local function window_cell(lane, v)
+    local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
+    return (math.floor(math.floor(v / 1000) / width) + 1) * width
+  end
+  local function window_item(text)
+    local cell, units = string.match(text, '^(%d+) (%d+)$')
+    return { cell = tonumber(cell), units = tonumber(units) }
+  end
+  local function window_at(lane, i)
+    while i > #lane.log and #lane.log < lane.log_length do
+      local from = #lane.log
+      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+      end
+    end
+    return lane.log[i]
+  end
+  local function window_pop(lane)
+    while true do
+      local item = window_at(lane, lane.log_gone + 1)
+      if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
+      lane.n = lane.n - item.units
+      lane.log_gone = lane.log_gone + 1
+    end
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.window = {
+    settle = function(lane)
+      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      lane.n = lane.n or 0
+      window_pop(lane)
+    end,
+    next = function(lane, cost)
+      local missing = lane.n + cost - lane.max
+      local i = lane.log_gone + 1
+      while missing > 0 do
+        local item = window_at(lane, i) or lane.log_new
+        if not item then return lane.v end
+        missing = missing - item.units
+        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        i = i + 1
+      end
+      return lane.v
+    end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+      local cell = window_cell(lane, lane.v)
+      if not lane.log_new and lane.log_gone < lane.log_length then
+        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
+        if last.cell >= cell then
+          last = lane.log_set[lane.log_length] or last
+          last.units = last.units + units
+          lane.log_set[lane.log_length] = last
+          return
+        end
+      end
+      lane.log_new = lane.log_new or { cell = cell, units = 0 }
+      lane.log_new.units = lane.log_new.units + units
+    end,
+    give = function(lane, units, granted_ms)
+      local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = window_at(lane, i)
+        if item.cell == cell then
+          local given = math.min(units, item.units)
+          item.units = item.units - given
+          lane.log_set[i] = item
+          lane.n = lane.n - given
+          lane.free = math.max(0, lane.max - lane.n)
+        end
+      end
+    end,
+    reset = function(lane) lane.n, lane.log_all = 0, {} end,
+    adapt = function(lane, before)
+      if before.interval_s == lane.interval_s then
+        lane.free = math.max(0, lane.max - lane.n)
+        return
+      end
+      window_at(lane, lane.log_length)
+      local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
+      lane.n = 0
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = lane.log[i]
+        local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
+        if cell * 1000 + window_us(lane) > lane.v then
+          if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
+          all[#all].units = all[#all].units + item.units
+          lane.n = lane.n + item.units
+        end
+      end
+      lane.log_all = all
+    end,
+    write = function(lane)
+      local key = window_log(lane)
+      local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
+      if lane.log_all then
+        call('DEL', key)
+        for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
+        return
+      end
+      for i, item in pairs(lane.log_set) do
+        if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
+      end
+      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
+    end,
+  }
+end
+local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }
+local function tally_text(number) return string.format('%.0f', number) end
+local function tally(lane, at_us, granted, throttled, expired)
+  for _, unit in ipairs(TALLIES) do
+    local stamp = math.floor(at_us / unit[2])
+    local field = unit[1] .. tally_text(stamp % unit[3])
+    local slot = lane.tallies[field]
+    if not slot or slot.stamp < stamp then
+      slot = { stamp = stamp, granted = 0, throttled = 0, expired = 0, unit = unit[1] }
+      lane.tallies[field] = slot
+    end
+    if slot.stamp == stamp then
+      slot.granted, slot.throttled, slot.expired = slot.granted + granted, slot.throttled + throttled, slot.expired + expired
+    end
+  end
+end
+local function tally_plan(lane)
+  tally(lane, lane.now, 0, 0, 0)
+  lane.tally_fields = {}
+  for field, slot in pairs(lane.tallies) do
+    local stamp, granted, throttled, rest, most = nil, 0, 0, 0, 0
+    local text = call('HGET', lane.key .. ':use', field)
+    if text then stamp, granted, throttled, rest = string.match(text, '^(%d+) (%d+) (%d+) ?(%d*)') end
+    stamp = tonumber(stamp or '-1')
+    if stamp < slot.stamp then granted, throttled, rest = 0, 0, 0 end
+    if stamp <= slot.stamp then
+      granted = math.max(0, granted + slot.granted)
+      local value = tally_text(slot.stamp) .. ' ' .. tally_text(granted) .. ' ' .. tally_text(throttled + slot.throttled)
+      if slot.unit == 'm' then
+        most = math.max(tonumber(rest), slot.stamp == math.floor(lane.now / 60000000) and lane.queued_max or 0)
+        value = value .. ' ' .. tally_text(most) .. ' ' .. tally_text(lane.waiting)
+      elseif slot.unit == 'd' then
+        value = value .. ' ' .. tally_text(rest + slot.expired)
+      end
+      lane.tally_fields[#lane.tally_fields + 1] = field
+      lane.tally_fields[#lane.tally_fields + 1] = value
+    end
+  end
+end
+local function tally_write(lane)
+  call('HSET', lane.key .. ':use', unpack(lane.tally_fields, 1, #lane.tally_fields))
+end
+local function lane_text(number) return string.format('%.0f', number) end
+local function lane_limited(lane) return lane.account and not lane.deleted end
+local function lane_load(core, now_us)
+  local lane = lanes_by_core[core]
+  if lane then return lane end
+  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0,
+    gone_first = {}, gone_until = {} }
+  local v = call('HMGET', lane.key, unpack(LANE_FIELDS, 1, #LANE_FIELDS))
+  for i, field in ipairs(LANE_FIELDS) do
+    if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
+  end
+  lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, lane.waiting or 0
+  lane.seen, lane.fresh, lane.idle = lane.seen or lane.seq, lane.fresh or 0, lane.idle or 0
+  lane.v = now_us + lane.skew
+  if lane.t and lane.v < lane.t then
+    if lane.t - lane.v > LANE_STEP_US then
+      lane.since = math.max(lane.since or 0, lane.t - lane.skew + 1000)
+      lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000
+    end
+    lane.v = math.max(lane.t, now_us + lane.skew)
+  end
+  lane.now, lane.real = lane.v - lane.skew, now_us
+  local closed_until = math.max(lane.pause or 0, lane.cool or 0)
+  if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
+  lane.active = lane.v - lane.idle
+  lane.t = lane.v
+  lane.queued_max = lane.waiting
+  lanes_by_core[core] = lane
+  lanes_loaded[#lanes_loaded + 1] = lane
+  return lane
+end
+local function lane_closed_until(lane)
+  local at = math.max(lane.pause or 0, lane.cool or 0)
+  return at > lane.v and at or nil
+end
+local function lane_settle(lane)
+  local machine = lane_limited(lane) and machines[lane.form]
+  lane.machine = machine
+  if not lane.settled and machine then machine.settle(lane) end
+  if not machine then lane.free = math.huge end
+  lane.settled = true
+  return lane
+end
+local function lane_read(text)
+  local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
+    string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')
+  return { flow = flow, core = core, from = tonumber(from), to = tonumber(to), attempts = attempts, recoveries = recoveries,
+    timeout_s = timeout_s, due_ms = due_ms, kind = kind, cost = tonumber(cost), first_ms = tonumber(first_ms),
+    valid_ms = tonumber(valid_ms) }
+end
+local function lane_entry_text(lane, range, from, to, kind, cost)
+  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
+    range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
+end
+local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end
+local function lane_entry_read(key, text)
+  local arrived, place, entry = string.match(text, '^(%d+) (%d+) (.*)$')
+  local range = lane_read(entry)
+  range.key, range.arrived, range.place = key, tonumber(arrived), tonumber(place)
+  return range
+end
+local function lane_entry(lane, key)
+  local range = lane.entries[key]
+  if range ~= nil then return range end
+  local text = call('HGET', lane.key .. ':e', key)
+  return text and lane_entry_read(key, text)
+end
+local function lane_plan(lane, key, range)
+  if lane.entries[key] == nil then lane.changed[#lane.changed + 1] = key end
+  lane.entries[key] = range
+end
+local function lane_batch(lane, core)
+  local batch = lane.batches[core]
+  if batch then return batch end
+  local place, tasks = string.match(call('HGET', lane.key .. ':dropped', core) or '', '^(%d+) (%d+)$')
+  batch = { waiting = tonumber(call('HGET', lane.key .. ':n', core) or '0'), over = tonumber(place or '0'), over_tasks = tonumber(tasks or '0') }
+  lane.batches[core] = batch
+  return batch
+end
+local function lane_is_dropped(batch, range) return range.place + range.from < batch.over end
+local function lane_count(lane, range, tasks)
+  local batch = lane_batch(lane, range.core)
+  if lane_is_dropped(batch, range) then
+    batch.over_tasks = batch.over_tasks + tasks
+    return
+  end
+  batch.waiting = batch.waiting + tasks
+  lane.waiting = lane.waiting + tasks
+  if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
+  if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
+end
+local function lane_wake(lane, at_us)
+  if not lane.wake or at_us < lane.wake then lane.wake = at_us end
+end
+local function lane_invalid_at(lane, range)
+  if range.valid_ms > 0 then return range.valid_ms * 1000 end
+  return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
+end
+local function lane_add(lane, range)
+  if lane.waiting == 0 then lane_wake(lane, lane.now) end
+  local invalid_at = lane_invalid_at(lane, range)
+  if invalid_at < math.huge then lane_wake(lane, invalid_at) end
+  lane_plan(lane, range.key, range)
+  lane_count(lane, range, range.to - range.from + 1)
+end
+local function lane_queue(lane, range)
+  range.key = lane_key(range)
+  if lane_entry(lane, range.key) then return end
+  range.place = lane.seq - range.from
+  lane.seq = lane.seq + range.to - range.from + 1
+  range.arrived = lane.active
+  lane_add(lane, range)
+end
+local function lane_return(lane, range, place)
+  range.key, range.place, range.arrived = lane_key(range), place, lane.active
+  if lane_is_dropped(lane_batch(lane, range.core), range) then return end
+  local held = lane_entry(lane, range.key)
+  if held then
+    if held.from <= range.from then return end
+    lane_count(lane, held, held.from - held.to - 1)
+    range.place, range.arrived = math.min(place, held.place), math.min(range.arrived, held.arrived)
+    return lane_add(lane, range)
+  end
+  local behind = call('ZRANGEBYSCORE', lane.key .. ':q', lane_text(place + range.from), '+inf', 'LIMIT', 0, 1)[1]
+  local text = behind and call('HGET', lane.key .. ':e', behind)
+  if text then range.arrived = math.min(range.arrived, lane_entry_read(behind, text).arrived) end
+  lane_add(lane, range)
+  lane_wake(lane, lane.now)
+end
+local function lane_take(lane, range, tasks)
+  lane_count(lane, range, -tasks)
+  if range.from + tasks > range.to then
+    lane_plan(lane, range.key, false)
+    local index = range.valid_ms > 0 and lane.gone_until or lane.gone_first
+    index[#index + 1] = range.key
+    return true
+  end
+  range.from = range.from + tasks
+  lane_plan(lane, range.key, range)
+  return false
+end
+local function lane_drop(lane, core)
+  local batch = lane_batch(lane, core)
+  if batch.waiting == 0 then return end
+  batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
+  lane.waiting = lane.waiting - batch.waiting
+  batch.waiting = 0
+  lane_wake(lane, lane.now)
+end
+local function lane_eased(lane)
+  if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
+end
+local function lane_give(lane, units, tasks, granted_ms, core, from, to)
+  if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
+  tally(lane, granted_ms * 1000, -tasks, 0, 0)
+  lane_eased(lane)
+end
+local function lane_touch()
+  local list = { root .. 'lanes' }
+  for _, lane in ipairs(lanes_loaded) do
+    for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
+    tally_plan(lane)
+  end
+  touch(list)
+end
+local function lane_sliced(command, key, list)
+  for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_write_entries(lane)
+  local gone, places, texts, first, valid = {}, {}, {}, {}, {}
+  local function add(list, a, b)
+    list[#list + 1] = a
+    list[#list + 1] = b
+  end
+  for _, key in ipairs(lane.changed) do
+    local range = lane.entries[key]
+    if range then
+      add(places, lane_text(range.place + range.from), key)
+      add(texts, key, lane_text(range.arrived) .. ' ' .. lane_text(range.place) .. ' '
+        .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
+      if range.valid_ms > 0 then add(valid, range.valid_ms, key) else add(first, range.first_ms, key) end
+    else
+      gone[#gone + 1] = key
+    end
+  end
+  lane_sliced('ZREM', lane.key .. ':q', gone)
+  lane_sliced('ZREM', lane.key .. ':first', lane.gone_first)
+  lane_sliced('ZREM', lane.key .. ':until', lane.gone_until)
+  lane_sliced('HDEL', lane.key .. ':e', gone)
+  lane_sliced('ZADD', lane.key .. ':q', places)
+  lane_sliced('HSET', lane.key .. ':e', texts)
+  lane_sliced('ZADD', lane.key .. ':first', first)
+  lane_sliced('ZADD', lane.key .. ':until', valid)
+  for core, batch in pairs(lane.batches) do
+    if batch.waiting > 0 then call('HSET', lane.key .. ':n', core, batch.waiting) else call('HDEL', lane.key .. ':n', core) end
+    if batch.over_tasks > 0 then
+      call('HSET', lane.key .. ':dropped', core, lane_text(batch.over) .. ' ' .. lane_text(batch.over_tasks))
+    else
+      call('HDEL', lane.key .. ':dropped', core)
+    end
+  end
+end
+local function lane_score(at_us) return string.format('%.3f', at_us / 1000) end
+local function lane_forget(lane)
+  for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
+  call('ZREM', root .. 'lanes', lane.core)
+end
+local function lane_write()
+  for _, lane in ipairs(lanes_loaded) do
+    lane_write_entries(lane)
+    local fields = {}
+    for _, field in ipairs(LANE_STATE) do
+      if lane[field] then
+        fields[#fields + 1] = field
+        fields[#fields + 1] = lane_text(lane[field])
+      end
+    end
+    call('HSET', lane.key, unpack(fields, 1, #fields))
+    if lane.machine and lane.machine.write then lane.machine.write(lane) end
+    tally_write(lane)
+    if lane.next == false then
+      call('ZREM', root .. 'lanes', lane.core)
+    elseif lane.next then
+      call('ZADD', root .. 'lanes', lane_score(lane.next), lane.core)
+    elseif lane.wake then
+      local at_once = lane.wake <= lane.now
+      call('ZADD', root .. 'lanes', 'LT', lane_score(at_once and lane.real or lane.wake), lane.core)
+      lane_bell = lane_bell or at_once
+    end
+    if not lane.account and call('EXISTS', lane.key .. ':q') == 0 then lane_forget(lane) end
+  end
+  if lane_bell then call('SPUBLISH', root .. 'bell', 'l') end
+end
+local RECORD_FIELDS = { 'account', 'name', 'type', 'config', 'description', 'queue_s', 'valid_s', 'cooldown', 'created', 'updated', 'deleted' }
+local function record_lane(core, account, now_us)
+  local lane = lane_load(core, now_us)
+  if lane.account ~= account or lane.deleted then return nil end
+  return lane_settle(lane)
+end
+local function record_reply(lane)
+  local reply = call('HMGET', lane.key, unpack(RECORD_FIELDS, 1, #RECORD_FIELDS))
+  for i = 1, #RECORD_FIELDS do reply[i] = reply[i] or '' end
+  local paused = lane.pause and lane.pause > lane.v
+  reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text((lane.pause - lane.skew) / 1000) or 'inf'
+  return reply
+end
+local lane = lane_load(core, now_us)
+if lane.account then return lane.account == account and record_reply(lane) or {} end
+local now_ms = lane_text(math.floor(now_us / 1000))
+touch({ lane.key })
+call('HSET', lane.key, 'account', account, 'created', now_ms, 'updated', now_ms, unpack(fields, 1, #fields))
+return record_reply(lane)`,
+  map: [[1,"lua/limiter/create.lua",1],[2,"lua/limiter/create.lua",3],[3,"lua/limiter/create.lua",6],[4,"lua/limiter/create.lua",5],[5,"lua/limiter/create.lua",4],[6,"lua/limiter/create.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",9],[36,"lua/lib/limiter/aligned.lua",19],[42,"lua/lib/limiter/aligned.lua",26],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",50],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[167,"lua/lib/limiter/window.lua",4],[169,"lua/lib/limiter/window.lua",7],[170,"lua/lib/limiter/window.lua",9],[171,"lua/lib/limiter/window.lua",12],[175,"lua/lib/limiter/window.lua",17],[179,"lua/lib/limiter/window.lua",23],[188,"lua/lib/limiter/window.lua",34],[197,"lua/lib/limiter/window.lua",44],[245,"lua/lib/limiter/window.lua",94],[280,"lua/lib/tally.lua",6],[281,"lua/lib/tally.lua",8],[282,"lua/lib/tally.lua",11],[296,"lua/lib/tally.lua",27],[319,"lua/lib/tally.lua",51],[322,"lua/lib/lane.lua",55],[323,"lua/lib/lane.lua",57],[324,"lua/lib/lane.lua",60],[338,"lua/lib/lane.lua",75],[339,"lua/lib/lane.lua",77],[353,"lua/lib/lane.lua",93],[357,"lua/lib/lane.lua",98],[365,"lua/lib/lane.lua",107],[372,"lua/lib/lane.lua",116],[376,"lua/lib/lane.lua",122],[377,"lua/lib/lane.lua",125],[383,"lua/lib/lane.lua",133],[389,"lua/lib/lane.lua",140],[393,"lua/lib/lane.lua",146],[401,"lua/lib/lane.lua",155],[402,"lua/lib/lane.lua",158],[413,"lua/lib/lane.lua",171],[416,"lua/lib/lane.lua",176],[420,"lua/lib/lane.lua",181],[427,"lua/lib/lane.lua",190],[435,"lua/lib/lane.lua",201],[440,"lua/lib/lane.lua",207],[449,"lua/lib/lane.lua",217],[451,"lua/lib/lane.lua",221],[463,"lua/lib/lane.lua",235],[471,"lua/lib/lane.lua",245],[474,"lua/lib/lane.lua",251],[479,"lua/lib/lane.lua",257],[487,"lua/lib/lane.lua",266],[490,"lua/lib/lane.lua",270],[524,"lua/lib/lane.lua",305],[525,"lua/lib/lane.lua",308],[529,"lua/lib/lane.lua",313],[551,"lua/lib/lane.lua",336],[555,"lua/lib/record.lua",6],[556,"lua/lib/record.lua",9],[561,"lua/lib/record.lua",16],[568,"lua/limiter/create.lua",12],[570,"lua/limiter/create.lua",15]],
+});
+
+/** Deletes a limiter: what waits starts at once, unlimited; its counts stay for 30 days. See lua/limiter/delete.lua. */
+export const limiterDelete = script<{ meta: string }, { core: string; account: string; now_us?: number | '' | undefined }, string[]>({
+  name: 'limiter/delete',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["now_us","now_us"]],
+  rest: null,
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local core = ARGV[1]
+local account = ARGV[2]
+local now_us = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
+local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
+local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
+local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
+local lanes_loaded, lanes_by_core = {}, {}
+local lane_bell = false
+local machines = {}
+do
+  local function aligned_us(lane) return lane.interval_s * 1000000 end
+  machines.aligned = {
+    settle = function(lane)
+      local window = math.floor(lane.now / aligned_us(lane))
+      if not lane.at or window > lane.at then lane.n = 0 end
+      lane.at = window
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      lane.n = math.max(0, lane.n - units)
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    reset = function(lane) lane.n = 0 end,
+    adapt = function(lane)
+      lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+  }
+end
+do
+  local LEVEL_EXACT_MAX = 9000000000
+  local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
+  local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
+  local function level_drained(lane, elapsed, rem)
+    local interval = lane.interval_s * 1000000 / level_scale(lane)
+    local part = (elapsed % interval) * lane.rate + rem
+    return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+  end
+  local function level_set(lane, n, rem)
+    if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
+    if n <= 0 then n, rem = 0, 0 end
+    lane.n, lane.rem = n, rem
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.level = {
+    settle = function(lane)
+      local at = math.floor(lane.v / level_scale(lane))
+      lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
+      if at > lane.at then
+        local units, rem = level_drained(lane, at - lane.at, lane.rem)
+        lane.at = at
+        level_set(lane, lane.n - units, rem)
+      end
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane, cost)
+      local units = lane.n + cost - lane.max
+      if units <= 0 then return lane.v end
+      local interval = lane.interval_s * 1000000 / level_scale(lane)
+      local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
+      return (lane.at + wait) * level_scale(lane)
+    end,
+    take = function(lane, units)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      local scale = level_scale(lane)
+      local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
+      local drained, part = level_drained(lane, elapsed, 0)
+      if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+    end,
+    charge = function(lane, difference)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      if lane.n + difference > LEVEL_DEBT * lane.max then
+        level_set(lane, LEVEL_DEBT * lane.max, 0)
+      else
+        level_set(lane, lane.n + difference, lane.rem)
+      end
+    end,
+    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    adapt = function(lane, before)
+      local rem = 0
+      if before.form == 'level' then
+        rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
+      end
+      lane.at = math.ceil(lane.v / level_scale(lane))
+      level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+  }
+end
+do
+  local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
+  local function slots_key(lane) return lane.key .. ':run' end
+  local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
+  local function slots_free(lane, core, from, to, mark)
+    local members = {}
+    for i = from, to do members[#members + 1] = core .. ',' .. i end
+    for i = 1, #members, 1000 do
+      for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+        local member = members[i + k - 1]
+        if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
+          lane.freed[member] = true
+          lane.slots_gone[#lane.slots_gone + 1] = member
+        end
+      end
+    end
+    lane.held = lane.held_before - #lane.slots_gone
+    lane.free = math.max(0, lane.max - lane.held)
+  end
+  machines.slots = {
+    settle = function(lane)
+      local due = string.format('%.17g', lane.v / 1000)
+      lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
+      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
+      lane.held_before = call('ZCARD', slots_key(lane))
+      lane.held = lane.held_before - lane.reclaimed
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    next = function(lane)
+      local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
+      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      return first < math.huge and math.floor(first * 1000) + 1 or nil
+    end,
+    take = function(lane, units, range, from, to, granted_ms)
+      local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
+      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local list, prefix = lane.slots_new, range.core .. ','
+      for i = from, to do
+        list[#list + 1] = held_until
+        list[#list + 1] = prefix .. i
+      end
+      lane.held = lane.held + units
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
+    done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
+    reset = function() end,
+    adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
+    write = function(lane)
+      local gone, new = lane.slots_gone, lane.slots_new
+      for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
+      for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
+    end,
+  }
+end
+do
+  local WINDOW_CELLS, WINDOW_READ = 1024, 32
+  local function window_log(lane) return lane.key .. ':log' end
+  local function window_us(lane) return lane.interval_s * 1000000 end
+  local function window_cell(lane, v)
+    local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
+    return (math.floor(math.floor(v / 1000) / width) + 1) * width
+  end
+  local function window_item(text)
+    local cell, units = string.match(text, '^(%d+) (%d+)$')
+    return { cell = tonumber(cell), units = tonumber(units) }
+  end
+  local function window_at(lane, i)
+    while i > #lane.log and #lane.log < lane.log_length do
+      local from = #lane.log
+      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+      end
+    end
+    return lane.log[i]
+  end
+  local function window_pop(lane)
+    while true do
+      local item = window_at(lane, lane.log_gone + 1)
+      if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
+      lane.n = lane.n - item.units
+      lane.log_gone = lane.log_gone + 1
+    end
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.window = {
+    settle = function(lane)
+      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      lane.n = lane.n or 0
+      window_pop(lane)
+    end,
+    next = function(lane, cost)
+      local missing = lane.n + cost - lane.max
+      local i = lane.log_gone + 1
+      while missing > 0 do
+        local item = window_at(lane, i) or lane.log_new
+        if not item then return lane.v end
+        missing = missing - item.units
+        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        i = i + 1
+      end
+      return lane.v
+    end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+      local cell = window_cell(lane, lane.v)
+      if not lane.log_new and lane.log_gone < lane.log_length then
+        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
+        if last.cell >= cell then
+          last = lane.log_set[lane.log_length] or last
+          last.units = last.units + units
+          lane.log_set[lane.log_length] = last
+          return
+        end
+      end
+      lane.log_new = lane.log_new or { cell = cell, units = 0 }
+      lane.log_new.units = lane.log_new.units + units
+    end,
+    give = function(lane, units, granted_ms)
+      local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = window_at(lane, i)
+        if item.cell == cell then
+          local given = math.min(units, item.units)
+          item.units = item.units - given
+          lane.log_set[i] = item
+          lane.n = lane.n - given
+          lane.free = math.max(0, lane.max - lane.n)
+        end
+      end
+    end,
+    reset = function(lane) lane.n, lane.log_all = 0, {} end,
+    adapt = function(lane, before)
+      if before.interval_s == lane.interval_s then
+        lane.free = math.max(0, lane.max - lane.n)
+        return
+      end
+      window_at(lane, lane.log_length)
+      local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
+      lane.n = 0
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = lane.log[i]
+        local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
+        if cell * 1000 + window_us(lane) > lane.v then
+          if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
+          all[#all].units = all[#all].units + item.units
+          lane.n = lane.n + item.units
+        end
+      end
+      lane.log_all = all
+    end,
+    write = function(lane)
+      local key = window_log(lane)
+      local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
+      if lane.log_all then
+        call('DEL', key)
+        for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
+        return
+      end
+      for i, item in pairs(lane.log_set) do
+        if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
+      end
+      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
+    end,
+  }
+end
+local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }
+local function tally_text(number) return string.format('%.0f', number) end
+local function tally(lane, at_us, granted, throttled, expired)
+  for _, unit in ipairs(TALLIES) do
+    local stamp = math.floor(at_us / unit[2])
+    local field = unit[1] .. tally_text(stamp % unit[3])
+    local slot = lane.tallies[field]
+    if not slot or slot.stamp < stamp then
+      slot = { stamp = stamp, granted = 0, throttled = 0, expired = 0, unit = unit[1] }
+      lane.tallies[field] = slot
+    end
+    if slot.stamp == stamp then
+      slot.granted, slot.throttled, slot.expired = slot.granted + granted, slot.throttled + throttled, slot.expired + expired
+    end
+  end
+end
+local function tally_plan(lane)
+  tally(lane, lane.now, 0, 0, 0)
+  lane.tally_fields = {}
+  for field, slot in pairs(lane.tallies) do
+    local stamp, granted, throttled, rest, most = nil, 0, 0, 0, 0
+    local text = call('HGET', lane.key .. ':use', field)
+    if text then stamp, granted, throttled, rest = string.match(text, '^(%d+) (%d+) (%d+) ?(%d*)') end
+    stamp = tonumber(stamp or '-1')
+    if stamp < slot.stamp then granted, throttled, rest = 0, 0, 0 end
+    if stamp <= slot.stamp then
+      granted = math.max(0, granted + slot.granted)
+      local value = tally_text(slot.stamp) .. ' ' .. tally_text(granted) .. ' ' .. tally_text(throttled + slot.throttled)
+      if slot.unit == 'm' then
+        most = math.max(tonumber(rest), slot.stamp == math.floor(lane.now / 60000000) and lane.queued_max or 0)
+        value = value .. ' ' .. tally_text(most) .. ' ' .. tally_text(lane.waiting)
+      elseif slot.unit == 'd' then
+        value = value .. ' ' .. tally_text(rest + slot.expired)
+      end
+      lane.tally_fields[#lane.tally_fields + 1] = field
+      lane.tally_fields[#lane.tally_fields + 1] = value
+    end
+  end
+end
+local function tally_write(lane)
+  call('HSET', lane.key .. ':use', unpack(lane.tally_fields, 1, #lane.tally_fields))
+end
+local function lane_text(number) return string.format('%.0f', number) end
+local function lane_limited(lane) return lane.account and not lane.deleted end
+local function lane_load(core, now_us)
+  local lane = lanes_by_core[core]
+  if lane then return lane end
+  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0,
+    gone_first = {}, gone_until = {} }
+  local v = call('HMGET', lane.key, unpack(LANE_FIELDS, 1, #LANE_FIELDS))
+  for i, field in ipairs(LANE_FIELDS) do
+    if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
+  end
+  lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, lane.waiting or 0
+  lane.seen, lane.fresh, lane.idle = lane.seen or lane.seq, lane.fresh or 0, lane.idle or 0
+  lane.v = now_us + lane.skew
+  if lane.t and lane.v < lane.t then
+    if lane.t - lane.v > LANE_STEP_US then
+      lane.since = math.max(lane.since or 0, lane.t - lane.skew + 1000)
+      lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000
+    end
+    lane.v = math.max(lane.t, now_us + lane.skew)
+  end
+  lane.now, lane.real = lane.v - lane.skew, now_us
+  local closed_until = math.max(lane.pause or 0, lane.cool or 0)
+  if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
+  lane.active = lane.v - lane.idle
+  lane.t = lane.v
+  lane.queued_max = lane.waiting
+  lanes_by_core[core] = lane
+  lanes_loaded[#lanes_loaded + 1] = lane
+  return lane
+end
+local function lane_closed_until(lane)
+  local at = math.max(lane.pause or 0, lane.cool or 0)
+  return at > lane.v and at or nil
+end
+local function lane_settle(lane)
+  local machine = lane_limited(lane) and machines[lane.form]
+  lane.machine = machine
+  if not lane.settled and machine then machine.settle(lane) end
+  if not machine then lane.free = math.huge end
+  lane.settled = true
+  return lane
+end
+local function lane_read(text)
+  local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
+    string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')
+  return { flow = flow, core = core, from = tonumber(from), to = tonumber(to), attempts = attempts, recoveries = recoveries,
+    timeout_s = timeout_s, due_ms = due_ms, kind = kind, cost = tonumber(cost), first_ms = tonumber(first_ms),
+    valid_ms = tonumber(valid_ms) }
+end
+local function lane_entry_text(lane, range, from, to, kind, cost)
+  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
+    range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
+end
+local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end
+local function lane_entry_read(key, text)
+  local arrived, place, entry = string.match(text, '^(%d+) (%d+) (.*)$')
+  local range = lane_read(entry)
+  range.key, range.arrived, range.place = key, tonumber(arrived), tonumber(place)
+  return range
+end
+local function lane_entry(lane, key)
+  local range = lane.entries[key]
+  if range ~= nil then return range end
+  local text = call('HGET', lane.key .. ':e', key)
+  return text and lane_entry_read(key, text)
+end
+local function lane_plan(lane, key, range)
+  if lane.entries[key] == nil then lane.changed[#lane.changed + 1] = key end
+  lane.entries[key] = range
+end
+local function lane_batch(lane, core)
+  local batch = lane.batches[core]
+  if batch then return batch end
+  local place, tasks = string.match(call('HGET', lane.key .. ':dropped', core) or '', '^(%d+) (%d+)$')
+  batch = { waiting = tonumber(call('HGET', lane.key .. ':n', core) or '0'), over = tonumber(place or '0'), over_tasks = tonumber(tasks or '0') }
+  lane.batches[core] = batch
+  return batch
+end
+local function lane_is_dropped(batch, range) return range.place + range.from < batch.over end
+local function lane_count(lane, range, tasks)
+  local batch = lane_batch(lane, range.core)
+  if lane_is_dropped(batch, range) then
+    batch.over_tasks = batch.over_tasks + tasks
+    return
+  end
+  batch.waiting = batch.waiting + tasks
+  lane.waiting = lane.waiting + tasks
+  if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
+  if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
+end
+local function lane_wake(lane, at_us)
+  if not lane.wake or at_us < lane.wake then lane.wake = at_us end
+end
+local function lane_invalid_at(lane, range)
+  if range.valid_ms > 0 then return range.valid_ms * 1000 end
+  return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
+end
+local function lane_add(lane, range)
+  if lane.waiting == 0 then lane_wake(lane, lane.now) end
+  local invalid_at = lane_invalid_at(lane, range)
+  if invalid_at < math.huge then lane_wake(lane, invalid_at) end
+  lane_plan(lane, range.key, range)
+  lane_count(lane, range, range.to - range.from + 1)
+end
+local function lane_queue(lane, range)
+  range.key = lane_key(range)
+  if lane_entry(lane, range.key) then return end
+  range.place = lane.seq - range.from
+  lane.seq = lane.seq + range.to - range.from + 1
+  range.arrived = lane.active
+  lane_add(lane, range)
+end
+local function lane_return(lane, range, place)
+  range.key, range.place, range.arrived = lane_key(range), place, lane.active
+  if lane_is_dropped(lane_batch(lane, range.core), range) then return end
+  local held = lane_entry(lane, range.key)
+  if held then
+    if held.from <= range.from then return end
+    lane_count(lane, held, held.from - held.to - 1)
+    range.place, range.arrived = math.min(place, held.place), math.min(range.arrived, held.arrived)
+    return lane_add(lane, range)
+  end
+  local behind = call('ZRANGEBYSCORE', lane.key .. ':q', lane_text(place + range.from), '+inf', 'LIMIT', 0, 1)[1]
+  local text = behind and call('HGET', lane.key .. ':e', behind)
+  if text then range.arrived = math.min(range.arrived, lane_entry_read(behind, text).arrived) end
+  lane_add(lane, range)
+  lane_wake(lane, lane.now)
+end
+local function lane_take(lane, range, tasks)
+  lane_count(lane, range, -tasks)
+  if range.from + tasks > range.to then
+    lane_plan(lane, range.key, false)
+    local index = range.valid_ms > 0 and lane.gone_until or lane.gone_first
+    index[#index + 1] = range.key
+    return true
+  end
+  range.from = range.from + tasks
+  lane_plan(lane, range.key, range)
+  return false
+end
+local function lane_drop(lane, core)
+  local batch = lane_batch(lane, core)
+  if batch.waiting == 0 then return end
+  batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
+  lane.waiting = lane.waiting - batch.waiting
+  batch.waiting = 0
+  lane_wake(lane, lane.now)
+end
+local function lane_eased(lane)
+  if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
+end
+local function lane_give(lane, units, tasks, granted_ms, core, from, to)
+  if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
+  tally(lane, granted_ms * 1000, -tasks, 0, 0)
+  lane_eased(lane)
+end
+local function lane_touch()
+  local list = { root .. 'lanes' }
+  for _, lane in ipairs(lanes_loaded) do
+    for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
+    tally_plan(lane)
+  end
+  touch(list)
+end
+local function lane_sliced(command, key, list)
+  for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_write_entries(lane)
+  local gone, places, texts, first, valid = {}, {}, {}, {}, {}
+  local function add(list, a, b)
+    list[#list + 1] = a
+    list[#list + 1] = b
+  end
+  for _, key in ipairs(lane.changed) do
+    local range = lane.entries[key]
+    if range then
+      add(places, lane_text(range.place + range.from), key)
+      add(texts, key, lane_text(range.arrived) .. ' ' .. lane_text(range.place) .. ' '
+        .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
+      if range.valid_ms > 0 then add(valid, range.valid_ms, key) else add(first, range.first_ms, key) end
+    else
+      gone[#gone + 1] = key
+    end
+  end
+  lane_sliced('ZREM', lane.key .. ':q', gone)
+  lane_sliced('ZREM', lane.key .. ':first', lane.gone_first)
+  lane_sliced('ZREM', lane.key .. ':until', lane.gone_until)
+  lane_sliced('HDEL', lane.key .. ':e', gone)
+  lane_sliced('ZADD', lane.key .. ':q', places)
+  lane_sliced('HSET', lane.key .. ':e', texts)
+  lane_sliced('ZADD', lane.key .. ':first', first)
+  lane_sliced('ZADD', lane.key .. ':until', valid)
+  for core, batch in pairs(lane.batches) do
+    if batch.waiting > 0 then call('HSET', lane.key .. ':n', core, batch.waiting) else call('HDEL', lane.key .. ':n', core) end
+    if batch.over_tasks > 0 then
+      call('HSET', lane.key .. ':dropped', core, lane_text(batch.over) .. ' ' .. lane_text(batch.over_tasks))
+    else
+      call('HDEL', lane.key .. ':dropped', core)
+    end
+  end
+end
+local function lane_score(at_us) return string.format('%.3f', at_us / 1000) end
+local function lane_forget(lane)
+  for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
+  call('ZREM', root .. 'lanes', lane.core)
+end
+local function lane_write()
+  for _, lane in ipairs(lanes_loaded) do
+    lane_write_entries(lane)
+    local fields = {}
+    for _, field in ipairs(LANE_STATE) do
+      if lane[field] then
+        fields[#fields + 1] = field
+        fields[#fields + 1] = lane_text(lane[field])
+      end
+    end
+    call('HSET', lane.key, unpack(fields, 1, #fields))
+    if lane.machine and lane.machine.write then lane.machine.write(lane) end
+    tally_write(lane)
+    if lane.next == false then
+      call('ZREM', root .. 'lanes', lane.core)
+    elseif lane.next then
+      call('ZADD', root .. 'lanes', lane_score(lane.next), lane.core)
+    elseif lane.wake then
+      local at_once = lane.wake <= lane.now
+      call('ZADD', root .. 'lanes', 'LT', lane_score(at_once and lane.real or lane.wake), lane.core)
+      lane_bell = lane_bell or at_once
+    end
+    if not lane.account and call('EXISTS', lane.key .. ':q') == 0 then lane_forget(lane) end
+  end
+  if lane_bell then call('SPUBLISH', root .. 'bell', 'l') end
+end
+local RECORD_FIELDS = { 'account', 'name', 'type', 'config', 'description', 'queue_s', 'valid_s', 'cooldown', 'created', 'updated', 'deleted' }
+local function record_lane(core, account, now_us)
+  local lane = lane_load(core, now_us)
+  if lane.account ~= account or lane.deleted then return nil end
+  return lane_settle(lane)
+end
+local function record_reply(lane)
+  local reply = call('HMGET', lane.key, unpack(RECORD_FIELDS, 1, #RECORD_FIELDS))
+  for i = 1, #RECORD_FIELDS do reply[i] = reply[i] or '' end
+  local paused = lane.pause and lane.pause > lane.v
+  reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text((lane.pause - lane.skew) / 1000) or 'inf'
+  return reply
+end
+local lane = record_lane(core, account, now_us)
+if not lane then return {} end
+lane_wake(lane, lane.now)
+lane_touch()
+call('HSET', lane.key, 'deleted', lane_text(math.floor(now_us / 1000)))
+lane_write()
+return record_reply(lane)`,
+  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",9],[35,"lua/lib/limiter/aligned.lua",19],[41,"lua/lib/limiter/aligned.lua",26],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",50],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[166,"lua/lib/limiter/window.lua",4],[168,"lua/lib/limiter/window.lua",7],[169,"lua/lib/limiter/window.lua",9],[170,"lua/lib/limiter/window.lua",12],[174,"lua/lib/limiter/window.lua",17],[178,"lua/lib/limiter/window.lua",23],[187,"lua/lib/limiter/window.lua",34],[196,"lua/lib/limiter/window.lua",44],[244,"lua/lib/limiter/window.lua",94],[279,"lua/lib/tally.lua",6],[280,"lua/lib/tally.lua",8],[281,"lua/lib/tally.lua",11],[295,"lua/lib/tally.lua",27],[318,"lua/lib/tally.lua",51],[321,"lua/lib/lane.lua",55],[322,"lua/lib/lane.lua",57],[323,"lua/lib/lane.lua",60],[337,"lua/lib/lane.lua",75],[338,"lua/lib/lane.lua",77],[352,"lua/lib/lane.lua",93],[356,"lua/lib/lane.lua",98],[364,"lua/lib/lane.lua",107],[371,"lua/lib/lane.lua",116],[375,"lua/lib/lane.lua",122],[376,"lua/lib/lane.lua",125],[382,"lua/lib/lane.lua",133],[388,"lua/lib/lane.lua",140],[392,"lua/lib/lane.lua",146],[400,"lua/lib/lane.lua",155],[401,"lua/lib/lane.lua",158],[412,"lua/lib/lane.lua",171],[415,"lua/lib/lane.lua",176],[419,"lua/lib/lane.lua",181],[426,"lua/lib/lane.lua",190],[434,"lua/lib/lane.lua",201],[439,"lua/lib/lane.lua",207],[448,"lua/lib/lane.lua",217],[450,"lua/lib/lane.lua",221],[462,"lua/lib/lane.lua",235],[470,"lua/lib/lane.lua",245],[473,"lua/lib/lane.lua",251],[478,"lua/lib/lane.lua",257],[486,"lua/lib/lane.lua",266],[489,"lua/lib/lane.lua",270],[523,"lua/lib/lane.lua",305],[524,"lua/lib/lane.lua",308],[528,"lua/lib/lane.lua",313],[550,"lua/lib/lane.lua",336],[554,"lua/lib/record.lua",6],[555,"lua/lib/record.lua",9],[560,"lua/lib/record.lua",16],[567,"lua/limiter/delete.lua",12],[569,"lua/limiter/delete.lua",15]],
+});
+
+/** Changes a limiter. What it has let start until now counts by its new config; the tasks that wait feel it at once. See lua/limiter/patch.lua. */
+export const limiterPatch = script<{ meta: string }, { core: string; account: string; now_us?: number | '' | undefined; fields: readonly RestValue[] }, string[]>({
+  name: 'limiter/patch',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["now_us","now_us"]],
+  rest: "fields",
+  lua: `#!lua
+local meta = KEYS[1]
+local now_us = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()
+local account = table.remove(ARGV)
+local core = table.remove(ARGV)
+local fields = ARGV
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
+local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
+local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
+local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
+local lanes_loaded, lanes_by_core = {}, {}
+local lane_bell = false
+local machines = {}
+do
+  local function aligned_us(lane) return lane.interval_s * 1000000 end
+  machines.aligned = {
+    settle = function(lane)
+      local window = math.floor(lane.now / aligned_us(lane))
+      if not lane.at or window > lane.at then lane.n = 0 end
+      lane.at = window
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      lane.n = math.max(0, lane.n - units)
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    reset = function(lane) lane.n = 0 end,
+    adapt = function(lane)
+      lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+  }
+end
+do
+  local LEVEL_EXACT_MAX = 9000000000
+  local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
+  local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
+  local function level_drained(lane, elapsed, rem)
+    local interval = lane.interval_s * 1000000 / level_scale(lane)
+    local part = (elapsed % interval) * lane.rate + rem
+    return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+  end
+  local function level_set(lane, n, rem)
+    if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
+    if n <= 0 then n, rem = 0, 0 end
+    lane.n, lane.rem = n, rem
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.level = {
+    settle = function(lane)
+      local at = math.floor(lane.v / level_scale(lane))
+      lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
+      if at > lane.at then
+        local units, rem = level_drained(lane, at - lane.at, lane.rem)
+        lane.at = at
+        level_set(lane, lane.n - units, rem)
+      end
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane, cost)
+      local units = lane.n + cost - lane.max
+      if units <= 0 then return lane.v end
+      local interval = lane.interval_s * 1000000 / level_scale(lane)
+      local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
+      return (lane.at + wait) * level_scale(lane)
+    end,
+    take = function(lane, units)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      local scale = level_scale(lane)
+      local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
+      local drained, part = level_drained(lane, elapsed, 0)
+      if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+    end,
+    charge = function(lane, difference)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      if lane.n + difference > LEVEL_DEBT * lane.max then
+        level_set(lane, LEVEL_DEBT * lane.max, 0)
+      else
+        level_set(lane, lane.n + difference, lane.rem)
+      end
+    end,
+    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    adapt = function(lane, before)
+      local rem = 0
+      if before.form == 'level' then
+        rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
+      end
+      lane.at = math.ceil(lane.v / level_scale(lane))
+      level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+  }
+end
+do
+  local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
+  local function slots_key(lane) return lane.key .. ':run' end
+  local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
+  local function slots_free(lane, core, from, to, mark)
+    local members = {}
+    for i = from, to do members[#members + 1] = core .. ',' .. i end
+    for i = 1, #members, 1000 do
+      for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+        local member = members[i + k - 1]
+        if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
+          lane.freed[member] = true
+          lane.slots_gone[#lane.slots_gone + 1] = member
+        end
+      end
+    end
+    lane.held = lane.held_before - #lane.slots_gone
+    lane.free = math.max(0, lane.max - lane.held)
+  end
+  machines.slots = {
+    settle = function(lane)
+      local due = string.format('%.17g', lane.v / 1000)
+      lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
+      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
+      lane.held_before = call('ZCARD', slots_key(lane))
+      lane.held = lane.held_before - lane.reclaimed
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    next = function(lane)
+      local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
+      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      return first < math.huge and math.floor(first * 1000) + 1 or nil
+    end,
+    take = function(lane, units, range, from, to, granted_ms)
+      local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
+      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local list, prefix = lane.slots_new, range.core .. ','
+      for i = from, to do
+        list[#list + 1] = held_until
+        list[#list + 1] = prefix .. i
+      end
+      lane.held = lane.held + units
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
+    done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
+    reset = function() end,
+    adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
+    write = function(lane)
+      local gone, new = lane.slots_gone, lane.slots_new
+      for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
+      for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
+    end,
+  }
+end
+do
+  local WINDOW_CELLS, WINDOW_READ = 1024, 32
+  local function window_log(lane) return lane.key .. ':log' end
+  local function window_us(lane) return lane.interval_s * 1000000 end
+  local function window_cell(lane, v)
+    local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
+    return (math.floor(math.floor(v / 1000) / width) + 1) * width
+  end
+  local function window_item(text)
+    local cell, units = string.match(text, '^(%d+) (%d+)$')
+    return { cell = tonumber(cell), units = tonumber(units) }
+  end
+  local function window_at(lane, i)
+    while i > #lane.log and #lane.log < lane.log_length do
+      local from = #lane.log
+      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+      end
+    end
+    return lane.log[i]
+  end
+  local function window_pop(lane)
+    while true do
+      local item = window_at(lane, lane.log_gone + 1)
+      if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
+      lane.n = lane.n - item.units
+      lane.log_gone = lane.log_gone + 1
+    end
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.window = {
+    settle = function(lane)
+      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      lane.n = lane.n or 0
+      window_pop(lane)
+    end,
+    next = function(lane, cost)
+      local missing = lane.n + cost - lane.max
+      local i = lane.log_gone + 1
+      while missing > 0 do
+        local item = window_at(lane, i) or lane.log_new
+        if not item then return lane.v end
+        missing = missing - item.units
+        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        i = i + 1
+      end
+      return lane.v
+    end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+      local cell = window_cell(lane, lane.v)
+      if not lane.log_new and lane.log_gone < lane.log_length then
+        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
+        if last.cell >= cell then
+          last = lane.log_set[lane.log_length] or last
+          last.units = last.units + units
+          lane.log_set[lane.log_length] = last
+          return
+        end
+      end
+      lane.log_new = lane.log_new or { cell = cell, units = 0 }
+      lane.log_new.units = lane.log_new.units + units
+    end,
+    give = function(lane, units, granted_ms)
+      local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = window_at(lane, i)
+        if item.cell == cell then
+          local given = math.min(units, item.units)
+          item.units = item.units - given
+          lane.log_set[i] = item
+          lane.n = lane.n - given
+          lane.free = math.max(0, lane.max - lane.n)
+        end
+      end
+    end,
+    reset = function(lane) lane.n, lane.log_all = 0, {} end,
+    adapt = function(lane, before)
+      if before.interval_s == lane.interval_s then
+        lane.free = math.max(0, lane.max - lane.n)
+        return
+      end
+      window_at(lane, lane.log_length)
+      local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
+      lane.n = 0
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = lane.log[i]
+        local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
+        if cell * 1000 + window_us(lane) > lane.v then
+          if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
+          all[#all].units = all[#all].units + item.units
+          lane.n = lane.n + item.units
+        end
+      end
+      lane.log_all = all
+    end,
+    write = function(lane)
+      local key = window_log(lane)
+      local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
+      if lane.log_all then
+        call('DEL', key)
+        for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
+        return
+      end
+      for i, item in pairs(lane.log_set) do
+        if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
+      end
+      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
+    end,
+  }
+end
+local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }
+local function tally_text(number) return string.format('%.0f', number) end
+local function tally(lane, at_us, granted, throttled, expired)
+  for _, unit in ipairs(TALLIES) do
+    local stamp = math.floor(at_us / unit[2])
+    local field = unit[1] .. tally_text(stamp % unit[3])
+    local slot = lane.tallies[field]
+    if not slot or slot.stamp < stamp then
+      slot = { stamp = stamp, granted = 0, throttled = 0, expired = 0, unit = unit[1] }
+      lane.tallies[field] = slot
+    end
+    if slot.stamp == stamp then
+      slot.granted, slot.throttled, slot.expired = slot.granted + granted, slot.throttled + throttled, slot.expired + expired
+    end
+  end
+end
+local function tally_plan(lane)
+  tally(lane, lane.now, 0, 0, 0)
+  lane.tally_fields = {}
+  for field, slot in pairs(lane.tallies) do
+    local stamp, granted, throttled, rest, most = nil, 0, 0, 0, 0
+    local text = call('HGET', lane.key .. ':use', field)
+    if text then stamp, granted, throttled, rest = string.match(text, '^(%d+) (%d+) (%d+) ?(%d*)') end
+    stamp = tonumber(stamp or '-1')
+    if stamp < slot.stamp then granted, throttled, rest = 0, 0, 0 end
+    if stamp <= slot.stamp then
+      granted = math.max(0, granted + slot.granted)
+      local value = tally_text(slot.stamp) .. ' ' .. tally_text(granted) .. ' ' .. tally_text(throttled + slot.throttled)
+      if slot.unit == 'm' then
+        most = math.max(tonumber(rest), slot.stamp == math.floor(lane.now / 60000000) and lane.queued_max or 0)
+        value = value .. ' ' .. tally_text(most) .. ' ' .. tally_text(lane.waiting)
+      elseif slot.unit == 'd' then
+        value = value .. ' ' .. tally_text(rest + slot.expired)
+      end
+      lane.tally_fields[#lane.tally_fields + 1] = field
+      lane.tally_fields[#lane.tally_fields + 1] = value
+    end
+  end
+end
+local function tally_write(lane)
+  call('HSET', lane.key .. ':use', unpack(lane.tally_fields, 1, #lane.tally_fields))
+end
+local function lane_text(number) return string.format('%.0f', number) end
+local function lane_limited(lane) return lane.account and not lane.deleted end
+local function lane_load(core, now_us)
+  local lane = lanes_by_core[core]
+  if lane then return lane end
+  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0,
+    gone_first = {}, gone_until = {} }
+  local v = call('HMGET', lane.key, unpack(LANE_FIELDS, 1, #LANE_FIELDS))
+  for i, field in ipairs(LANE_FIELDS) do
+    if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
+  end
+  lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, lane.waiting or 0
+  lane.seen, lane.fresh, lane.idle = lane.seen or lane.seq, lane.fresh or 0, lane.idle or 0
+  lane.v = now_us + lane.skew
+  if lane.t and lane.v < lane.t then
+    if lane.t - lane.v > LANE_STEP_US then
+      lane.since = math.max(lane.since or 0, lane.t - lane.skew + 1000)
+      lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000
+    end
+    lane.v = math.max(lane.t, now_us + lane.skew)
+  end
+  lane.now, lane.real = lane.v - lane.skew, now_us
+  local closed_until = math.max(lane.pause or 0, lane.cool or 0)
+  if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
+  lane.active = lane.v - lane.idle
+  lane.t = lane.v
+  lane.queued_max = lane.waiting
+  lanes_by_core[core] = lane
+  lanes_loaded[#lanes_loaded + 1] = lane
+  return lane
+end
+local function lane_closed_until(lane)
+  local at = math.max(lane.pause or 0, lane.cool or 0)
+  return at > lane.v and at or nil
+end
+local function lane_settle(lane)
+  local machine = lane_limited(lane) and machines[lane.form]
+  lane.machine = machine
+  if not lane.settled and machine then machine.settle(lane) end
+  if not machine then lane.free = math.huge end
+  lane.settled = true
+  return lane
+end
+local function lane_read(text)
+  local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
+    string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')
+  return { flow = flow, core = core, from = tonumber(from), to = tonumber(to), attempts = attempts, recoveries = recoveries,
+    timeout_s = timeout_s, due_ms = due_ms, kind = kind, cost = tonumber(cost), first_ms = tonumber(first_ms),
+    valid_ms = tonumber(valid_ms) }
+end
+local function lane_entry_text(lane, range, from, to, kind, cost)
+  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
+    range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
+end
+local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end
+local function lane_entry_read(key, text)
+  local arrived, place, entry = string.match(text, '^(%d+) (%d+) (.*)$')
+  local range = lane_read(entry)
+  range.key, range.arrived, range.place = key, tonumber(arrived), tonumber(place)
+  return range
+end
+local function lane_entry(lane, key)
+  local range = lane.entries[key]
+  if range ~= nil then return range end
+  local text = call('HGET', lane.key .. ':e', key)
+  return text and lane_entry_read(key, text)
+end
+local function lane_plan(lane, key, range)
+  if lane.entries[key] == nil then lane.changed[#lane.changed + 1] = key end
+  lane.entries[key] = range
+end
+local function lane_batch(lane, core)
+  local batch = lane.batches[core]
+  if batch then return batch end
+  local place, tasks = string.match(call('HGET', lane.key .. ':dropped', core) or '', '^(%d+) (%d+)$')
+  batch = { waiting = tonumber(call('HGET', lane.key .. ':n', core) or '0'), over = tonumber(place or '0'), over_tasks = tonumber(tasks or '0') }
+  lane.batches[core] = batch
+  return batch
+end
+local function lane_is_dropped(batch, range) return range.place + range.from < batch.over end
+local function lane_count(lane, range, tasks)
+  local batch = lane_batch(lane, range.core)
+  if lane_is_dropped(batch, range) then
+    batch.over_tasks = batch.over_tasks + tasks
+    return
+  end
+  batch.waiting = batch.waiting + tasks
+  lane.waiting = lane.waiting + tasks
+  if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
+  if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
+end
+local function lane_wake(lane, at_us)
+  if not lane.wake or at_us < lane.wake then lane.wake = at_us end
+end
+local function lane_invalid_at(lane, range)
+  if range.valid_ms > 0 then return range.valid_ms * 1000 end
+  return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
+end
+local function lane_add(lane, range)
+  if lane.waiting == 0 then lane_wake(lane, lane.now) end
+  local invalid_at = lane_invalid_at(lane, range)
+  if invalid_at < math.huge then lane_wake(lane, invalid_at) end
+  lane_plan(lane, range.key, range)
+  lane_count(lane, range, range.to - range.from + 1)
+end
+local function lane_queue(lane, range)
+  range.key = lane_key(range)
+  if lane_entry(lane, range.key) then return end
+  range.place = lane.seq - range.from
+  lane.seq = lane.seq + range.to - range.from + 1
+  range.arrived = lane.active
+  lane_add(lane, range)
+end
+local function lane_return(lane, range, place)
+  range.key, range.place, range.arrived = lane_key(range), place, lane.active
+  if lane_is_dropped(lane_batch(lane, range.core), range) then return end
+  local held = lane_entry(lane, range.key)
+  if held then
+    if held.from <= range.from then return end
+    lane_count(lane, held, held.from - held.to - 1)
+    range.place, range.arrived = math.min(place, held.place), math.min(range.arrived, held.arrived)
+    return lane_add(lane, range)
+  end
+  local behind = call('ZRANGEBYSCORE', lane.key .. ':q', lane_text(place + range.from), '+inf', 'LIMIT', 0, 1)[1]
+  local text = behind and call('HGET', lane.key .. ':e', behind)
+  if text then range.arrived = math.min(range.arrived, lane_entry_read(behind, text).arrived) end
+  lane_add(lane, range)
+  lane_wake(lane, lane.now)
+end
+local function lane_take(lane, range, tasks)
+  lane_count(lane, range, -tasks)
+  if range.from + tasks > range.to then
+    lane_plan(lane, range.key, false)
+    local index = range.valid_ms > 0 and lane.gone_until or lane.gone_first
+    index[#index + 1] = range.key
+    return true
+  end
+  range.from = range.from + tasks
+  lane_plan(lane, range.key, range)
+  return false
+end
+local function lane_drop(lane, core)
+  local batch = lane_batch(lane, core)
+  if batch.waiting == 0 then return end
+  batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
+  lane.waiting = lane.waiting - batch.waiting
+  batch.waiting = 0
+  lane_wake(lane, lane.now)
+end
+local function lane_eased(lane)
+  if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
+end
+local function lane_give(lane, units, tasks, granted_ms, core, from, to)
+  if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
+  tally(lane, granted_ms * 1000, -tasks, 0, 0)
+  lane_eased(lane)
+end
+local function lane_touch()
+  local list = { root .. 'lanes' }
+  for _, lane in ipairs(lanes_loaded) do
+    for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
+    tally_plan(lane)
+  end
+  touch(list)
+end
+local function lane_sliced(command, key, list)
+  for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_write_entries(lane)
+  local gone, places, texts, first, valid = {}, {}, {}, {}, {}
+  local function add(list, a, b)
+    list[#list + 1] = a
+    list[#list + 1] = b
+  end
+  for _, key in ipairs(lane.changed) do
+    local range = lane.entries[key]
+    if range then
+      add(places, lane_text(range.place + range.from), key)
+      add(texts, key, lane_text(range.arrived) .. ' ' .. lane_text(range.place) .. ' '
+        .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
+      if range.valid_ms > 0 then add(valid, range.valid_ms, key) else add(first, range.first_ms, key) end
+    else
+      gone[#gone + 1] = key
+    end
+  end
+  lane_sliced('ZREM', lane.key .. ':q', gone)
+  lane_sliced('ZREM', lane.key .. ':first', lane.gone_first)
+  lane_sliced('ZREM', lane.key .. ':until', lane.gone_until)
+  lane_sliced('HDEL', lane.key .. ':e', gone)
+  lane_sliced('ZADD', lane.key .. ':q', places)
+  lane_sliced('HSET', lane.key .. ':e', texts)
+  lane_sliced('ZADD', lane.key .. ':first', first)
+  lane_sliced('ZADD', lane.key .. ':until', valid)
+  for core, batch in pairs(lane.batches) do
+    if batch.waiting > 0 then call('HSET', lane.key .. ':n', core, batch.waiting) else call('HDEL', lane.key .. ':n', core) end
+    if batch.over_tasks > 0 then
+      call('HSET', lane.key .. ':dropped', core, lane_text(batch.over) .. ' ' .. lane_text(batch.over_tasks))
+    else
+      call('HDEL', lane.key .. ':dropped', core)
+    end
+  end
+end
+local function lane_score(at_us) return string.format('%.3f', at_us / 1000) end
+local function lane_forget(lane)
+  for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
+  call('ZREM', root .. 'lanes', lane.core)
+end
+local function lane_write()
+  for _, lane in ipairs(lanes_loaded) do
+    lane_write_entries(lane)
+    local fields = {}
+    for _, field in ipairs(LANE_STATE) do
+      if lane[field] then
+        fields[#fields + 1] = field
+        fields[#fields + 1] = lane_text(lane[field])
+      end
+    end
+    call('HSET', lane.key, unpack(fields, 1, #fields))
+    if lane.machine and lane.machine.write then lane.machine.write(lane) end
+    tally_write(lane)
+    if lane.next == false then
+      call('ZREM', root .. 'lanes', lane.core)
+    elseif lane.next then
+      call('ZADD', root .. 'lanes', lane_score(lane.next), lane.core)
+    elseif lane.wake then
+      local at_once = lane.wake <= lane.now
+      call('ZADD', root .. 'lanes', 'LT', lane_score(at_once and lane.real or lane.wake), lane.core)
+      lane_bell = lane_bell or at_once
+    end
+    if not lane.account and call('EXISTS', lane.key .. ':q') == 0 then lane_forget(lane) end
+  end
+  if lane_bell then call('SPUBLISH', root .. 'bell', 'l') end
+end
+local RECORD_FIELDS = { 'account', 'name', 'type', 'config', 'description', 'queue_s', 'valid_s', 'cooldown', 'created', 'updated', 'deleted' }
+local function record_lane(core, account, now_us)
+  local lane = lane_load(core, now_us)
+  if lane.account ~= account or lane.deleted then return nil end
+  return lane_settle(lane)
+end
+local function record_reply(lane)
+  local reply = call('HMGET', lane.key, unpack(RECORD_FIELDS, 1, #RECORD_FIELDS))
+  for i = 1, #RECORD_FIELDS do reply[i] = reply[i] or '' end
+  local paused = lane.pause and lane.pause > lane.v
+  reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text((lane.pause - lane.skew) / 1000) or 'inf'
+  return reply
+end
+local lane = record_lane(core, account, now_us)
+if not lane then return {} end
+local before = { form = lane.form, max = lane.max, rate = lane.rate, interval_s = lane.interval_s }
+local adapt = false
+for i = 1, #fields, 2 do
+  local field, value = fields[i], fields[i + 1]
+  if LANE_TEXTS[field] then lane[field] = value elseif lane[field] then lane[field] = tonumber(value) end
+  if field == 'form' then adapt = true end
+end
+if adapt then
+  lane.machine = machines[lane.form]
+  lane.machine.adapt(lane, before)
+  lane.since = math.max(lane.since or 0, lane.now)
+end
+lane_wake(lane, lane.now)
+lane_touch()
+call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)), unpack(fields, 1, #fields))
+lane_write()
+return record_reply(lane)`,
+  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",9],[36,"lua/lib/limiter/aligned.lua",19],[42,"lua/lib/limiter/aligned.lua",26],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",50],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[167,"lua/lib/limiter/window.lua",4],[169,"lua/lib/limiter/window.lua",7],[170,"lua/lib/limiter/window.lua",9],[171,"lua/lib/limiter/window.lua",12],[175,"lua/lib/limiter/window.lua",17],[179,"lua/lib/limiter/window.lua",23],[188,"lua/lib/limiter/window.lua",34],[197,"lua/lib/limiter/window.lua",44],[245,"lua/lib/limiter/window.lua",94],[280,"lua/lib/tally.lua",6],[281,"lua/lib/tally.lua",8],[282,"lua/lib/tally.lua",11],[296,"lua/lib/tally.lua",27],[319,"lua/lib/tally.lua",51],[322,"lua/lib/lane.lua",55],[323,"lua/lib/lane.lua",57],[324,"lua/lib/lane.lua",60],[338,"lua/lib/lane.lua",75],[339,"lua/lib/lane.lua",77],[353,"lua/lib/lane.lua",93],[357,"lua/lib/lane.lua",98],[365,"lua/lib/lane.lua",107],[372,"lua/lib/lane.lua",116],[376,"lua/lib/lane.lua",122],[377,"lua/lib/lane.lua",125],[383,"lua/lib/lane.lua",133],[389,"lua/lib/lane.lua",140],[393,"lua/lib/lane.lua",146],[401,"lua/lib/lane.lua",155],[402,"lua/lib/lane.lua",158],[413,"lua/lib/lane.lua",171],[416,"lua/lib/lane.lua",176],[420,"lua/lib/lane.lua",181],[427,"lua/lib/lane.lua",190],[435,"lua/lib/lane.lua",201],[440,"lua/lib/lane.lua",207],[449,"lua/lib/lane.lua",217],[451,"lua/lib/lane.lua",221],[463,"lua/lib/lane.lua",235],[471,"lua/lib/lane.lua",245],[474,"lua/lib/lane.lua",251],[479,"lua/lib/lane.lua",257],[487,"lua/lib/lane.lua",266],[490,"lua/lib/lane.lua",270],[524,"lua/lib/lane.lua",305],[525,"lua/lib/lane.lua",308],[529,"lua/lib/lane.lua",313],[551,"lua/lib/lane.lua",336],[555,"lua/lib/record.lua",6],[556,"lua/lib/record.lua",9],[561,"lua/lib/record.lua",16],[568,"lua/limiter/patch.lua",12],[570,"lua/limiter/patch.lua",15],[583,"lua/limiter/patch.lua",29]],
+});
+
+/** Closes a limiter: nothing starts until then, or until it is resumed. Time in which it is closed does not count for queue_timeout. See lua/limiter/pause.lua. */
+export const limiterPause = script<{ meta: string }, { core: string; account: string; until_ms: string; now_us?: number | '' | undefined }, string[]>({
+  name: 'limiter/pause',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["until_ms","string"],["now_us","now_us"]],
+  rest: null,
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local core = ARGV[1]
+local account = ARGV[2]
+local until_ms = ARGV[3]
+local now_us = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
+local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
+local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
+local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
+local lanes_loaded, lanes_by_core = {}, {}
+local lane_bell = false
+local machines = {}
+do
+  local function aligned_us(lane) return lane.interval_s * 1000000 end
+  machines.aligned = {
+    settle = function(lane)
+      local window = math.floor(lane.now / aligned_us(lane))
+      if not lane.at or window > lane.at then lane.n = 0 end
+      lane.at = window
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      lane.n = math.max(0, lane.n - units)
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    reset = function(lane) lane.n = 0 end,
+    adapt = function(lane)
+      lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+  }
+end
+do
+  local LEVEL_EXACT_MAX = 9000000000
+  local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
+  local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
+  local function level_drained(lane, elapsed, rem)
+    local interval = lane.interval_s * 1000000 / level_scale(lane)
+    local part = (elapsed % interval) * lane.rate + rem
+    return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+  end
+  local function level_set(lane, n, rem)
+    if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
+    if n <= 0 then n, rem = 0, 0 end
+    lane.n, lane.rem = n, rem
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.level = {
+    settle = function(lane)
+      local at = math.floor(lane.v / level_scale(lane))
+      lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
+      if at > lane.at then
+        local units, rem = level_drained(lane, at - lane.at, lane.rem)
+        lane.at = at
+        level_set(lane, lane.n - units, rem)
+      end
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane, cost)
+      local units = lane.n + cost - lane.max
+      if units <= 0 then return lane.v end
+      local interval = lane.interval_s * 1000000 / level_scale(lane)
+      local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
+      return (lane.at + wait) * level_scale(lane)
+    end,
+    take = function(lane, units)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      local scale = level_scale(lane)
+      local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
+      local drained, part = level_drained(lane, elapsed, 0)
+      if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+    end,
+    charge = function(lane, difference)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      if lane.n + difference > LEVEL_DEBT * lane.max then
+        level_set(lane, LEVEL_DEBT * lane.max, 0)
+      else
+        level_set(lane, lane.n + difference, lane.rem)
+      end
+    end,
+    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    adapt = function(lane, before)
+      local rem = 0
+      if before.form == 'level' then
+        rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
+      end
+      lane.at = math.ceil(lane.v / level_scale(lane))
+      level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+  }
+end
+do
+  local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
+  local function slots_key(lane) return lane.key .. ':run' end
+  local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
+  local function slots_free(lane, core, from, to, mark)
+    local members = {}
+    for i = from, to do members[#members + 1] = core .. ',' .. i end
+    for i = 1, #members, 1000 do
+      for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+        local member = members[i + k - 1]
+        if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
+          lane.freed[member] = true
+          lane.slots_gone[#lane.slots_gone + 1] = member
+        end
+      end
+    end
+    lane.held = lane.held_before - #lane.slots_gone
+    lane.free = math.max(0, lane.max - lane.held)
+  end
+  machines.slots = {
+    settle = function(lane)
+      local due = string.format('%.17g', lane.v / 1000)
+      lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
+      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
+      lane.held_before = call('ZCARD', slots_key(lane))
+      lane.held = lane.held_before - lane.reclaimed
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    next = function(lane)
+      local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
+      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      return first < math.huge and math.floor(first * 1000) + 1 or nil
+    end,
+    take = function(lane, units, range, from, to, granted_ms)
+      local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
+      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local list, prefix = lane.slots_new, range.core .. ','
+      for i = from, to do
+        list[#list + 1] = held_until
+        list[#list + 1] = prefix .. i
+      end
+      lane.held = lane.held + units
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
+    done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
+    reset = function() end,
+    adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
+    write = function(lane)
+      local gone, new = lane.slots_gone, lane.slots_new
+      for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
+      for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
+    end,
+  }
+end
+do
+  local WINDOW_CELLS, WINDOW_READ = 1024, 32
+  local function window_log(lane) return lane.key .. ':log' end
+  local function window_us(lane) return lane.interval_s * 1000000 end
+  local function window_cell(lane, v)
+    local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
+    return (math.floor(math.floor(v / 1000) / width) + 1) * width
+  end
+  local function window_item(text)
+    local cell, units = string.match(text, '^(%d+) (%d+)$')
+    return { cell = tonumber(cell), units = tonumber(units) }
+  end
+  local function window_at(lane, i)
+    while i > #lane.log and #lane.log < lane.log_length do
+      local from = #lane.log
+      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+      end
+    end
+    return lane.log[i]
+  end
+  local function window_pop(lane)
+    while true do
+      local item = window_at(lane, lane.log_gone + 1)
+      if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
+      lane.n = lane.n - item.units
+      lane.log_gone = lane.log_gone + 1
+    end
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.window = {
+    settle = function(lane)
+      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      lane.n = lane.n or 0
+      window_pop(lane)
+    end,
+    next = function(lane, cost)
+      local missing = lane.n + cost - lane.max
+      local i = lane.log_gone + 1
+      while missing > 0 do
+        local item = window_at(lane, i) or lane.log_new
+        if not item then return lane.v end
+        missing = missing - item.units
+        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        i = i + 1
+      end
+      return lane.v
+    end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+      local cell = window_cell(lane, lane.v)
+      if not lane.log_new and lane.log_gone < lane.log_length then
+        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
+        if last.cell >= cell then
+          last = lane.log_set[lane.log_length] or last
+          last.units = last.units + units
+          lane.log_set[lane.log_length] = last
+          return
+        end
+      end
+      lane.log_new = lane.log_new or { cell = cell, units = 0 }
+      lane.log_new.units = lane.log_new.units + units
+    end,
+    give = function(lane, units, granted_ms)
+      local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = window_at(lane, i)
+        if item.cell == cell then
+          local given = math.min(units, item.units)
+          item.units = item.units - given
+          lane.log_set[i] = item
+          lane.n = lane.n - given
+          lane.free = math.max(0, lane.max - lane.n)
+        end
+      end
+    end,
+    reset = function(lane) lane.n, lane.log_all = 0, {} end,
+    adapt = function(lane, before)
+      if before.interval_s == lane.interval_s then
+        lane.free = math.max(0, lane.max - lane.n)
+        return
+      end
+      window_at(lane, lane.log_length)
+      local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
+      lane.n = 0
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = lane.log[i]
+        local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
+        if cell * 1000 + window_us(lane) > lane.v then
+          if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
+          all[#all].units = all[#all].units + item.units
+          lane.n = lane.n + item.units
+        end
+      end
+      lane.log_all = all
+    end,
+    write = function(lane)
+      local key = window_log(lane)
+      local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
+      if lane.log_all then
+        call('DEL', key)
+        for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
+        return
+      end
+      for i, item in pairs(lane.log_set) do
+        if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
+      end
+      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
+    end,
+  }
+end
+local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }
+local function tally_text(number) return string.format('%.0f', number) end
+local function tally(lane, at_us, granted, throttled, expired)
+  for _, unit in ipairs(TALLIES) do
+    local stamp = math.floor(at_us / unit[2])
+    local field = unit[1] .. tally_text(stamp % unit[3])
+    local slot = lane.tallies[field]
+    if not slot or slot.stamp < stamp then
+      slot = { stamp = stamp, granted = 0, throttled = 0, expired = 0, unit = unit[1] }
+      lane.tallies[field] = slot
+    end
+    if slot.stamp == stamp then
+      slot.granted, slot.throttled, slot.expired = slot.granted + granted, slot.throttled + throttled, slot.expired + expired
+    end
+  end
+end
+local function tally_plan(lane)
+  tally(lane, lane.now, 0, 0, 0)
+  lane.tally_fields = {}
+  for field, slot in pairs(lane.tallies) do
+    local stamp, granted, throttled, rest, most = nil, 0, 0, 0, 0
+    local text = call('HGET', lane.key .. ':use', field)
+    if text then stamp, granted, throttled, rest = string.match(text, '^(%d+) (%d+) (%d+) ?(%d*)') end
+    stamp = tonumber(stamp or '-1')
+    if stamp < slot.stamp then granted, throttled, rest = 0, 0, 0 end
+    if stamp <= slot.stamp then
+      granted = math.max(0, granted + slot.granted)
+      local value = tally_text(slot.stamp) .. ' ' .. tally_text(granted) .. ' ' .. tally_text(throttled + slot.throttled)
+      if slot.unit == 'm' then
+        most = math.max(tonumber(rest), slot.stamp == math.floor(lane.now / 60000000) and lane.queued_max or 0)
+        value = value .. ' ' .. tally_text(most) .. ' ' .. tally_text(lane.waiting)
+      elseif slot.unit == 'd' then
+        value = value .. ' ' .. tally_text(rest + slot.expired)
+      end
+      lane.tally_fields[#lane.tally_fields + 1] = field
+      lane.tally_fields[#lane.tally_fields + 1] = value
+    end
+  end
+end
+local function tally_write(lane)
+  call('HSET', lane.key .. ':use', unpack(lane.tally_fields, 1, #lane.tally_fields))
+end
+local function lane_text(number) return string.format('%.0f', number) end
+local function lane_limited(lane) return lane.account and not lane.deleted end
+local function lane_load(core, now_us)
+  local lane = lanes_by_core[core]
+  if lane then return lane end
+  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0,
+    gone_first = {}, gone_until = {} }
+  local v = call('HMGET', lane.key, unpack(LANE_FIELDS, 1, #LANE_FIELDS))
+  for i, field in ipairs(LANE_FIELDS) do
+    if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
+  end
+  lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, lane.waiting or 0
+  lane.seen, lane.fresh, lane.idle = lane.seen or lane.seq, lane.fresh or 0, lane.idle or 0
+  lane.v = now_us + lane.skew
+  if lane.t and lane.v < lane.t then
+    if lane.t - lane.v > LANE_STEP_US then
+      lane.since = math.max(lane.since or 0, lane.t - lane.skew + 1000)
+      lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000
+    end
+    lane.v = math.max(lane.t, now_us + lane.skew)
+  end
+  lane.now, lane.real = lane.v - lane.skew, now_us
+  local closed_until = math.max(lane.pause or 0, lane.cool or 0)
+  if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
+  lane.active = lane.v - lane.idle
+  lane.t = lane.v
+  lane.queued_max = lane.waiting
+  lanes_by_core[core] = lane
+  lanes_loaded[#lanes_loaded + 1] = lane
+  return lane
+end
+local function lane_closed_until(lane)
+  local at = math.max(lane.pause or 0, lane.cool or 0)
+  return at > lane.v and at or nil
+end
+local function lane_settle(lane)
+  local machine = lane_limited(lane) and machines[lane.form]
+  lane.machine = machine
+  if not lane.settled and machine then machine.settle(lane) end
+  if not machine then lane.free = math.huge end
+  lane.settled = true
+  return lane
+end
+local function lane_read(text)
+  local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
+    string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')
+  return { flow = flow, core = core, from = tonumber(from), to = tonumber(to), attempts = attempts, recoveries = recoveries,
+    timeout_s = timeout_s, due_ms = due_ms, kind = kind, cost = tonumber(cost), first_ms = tonumber(first_ms),
+    valid_ms = tonumber(valid_ms) }
+end
+local function lane_entry_text(lane, range, from, to, kind, cost)
+  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
+    range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
+end
+local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end
+local function lane_entry_read(key, text)
+  local arrived, place, entry = string.match(text, '^(%d+) (%d+) (.*)$')
+  local range = lane_read(entry)
+  range.key, range.arrived, range.place = key, tonumber(arrived), tonumber(place)
+  return range
+end
+local function lane_entry(lane, key)
+  local range = lane.entries[key]
+  if range ~= nil then return range end
+  local text = call('HGET', lane.key .. ':e', key)
+  return text and lane_entry_read(key, text)
+end
+local function lane_plan(lane, key, range)
+  if lane.entries[key] == nil then lane.changed[#lane.changed + 1] = key end
+  lane.entries[key] = range
+end
+local function lane_batch(lane, core)
+  local batch = lane.batches[core]
+  if batch then return batch end
+  local place, tasks = string.match(call('HGET', lane.key .. ':dropped', core) or '', '^(%d+) (%d+)$')
+  batch = { waiting = tonumber(call('HGET', lane.key .. ':n', core) or '0'), over = tonumber(place or '0'), over_tasks = tonumber(tasks or '0') }
+  lane.batches[core] = batch
+  return batch
+end
+local function lane_is_dropped(batch, range) return range.place + range.from < batch.over end
+local function lane_count(lane, range, tasks)
+  local batch = lane_batch(lane, range.core)
+  if lane_is_dropped(batch, range) then
+    batch.over_tasks = batch.over_tasks + tasks
+    return
+  end
+  batch.waiting = batch.waiting + tasks
+  lane.waiting = lane.waiting + tasks
+  if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
+  if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
+end
+local function lane_wake(lane, at_us)
+  if not lane.wake or at_us < lane.wake then lane.wake = at_us end
+end
+local function lane_invalid_at(lane, range)
+  if range.valid_ms > 0 then return range.valid_ms * 1000 end
+  return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
+end
+local function lane_add(lane, range)
+  if lane.waiting == 0 then lane_wake(lane, lane.now) end
+  local invalid_at = lane_invalid_at(lane, range)
+  if invalid_at < math.huge then lane_wake(lane, invalid_at) end
+  lane_plan(lane, range.key, range)
+  lane_count(lane, range, range.to - range.from + 1)
+end
+local function lane_queue(lane, range)
+  range.key = lane_key(range)
+  if lane_entry(lane, range.key) then return end
+  range.place = lane.seq - range.from
+  lane.seq = lane.seq + range.to - range.from + 1
+  range.arrived = lane.active
+  lane_add(lane, range)
+end
+local function lane_return(lane, range, place)
+  range.key, range.place, range.arrived = lane_key(range), place, lane.active
+  if lane_is_dropped(lane_batch(lane, range.core), range) then return end
+  local held = lane_entry(lane, range.key)
+  if held then
+    if held.from <= range.from then return end
+    lane_count(lane, held, held.from - held.to - 1)
+    range.place, range.arrived = math.min(place, held.place), math.min(range.arrived, held.arrived)
+    return lane_add(lane, range)
+  end
+  local behind = call('ZRANGEBYSCORE', lane.key .. ':q', lane_text(place + range.from), '+inf', 'LIMIT', 0, 1)[1]
+  local text = behind and call('HGET', lane.key .. ':e', behind)
+  if text then range.arrived = math.min(range.arrived, lane_entry_read(behind, text).arrived) end
+  lane_add(lane, range)
+  lane_wake(lane, lane.now)
+end
+local function lane_take(lane, range, tasks)
+  lane_count(lane, range, -tasks)
+  if range.from + tasks > range.to then
+    lane_plan(lane, range.key, false)
+    local index = range.valid_ms > 0 and lane.gone_until or lane.gone_first
+    index[#index + 1] = range.key
+    return true
+  end
+  range.from = range.from + tasks
+  lane_plan(lane, range.key, range)
+  return false
+end
+local function lane_drop(lane, core)
+  local batch = lane_batch(lane, core)
+  if batch.waiting == 0 then return end
+  batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
+  lane.waiting = lane.waiting - batch.waiting
+  batch.waiting = 0
+  lane_wake(lane, lane.now)
+end
+local function lane_eased(lane)
+  if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
+end
+local function lane_give(lane, units, tasks, granted_ms, core, from, to)
+  if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
+  tally(lane, granted_ms * 1000, -tasks, 0, 0)
+  lane_eased(lane)
+end
+local function lane_touch()
+  local list = { root .. 'lanes' }
+  for _, lane in ipairs(lanes_loaded) do
+    for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
+    tally_plan(lane)
+  end
+  touch(list)
+end
+local function lane_sliced(command, key, list)
+  for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_write_entries(lane)
+  local gone, places, texts, first, valid = {}, {}, {}, {}, {}
+  local function add(list, a, b)
+    list[#list + 1] = a
+    list[#list + 1] = b
+  end
+  for _, key in ipairs(lane.changed) do
+    local range = lane.entries[key]
+    if range then
+      add(places, lane_text(range.place + range.from), key)
+      add(texts, key, lane_text(range.arrived) .. ' ' .. lane_text(range.place) .. ' '
+        .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
+      if range.valid_ms > 0 then add(valid, range.valid_ms, key) else add(first, range.first_ms, key) end
+    else
+      gone[#gone + 1] = key
+    end
+  end
+  lane_sliced('ZREM', lane.key .. ':q', gone)
+  lane_sliced('ZREM', lane.key .. ':first', lane.gone_first)
+  lane_sliced('ZREM', lane.key .. ':until', lane.gone_until)
+  lane_sliced('HDEL', lane.key .. ':e', gone)
+  lane_sliced('ZADD', lane.key .. ':q', places)
+  lane_sliced('HSET', lane.key .. ':e', texts)
+  lane_sliced('ZADD', lane.key .. ':first', first)
+  lane_sliced('ZADD', lane.key .. ':until', valid)
+  for core, batch in pairs(lane.batches) do
+    if batch.waiting > 0 then call('HSET', lane.key .. ':n', core, batch.waiting) else call('HDEL', lane.key .. ':n', core) end
+    if batch.over_tasks > 0 then
+      call('HSET', lane.key .. ':dropped', core, lane_text(batch.over) .. ' ' .. lane_text(batch.over_tasks))
+    else
+      call('HDEL', lane.key .. ':dropped', core)
+    end
+  end
+end
+local function lane_score(at_us) return string.format('%.3f', at_us / 1000) end
+local function lane_forget(lane)
+  for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
+  call('ZREM', root .. 'lanes', lane.core)
+end
+local function lane_write()
+  for _, lane in ipairs(lanes_loaded) do
+    lane_write_entries(lane)
+    local fields = {}
+    for _, field in ipairs(LANE_STATE) do
+      if lane[field] then
+        fields[#fields + 1] = field
+        fields[#fields + 1] = lane_text(lane[field])
+      end
+    end
+    call('HSET', lane.key, unpack(fields, 1, #fields))
+    if lane.machine and lane.machine.write then lane.machine.write(lane) end
+    tally_write(lane)
+    if lane.next == false then
+      call('ZREM', root .. 'lanes', lane.core)
+    elseif lane.next then
+      call('ZADD', root .. 'lanes', lane_score(lane.next), lane.core)
+    elseif lane.wake then
+      local at_once = lane.wake <= lane.now
+      call('ZADD', root .. 'lanes', 'LT', lane_score(at_once and lane.real or lane.wake), lane.core)
+      lane_bell = lane_bell or at_once
+    end
+    if not lane.account and call('EXISTS', lane.key .. ':q') == 0 then lane_forget(lane) end
+  end
+  if lane_bell then call('SPUBLISH', root .. 'bell', 'l') end
+end
+local RECORD_FIELDS = { 'account', 'name', 'type', 'config', 'description', 'queue_s', 'valid_s', 'cooldown', 'created', 'updated', 'deleted' }
+local function record_lane(core, account, now_us)
+  local lane = lane_load(core, now_us)
+  if lane.account ~= account or lane.deleted then return nil end
+  return lane_settle(lane)
+end
+local function record_reply(lane)
+  local reply = call('HMGET', lane.key, unpack(RECORD_FIELDS, 1, #RECORD_FIELDS))
+  for i = 1, #RECORD_FIELDS do reply[i] = reply[i] or '' end
+  local paused = lane.pause and lane.pause > lane.v
+  reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text((lane.pause - lane.skew) / 1000) or 'inf'
+  return reply
+end
+local lane = record_lane(core, account, now_us)
+if not lane then return {} end
+lane.pause = until_ms == 'inf' and math.huge or lane.v + tonumber(until_ms) * 1000 - now_us
+lane_wake(lane, lane.now)
+lane_touch()
+call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
+lane_write()
+return record_reply(lane)`,
+  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",9],[36,"lua/lib/limiter/aligned.lua",19],[42,"lua/lib/limiter/aligned.lua",26],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",50],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[167,"lua/lib/limiter/window.lua",4],[169,"lua/lib/limiter/window.lua",7],[170,"lua/lib/limiter/window.lua",9],[171,"lua/lib/limiter/window.lua",12],[175,"lua/lib/limiter/window.lua",17],[179,"lua/lib/limiter/window.lua",23],[188,"lua/lib/limiter/window.lua",34],[197,"lua/lib/limiter/window.lua",44],[245,"lua/lib/limiter/window.lua",94],[280,"lua/lib/tally.lua",6],[281,"lua/lib/tally.lua",8],[282,"lua/lib/tally.lua",11],[296,"lua/lib/tally.lua",27],[319,"lua/lib/tally.lua",51],[322,"lua/lib/lane.lua",55],[323,"lua/lib/lane.lua",57],[324,"lua/lib/lane.lua",60],[338,"lua/lib/lane.lua",75],[339,"lua/lib/lane.lua",77],[353,"lua/lib/lane.lua",93],[357,"lua/lib/lane.lua",98],[365,"lua/lib/lane.lua",107],[372,"lua/lib/lane.lua",116],[376,"lua/lib/lane.lua",122],[377,"lua/lib/lane.lua",125],[383,"lua/lib/lane.lua",133],[389,"lua/lib/lane.lua",140],[393,"lua/lib/lane.lua",146],[401,"lua/lib/lane.lua",155],[402,"lua/lib/lane.lua",158],[413,"lua/lib/lane.lua",171],[416,"lua/lib/lane.lua",176],[420,"lua/lib/lane.lua",181],[427,"lua/lib/lane.lua",190],[435,"lua/lib/lane.lua",201],[440,"lua/lib/lane.lua",207],[449,"lua/lib/lane.lua",217],[451,"lua/lib/lane.lua",221],[463,"lua/lib/lane.lua",235],[471,"lua/lib/lane.lua",245],[474,"lua/lib/lane.lua",251],[479,"lua/lib/lane.lua",257],[487,"lua/lib/lane.lua",266],[490,"lua/lib/lane.lua",270],[524,"lua/lib/lane.lua",305],[525,"lua/lib/lane.lua",308],[529,"lua/lib/lane.lua",313],[551,"lua/lib/lane.lua",336],[555,"lua/lib/record.lua",6],[556,"lua/lib/record.lua",9],[561,"lua/lib/record.lua",16],[568,"lua/limiter/pause.lua",13],[570,"lua/limiter/pause.lua",17]],
+});
+
+/** Reads a limiter's record; empty where there is none. See lua/limiter/read.lua. */
+export const limiterRead = script<{ meta: string }, { core: string; now_us?: number | '' | undefined }, string[]>({
+  name: 'limiter/read',
+  keys: ["meta"],
+  args: [["core","string"],["now_us","now_us"]],
+  rest: null,
+  lua: `#!lua flags=no-writes
+local meta = KEYS[1]
+local core = ARGV[1]
+local now_us = tonumber(ARGV[2]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
+local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
+local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
+local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
+local lanes_loaded, lanes_by_core = {}, {}
+local lane_bell = false
+local machines = {}
+do
+  local function aligned_us(lane) return lane.interval_s * 1000000 end
+  machines.aligned = {
+    settle = function(lane)
+      local window = math.floor(lane.now / aligned_us(lane))
+      if not lane.at or window > lane.at then lane.n = 0 end
+      lane.at = window
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      lane.n = math.max(0, lane.n - units)
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    reset = function(lane) lane.n = 0 end,
+    adapt = function(lane)
+      lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+  }
+end
+do
+  local LEVEL_EXACT_MAX = 9000000000
+  local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
+  local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
+  local function level_drained(lane, elapsed, rem)
+    local interval = lane.interval_s * 1000000 / level_scale(lane)
+    local part = (elapsed % interval) * lane.rate + rem
+    return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+  end
+  local function level_set(lane, n, rem)
+    if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
+    if n <= 0 then n, rem = 0, 0 end
+    lane.n, lane.rem = n, rem
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.level = {
+    settle = function(lane)
+      local at = math.floor(lane.v / level_scale(lane))
+      lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
+      if at > lane.at then
+        local units, rem = level_drained(lane, at - lane.at, lane.rem)
+        lane.at = at
+        level_set(lane, lane.n - units, rem)
+      end
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane, cost)
+      local units = lane.n + cost - lane.max
+      if units <= 0 then return lane.v end
+      local interval = lane.interval_s * 1000000 / level_scale(lane)
+      local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
+      return (lane.at + wait) * level_scale(lane)
+    end,
+    take = function(lane, units)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      local scale = level_scale(lane)
+      local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
+      local drained, part = level_drained(lane, elapsed, 0)
+      if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+    end,
+    charge = function(lane, difference)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      if lane.n + difference > LEVEL_DEBT * lane.max then
+        level_set(lane, LEVEL_DEBT * lane.max, 0)
+      else
+        level_set(lane, lane.n + difference, lane.rem)
+      end
+    end,
+    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    adapt = function(lane, before)
+      local rem = 0
+      if before.form == 'level' then
+        rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
+      end
+      lane.at = math.ceil(lane.v / level_scale(lane))
+      level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+  }
+end
+do
+  local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
+  local function slots_key(lane) return lane.key .. ':run' end
+  local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
+  local function slots_free(lane, core, from, to, mark)
+    local members = {}
+    for i = from, to do members[#members + 1] = core .. ',' .. i end
+    for i = 1, #members, 1000 do
+      for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+        local member = members[i + k - 1]
+        if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
+          lane.freed[member] = true
+          lane.slots_gone[#lane.slots_gone + 1] = member
+        end
+      end
+    end
+    lane.held = lane.held_before - #lane.slots_gone
+    lane.free = math.max(0, lane.max - lane.held)
+  end
+  machines.slots = {
+    settle = function(lane)
+      local due = string.format('%.17g', lane.v / 1000)
+      lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
+      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
+      lane.held_before = call('ZCARD', slots_key(lane))
+      lane.held = lane.held_before - lane.reclaimed
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    next = function(lane)
+      local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
+      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      return first < math.huge and math.floor(first * 1000) + 1 or nil
+    end,
+    take = function(lane, units, range, from, to, granted_ms)
+      local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
+      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local list, prefix = lane.slots_new, range.core .. ','
+      for i = from, to do
+        list[#list + 1] = held_until
+        list[#list + 1] = prefix .. i
+      end
+      lane.held = lane.held + units
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
+    done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
+    reset = function() end,
+    adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
+    write = function(lane)
+      local gone, new = lane.slots_gone, lane.slots_new
+      for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
+      for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
+    end,
+  }
+end
+do
+  local WINDOW_CELLS, WINDOW_READ = 1024, 32
+  local function window_log(lane) return lane.key .. ':log' end
+  local function window_us(lane) return lane.interval_s * 1000000 end
+  local function window_cell(lane, v)
+    local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
+    return (math.floor(math.floor(v / 1000) / width) + 1) * width
+  end
+  local function window_item(text)
+    local cell, units = string.match(text, '^(%d+) (%d+)$')
+    return { cell = tonumber(cell), units = tonumber(units) }
+  end
+  local function window_at(lane, i)
+    while i > #lane.log and #lane.log < lane.log_length do
+      local from = #lane.log
+      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+      end
+    end
+    return lane.log[i]
+  end
+  local function window_pop(lane)
+    while true do
+      local item = window_at(lane, lane.log_gone + 1)
+      if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
+      lane.n = lane.n - item.units
+      lane.log_gone = lane.log_gone + 1
+    end
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.window = {
+    settle = function(lane)
+      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      lane.n = lane.n or 0
+      window_pop(lane)
+    end,
+    next = function(lane, cost)
+      local missing = lane.n + cost - lane.max
+      local i = lane.log_gone + 1
+      while missing > 0 do
+        local item = window_at(lane, i) or lane.log_new
+        if not item then return lane.v end
+        missing = missing - item.units
+        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        i = i + 1
+      end
+      return lane.v
+    end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+      local cell = window_cell(lane, lane.v)
+      if not lane.log_new and lane.log_gone < lane.log_length then
+        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
+        if last.cell >= cell then
+          last = lane.log_set[lane.log_length] or last
+          last.units = last.units + units
+          lane.log_set[lane.log_length] = last
+          return
+        end
+      end
+      lane.log_new = lane.log_new or { cell = cell, units = 0 }
+      lane.log_new.units = lane.log_new.units + units
+    end,
+    give = function(lane, units, granted_ms)
+      local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = window_at(lane, i)
+        if item.cell == cell then
+          local given = math.min(units, item.units)
+          item.units = item.units - given
+          lane.log_set[i] = item
+          lane.n = lane.n - given
+          lane.free = math.max(0, lane.max - lane.n)
+        end
+      end
+    end,
+    reset = function(lane) lane.n, lane.log_all = 0, {} end,
+    adapt = function(lane, before)
+      if before.interval_s == lane.interval_s then
+        lane.free = math.max(0, lane.max - lane.n)
+        return
+      end
+      window_at(lane, lane.log_length)
+      local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
+      lane.n = 0
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = lane.log[i]
+        local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
+        if cell * 1000 + window_us(lane) > lane.v then
+          if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
+          all[#all].units = all[#all].units + item.units
+          lane.n = lane.n + item.units
+        end
+      end
+      lane.log_all = all
+    end,
+    write = function(lane)
+      local key = window_log(lane)
+      local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
+      if lane.log_all then
+        call('DEL', key)
+        for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
+        return
+      end
+      for i, item in pairs(lane.log_set) do
+        if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
+      end
+      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
+    end,
+  }
+end
+local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }
+local function tally_text(number) return string.format('%.0f', number) end
+local function tally(lane, at_us, granted, throttled, expired)
+  for _, unit in ipairs(TALLIES) do
+    local stamp = math.floor(at_us / unit[2])
+    local field = unit[1] .. tally_text(stamp % unit[3])
+    local slot = lane.tallies[field]
+    if not slot or slot.stamp < stamp then
+      slot = { stamp = stamp, granted = 0, throttled = 0, expired = 0, unit = unit[1] }
+      lane.tallies[field] = slot
+    end
+    if slot.stamp == stamp then
+      slot.granted, slot.throttled, slot.expired = slot.granted + granted, slot.throttled + throttled, slot.expired + expired
+    end
+  end
+end
+local function tally_plan(lane)
+  tally(lane, lane.now, 0, 0, 0)
+  lane.tally_fields = {}
+  for field, slot in pairs(lane.tallies) do
+    local stamp, granted, throttled, rest, most = nil, 0, 0, 0, 0
+    local text = call('HGET', lane.key .. ':use', field)
+    if text then stamp, granted, throttled, rest = string.match(text, '^(%d+) (%d+) (%d+) ?(%d*)') end
+    stamp = tonumber(stamp or '-1')
+    if stamp < slot.stamp then granted, throttled, rest = 0, 0, 0 end
+    if stamp <= slot.stamp then
+      granted = math.max(0, granted + slot.granted)
+      local value = tally_text(slot.stamp) .. ' ' .. tally_text(granted) .. ' ' .. tally_text(throttled + slot.throttled)
+      if slot.unit == 'm' then
+        most = math.max(tonumber(rest), slot.stamp == math.floor(lane.now / 60000000) and lane.queued_max or 0)
+        value = value .. ' ' .. tally_text(most) .. ' ' .. tally_text(lane.waiting)
+      elseif slot.unit == 'd' then
+        value = value .. ' ' .. tally_text(rest + slot.expired)
+      end
+      lane.tally_fields[#lane.tally_fields + 1] = field
+      lane.tally_fields[#lane.tally_fields + 1] = value
+    end
+  end
+end
+local function tally_write(lane)
+  call('HSET', lane.key .. ':use', unpack(lane.tally_fields, 1, #lane.tally_fields))
+end
+local function lane_text(number) return string.format('%.0f', number) end
+local function lane_limited(lane) return lane.account and not lane.deleted end
+local function lane_load(core, now_us)
+  local lane = lanes_by_core[core]
+  if lane then return lane end
+  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0,
+    gone_first = {}, gone_until = {} }
+  local v = call('HMGET', lane.key, unpack(LANE_FIELDS, 1, #LANE_FIELDS))
+  for i, field in ipairs(LANE_FIELDS) do
+    if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
+  end
+  lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, lane.waiting or 0
+  lane.seen, lane.fresh, lane.idle = lane.seen or lane.seq, lane.fresh or 0, lane.idle or 0
+  lane.v = now_us + lane.skew
+  if lane.t and lane.v < lane.t then
+    if lane.t - lane.v > LANE_STEP_US then
+      lane.since = math.max(lane.since or 0, lane.t - lane.skew + 1000)
+      lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000
+    end
+    lane.v = math.max(lane.t, now_us + lane.skew)
+  end
+  lane.now, lane.real = lane.v - lane.skew, now_us
+  local closed_until = math.max(lane.pause or 0, lane.cool or 0)
+  if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
+  lane.active = lane.v - lane.idle
+  lane.t = lane.v
+  lane.queued_max = lane.waiting
+  lanes_by_core[core] = lane
+  lanes_loaded[#lanes_loaded + 1] = lane
+  return lane
+end
+local function lane_closed_until(lane)
+  local at = math.max(lane.pause or 0, lane.cool or 0)
+  return at > lane.v and at or nil
+end
+local function lane_settle(lane)
+  local machine = lane_limited(lane) and machines[lane.form]
+  lane.machine = machine
+  if not lane.settled and machine then machine.settle(lane) end
+  if not machine then lane.free = math.huge end
+  lane.settled = true
+  return lane
+end
+local function lane_read(text)
+  local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
+    string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')
+  return { flow = flow, core = core, from = tonumber(from), to = tonumber(to), attempts = attempts, recoveries = recoveries,
+    timeout_s = timeout_s, due_ms = due_ms, kind = kind, cost = tonumber(cost), first_ms = tonumber(first_ms),
+    valid_ms = tonumber(valid_ms) }
+end
+local function lane_entry_text(lane, range, from, to, kind, cost)
+  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
+    range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
+end
+local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end
+local function lane_entry_read(key, text)
+  local arrived, place, entry = string.match(text, '^(%d+) (%d+) (.*)$')
+  local range = lane_read(entry)
+  range.key, range.arrived, range.place = key, tonumber(arrived), tonumber(place)
+  return range
+end
+local function lane_entry(lane, key)
+  local range = lane.entries[key]
+  if range ~= nil then return range end
+  local text = call('HGET', lane.key .. ':e', key)
+  return text and lane_entry_read(key, text)
+end
+local function lane_plan(lane, key, range)
+  if lane.entries[key] == nil then lane.changed[#lane.changed + 1] = key end
+  lane.entries[key] = range
+end
+local function lane_batch(lane, core)
+  local batch = lane.batches[core]
+  if batch then return batch end
+  local place, tasks = string.match(call('HGET', lane.key .. ':dropped', core) or '', '^(%d+) (%d+)$')
+  batch = { waiting = tonumber(call('HGET', lane.key .. ':n', core) or '0'), over = tonumber(place or '0'), over_tasks = tonumber(tasks or '0') }
+  lane.batches[core] = batch
+  return batch
+end
+local function lane_is_dropped(batch, range) return range.place + range.from < batch.over end
+local function lane_count(lane, range, tasks)
+  local batch = lane_batch(lane, range.core)
+  if lane_is_dropped(batch, range) then
+    batch.over_tasks = batch.over_tasks + tasks
+    return
+  end
+  batch.waiting = batch.waiting + tasks
+  lane.waiting = lane.waiting + tasks
+  if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
+  if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
+end
+local function lane_wake(lane, at_us)
+  if not lane.wake or at_us < lane.wake then lane.wake = at_us end
+end
+local function lane_invalid_at(lane, range)
+  if range.valid_ms > 0 then return range.valid_ms * 1000 end
+  return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
+end
+local function lane_add(lane, range)
+  if lane.waiting == 0 then lane_wake(lane, lane.now) end
+  local invalid_at = lane_invalid_at(lane, range)
+  if invalid_at < math.huge then lane_wake(lane, invalid_at) end
+  lane_plan(lane, range.key, range)
+  lane_count(lane, range, range.to - range.from + 1)
+end
+local function lane_queue(lane, range)
+  range.key = lane_key(range)
+  if lane_entry(lane, range.key) then return end
+  range.place = lane.seq - range.from
+  lane.seq = lane.seq + range.to - range.from + 1
+  range.arrived = lane.active
+  lane_add(lane, range)
+end
+local function lane_return(lane, range, place)
+  range.key, range.place, range.arrived = lane_key(range), place, lane.active
+  if lane_is_dropped(lane_batch(lane, range.core), range) then return end
+  local held = lane_entry(lane, range.key)
+  if held then
+    if held.from <= range.from then return end
+    lane_count(lane, held, held.from - held.to - 1)
+    range.place, range.arrived = math.min(place, held.place), math.min(range.arrived, held.arrived)
+    return lane_add(lane, range)
+  end
+  local behind = call('ZRANGEBYSCORE', lane.key .. ':q', lane_text(place + range.from), '+inf', 'LIMIT', 0, 1)[1]
+  local text = behind and call('HGET', lane.key .. ':e', behind)
+  if text then range.arrived = math.min(range.arrived, lane_entry_read(behind, text).arrived) end
+  lane_add(lane, range)
+  lane_wake(lane, lane.now)
+end
+local function lane_take(lane, range, tasks)
+  lane_count(lane, range, -tasks)
+  if range.from + tasks > range.to then
+    lane_plan(lane, range.key, false)
+    local index = range.valid_ms > 0 and lane.gone_until or lane.gone_first
+    index[#index + 1] = range.key
+    return true
+  end
+  range.from = range.from + tasks
+  lane_plan(lane, range.key, range)
+  return false
+end
+local function lane_drop(lane, core)
+  local batch = lane_batch(lane, core)
+  if batch.waiting == 0 then return end
+  batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
+  lane.waiting = lane.waiting - batch.waiting
+  batch.waiting = 0
+  lane_wake(lane, lane.now)
+end
+local function lane_eased(lane)
+  if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
+end
+local function lane_give(lane, units, tasks, granted_ms, core, from, to)
+  if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
+  tally(lane, granted_ms * 1000, -tasks, 0, 0)
+  lane_eased(lane)
+end
+local function lane_touch()
+  local list = { root .. 'lanes' }
+  for _, lane in ipairs(lanes_loaded) do
+    for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
+    tally_plan(lane)
+  end
+  touch(list)
+end
+local function lane_sliced(command, key, list)
+  for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_write_entries(lane)
+  local gone, places, texts, first, valid = {}, {}, {}, {}, {}
+  local function add(list, a, b)
+    list[#list + 1] = a
+    list[#list + 1] = b
+  end
+  for _, key in ipairs(lane.changed) do
+    local range = lane.entries[key]
+    if range then
+      add(places, lane_text(range.place + range.from), key)
+      add(texts, key, lane_text(range.arrived) .. ' ' .. lane_text(range.place) .. ' '
+        .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
+      if range.valid_ms > 0 then add(valid, range.valid_ms, key) else add(first, range.first_ms, key) end
+    else
+      gone[#gone + 1] = key
+    end
+  end
+  lane_sliced('ZREM', lane.key .. ':q', gone)
+  lane_sliced('ZREM', lane.key .. ':first', lane.gone_first)
+  lane_sliced('ZREM', lane.key .. ':until', lane.gone_until)
+  lane_sliced('HDEL', lane.key .. ':e', gone)
+  lane_sliced('ZADD', lane.key .. ':q', places)
+  lane_sliced('HSET', lane.key .. ':e', texts)
+  lane_sliced('ZADD', lane.key .. ':first', first)
+  lane_sliced('ZADD', lane.key .. ':until', valid)
+  for core, batch in pairs(lane.batches) do
+    if batch.waiting > 0 then call('HSET', lane.key .. ':n', core, batch.waiting) else call('HDEL', lane.key .. ':n', core) end
+    if batch.over_tasks > 0 then
+      call('HSET', lane.key .. ':dropped', core, lane_text(batch.over) .. ' ' .. lane_text(batch.over_tasks))
+    else
+      call('HDEL', lane.key .. ':dropped', core)
+    end
+  end
+end
+local function lane_score(at_us) return string.format('%.3f', at_us / 1000) end
+local function lane_forget(lane)
+  for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
+  call('ZREM', root .. 'lanes', lane.core)
+end
+local function lane_write()
+  for _, lane in ipairs(lanes_loaded) do
+    lane_write_entries(lane)
+    local fields = {}
+    for _, field in ipairs(LANE_STATE) do
+      if lane[field] then
+        fields[#fields + 1] = field
+        fields[#fields + 1] = lane_text(lane[field])
+      end
+    end
+    call('HSET', lane.key, unpack(fields, 1, #fields))
+    if lane.machine and lane.machine.write then lane.machine.write(lane) end
+    tally_write(lane)
+    if lane.next == false then
+      call('ZREM', root .. 'lanes', lane.core)
+    elseif lane.next then
+      call('ZADD', root .. 'lanes', lane_score(lane.next), lane.core)
+    elseif lane.wake then
+      local at_once = lane.wake <= lane.now
+      call('ZADD', root .. 'lanes', 'LT', lane_score(at_once and lane.real or lane.wake), lane.core)
+      lane_bell = lane_bell or at_once
+    end
+    if not lane.account and call('EXISTS', lane.key .. ':q') == 0 then lane_forget(lane) end
+  end
+  if lane_bell then call('SPUBLISH', root .. 'bell', 'l') end
+end
+local RECORD_FIELDS = { 'account', 'name', 'type', 'config', 'description', 'queue_s', 'valid_s', 'cooldown', 'created', 'updated', 'deleted' }
+local function record_lane(core, account, now_us)
+  local lane = lane_load(core, now_us)
+  if lane.account ~= account or lane.deleted then return nil end
+  return lane_settle(lane)
+end
+local function record_reply(lane)
+  local reply = call('HMGET', lane.key, unpack(RECORD_FIELDS, 1, #RECORD_FIELDS))
+  for i = 1, #RECORD_FIELDS do reply[i] = reply[i] or '' end
+  local paused = lane.pause and lane.pause > lane.v
+  reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text((lane.pause - lane.skew) / 1000) or 'inf'
+  return reply
+end
+local lane = lane_load(core, now_us)
+return lane.account and record_reply(lane) or {}`,
+  map: [[1,"lua/limiter/read.lua",1],[2,"lua/limiter/read.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/lane.lua",32],[19,"lua/lib/lane.lua",51],[20,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",9],[34,"lua/lib/limiter/aligned.lua",19],[40,"lua/lib/limiter/aligned.lua",26],[46,"lua/lib/limiter/level.lua",6],[49,"lua/lib/limiter/level.lua",10],[50,"lua/lib/limiter/level.lua",13],[55,"lua/lib/limiter/level.lua",19],[61,"lua/lib/limiter/level.lua",26],[84,"lua/lib/limiter/level.lua",50],[109,"lua/lib/limiter/slots.lua",4],[111,"lua/lib/limiter/slots.lua",7],[112,"lua/lib/limiter/slots.lua",9],[113,"lua/lib/limiter/slots.lua",12],[128,"lua/lib/limiter/slots.lua",28],[138,"lua/lib/limiter/slots.lua",39],[143,"lua/lib/limiter/slots.lua",45],[165,"lua/lib/limiter/window.lua",4],[167,"lua/lib/limiter/window.lua",7],[168,"lua/lib/limiter/window.lua",9],[169,"lua/lib/limiter/window.lua",12],[173,"lua/lib/limiter/window.lua",17],[177,"lua/lib/limiter/window.lua",23],[186,"lua/lib/limiter/window.lua",34],[195,"lua/lib/limiter/window.lua",44],[243,"lua/lib/limiter/window.lua",94],[278,"lua/lib/tally.lua",6],[279,"lua/lib/tally.lua",8],[280,"lua/lib/tally.lua",11],[294,"lua/lib/tally.lua",27],[317,"lua/lib/tally.lua",51],[320,"lua/lib/lane.lua",55],[321,"lua/lib/lane.lua",57],[322,"lua/lib/lane.lua",60],[336,"lua/lib/lane.lua",75],[337,"lua/lib/lane.lua",77],[351,"lua/lib/lane.lua",93],[355,"lua/lib/lane.lua",98],[363,"lua/lib/lane.lua",107],[370,"lua/lib/lane.lua",116],[374,"lua/lib/lane.lua",122],[375,"lua/lib/lane.lua",125],[381,"lua/lib/lane.lua",133],[387,"lua/lib/lane.lua",140],[391,"lua/lib/lane.lua",146],[399,"lua/lib/lane.lua",155],[400,"lua/lib/lane.lua",158],[411,"lua/lib/lane.lua",171],[414,"lua/lib/lane.lua",176],[418,"lua/lib/lane.lua",181],[425,"lua/lib/lane.lua",190],[433,"lua/lib/lane.lua",201],[438,"lua/lib/lane.lua",207],[447,"lua/lib/lane.lua",217],[449,"lua/lib/lane.lua",221],[461,"lua/lib/lane.lua",235],[469,"lua/lib/lane.lua",245],[472,"lua/lib/lane.lua",251],[477,"lua/lib/lane.lua",257],[485,"lua/lib/lane.lua",266],[488,"lua/lib/lane.lua",270],[522,"lua/lib/lane.lua",305],[523,"lua/lib/lane.lua",308],[527,"lua/lib/lane.lua",313],[549,"lua/lib/lane.lua",336],[553,"lua/lib/record.lua",6],[554,"lua/lib/record.lua",9],[559,"lua/lib/record.lua",16],[566,"lua/limiter/read.lua",11]],
+});
+
+/** Forgets the units that a limiter has given out; slots of running tasks stay taken. See lua/limiter/reset.lua. */
+export const limiterReset = script<{ meta: string }, { core: string; account: string; now_us?: number | '' | undefined }, string[]>({
+  name: 'limiter/reset',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["now_us","now_us"]],
+  rest: null,
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local core = ARGV[1]
+local account = ARGV[2]
+local now_us = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
+local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
+local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
+local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
+local lanes_loaded, lanes_by_core = {}, {}
+local lane_bell = false
+local machines = {}
+do
+  local function aligned_us(lane) return lane.interval_s * 1000000 end
+  machines.aligned = {
+    settle = function(lane)
+      local window = math.floor(lane.now / aligned_us(lane))
+      if not lane.at or window > lane.at then lane.n = 0 end
+      lane.at = window
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      lane.n = math.max(0, lane.n - units)
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    reset = function(lane) lane.n = 0 end,
+    adapt = function(lane)
+      lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+  }
+end
+do
+  local LEVEL_EXACT_MAX = 9000000000
+  local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
+  local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
+  local function level_drained(lane, elapsed, rem)
+    local interval = lane.interval_s * 1000000 / level_scale(lane)
+    local part = (elapsed % interval) * lane.rate + rem
+    return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+  end
+  local function level_set(lane, n, rem)
+    if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
+    if n <= 0 then n, rem = 0, 0 end
+    lane.n, lane.rem = n, rem
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.level = {
+    settle = function(lane)
+      local at = math.floor(lane.v / level_scale(lane))
+      lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
+      if at > lane.at then
+        local units, rem = level_drained(lane, at - lane.at, lane.rem)
+        lane.at = at
+        level_set(lane, lane.n - units, rem)
+      end
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane, cost)
+      local units = lane.n + cost - lane.max
+      if units <= 0 then return lane.v end
+      local interval = lane.interval_s * 1000000 / level_scale(lane)
+      local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
+      return (lane.at + wait) * level_scale(lane)
+    end,
+    take = function(lane, units)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      local scale = level_scale(lane)
+      local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
+      local drained, part = level_drained(lane, elapsed, 0)
+      if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+    end,
+    charge = function(lane, difference)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      if lane.n + difference > LEVEL_DEBT * lane.max then
+        level_set(lane, LEVEL_DEBT * lane.max, 0)
+      else
+        level_set(lane, lane.n + difference, lane.rem)
+      end
+    end,
+    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    adapt = function(lane, before)
+      local rem = 0
+      if before.form == 'level' then
+        rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
+      end
+      lane.at = math.ceil(lane.v / level_scale(lane))
+      level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+  }
+end
+do
+  local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
+  local function slots_key(lane) return lane.key .. ':run' end
+  local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
+  local function slots_free(lane, core, from, to, mark)
+    local members = {}
+    for i = from, to do members[#members + 1] = core .. ',' .. i end
+    for i = 1, #members, 1000 do
+      for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+        local member = members[i + k - 1]
+        if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
+          lane.freed[member] = true
+          lane.slots_gone[#lane.slots_gone + 1] = member
+        end
+      end
+    end
+    lane.held = lane.held_before - #lane.slots_gone
+    lane.free = math.max(0, lane.max - lane.held)
+  end
+  machines.slots = {
+    settle = function(lane)
+      local due = string.format('%.17g', lane.v / 1000)
+      lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
+      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
+      lane.held_before = call('ZCARD', slots_key(lane))
+      lane.held = lane.held_before - lane.reclaimed
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    next = function(lane)
+      local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
+      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      return first < math.huge and math.floor(first * 1000) + 1 or nil
+    end,
+    take = function(lane, units, range, from, to, granted_ms)
+      local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
+      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local list, prefix = lane.slots_new, range.core .. ','
+      for i = from, to do
+        list[#list + 1] = held_until
+        list[#list + 1] = prefix .. i
+      end
+      lane.held = lane.held + units
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
+    done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
+    reset = function() end,
+    adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
+    write = function(lane)
+      local gone, new = lane.slots_gone, lane.slots_new
+      for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
+      for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
+    end,
+  }
+end
+do
+  local WINDOW_CELLS, WINDOW_READ = 1024, 32
+  local function window_log(lane) return lane.key .. ':log' end
+  local function window_us(lane) return lane.interval_s * 1000000 end
+  local function window_cell(lane, v)
+    local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
+    return (math.floor(math.floor(v / 1000) / width) + 1) * width
+  end
+  local function window_item(text)
+    local cell, units = string.match(text, '^(%d+) (%d+)$')
+    return { cell = tonumber(cell), units = tonumber(units) }
+  end
+  local function window_at(lane, i)
+    while i > #lane.log and #lane.log < lane.log_length do
+      local from = #lane.log
+      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+      end
+    end
+    return lane.log[i]
+  end
+  local function window_pop(lane)
+    while true do
+      local item = window_at(lane, lane.log_gone + 1)
+      if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
+      lane.n = lane.n - item.units
+      lane.log_gone = lane.log_gone + 1
+    end
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.window = {
+    settle = function(lane)
+      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      lane.n = lane.n or 0
+      window_pop(lane)
+    end,
+    next = function(lane, cost)
+      local missing = lane.n + cost - lane.max
+      local i = lane.log_gone + 1
+      while missing > 0 do
+        local item = window_at(lane, i) or lane.log_new
+        if not item then return lane.v end
+        missing = missing - item.units
+        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        i = i + 1
+      end
+      return lane.v
+    end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+      local cell = window_cell(lane, lane.v)
+      if not lane.log_new and lane.log_gone < lane.log_length then
+        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
+        if last.cell >= cell then
+          last = lane.log_set[lane.log_length] or last
+          last.units = last.units + units
+          lane.log_set[lane.log_length] = last
+          return
+        end
+      end
+      lane.log_new = lane.log_new or { cell = cell, units = 0 }
+      lane.log_new.units = lane.log_new.units + units
+    end,
+    give = function(lane, units, granted_ms)
+      local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = window_at(lane, i)
+        if item.cell == cell then
+          local given = math.min(units, item.units)
+          item.units = item.units - given
+          lane.log_set[i] = item
+          lane.n = lane.n - given
+          lane.free = math.max(0, lane.max - lane.n)
+        end
+      end
+    end,
+    reset = function(lane) lane.n, lane.log_all = 0, {} end,
+    adapt = function(lane, before)
+      if before.interval_s == lane.interval_s then
+        lane.free = math.max(0, lane.max - lane.n)
+        return
+      end
+      window_at(lane, lane.log_length)
+      local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
+      lane.n = 0
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = lane.log[i]
+        local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
+        if cell * 1000 + window_us(lane) > lane.v then
+          if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
+          all[#all].units = all[#all].units + item.units
+          lane.n = lane.n + item.units
+        end
+      end
+      lane.log_all = all
+    end,
+    write = function(lane)
+      local key = window_log(lane)
+      local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
+      if lane.log_all then
+        call('DEL', key)
+        for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
+        return
+      end
+      for i, item in pairs(lane.log_set) do
+        if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
+      end
+      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
+    end,
+  }
+end
+local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }
+local function tally_text(number) return string.format('%.0f', number) end
+local function tally(lane, at_us, granted, throttled, expired)
+  for _, unit in ipairs(TALLIES) do
+    local stamp = math.floor(at_us / unit[2])
+    local field = unit[1] .. tally_text(stamp % unit[3])
+    local slot = lane.tallies[field]
+    if not slot or slot.stamp < stamp then
+      slot = { stamp = stamp, granted = 0, throttled = 0, expired = 0, unit = unit[1] }
+      lane.tallies[field] = slot
+    end
+    if slot.stamp == stamp then
+      slot.granted, slot.throttled, slot.expired = slot.granted + granted, slot.throttled + throttled, slot.expired + expired
+    end
+  end
+end
+local function tally_plan(lane)
+  tally(lane, lane.now, 0, 0, 0)
+  lane.tally_fields = {}
+  for field, slot in pairs(lane.tallies) do
+    local stamp, granted, throttled, rest, most = nil, 0, 0, 0, 0
+    local text = call('HGET', lane.key .. ':use', field)
+    if text then stamp, granted, throttled, rest = string.match(text, '^(%d+) (%d+) (%d+) ?(%d*)') end
+    stamp = tonumber(stamp or '-1')
+    if stamp < slot.stamp then granted, throttled, rest = 0, 0, 0 end
+    if stamp <= slot.stamp then
+      granted = math.max(0, granted + slot.granted)
+      local value = tally_text(slot.stamp) .. ' ' .. tally_text(granted) .. ' ' .. tally_text(throttled + slot.throttled)
+      if slot.unit == 'm' then
+        most = math.max(tonumber(rest), slot.stamp == math.floor(lane.now / 60000000) and lane.queued_max or 0)
+        value = value .. ' ' .. tally_text(most) .. ' ' .. tally_text(lane.waiting)
+      elseif slot.unit == 'd' then
+        value = value .. ' ' .. tally_text(rest + slot.expired)
+      end
+      lane.tally_fields[#lane.tally_fields + 1] = field
+      lane.tally_fields[#lane.tally_fields + 1] = value
+    end
+  end
+end
+local function tally_write(lane)
+  call('HSET', lane.key .. ':use', unpack(lane.tally_fields, 1, #lane.tally_fields))
+end
+local function lane_text(number) return string.format('%.0f', number) end
+local function lane_limited(lane) return lane.account and not lane.deleted end
+local function lane_load(core, now_us)
+  local lane = lanes_by_core[core]
+  if lane then return lane end
+  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0,
+    gone_first = {}, gone_until = {} }
+  local v = call('HMGET', lane.key, unpack(LANE_FIELDS, 1, #LANE_FIELDS))
+  for i, field in ipairs(LANE_FIELDS) do
+    if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
+  end
+  lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, lane.waiting or 0
+  lane.seen, lane.fresh, lane.idle = lane.seen or lane.seq, lane.fresh or 0, lane.idle or 0
+  lane.v = now_us + lane.skew
+  if lane.t and lane.v < lane.t then
+    if lane.t - lane.v > LANE_STEP_US then
+      lane.since = math.max(lane.since or 0, lane.t - lane.skew + 1000)
+      lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000
+    end
+    lane.v = math.max(lane.t, now_us + lane.skew)
+  end
+  lane.now, lane.real = lane.v - lane.skew, now_us
+  local closed_until = math.max(lane.pause or 0, lane.cool or 0)
+  if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
+  lane.active = lane.v - lane.idle
+  lane.t = lane.v
+  lane.queued_max = lane.waiting
+  lanes_by_core[core] = lane
+  lanes_loaded[#lanes_loaded + 1] = lane
+  return lane
+end
+local function lane_closed_until(lane)
+  local at = math.max(lane.pause or 0, lane.cool or 0)
+  return at > lane.v and at or nil
+end
+local function lane_settle(lane)
+  local machine = lane_limited(lane) and machines[lane.form]
+  lane.machine = machine
+  if not lane.settled and machine then machine.settle(lane) end
+  if not machine then lane.free = math.huge end
+  lane.settled = true
+  return lane
+end
+local function lane_read(text)
+  local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
+    string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')
+  return { flow = flow, core = core, from = tonumber(from), to = tonumber(to), attempts = attempts, recoveries = recoveries,
+    timeout_s = timeout_s, due_ms = due_ms, kind = kind, cost = tonumber(cost), first_ms = tonumber(first_ms),
+    valid_ms = tonumber(valid_ms) }
+end
+local function lane_entry_text(lane, range, from, to, kind, cost)
+  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
+    range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
+end
+local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end
+local function lane_entry_read(key, text)
+  local arrived, place, entry = string.match(text, '^(%d+) (%d+) (.*)$')
+  local range = lane_read(entry)
+  range.key, range.arrived, range.place = key, tonumber(arrived), tonumber(place)
+  return range
+end
+local function lane_entry(lane, key)
+  local range = lane.entries[key]
+  if range ~= nil then return range end
+  local text = call('HGET', lane.key .. ':e', key)
+  return text and lane_entry_read(key, text)
+end
+local function lane_plan(lane, key, range)
+  if lane.entries[key] == nil then lane.changed[#lane.changed + 1] = key end
+  lane.entries[key] = range
+end
+local function lane_batch(lane, core)
+  local batch = lane.batches[core]
+  if batch then return batch end
+  local place, tasks = string.match(call('HGET', lane.key .. ':dropped', core) or '', '^(%d+) (%d+)$')
+  batch = { waiting = tonumber(call('HGET', lane.key .. ':n', core) or '0'), over = tonumber(place or '0'), over_tasks = tonumber(tasks or '0') }
+  lane.batches[core] = batch
+  return batch
+end
+local function lane_is_dropped(batch, range) return range.place + range.from < batch.over end
+local function lane_count(lane, range, tasks)
+  local batch = lane_batch(lane, range.core)
+  if lane_is_dropped(batch, range) then
+    batch.over_tasks = batch.over_tasks + tasks
+    return
+  end
+  batch.waiting = batch.waiting + tasks
+  lane.waiting = lane.waiting + tasks
+  if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
+  if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
+end
+local function lane_wake(lane, at_us)
+  if not lane.wake or at_us < lane.wake then lane.wake = at_us end
+end
+local function lane_invalid_at(lane, range)
+  if range.valid_ms > 0 then return range.valid_ms * 1000 end
+  return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
+end
+local function lane_add(lane, range)
+  if lane.waiting == 0 then lane_wake(lane, lane.now) end
+  local invalid_at = lane_invalid_at(lane, range)
+  if invalid_at < math.huge then lane_wake(lane, invalid_at) end
+  lane_plan(lane, range.key, range)
+  lane_count(lane, range, range.to - range.from + 1)
+end
+local function lane_queue(lane, range)
+  range.key = lane_key(range)
+  if lane_entry(lane, range.key) then return end
+  range.place = lane.seq - range.from
+  lane.seq = lane.seq + range.to - range.from + 1
+  range.arrived = lane.active
+  lane_add(lane, range)
+end
+local function lane_return(lane, range, place)
+  range.key, range.place, range.arrived = lane_key(range), place, lane.active
+  if lane_is_dropped(lane_batch(lane, range.core), range) then return end
+  local held = lane_entry(lane, range.key)
+  if held then
+    if held.from <= range.from then return end
+    lane_count(lane, held, held.from - held.to - 1)
+    range.place, range.arrived = math.min(place, held.place), math.min(range.arrived, held.arrived)
+    return lane_add(lane, range)
+  end
+  local behind = call('ZRANGEBYSCORE', lane.key .. ':q', lane_text(place + range.from), '+inf', 'LIMIT', 0, 1)[1]
+  local text = behind and call('HGET', lane.key .. ':e', behind)
+  if text then range.arrived = math.min(range.arrived, lane_entry_read(behind, text).arrived) end
+  lane_add(lane, range)
+  lane_wake(lane, lane.now)
+end
+local function lane_take(lane, range, tasks)
+  lane_count(lane, range, -tasks)
+  if range.from + tasks > range.to then
+    lane_plan(lane, range.key, false)
+    local index = range.valid_ms > 0 and lane.gone_until or lane.gone_first
+    index[#index + 1] = range.key
+    return true
+  end
+  range.from = range.from + tasks
+  lane_plan(lane, range.key, range)
+  return false
+end
+local function lane_drop(lane, core)
+  local batch = lane_batch(lane, core)
+  if batch.waiting == 0 then return end
+  batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
+  lane.waiting = lane.waiting - batch.waiting
+  batch.waiting = 0
+  lane_wake(lane, lane.now)
+end
+local function lane_eased(lane)
+  if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
+end
+local function lane_give(lane, units, tasks, granted_ms, core, from, to)
+  if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
+  tally(lane, granted_ms * 1000, -tasks, 0, 0)
+  lane_eased(lane)
+end
+local function lane_touch()
+  local list = { root .. 'lanes' }
+  for _, lane in ipairs(lanes_loaded) do
+    for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
+    tally_plan(lane)
+  end
+  touch(list)
+end
+local function lane_sliced(command, key, list)
+  for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_write_entries(lane)
+  local gone, places, texts, first, valid = {}, {}, {}, {}, {}
+  local function add(list, a, b)
+    list[#list + 1] = a
+    list[#list + 1] = b
+  end
+  for _, key in ipairs(lane.changed) do
+    local range = lane.entries[key]
+    if range then
+      add(places, lane_text(range.place + range.from), key)
+      add(texts, key, lane_text(range.arrived) .. ' ' .. lane_text(range.place) .. ' '
+        .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
+      if range.valid_ms > 0 then add(valid, range.valid_ms, key) else add(first, range.first_ms, key) end
+    else
+      gone[#gone + 1] = key
+    end
+  end
+  lane_sliced('ZREM', lane.key .. ':q', gone)
+  lane_sliced('ZREM', lane.key .. ':first', lane.gone_first)
+  lane_sliced('ZREM', lane.key .. ':until', lane.gone_until)
+  lane_sliced('HDEL', lane.key .. ':e', gone)
+  lane_sliced('ZADD', lane.key .. ':q', places)
+  lane_sliced('HSET', lane.key .. ':e', texts)
+  lane_sliced('ZADD', lane.key .. ':first', first)
+  lane_sliced('ZADD', lane.key .. ':until', valid)
+  for core, batch in pairs(lane.batches) do
+    if batch.waiting > 0 then call('HSET', lane.key .. ':n', core, batch.waiting) else call('HDEL', lane.key .. ':n', core) end
+    if batch.over_tasks > 0 then
+      call('HSET', lane.key .. ':dropped', core, lane_text(batch.over) .. ' ' .. lane_text(batch.over_tasks))
+    else
+      call('HDEL', lane.key .. ':dropped', core)
+    end
+  end
+end
+local function lane_score(at_us) return string.format('%.3f', at_us / 1000) end
+local function lane_forget(lane)
+  for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
+  call('ZREM', root .. 'lanes', lane.core)
+end
+local function lane_write()
+  for _, lane in ipairs(lanes_loaded) do
+    lane_write_entries(lane)
+    local fields = {}
+    for _, field in ipairs(LANE_STATE) do
+      if lane[field] then
+        fields[#fields + 1] = field
+        fields[#fields + 1] = lane_text(lane[field])
+      end
+    end
+    call('HSET', lane.key, unpack(fields, 1, #fields))
+    if lane.machine and lane.machine.write then lane.machine.write(lane) end
+    tally_write(lane)
+    if lane.next == false then
+      call('ZREM', root .. 'lanes', lane.core)
+    elseif lane.next then
+      call('ZADD', root .. 'lanes', lane_score(lane.next), lane.core)
+    elseif lane.wake then
+      local at_once = lane.wake <= lane.now
+      call('ZADD', root .. 'lanes', 'LT', lane_score(at_once and lane.real or lane.wake), lane.core)
+      lane_bell = lane_bell or at_once
+    end
+    if not lane.account and call('EXISTS', lane.key .. ':q') == 0 then lane_forget(lane) end
+  end
+  if lane_bell then call('SPUBLISH', root .. 'bell', 'l') end
+end
+local RECORD_FIELDS = { 'account', 'name', 'type', 'config', 'description', 'queue_s', 'valid_s', 'cooldown', 'created', 'updated', 'deleted' }
+local function record_lane(core, account, now_us)
+  local lane = lane_load(core, now_us)
+  if lane.account ~= account or lane.deleted then return nil end
+  return lane_settle(lane)
+end
+local function record_reply(lane)
+  local reply = call('HMGET', lane.key, unpack(RECORD_FIELDS, 1, #RECORD_FIELDS))
+  for i = 1, #RECORD_FIELDS do reply[i] = reply[i] or '' end
+  local paused = lane.pause and lane.pause > lane.v
+  reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text((lane.pause - lane.skew) / 1000) or 'inf'
+  return reply
+end
+local lane = record_lane(core, account, now_us)
+if not lane then return {} end
+lane.machine.reset(lane)
+lane.since = math.max(lane.since or 0, lane.now)
+lane_wake(lane, lane.now)
+lane_touch()
+lane_write()
+return record_reply(lane)`,
+  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",9],[35,"lua/lib/limiter/aligned.lua",19],[41,"lua/lib/limiter/aligned.lua",26],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",50],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[166,"lua/lib/limiter/window.lua",4],[168,"lua/lib/limiter/window.lua",7],[169,"lua/lib/limiter/window.lua",9],[170,"lua/lib/limiter/window.lua",12],[174,"lua/lib/limiter/window.lua",17],[178,"lua/lib/limiter/window.lua",23],[187,"lua/lib/limiter/window.lua",34],[196,"lua/lib/limiter/window.lua",44],[244,"lua/lib/limiter/window.lua",94],[279,"lua/lib/tally.lua",6],[280,"lua/lib/tally.lua",8],[281,"lua/lib/tally.lua",11],[295,"lua/lib/tally.lua",27],[318,"lua/lib/tally.lua",51],[321,"lua/lib/lane.lua",55],[322,"lua/lib/lane.lua",57],[323,"lua/lib/lane.lua",60],[337,"lua/lib/lane.lua",75],[338,"lua/lib/lane.lua",77],[352,"lua/lib/lane.lua",93],[356,"lua/lib/lane.lua",98],[364,"lua/lib/lane.lua",107],[371,"lua/lib/lane.lua",116],[375,"lua/lib/lane.lua",122],[376,"lua/lib/lane.lua",125],[382,"lua/lib/lane.lua",133],[388,"lua/lib/lane.lua",140],[392,"lua/lib/lane.lua",146],[400,"lua/lib/lane.lua",155],[401,"lua/lib/lane.lua",158],[412,"lua/lib/lane.lua",171],[415,"lua/lib/lane.lua",176],[419,"lua/lib/lane.lua",181],[426,"lua/lib/lane.lua",190],[434,"lua/lib/lane.lua",201],[439,"lua/lib/lane.lua",207],[448,"lua/lib/lane.lua",217],[450,"lua/lib/lane.lua",221],[462,"lua/lib/lane.lua",235],[470,"lua/lib/lane.lua",245],[473,"lua/lib/lane.lua",251],[478,"lua/lib/lane.lua",257],[486,"lua/lib/lane.lua",266],[489,"lua/lib/lane.lua",270],[523,"lua/lib/lane.lua",305],[524,"lua/lib/lane.lua",308],[528,"lua/lib/lane.lua",313],[550,"lua/lib/lane.lua",336],[554,"lua/lib/record.lua",6],[555,"lua/lib/record.lua",9],[560,"lua/lib/record.lua",16],[567,"lua/limiter/reset.lua",12],[569,"lua/limiter/reset.lua",15]],
+});
+
+/** Opens a limiter that is paused, or that a target has asked to cool down. See lua/limiter/resume.lua. */
+export const limiterResume = script<{ meta: string }, { core: string; account: string; now_us?: number | '' | undefined }, string[]>({
+  name: 'limiter/resume',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["now_us","now_us"]],
+  rest: null,
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local core = ARGV[1]
+local account = ARGV[2]
+local now_us = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
+local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
+local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
+local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
+local lanes_loaded, lanes_by_core = {}, {}
+local lane_bell = false
+local machines = {}
+do
+  local function aligned_us(lane) return lane.interval_s * 1000000 end
+  machines.aligned = {
+    settle = function(lane)
+      local window = math.floor(lane.now / aligned_us(lane))
+      if not lane.at or window > lane.at then lane.n = 0 end
+      lane.at = window
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      lane.n = math.max(0, lane.n - units)
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    reset = function(lane) lane.n = 0 end,
+    adapt = function(lane)
+      lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+  }
+end
+do
+  local LEVEL_EXACT_MAX = 9000000000
+  local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
+  local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
+  local function level_drained(lane, elapsed, rem)
+    local interval = lane.interval_s * 1000000 / level_scale(lane)
+    local part = (elapsed % interval) * lane.rate + rem
+    return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+  end
+  local function level_set(lane, n, rem)
+    if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
+    if n <= 0 then n, rem = 0, 0 end
+    lane.n, lane.rem = n, rem
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.level = {
+    settle = function(lane)
+      local at = math.floor(lane.v / level_scale(lane))
+      lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
+      if at > lane.at then
+        local units, rem = level_drained(lane, at - lane.at, lane.rem)
+        lane.at = at
+        level_set(lane, lane.n - units, rem)
+      end
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane, cost)
+      local units = lane.n + cost - lane.max
+      if units <= 0 then return lane.v end
+      local interval = lane.interval_s * 1000000 / level_scale(lane)
+      local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
+      return (lane.at + wait) * level_scale(lane)
+    end,
+    take = function(lane, units)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      local scale = level_scale(lane)
+      local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
+      local drained, part = level_drained(lane, elapsed, 0)
+      if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+    end,
+    charge = function(lane, difference)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      if lane.n + difference > LEVEL_DEBT * lane.max then
+        level_set(lane, LEVEL_DEBT * lane.max, 0)
+      else
+        level_set(lane, lane.n + difference, lane.rem)
+      end
+    end,
+    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    adapt = function(lane, before)
+      local rem = 0
+      if before.form == 'level' then
+        rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
+      end
+      lane.at = math.ceil(lane.v / level_scale(lane))
+      level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+  }
+end
+do
+  local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
+  local function slots_key(lane) return lane.key .. ':run' end
+  local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
+  local function slots_free(lane, core, from, to, mark)
+    local members = {}
+    for i = from, to do members[#members + 1] = core .. ',' .. i end
+    for i = 1, #members, 1000 do
+      for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+        local member = members[i + k - 1]
+        if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
+          lane.freed[member] = true
+          lane.slots_gone[#lane.slots_gone + 1] = member
+        end
+      end
+    end
+    lane.held = lane.held_before - #lane.slots_gone
+    lane.free = math.max(0, lane.max - lane.held)
+  end
+  machines.slots = {
+    settle = function(lane)
+      local due = string.format('%.17g', lane.v / 1000)
+      lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
+      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
+      lane.held_before = call('ZCARD', slots_key(lane))
+      lane.held = lane.held_before - lane.reclaimed
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    next = function(lane)
+      local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
+      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      return first < math.huge and math.floor(first * 1000) + 1 or nil
+    end,
+    take = function(lane, units, range, from, to, granted_ms)
+      local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
+      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local list, prefix = lane.slots_new, range.core .. ','
+      for i = from, to do
+        list[#list + 1] = held_until
+        list[#list + 1] = prefix .. i
+      end
+      lane.held = lane.held + units
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
+    done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
+    reset = function() end,
+    adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
+    write = function(lane)
+      local gone, new = lane.slots_gone, lane.slots_new
+      for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
+      for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
+    end,
+  }
+end
+do
+  local WINDOW_CELLS, WINDOW_READ = 1024, 32
+  local function window_log(lane) return lane.key .. ':log' end
+  local function window_us(lane) return lane.interval_s * 1000000 end
+  local function window_cell(lane, v)
+    local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
+    return (math.floor(math.floor(v / 1000) / width) + 1) * width
+  end
+  local function window_item(text)
+    local cell, units = string.match(text, '^(%d+) (%d+)$')
+    return { cell = tonumber(cell), units = tonumber(units) }
+  end
+  local function window_at(lane, i)
+    while i > #lane.log and #lane.log < lane.log_length do
+      local from = #lane.log
+      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+      end
+    end
+    return lane.log[i]
+  end
+  local function window_pop(lane)
+    while true do
+      local item = window_at(lane, lane.log_gone + 1)
+      if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
+      lane.n = lane.n - item.units
+      lane.log_gone = lane.log_gone + 1
+    end
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.window = {
+    settle = function(lane)
+      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      lane.n = lane.n or 0
+      window_pop(lane)
+    end,
+    next = function(lane, cost)
+      local missing = lane.n + cost - lane.max
+      local i = lane.log_gone + 1
+      while missing > 0 do
+        local item = window_at(lane, i) or lane.log_new
+        if not item then return lane.v end
+        missing = missing - item.units
+        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        i = i + 1
+      end
+      return lane.v
+    end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+      local cell = window_cell(lane, lane.v)
+      if not lane.log_new and lane.log_gone < lane.log_length then
+        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
+        if last.cell >= cell then
+          last = lane.log_set[lane.log_length] or last
+          last.units = last.units + units
+          lane.log_set[lane.log_length] = last
+          return
+        end
+      end
+      lane.log_new = lane.log_new or { cell = cell, units = 0 }
+      lane.log_new.units = lane.log_new.units + units
+    end,
+    give = function(lane, units, granted_ms)
+      local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = window_at(lane, i)
+        if item.cell == cell then
+          local given = math.min(units, item.units)
+          item.units = item.units - given
+          lane.log_set[i] = item
+          lane.n = lane.n - given
+          lane.free = math.max(0, lane.max - lane.n)
+        end
+      end
+    end,
+    reset = function(lane) lane.n, lane.log_all = 0, {} end,
+    adapt = function(lane, before)
+      if before.interval_s == lane.interval_s then
+        lane.free = math.max(0, lane.max - lane.n)
+        return
+      end
+      window_at(lane, lane.log_length)
+      local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
+      lane.n = 0
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = lane.log[i]
+        local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
+        if cell * 1000 + window_us(lane) > lane.v then
+          if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
+          all[#all].units = all[#all].units + item.units
+          lane.n = lane.n + item.units
+        end
+      end
+      lane.log_all = all
+    end,
+    write = function(lane)
+      local key = window_log(lane)
+      local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
+      if lane.log_all then
+        call('DEL', key)
+        for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
+        return
+      end
+      for i, item in pairs(lane.log_set) do
+        if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
+      end
+      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
+    end,
+  }
+end
+local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }
+local function tally_text(number) return string.format('%.0f', number) end
+local function tally(lane, at_us, granted, throttled, expired)
+  for _, unit in ipairs(TALLIES) do
+    local stamp = math.floor(at_us / unit[2])
+    local field = unit[1] .. tally_text(stamp % unit[3])
+    local slot = lane.tallies[field]
+    if not slot or slot.stamp < stamp then
+      slot = { stamp = stamp, granted = 0, throttled = 0, expired = 0, unit = unit[1] }
+      lane.tallies[field] = slot
+    end
+    if slot.stamp == stamp then
+      slot.granted, slot.throttled, slot.expired = slot.granted + granted, slot.throttled + throttled, slot.expired + expired
+    end
+  end
+end
+local function tally_plan(lane)
+  tally(lane, lane.now, 0, 0, 0)
+  lane.tally_fields = {}
+  for field, slot in pairs(lane.tallies) do
+    local stamp, granted, throttled, rest, most = nil, 0, 0, 0, 0
+    local text = call('HGET', lane.key .. ':use', field)
+    if text then stamp, granted, throttled, rest = string.match(text, '^(%d+) (%d+) (%d+) ?(%d*)') end
+    stamp = tonumber(stamp or '-1')
+    if stamp < slot.stamp then granted, throttled, rest = 0, 0, 0 end
+    if stamp <= slot.stamp then
+      granted = math.max(0, granted + slot.granted)
+      local value = tally_text(slot.stamp) .. ' ' .. tally_text(granted) .. ' ' .. tally_text(throttled + slot.throttled)
+      if slot.unit == 'm' then
+        most = math.max(tonumber(rest), slot.stamp == math.floor(lane.now / 60000000) and lane.queued_max or 0)
+        value = value .. ' ' .. tally_text(most) .. ' ' .. tally_text(lane.waiting)
+      elseif slot.unit == 'd' then
+        value = value .. ' ' .. tally_text(rest + slot.expired)
+      end
+      lane.tally_fields[#lane.tally_fields + 1] = field
+      lane.tally_fields[#lane.tally_fields + 1] = value
+    end
+  end
+end
+local function tally_write(lane)
+  call('HSET', lane.key .. ':use', unpack(lane.tally_fields, 1, #lane.tally_fields))
+end
+local function lane_text(number) return string.format('%.0f', number) end
+local function lane_limited(lane) return lane.account and not lane.deleted end
+local function lane_load(core, now_us)
+  local lane = lanes_by_core[core]
+  if lane then return lane end
+  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0,
+    gone_first = {}, gone_until = {} }
+  local v = call('HMGET', lane.key, unpack(LANE_FIELDS, 1, #LANE_FIELDS))
+  for i, field in ipairs(LANE_FIELDS) do
+    if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
+  end
+  lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, lane.waiting or 0
+  lane.seen, lane.fresh, lane.idle = lane.seen or lane.seq, lane.fresh or 0, lane.idle or 0
+  lane.v = now_us + lane.skew
+  if lane.t and lane.v < lane.t then
+    if lane.t - lane.v > LANE_STEP_US then
+      lane.since = math.max(lane.since or 0, lane.t - lane.skew + 1000)
+      lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000
+    end
+    lane.v = math.max(lane.t, now_us + lane.skew)
+  end
+  lane.now, lane.real = lane.v - lane.skew, now_us
+  local closed_until = math.max(lane.pause or 0, lane.cool or 0)
+  if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
+  lane.active = lane.v - lane.idle
+  lane.t = lane.v
+  lane.queued_max = lane.waiting
+  lanes_by_core[core] = lane
+  lanes_loaded[#lanes_loaded + 1] = lane
+  return lane
+end
+local function lane_closed_until(lane)
+  local at = math.max(lane.pause or 0, lane.cool or 0)
+  return at > lane.v and at or nil
+end
+local function lane_settle(lane)
+  local machine = lane_limited(lane) and machines[lane.form]
+  lane.machine = machine
+  if not lane.settled and machine then machine.settle(lane) end
+  if not machine then lane.free = math.huge end
+  lane.settled = true
+  return lane
+end
+local function lane_read(text)
+  local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
+    string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')
+  return { flow = flow, core = core, from = tonumber(from), to = tonumber(to), attempts = attempts, recoveries = recoveries,
+    timeout_s = timeout_s, due_ms = due_ms, kind = kind, cost = tonumber(cost), first_ms = tonumber(first_ms),
+    valid_ms = tonumber(valid_ms) }
+end
+local function lane_entry_text(lane, range, from, to, kind, cost)
+  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
+    range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
+end
+local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end
+local function lane_entry_read(key, text)
+  local arrived, place, entry = string.match(text, '^(%d+) (%d+) (.*)$')
+  local range = lane_read(entry)
+  range.key, range.arrived, range.place = key, tonumber(arrived), tonumber(place)
+  return range
+end
+local function lane_entry(lane, key)
+  local range = lane.entries[key]
+  if range ~= nil then return range end
+  local text = call('HGET', lane.key .. ':e', key)
+  return text and lane_entry_read(key, text)
+end
+local function lane_plan(lane, key, range)
+  if lane.entries[key] == nil then lane.changed[#lane.changed + 1] = key end
+  lane.entries[key] = range
+end
+local function lane_batch(lane, core)
+  local batch = lane.batches[core]
+  if batch then return batch end
+  local place, tasks = string.match(call('HGET', lane.key .. ':dropped', core) or '', '^(%d+) (%d+)$')
+  batch = { waiting = tonumber(call('HGET', lane.key .. ':n', core) or '0'), over = tonumber(place or '0'), over_tasks = tonumber(tasks or '0') }
+  lane.batches[core] = batch
+  return batch
+end
+local function lane_is_dropped(batch, range) return range.place + range.from < batch.over end
+local function lane_count(lane, range, tasks)
+  local batch = lane_batch(lane, range.core)
+  if lane_is_dropped(batch, range) then
+    batch.over_tasks = batch.over_tasks + tasks
+    return
+  end
+  batch.waiting = batch.waiting + tasks
+  lane.waiting = lane.waiting + tasks
+  if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
+  if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
+end
+local function lane_wake(lane, at_us)
+  if not lane.wake or at_us < lane.wake then lane.wake = at_us end
+end
+local function lane_invalid_at(lane, range)
+  if range.valid_ms > 0 then return range.valid_ms * 1000 end
+  return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
+end
+local function lane_add(lane, range)
+  if lane.waiting == 0 then lane_wake(lane, lane.now) end
+  local invalid_at = lane_invalid_at(lane, range)
+  if invalid_at < math.huge then lane_wake(lane, invalid_at) end
+  lane_plan(lane, range.key, range)
+  lane_count(lane, range, range.to - range.from + 1)
+end
+local function lane_queue(lane, range)
+  range.key = lane_key(range)
+  if lane_entry(lane, range.key) then return end
+  range.place = lane.seq - range.from
+  lane.seq = lane.seq + range.to - range.from + 1
+  range.arrived = lane.active
+  lane_add(lane, range)
+end
+local function lane_return(lane, range, place)
+  range.key, range.place, range.arrived = lane_key(range), place, lane.active
+  if lane_is_dropped(lane_batch(lane, range.core), range) then return end
+  local held = lane_entry(lane, range.key)
+  if held then
+    if held.from <= range.from then return end
+    lane_count(lane, held, held.from - held.to - 1)
+    range.place, range.arrived = math.min(place, held.place), math.min(range.arrived, held.arrived)
+    return lane_add(lane, range)
+  end
+  local behind = call('ZRANGEBYSCORE', lane.key .. ':q', lane_text(place + range.from), '+inf', 'LIMIT', 0, 1)[1]
+  local text = behind and call('HGET', lane.key .. ':e', behind)
+  if text then range.arrived = math.min(range.arrived, lane_entry_read(behind, text).arrived) end
+  lane_add(lane, range)
+  lane_wake(lane, lane.now)
+end
+local function lane_take(lane, range, tasks)
+  lane_count(lane, range, -tasks)
+  if range.from + tasks > range.to then
+    lane_plan(lane, range.key, false)
+    local index = range.valid_ms > 0 and lane.gone_until or lane.gone_first
+    index[#index + 1] = range.key
+    return true
+  end
+  range.from = range.from + tasks
+  lane_plan(lane, range.key, range)
+  return false
+end
+local function lane_drop(lane, core)
+  local batch = lane_batch(lane, core)
+  if batch.waiting == 0 then return end
+  batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
+  lane.waiting = lane.waiting - batch.waiting
+  batch.waiting = 0
+  lane_wake(lane, lane.now)
+end
+local function lane_eased(lane)
+  if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
+end
+local function lane_give(lane, units, tasks, granted_ms, core, from, to)
+  if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
+  tally(lane, granted_ms * 1000, -tasks, 0, 0)
+  lane_eased(lane)
+end
+local function lane_touch()
+  local list = { root .. 'lanes' }
+  for _, lane in ipairs(lanes_loaded) do
+    for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
+    tally_plan(lane)
+  end
+  touch(list)
+end
+local function lane_sliced(command, key, list)
+  for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_write_entries(lane)
+  local gone, places, texts, first, valid = {}, {}, {}, {}, {}
+  local function add(list, a, b)
+    list[#list + 1] = a
+    list[#list + 1] = b
+  end
+  for _, key in ipairs(lane.changed) do
+    local range = lane.entries[key]
+    if range then
+      add(places, lane_text(range.place + range.from), key)
+      add(texts, key, lane_text(range.arrived) .. ' ' .. lane_text(range.place) .. ' '
+        .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
+      if range.valid_ms > 0 then add(valid, range.valid_ms, key) else add(first, range.first_ms, key) end
+    else
+      gone[#gone + 1] = key
+    end
+  end
+  lane_sliced('ZREM', lane.key .. ':q', gone)
+  lane_sliced('ZREM', lane.key .. ':first', lane.gone_first)
+  lane_sliced('ZREM', lane.key .. ':until', lane.gone_until)
+  lane_sliced('HDEL', lane.key .. ':e', gone)
+  lane_sliced('ZADD', lane.key .. ':q', places)
+  lane_sliced('HSET', lane.key .. ':e', texts)
+  lane_sliced('ZADD', lane.key .. ':first', first)
+  lane_sliced('ZADD', lane.key .. ':until', valid)
+  for core, batch in pairs(lane.batches) do
+    if batch.waiting > 0 then call('HSET', lane.key .. ':n', core, batch.waiting) else call('HDEL', lane.key .. ':n', core) end
+    if batch.over_tasks > 0 then
+      call('HSET', lane.key .. ':dropped', core, lane_text(batch.over) .. ' ' .. lane_text(batch.over_tasks))
+    else
+      call('HDEL', lane.key .. ':dropped', core)
+    end
+  end
+end
+local function lane_score(at_us) return string.format('%.3f', at_us / 1000) end
+local function lane_forget(lane)
+  for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
+  call('ZREM', root .. 'lanes', lane.core)
+end
+local function lane_write()
+  for _, lane in ipairs(lanes_loaded) do
+    lane_write_entries(lane)
+    local fields = {}
+    for _, field in ipairs(LANE_STATE) do
+      if lane[field] then
+        fields[#fields + 1] = field
+        fields[#fields + 1] = lane_text(lane[field])
+      end
+    end
+    call('HSET', lane.key, unpack(fields, 1, #fields))
+    if lane.machine and lane.machine.write then lane.machine.write(lane) end
+    tally_write(lane)
+    if lane.next == false then
+      call('ZREM', root .. 'lanes', lane.core)
+    elseif lane.next then
+      call('ZADD', root .. 'lanes', lane_score(lane.next), lane.core)
+    elseif lane.wake then
+      local at_once = lane.wake <= lane.now
+      call('ZADD', root .. 'lanes', 'LT', lane_score(at_once and lane.real or lane.wake), lane.core)
+      lane_bell = lane_bell or at_once
+    end
+    if not lane.account and call('EXISTS', lane.key .. ':q') == 0 then lane_forget(lane) end
+  end
+  if lane_bell then call('SPUBLISH', root .. 'bell', 'l') end
+end
+local RECORD_FIELDS = { 'account', 'name', 'type', 'config', 'description', 'queue_s', 'valid_s', 'cooldown', 'created', 'updated', 'deleted' }
+local function record_lane(core, account, now_us)
+  local lane = lane_load(core, now_us)
+  if lane.account ~= account or lane.deleted then return nil end
+  return lane_settle(lane)
+end
+local function record_reply(lane)
+  local reply = call('HMGET', lane.key, unpack(RECORD_FIELDS, 1, #RECORD_FIELDS))
+  for i = 1, #RECORD_FIELDS do reply[i] = reply[i] or '' end
+  local paused = lane.pause and lane.pause > lane.v
+  reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text((lane.pause - lane.skew) / 1000) or 'inf'
+  return reply
+end
+local lane = record_lane(core, account, now_us)
+if not lane then return {} end
+lane.pause, lane.cool = 0, 0
+lane_wake(lane, lane.now)
+lane_touch()
+call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
+lane_write()
+return record_reply(lane)`,
+  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",9],[35,"lua/lib/limiter/aligned.lua",19],[41,"lua/lib/limiter/aligned.lua",26],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",50],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[166,"lua/lib/limiter/window.lua",4],[168,"lua/lib/limiter/window.lua",7],[169,"lua/lib/limiter/window.lua",9],[170,"lua/lib/limiter/window.lua",12],[174,"lua/lib/limiter/window.lua",17],[178,"lua/lib/limiter/window.lua",23],[187,"lua/lib/limiter/window.lua",34],[196,"lua/lib/limiter/window.lua",44],[244,"lua/lib/limiter/window.lua",94],[279,"lua/lib/tally.lua",6],[280,"lua/lib/tally.lua",8],[281,"lua/lib/tally.lua",11],[295,"lua/lib/tally.lua",27],[318,"lua/lib/tally.lua",51],[321,"lua/lib/lane.lua",55],[322,"lua/lib/lane.lua",57],[323,"lua/lib/lane.lua",60],[337,"lua/lib/lane.lua",75],[338,"lua/lib/lane.lua",77],[352,"lua/lib/lane.lua",93],[356,"lua/lib/lane.lua",98],[364,"lua/lib/lane.lua",107],[371,"lua/lib/lane.lua",116],[375,"lua/lib/lane.lua",122],[376,"lua/lib/lane.lua",125],[382,"lua/lib/lane.lua",133],[388,"lua/lib/lane.lua",140],[392,"lua/lib/lane.lua",146],[400,"lua/lib/lane.lua",155],[401,"lua/lib/lane.lua",158],[412,"lua/lib/lane.lua",171],[415,"lua/lib/lane.lua",176],[419,"lua/lib/lane.lua",181],[426,"lua/lib/lane.lua",190],[434,"lua/lib/lane.lua",201],[439,"lua/lib/lane.lua",207],[448,"lua/lib/lane.lua",217],[450,"lua/lib/lane.lua",221],[462,"lua/lib/lane.lua",235],[470,"lua/lib/lane.lua",245],[473,"lua/lib/lane.lua",251],[478,"lua/lib/lane.lua",257],[486,"lua/lib/lane.lua",266],[489,"lua/lib/lane.lua",270],[523,"lua/lib/lane.lua",305],[524,"lua/lib/lane.lua",308],[528,"lua/lib/lane.lua",313],[550,"lua/lib/lane.lua",336],[554,"lua/lib/record.lua",6],[555,"lua/lib/record.lua",9],[560,"lua/lib/record.lua",16],[567,"lua/limiter/resume.lua",12],[569,"lua/limiter/resume.lua",15]],
+});
+
+/** Reads how a limiter is used; changes nothing. See lua/limiter/usage.lua. */
+export const limiterUsage = script<{ meta: string }, { core: string; account: string; now_us?: number | '' | undefined }, [] | [number, number, number, number, string, string[]]>({
+  name: 'limiter/usage',
+  keys: ["meta"],
+  args: [["core","string"],["account","string"],["now_us","now_us"]],
+  rest: null,
+  lua: `#!lua flags=no-writes
+local meta = KEYS[1]
+local core = ARGV[1]
+local account = ARGV[2]
+local now_us = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
+local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
+local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
+local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
+local lanes_loaded, lanes_by_core = {}, {}
+local lane_bell = false
+local machines = {}
+do
+  local function aligned_us(lane) return lane.interval_s * 1000000 end
+  machines.aligned = {
+    settle = function(lane)
+      local window = math.floor(lane.now / aligned_us(lane))
+      if not lane.at or window > lane.at then lane.n = 0 end
+      lane.at = window
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      lane.n = math.max(0, lane.n - units)
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    reset = function(lane) lane.n = 0 end,
+    adapt = function(lane)
+      lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+  }
+end
+do
+  local LEVEL_EXACT_MAX = 9000000000
+  local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
+  local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
+  local function level_drained(lane, elapsed, rem)
+    local interval = lane.interval_s * 1000000 / level_scale(lane)
+    local part = (elapsed % interval) * lane.rate + rem
+    return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+  end
+  local function level_set(lane, n, rem)
+    if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
+    if n <= 0 then n, rem = 0, 0 end
+    lane.n, lane.rem = n, rem
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.level = {
+    settle = function(lane)
+      local at = math.floor(lane.v / level_scale(lane))
+      lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
+      if at > lane.at then
+        local units, rem = level_drained(lane, at - lane.at, lane.rem)
+        lane.at = at
+        level_set(lane, lane.n - units, rem)
+      end
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane, cost)
+      local units = lane.n + cost - lane.max
+      if units <= 0 then return lane.v end
+      local interval = lane.interval_s * 1000000 / level_scale(lane)
+      local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
+      return (lane.at + wait) * level_scale(lane)
+    end,
+    take = function(lane, units)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      local scale = level_scale(lane)
+      local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
+      local drained, part = level_drained(lane, elapsed, 0)
+      if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+    end,
+    charge = function(lane, difference)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      if lane.n + difference > LEVEL_DEBT * lane.max then
+        level_set(lane, LEVEL_DEBT * lane.max, 0)
+      else
+        level_set(lane, lane.n + difference, lane.rem)
+      end
+    end,
+    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    adapt = function(lane, before)
+      local rem = 0
+      if before.form == 'level' then
+        rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
+      end
+      lane.at = math.ceil(lane.v / level_scale(lane))
+      level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+  }
+end
+do
+  local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
+  local function slots_key(lane) return lane.key .. ':run' end
+  local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
+  local function slots_free(lane, core, from, to, mark)
+    local members = {}
+    for i = from, to do members[#members + 1] = core .. ',' .. i end
+    for i = 1, #members, 1000 do
+      for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+        local member = members[i + k - 1]
+        if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
+          lane.freed[member] = true
+          lane.slots_gone[#lane.slots_gone + 1] = member
+        end
+      end
+    end
+    lane.held = lane.held_before - #lane.slots_gone
+    lane.free = math.max(0, lane.max - lane.held)
+  end
+  machines.slots = {
+    settle = function(lane)
+      local due = string.format('%.17g', lane.v / 1000)
+      lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
+      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
+      lane.held_before = call('ZCARD', slots_key(lane))
+      lane.held = lane.held_before - lane.reclaimed
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    next = function(lane)
+      local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
+      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      return first < math.huge and math.floor(first * 1000) + 1 or nil
+    end,
+    take = function(lane, units, range, from, to, granted_ms)
+      local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
+      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local list, prefix = lane.slots_new, range.core .. ','
+      for i = from, to do
+        list[#list + 1] = held_until
+        list[#list + 1] = prefix .. i
+      end
+      lane.held = lane.held + units
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
+    done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
+    reset = function() end,
+    adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
+    write = function(lane)
+      local gone, new = lane.slots_gone, lane.slots_new
+      for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
+      for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
+    end,
+  }
+end
+do
+  local WINDOW_CELLS, WINDOW_READ = 1024, 32
+  local function window_log(lane) return lane.key .. ':log' end
+  local function window_us(lane) return lane.interval_s * 1000000 end
+  local function window_cell(lane, v)
+    local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
+    return (math.floor(math.floor(v / 1000) / width) + 1) * width
+  end
+  local function window_item(text)
+    local cell, units = string.match(text, '^(%d+) (%d+)$')
+    return { cell = tonumber(cell), units = tonumber(units) }
+  end
+  local function window_at(lane, i)
+    while i > #lane.log and #lane.log < lane.log_length do
+      local from = #lane.log
+      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+      end
+    end
+    return lane.log[i]
+  end
+  local function window_pop(lane)
+    while true do
+      local item = window_at(lane, lane.log_gone + 1)
+      if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
+      lane.n = lane.n - item.units
+      lane.log_gone = lane.log_gone + 1
+    end
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.window = {
+    settle = function(lane)
+      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      lane.n = lane.n or 0
+      window_pop(lane)
+    end,
+    next = function(lane, cost)
+      local missing = lane.n + cost - lane.max
+      local i = lane.log_gone + 1
+      while missing > 0 do
+        local item = window_at(lane, i) or lane.log_new
+        if not item then return lane.v end
+        missing = missing - item.units
+        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        i = i + 1
+      end
+      return lane.v
+    end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+      local cell = window_cell(lane, lane.v)
+      if not lane.log_new and lane.log_gone < lane.log_length then
+        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
+        if last.cell >= cell then
+          last = lane.log_set[lane.log_length] or last
+          last.units = last.units + units
+          lane.log_set[lane.log_length] = last
+          return
+        end
+      end
+      lane.log_new = lane.log_new or { cell = cell, units = 0 }
+      lane.log_new.units = lane.log_new.units + units
+    end,
+    give = function(lane, units, granted_ms)
+      local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = window_at(lane, i)
+        if item.cell == cell then
+          local given = math.min(units, item.units)
+          item.units = item.units - given
+          lane.log_set[i] = item
+          lane.n = lane.n - given
+          lane.free = math.max(0, lane.max - lane.n)
+        end
+      end
+    end,
+    reset = function(lane) lane.n, lane.log_all = 0, {} end,
+    adapt = function(lane, before)
+      if before.interval_s == lane.interval_s then
+        lane.free = math.max(0, lane.max - lane.n)
+        return
+      end
+      window_at(lane, lane.log_length)
+      local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
+      lane.n = 0
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = lane.log[i]
+        local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
+        if cell * 1000 + window_us(lane) > lane.v then
+          if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
+          all[#all].units = all[#all].units + item.units
+          lane.n = lane.n + item.units
+        end
+      end
+      lane.log_all = all
+    end,
+    write = function(lane)
+      local key = window_log(lane)
+      local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
+      if lane.log_all then
+        call('DEL', key)
+        for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
+        return
+      end
+      for i, item in pairs(lane.log_set) do
+        if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
+      end
+      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
+    end,
+  }
+end
+local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }
+local function tally_text(number) return string.format('%.0f', number) end
+local function tally(lane, at_us, granted, throttled, expired)
+  for _, unit in ipairs(TALLIES) do
+    local stamp = math.floor(at_us / unit[2])
+    local field = unit[1] .. tally_text(stamp % unit[3])
+    local slot = lane.tallies[field]
+    if not slot or slot.stamp < stamp then
+      slot = { stamp = stamp, granted = 0, throttled = 0, expired = 0, unit = unit[1] }
+      lane.tallies[field] = slot
+    end
+    if slot.stamp == stamp then
+      slot.granted, slot.throttled, slot.expired = slot.granted + granted, slot.throttled + throttled, slot.expired + expired
+    end
+  end
+end
+local function tally_plan(lane)
+  tally(lane, lane.now, 0, 0, 0)
+  lane.tally_fields = {}
+  for field, slot in pairs(lane.tallies) do
+    local stamp, granted, throttled, rest, most = nil, 0, 0, 0, 0
+    local text = call('HGET', lane.key .. ':use', field)
+    if text then stamp, granted, throttled, rest = string.match(text, '^(%d+) (%d+) (%d+) ?(%d*)') end
+    stamp = tonumber(stamp or '-1')
+    if stamp < slot.stamp then granted, throttled, rest = 0, 0, 0 end
+    if stamp <= slot.stamp then
+      granted = math.max(0, granted + slot.granted)
+      local value = tally_text(slot.stamp) .. ' ' .. tally_text(granted) .. ' ' .. tally_text(throttled + slot.throttled)
+      if slot.unit == 'm' then
+        most = math.max(tonumber(rest), slot.stamp == math.floor(lane.now / 60000000) and lane.queued_max or 0)
+        value = value .. ' ' .. tally_text(most) .. ' ' .. tally_text(lane.waiting)
+      elseif slot.unit == 'd' then
+        value = value .. ' ' .. tally_text(rest + slot.expired)
+      end
+      lane.tally_fields[#lane.tally_fields + 1] = field
+      lane.tally_fields[#lane.tally_fields + 1] = value
+    end
+  end
+end
+local function tally_write(lane)
+  call('HSET', lane.key .. ':use', unpack(lane.tally_fields, 1, #lane.tally_fields))
+end
+local function lane_text(number) return string.format('%.0f', number) end
+local function lane_limited(lane) return lane.account and not lane.deleted end
+local function lane_load(core, now_us)
+  local lane = lanes_by_core[core]
+  if lane then return lane end
+  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0,
+    gone_first = {}, gone_until = {} }
+  local v = call('HMGET', lane.key, unpack(LANE_FIELDS, 1, #LANE_FIELDS))
+  for i, field in ipairs(LANE_FIELDS) do
+    if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
+  end
+  lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, lane.waiting or 0
+  lane.seen, lane.fresh, lane.idle = lane.seen or lane.seq, lane.fresh or 0, lane.idle or 0
+  lane.v = now_us + lane.skew
+  if lane.t and lane.v < lane.t then
+    if lane.t - lane.v > LANE_STEP_US then
+      lane.since = math.max(lane.since or 0, lane.t - lane.skew + 1000)
+      lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000
+    end
+    lane.v = math.max(lane.t, now_us + lane.skew)
+  end
+  lane.now, lane.real = lane.v - lane.skew, now_us
+  local closed_until = math.max(lane.pause or 0, lane.cool or 0)
+  if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
+  lane.active = lane.v - lane.idle
+  lane.t = lane.v
+  lane.queued_max = lane.waiting
+  lanes_by_core[core] = lane
+  lanes_loaded[#lanes_loaded + 1] = lane
+  return lane
+end
+local function lane_closed_until(lane)
+  local at = math.max(lane.pause or 0, lane.cool or 0)
+  return at > lane.v and at or nil
+end
+local function lane_settle(lane)
+  local machine = lane_limited(lane) and machines[lane.form]
+  lane.machine = machine
+  if not lane.settled and machine then machine.settle(lane) end
+  if not machine then lane.free = math.huge end
+  lane.settled = true
+  return lane
+end
+local function lane_read(text)
+  local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
+    string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')
+  return { flow = flow, core = core, from = tonumber(from), to = tonumber(to), attempts = attempts, recoveries = recoveries,
+    timeout_s = timeout_s, due_ms = due_ms, kind = kind, cost = tonumber(cost), first_ms = tonumber(first_ms),
+    valid_ms = tonumber(valid_ms) }
+end
+local function lane_entry_text(lane, range, from, to, kind, cost)
+  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
+    range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
+end
+local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end
+local function lane_entry_read(key, text)
+  local arrived, place, entry = string.match(text, '^(%d+) (%d+) (.*)$')
+  local range = lane_read(entry)
+  range.key, range.arrived, range.place = key, tonumber(arrived), tonumber(place)
+  return range
+end
+local function lane_entry(lane, key)
+  local range = lane.entries[key]
+  if range ~= nil then return range end
+  local text = call('HGET', lane.key .. ':e', key)
+  return text and lane_entry_read(key, text)
+end
+local function lane_plan(lane, key, range)
+  if lane.entries[key] == nil then lane.changed[#lane.changed + 1] = key end
+  lane.entries[key] = range
+end
+local function lane_batch(lane, core)
+  local batch = lane.batches[core]
+  if batch then return batch end
+  local place, tasks = string.match(call('HGET', lane.key .. ':dropped', core) or '', '^(%d+) (%d+)$')
+  batch = { waiting = tonumber(call('HGET', lane.key .. ':n', core) or '0'), over = tonumber(place or '0'), over_tasks = tonumber(tasks or '0') }
+  lane.batches[core] = batch
+  return batch
+end
+local function lane_is_dropped(batch, range) return range.place + range.from < batch.over end
+local function lane_count(lane, range, tasks)
+  local batch = lane_batch(lane, range.core)
+  if lane_is_dropped(batch, range) then
+    batch.over_tasks = batch.over_tasks + tasks
+    return
+  end
+  batch.waiting = batch.waiting + tasks
+  lane.waiting = lane.waiting + tasks
+  if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
+  if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
+end
+local function lane_wake(lane, at_us)
+  if not lane.wake or at_us < lane.wake then lane.wake = at_us end
+end
+local function lane_invalid_at(lane, range)
+  if range.valid_ms > 0 then return range.valid_ms * 1000 end
+  return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
+end
+local function lane_add(lane, range)
+  if lane.waiting == 0 then lane_wake(lane, lane.now) end
+  local invalid_at = lane_invalid_at(lane, range)
+  if invalid_at < math.huge then lane_wake(lane, invalid_at) end
+  lane_plan(lane, range.key, range)
+  lane_count(lane, range, range.to - range.from + 1)
+end
+local function lane_queue(lane, range)
+  range.key = lane_key(range)
+  if lane_entry(lane, range.key) then return end
+  range.place = lane.seq - range.from
+  lane.seq = lane.seq + range.to - range.from + 1
+  range.arrived = lane.active
+  lane_add(lane, range)
+end
+local function lane_return(lane, range, place)
+  range.key, range.place, range.arrived = lane_key(range), place, lane.active
+  if lane_is_dropped(lane_batch(lane, range.core), range) then return end
+  local held = lane_entry(lane, range.key)
+  if held then
+    if held.from <= range.from then return end
+    lane_count(lane, held, held.from - held.to - 1)
+    range.place, range.arrived = math.min(place, held.place), math.min(range.arrived, held.arrived)
+    return lane_add(lane, range)
+  end
+  local behind = call('ZRANGEBYSCORE', lane.key .. ':q', lane_text(place + range.from), '+inf', 'LIMIT', 0, 1)[1]
+  local text = behind and call('HGET', lane.key .. ':e', behind)
+  if text then range.arrived = math.min(range.arrived, lane_entry_read(behind, text).arrived) end
+  lane_add(lane, range)
+  lane_wake(lane, lane.now)
+end
+local function lane_take(lane, range, tasks)
+  lane_count(lane, range, -tasks)
+  if range.from + tasks > range.to then
+    lane_plan(lane, range.key, false)
+    local index = range.valid_ms > 0 and lane.gone_until or lane.gone_first
+    index[#index + 1] = range.key
+    return true
+  end
+  range.from = range.from + tasks
+  lane_plan(lane, range.key, range)
+  return false
+end
+local function lane_drop(lane, core)
+  local batch = lane_batch(lane, core)
+  if batch.waiting == 0 then return end
+  batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
+  lane.waiting = lane.waiting - batch.waiting
+  batch.waiting = 0
+  lane_wake(lane, lane.now)
+end
+local function lane_eased(lane)
+  if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
+end
+local function lane_give(lane, units, tasks, granted_ms, core, from, to)
+  if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
+  tally(lane, granted_ms * 1000, -tasks, 0, 0)
+  lane_eased(lane)
+end
+local function lane_touch()
+  local list = { root .. 'lanes' }
+  for _, lane in ipairs(lanes_loaded) do
+    for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
+    tally_plan(lane)
+  end
+  touch(list)
+end
+local function lane_sliced(command, key, list)
+  for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_write_entries(lane)
+  local gone, places, texts, first, valid = {}, {}, {}, {}, {}
+  local function add(list, a, b)
+    list[#list + 1] = a
+    list[#list + 1] = b
+  end
+  for _, key in ipairs(lane.changed) do
+    local range = lane.entries[key]
+    if range then
+      add(places, lane_text(range.place + range.from), key)
+      add(texts, key, lane_text(range.arrived) .. ' ' .. lane_text(range.place) .. ' '
+        .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
+      if range.valid_ms > 0 then add(valid, range.valid_ms, key) else add(first, range.first_ms, key) end
+    else
+      gone[#gone + 1] = key
+    end
+  end
+  lane_sliced('ZREM', lane.key .. ':q', gone)
+  lane_sliced('ZREM', lane.key .. ':first', lane.gone_first)
+  lane_sliced('ZREM', lane.key .. ':until', lane.gone_until)
+  lane_sliced('HDEL', lane.key .. ':e', gone)
+  lane_sliced('ZADD', lane.key .. ':q', places)
+  lane_sliced('HSET', lane.key .. ':e', texts)
+  lane_sliced('ZADD', lane.key .. ':first', first)
+  lane_sliced('ZADD', lane.key .. ':until', valid)
+  for core, batch in pairs(lane.batches) do
+    if batch.waiting > 0 then call('HSET', lane.key .. ':n', core, batch.waiting) else call('HDEL', lane.key .. ':n', core) end
+    if batch.over_tasks > 0 then
+      call('HSET', lane.key .. ':dropped', core, lane_text(batch.over) .. ' ' .. lane_text(batch.over_tasks))
+    else
+      call('HDEL', lane.key .. ':dropped', core)
+    end
+  end
+end
+local function lane_score(at_us) return string.format('%.3f', at_us / 1000) end
+local function lane_forget(lane)
+  for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
+  call('ZREM', root .. 'lanes', lane.core)
+end
+local function lane_write()
+  for _, lane in ipairs(lanes_loaded) do
+    lane_write_entries(lane)
+    local fields = {}
+    for _, field in ipairs(LANE_STATE) do
+      if lane[field] then
+        fields[#fields + 1] = field
+        fields[#fields + 1] = lane_text(lane[field])
+      end
+    end
+    call('HSET', lane.key, unpack(fields, 1, #fields))
+    if lane.machine and lane.machine.write then lane.machine.write(lane) end
+    tally_write(lane)
+    if lane.next == false then
+      call('ZREM', root .. 'lanes', lane.core)
+    elseif lane.next then
+      call('ZADD', root .. 'lanes', lane_score(lane.next), lane.core)
+    elseif lane.wake then
+      local at_once = lane.wake <= lane.now
+      call('ZADD', root .. 'lanes', 'LT', lane_score(at_once and lane.real or lane.wake), lane.core)
+      lane_bell = lane_bell or at_once
+    end
+    if not lane.account and call('EXISTS', lane.key .. ':q') == 0 then lane_forget(lane) end
+  end
+  if lane_bell then call('SPUBLISH', root .. 'bell', 'l') end
+end
+local RECORD_FIELDS = { 'account', 'name', 'type', 'config', 'description', 'queue_s', 'valid_s', 'cooldown', 'created', 'updated', 'deleted' }
+local function record_lane(core, account, now_us)
+  local lane = lane_load(core, now_us)
+  if lane.account ~= account or lane.deleted then return nil end
+  return lane_settle(lane)
+end
+local function record_reply(lane)
+  local reply = call('HMGET', lane.key, unpack(RECORD_FIELDS, 1, #RECORD_FIELDS))
+  for i = 1, #RECORD_FIELDS do reply[i] = reply[i] or '' end
+  local paused = lane.pause and lane.pause > lane.v
+  reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text((lane.pause - lane.skew) / 1000) or 'inf'
+  return reply
+end
+local lane = lane_load(core, now_us)
+if lane.account ~= account then return {} end
+lane_settle(lane)
+local free, next_us = -1, nil
+if lane.machine then
+  local closed_until = lane_closed_until(lane)
+  free = closed_until and 0 or lane.free
+  if lane.free == 0 then next_us = lane.machine.next(lane, 1) end
+  if closed_until then next_us = math.max(next_us or 0, closed_until) end
+end
+local next_ms = next_us and next_us < math.huge and lane_text(math.ceil((next_us - lane.skew) / 1000)) or ''
+return { math.floor(lane.now / 1000), lane.waiting, lane.held or 0, free, next_ms, call('HGETALL', lane.key .. ':use') }`,
+  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",9],[35,"lua/lib/limiter/aligned.lua",19],[41,"lua/lib/limiter/aligned.lua",26],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",50],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[166,"lua/lib/limiter/window.lua",4],[168,"lua/lib/limiter/window.lua",7],[169,"lua/lib/limiter/window.lua",9],[170,"lua/lib/limiter/window.lua",12],[174,"lua/lib/limiter/window.lua",17],[178,"lua/lib/limiter/window.lua",23],[187,"lua/lib/limiter/window.lua",34],[196,"lua/lib/limiter/window.lua",44],[244,"lua/lib/limiter/window.lua",94],[279,"lua/lib/tally.lua",6],[280,"lua/lib/tally.lua",8],[281,"lua/lib/tally.lua",11],[295,"lua/lib/tally.lua",27],[318,"lua/lib/tally.lua",51],[321,"lua/lib/lane.lua",55],[322,"lua/lib/lane.lua",57],[323,"lua/lib/lane.lua",60],[337,"lua/lib/lane.lua",75],[338,"lua/lib/lane.lua",77],[352,"lua/lib/lane.lua",93],[356,"lua/lib/lane.lua",98],[364,"lua/lib/lane.lua",107],[371,"lua/lib/lane.lua",116],[375,"lua/lib/lane.lua",122],[376,"lua/lib/lane.lua",125],[382,"lua/lib/lane.lua",133],[388,"lua/lib/lane.lua",140],[392,"lua/lib/lane.lua",146],[400,"lua/lib/lane.lua",155],[401,"lua/lib/lane.lua",158],[412,"lua/lib/lane.lua",171],[415,"lua/lib/lane.lua",176],[419,"lua/lib/lane.lua",181],[426,"lua/lib/lane.lua",190],[434,"lua/lib/lane.lua",201],[439,"lua/lib/lane.lua",207],[448,"lua/lib/lane.lua",217],[450,"lua/lib/lane.lua",221],[462,"lua/lib/lane.lua",235],[470,"lua/lib/lane.lua",245],[473,"lua/lib/lane.lua",251],[478,"lua/lib/lane.lua",257],[486,"lua/lib/lane.lua",266],[489,"lua/lib/lane.lua",270],[523,"lua/lib/lane.lua",305],[524,"lua/lib/lane.lua",308],[528,"lua/lib/lane.lua",313],[550,"lua/lib/lane.lua",336],[554,"lua/lib/record.lua",6],[555,"lua/lib/record.lua",9],[560,"lua/lib/record.lua",16],[567,"lua/limiter/usage.lua",12],[570,"lua/limiter/usage.lua",16]],
+});
+
 /** Says that a process is alive and answers with all that are, by this shard's clock. See lua/member/beat.lua. */
 export const memberBeat = script<{ members: string }, { id: string; threads: number; silence_ms: number; now_ms?: number | '' | undefined }, string[]>({
   name: 'member/beat',
@@ -3026,6 +8297,92 @@ for i = 1, #all, 2 do
 end
 return live`,
   map: [[1,"lua/member/beat.lua",1],[2,"lua/member/beat.lua",4],[7,"lua/member/beat.lua",11]],
+});
+
+/** Lists a limiter that was made under a reserved name. A repeated call changes nothing. See lua/names/confirm.lua. */
+export const namesConfirm = script<{ names: string; reserved: string; list: string }, { name: string; core: string; created_ms: number }, number>({
+  name: 'names/confirm',
+  keys: ["names","reserved","list"],
+  args: [["name","string"],["core","string"],["created_ms","int"]],
+  rest: null,
+  lua: `#!lua flags=allow-oom
+local names = KEYS[1]
+local reserved = KEYS[2]
+local list = KEYS[3]
+local name = ARGV[1]
+local core = ARGV[2]
+local created_ms = tonumber(ARGV[3])
+if redis.call('HGET', names, name) ~= core then return 0 end
+redis.call('ZREM', reserved, core .. ' ' .. name)
+redis.call('ZADD', list, created_ms, core)
+return 1`,
+  map: [[1,"lua/names/confirm.lua",1],[2,"lua/names/confirm.lua",4],[8,"lua/names/confirm.lua",12]],
+});
+
+/** Gives a name back, where this limiter still has it, and takes the limiter off the list. See lua/names/free.lua. */
+export const namesFree = script<{ names: string; reserved: string; list: string }, { name: string; core: string; confirmed: number }, number>({
+  name: 'names/free',
+  keys: ["names","reserved","list"],
+  args: [["name","string"],["core","string"],["confirmed","int"]],
+  rest: null,
+  lua: `#!lua flags=allow-oom
+local names = KEYS[1]
+local reserved = KEYS[2]
+local list = KEYS[3]
+local name = ARGV[1]
+local core = ARGV[2]
+local confirmed = tonumber(ARGV[3])
+local member = core .. ' ' .. name
+if confirmed == 0 and not redis.call('ZSCORE', reserved, member) then return 0 end
+local mine = redis.call('HGET', names, name) == core
+if mine then redis.call('HDEL', names, name) end
+redis.call('ZREM', reserved, member)
+redis.call('ZREM', list, core)
+return mine and 1 or 0`,
+  map: [[1,"lua/names/free.lua",1],[2,"lua/names/free.lua",4],[8,"lua/names/free.lua",12]],
+});
+
+/** A page of an account's limiters, newest first, and the reservations that were left behind. See lua/names/list.lua. */
+export const namesList = script<{ reserved: string; list: string }, { limit: number; offset: number; stale_ms: number; now_ms?: number | '' | undefined }, [number, string[], string[]]>({
+  name: 'names/list',
+  keys: ["reserved","list"],
+  args: [["limit","int"],["offset","int"],["stale_ms","int"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua flags=no-writes
+local reserved = KEYS[1]
+local list = KEYS[2]
+local limit = tonumber(ARGV[1])
+local offset = tonumber(ARGV[2])
+local stale_ms = tonumber(ARGV[3])
+local now_ms = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local stale = redis.call('ZRANGEBYSCORE', reserved, '-inf', now_ms - stale_ms, 'LIMIT', 0, 100)
+return { redis.call('ZCARD', list), stale, redis.call('ZREVRANGE', list, offset, offset + limit - 1) }`,
+  map: [[1,"lua/names/list.lua",1],[2,"lua/names/list.lua",4],[8,"lua/names/list.lua",12]],
+});
+
+/** Takes a name for a limiter that is about to be made, unless another limiter has it. See lua/names/reserve.lua. */
+export const namesReserve = script<{ names: string; reserved: string }, { name: string; core: string; now_ms?: number | '' | undefined }, [string, number]>({
+  name: 'names/reserve',
+  keys: ["names","reserved"],
+  args: [["name","string"],["core","string"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua
+local names = KEYS[1]
+local reserved = KEYS[2]
+local name = ARGV[1]
+local core = ARGV[2]
+local now_ms = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local held = redis.call('HGET', names, name)
+if held and held ~= core then
+  local since_ms = redis.call('ZSCORE', reserved, held .. ' ' .. name)
+  return { held, since_ms and math.max(0, now_ms - tonumber(since_ms)) or -1 }
+end
+if not held then
+  redis.call('HSET', names, name, core)
+  redis.call('ZADD', reserved, now_ms, core .. ' ' .. name)
+end
+return { '', 0 }`,
+  map: [[1,"lua/names/reserve.lua",1],[2,"lua/names/reserve.lua",7],[7,"lua/names/reserve.lua",14]],
 });
 
 /** Sends a notification again that was delivered or given up: from its first try on, with the same id and body. See lua/notification/redeliver.lua. */
@@ -3077,6 +8434,7 @@ local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
 local ROUND_ATTEMPTS = 100
 local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
 local function task_waits(b, i, byte)
   if byte == 'q' or byte == 'r' then return true end
   return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
@@ -3240,24 +8598,24 @@ local function ready_write()
   end
   depth_write()
 end
-local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
+  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
   if not core then return nil end
   return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow }
+    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
 local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
@@ -3287,8 +8645,8 @@ end
 local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
-  elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  elseif #delays > 0 or sooner_ms then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
   end
 end
 local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
@@ -3559,7 +8917,6 @@ local function round_write(b)
   call('HSET', b.key, 'k', b.k, 'e', b.e)
   call('HDEL', b.key, 'z', 'y')
 end
-local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
 local function round_undealt(b, entry) return b.o_from ~= nil and entry.from >= b.o_from and entry.from <= b.o_to end
 local dealt_batches, dealt_states, dealt_results = {}, {}, {}
 local function results_forget(b, base, first, last)
@@ -3640,7 +8997,7 @@ batch_save(now_ms)
 queue_write()
 ring_bell()
 return 'queued'`,
-  map: [[1,"lua/notification/redeliver.lua",1],[2,"lua/notification/redeliver.lua",3],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",12],[14,"lua/lib/batch.lua",14],[35,"lua/lib/batch.lua",37],[40,"lua/lib/batch.lua",43],[41,"lua/lib/batch.lua",45],[42,"lua/lib/batch.lua",49],[43,"lua/lib/batch.lua",51],[44,"lua/lib/batch.lua",54],[48,"lua/lib/batch.lua",60],[60,"lua/lib/batch.lua",73],[61,"lua/lib/batch.lua",75],[65,"lua/lib/batch.lua",81],[81,"lua/lib/batch.lua",99],[88,"lua/lib/batch.lua",107],[91,"lua/lib/batch.lua",112],[96,"lua/lib/batch.lua",119],[106,"lua/lib/batch.lua",131],[111,"lua/lib/batch.lua",139],[119,"lua/lib/batch.lua",148],[137,"lua/lib/ring.lua",4],[138,"lua/lib/ring.lua",6],[146,"lua/lib/ring.lua",16],[152,"lua/lib/ring.lua",23],[153,"lua/lib/ring.lua",25],[154,"lua/lib/ring.lua",28],[158,"lua/lib/ring.lua",34],[165,"lua/lib/ring.lua",42],[171,"lua/lib/ready.lua",8],[172,"lua/lib/ready.lua",10],[173,"lua/lib/ready.lua",13],[187,"lua/lib/ready.lua",28],[192,"lua/lib/ready.lua",34],[195,"lua/lib/ready.lua",38],[207,"lua/lib/ready.lua",51],[210,"lua/lib/ready.lua",55],[216,"lua/lib/ready.lua",66],[219,"lua/lib/ready.lua",70],[226,"lua/lib/ready.lua",79],[227,"lua/lib/ready.lua",82],[228,"lua/lib/delayed.lua",3],[229,"lua/lib/delayed.lua",5],[233,"lua/lib/delayed.lua",11],[236,"lua/lib/delayed.lua",15],[240,"lua/lib/delayed.lua",20],[244,"lua/lib/delayed.lua",26],[251,"lua/lib/delayed.lua",36],[258,"lua/lib/notify.lua",19],[259,"lua/lib/notify.lua",22],[268,"lua/lib/notify.lua",34],[269,"lua/lib/notify.lua",36],[274,"lua/lib/notify.lua",43],[290,"lua/lib/notify.lua",60],[302,"lua/lib/notify.lua",74],[312,"lua/lib/notify.lua",85],[330,"lua/lib/notify.lua",105],[337,"lua/lib/notify.lua",115],[349,"lua/lib/notify.lua",130],[365,"lua/lib/notify.lua",148],[377,"lua/lib/notify.lua",161],[380,"lua/lib/notify.lua",166],[391,"lua/lib/notify.lua",179],[404,"lua/lib/notify.lua",193],[409,"lua/lib/notify.lua",199],[412,"lua/lib/notify.lua",204],[417,"lua/lib/notify.lua",211],[447,"lua/lib/notify.lua",243],[469,"lua/lib/notify.lua",267],[470,"lua/lib/notify.lua",269],[477,"lua/lib/notify.lua",277],[492,"lua/lib/notify.lua",293],[494,"lua/lib/notify.lua",297],[500,"lua/lib/notify.lua",304],[503,"lua/lib/results.lua",3],[512,"lua/lib/results.lua",13],[513,"lua/lib/results.lua",15],[514,"lua/lib/round.lua",9],[518,"lua/lib/round.lua",14],[522,"lua/lib/round.lua",19],[526,"lua/lib/round.lua",24],[527,"lua/lib/round.lua",26],[528,"lua/lib/round.lua",29],[529,"lua/lib/round.lua",32],[547,"lua/lib/round.lua",52],[554,"lua/lib/round.lua",61],[558,"lua/lib/round.lua",67],[562,"lua/lib/round.lua",72],[568,"lua/lib/round.lua",79],[583,"lua/notification/redeliver.lua",13],[590,"lua/notification/redeliver.lua",21],[594,"lua/notification/redeliver.lua",26],[598,"lua/notification/redeliver.lua",31],[602,"lua/notification/redeliver.lua",36]],
+  map: [[1,"lua/notification/redeliver.lua",1],[2,"lua/notification/redeliver.lua",3],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",12],[14,"lua/lib/batch.lua",14],[35,"lua/lib/batch.lua",37],[40,"lua/lib/batch.lua",43],[41,"lua/lib/batch.lua",45],[42,"lua/lib/batch.lua",49],[43,"lua/lib/batch.lua",51],[44,"lua/lib/batch.lua",53],[45,"lua/lib/batch.lua",56],[49,"lua/lib/batch.lua",62],[61,"lua/lib/batch.lua",75],[62,"lua/lib/batch.lua",77],[66,"lua/lib/batch.lua",83],[82,"lua/lib/batch.lua",101],[89,"lua/lib/batch.lua",109],[92,"lua/lib/batch.lua",114],[97,"lua/lib/batch.lua",121],[107,"lua/lib/batch.lua",133],[112,"lua/lib/batch.lua",141],[120,"lua/lib/batch.lua",150],[138,"lua/lib/ring.lua",4],[139,"lua/lib/ring.lua",6],[147,"lua/lib/ring.lua",16],[153,"lua/lib/ring.lua",23],[154,"lua/lib/ring.lua",25],[155,"lua/lib/ring.lua",28],[159,"lua/lib/ring.lua",34],[166,"lua/lib/ring.lua",42],[172,"lua/lib/ready.lua",9],[173,"lua/lib/ready.lua",11],[174,"lua/lib/ready.lua",14],[188,"lua/lib/ready.lua",29],[193,"lua/lib/ready.lua",35],[196,"lua/lib/ready.lua",39],[208,"lua/lib/ready.lua",52],[211,"lua/lib/ready.lua",56],[217,"lua/lib/ready.lua",67],[220,"lua/lib/ready.lua",71],[227,"lua/lib/ready.lua",80],[228,"lua/lib/ready.lua",83],[229,"lua/lib/delayed.lua",3],[230,"lua/lib/delayed.lua",5],[234,"lua/lib/delayed.lua",11],[237,"lua/lib/delayed.lua",15],[241,"lua/lib/delayed.lua",20],[245,"lua/lib/delayed.lua",26],[252,"lua/lib/delayed.lua",36],[259,"lua/lib/notify.lua",19],[260,"lua/lib/notify.lua",22],[269,"lua/lib/notify.lua",34],[270,"lua/lib/notify.lua",36],[275,"lua/lib/notify.lua",43],[291,"lua/lib/notify.lua",60],[303,"lua/lib/notify.lua",74],[313,"lua/lib/notify.lua",85],[331,"lua/lib/notify.lua",105],[338,"lua/lib/notify.lua",115],[350,"lua/lib/notify.lua",130],[366,"lua/lib/notify.lua",148],[378,"lua/lib/notify.lua",161],[381,"lua/lib/notify.lua",166],[392,"lua/lib/notify.lua",179],[405,"lua/lib/notify.lua",193],[410,"lua/lib/notify.lua",199],[413,"lua/lib/notify.lua",204],[418,"lua/lib/notify.lua",211],[448,"lua/lib/notify.lua",243],[470,"lua/lib/notify.lua",267],[471,"lua/lib/notify.lua",269],[478,"lua/lib/notify.lua",277],[493,"lua/lib/notify.lua",293],[495,"lua/lib/notify.lua",297],[501,"lua/lib/notify.lua",304],[504,"lua/lib/results.lua",3],[513,"lua/lib/results.lua",13],[514,"lua/lib/results.lua",15],[515,"lua/lib/round.lua",9],[519,"lua/lib/round.lua",14],[523,"lua/lib/round.lua",19],[527,"lua/lib/round.lua",24],[528,"lua/lib/round.lua",27],[529,"lua/lib/round.lua",30],[547,"lua/lib/round.lua",50],[554,"lua/lib/round.lua",59],[558,"lua/lib/round.lua",65],[562,"lua/lib/round.lua",70],[568,"lua/lib/round.lua",77],[583,"lua/notification/redeliver.lua",13],[590,"lua/notification/redeliver.lua",21],[594,"lua/notification/redeliver.lua",26],[598,"lua/notification/redeliver.lua",31],[602,"lua/notification/redeliver.lua",36]],
 });
 
 /** Removes messages that their destination has applied. See lua/outbox/ack.lua. */
@@ -3664,16 +9021,17 @@ end
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 local outbox_last = nil
 local outbox_plans, outbox_plans_made = {}, {}
-local away_fields, away_since = {}, {}
+local away_plans, away_plans_made = {}, {}
 local function whole(number) return string.format('%.0f', number) end
 local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
 local function outbox_key(destination) return root .. 'outbox:' .. destination end
-local function lane_partition(lane) return whole(digit(lane, 1) * 62 + digit(lane, 2)) end
+local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end
 local function outbox_next(now)
-  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, now * 1000)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
   return whole(outbox_last)
 end
-local function outbox_put(destination, seq, kind, body)
+local function outbox_send(now, destination, kind, body)
+  local seq = outbox_next(now)
   local plan = outbox_plans[destination]
   if not plan then
     plan = { destination = destination, items = {} }
@@ -3682,36 +9040,82 @@ local function outbox_put(destination, seq, kind, body)
   end
   plan.items[#plan.items + 1] = seq
   plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+  return seq
 end
-local function outbox_send(now, destination, kind, body) outbox_put(destination, outbox_next(now), kind, body) end
-local function outbox_want(now, wanted, kind, lane, ref, place)
-  local seq = outbox_next(now)
-  local field = lane .. ' ' .. ref
-  place = place or seq
-  outbox_put(lane_partition(lane), seq, kind, place .. ' ' .. field)
-  away_fields[#away_fields + 1] = field
-  away_fields[#away_fields + 1] = wanted .. ' ' .. seq .. ' ' .. place
-  away_since[#away_since + 1] = now
-  away_since[#away_since + 1] = field
+local function away_field(lane, text)
+  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
+  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
 end
-local function outbox_hand(now, lane, ref, place) outbox_want(now, 'q', 'queue', lane, ref, place) end
-local function outbox_release(now, lane, ref) outbox_want(now, 'r', 'release', lane, ref) end
+local function away_set(field, value, now)
+  local plan = away_plans[field]
+  if not plan then
+    plan = { field = field }
+    away_plans[field] = plan
+    away_plans_made[#away_plans_made + 1] = plan
+  end
+  plan.value = value
+  plan.since = now
+end
+local function outbox_hand(now, lane, text)
+  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function outbox_back(now, lane, place, granted_ms, text)
+  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_get(field)
+  local plan = away_plans[field]
+  if plan then return plan.value or nil end
+  return call('HGET', root .. 'away', field) or nil
+end
+local function away_forget(field) away_set(field, false, nil) end
 local function outbox_touch()
+  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
   local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
   for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
   touch(list)
 end
 local function outbox_write()
+  local gone, set, since = {}, {}, {}
+  for _, plan in ipairs(away_plans_made) do
+    if plan.value then
+      set[#set + 1] = plan.field
+      set[#set + 1] = plan.value
+      since[#since + 1] = plan.since
+      since[#since + 1] = plan.field
+    else
+      gone[#gone + 1] = plan.field
+    end
+  end
+  for i = 1, #set, 1000 do
+    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
+    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
+  end
+  for i = 1, #gone, 1000 do
+    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
+    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
+  end
+  if #outbox_plans_made == 0 then return 0 end
   for _, plan in ipairs(outbox_plans_made) do
     local items = plan.items
     for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
     call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
   end
-  if outbox_last and #outbox_plans_made > 0 then call('HSET', meta, 'seq', whole(outbox_last)) end
-  for i = 1, #away_fields, 1000 do
-    call('HSET', root .. 'away', unpack(away_fields, i, math.min(i + 999, #away_fields)))
-    call('ZADD', root .. 'away:since', unpack(away_since, i, math.min(i + 999, #away_since)))
+  call('HSET', meta, 'seq', whole(outbox_last))
+  return 1
+end
+local SLICE_MAX = 50
+local function outbox_slices()
+  local slices = {}
+  for _, plan in ipairs(outbox_plans_made) do
+    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
+    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
   end
+  return slices
+end
+local function outbox_bell()
+  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
 end
 local name = whole(destination)
 local key = outbox_key(name)
@@ -3719,10 +9123,10 @@ local gone, since = {}, {}
 for _, message in ipairs(messages) do
   if call('ZSCORE', key, message) then
     gone[#gone + 1] = message
-    local kind, field = string.match(message, '^%d+ (%a+) %d+ (%w+ .*)$')
-    if kind == 'queue' or kind == 'release' then
+    local kind, lane = string.match(message, '^%d+ (%a+) (%w+) ')
+    if kind == 'queue' or kind == 'back' then
       since[#since + 1] = now_ms
-      since[#since + 1] = field
+      since[#since + 1] = away_field(lane, message)
     end
   end
 end
@@ -3738,7 +9142,7 @@ if #first == 0 then
 end
 call('ZADD', root .. 'outbox', first[2], name)
 return 1`,
-  map: [[1,"lua/outbox/ack.lua",1],[2,"lua/outbox/ack.lua",7],[3,"lua/outbox/ack.lua",10],[4,"lua/outbox/ack.lua",9],[5,"lua/outbox/ack.lua",8],[6,"lua/outbox/ack.lua",11],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/outbox.lua",15],[17,"lua/lib/outbox.lua",20],[18,"lua/lib/outbox.lua",22],[19,"lua/lib/outbox.lua",24],[20,"lua/lib/outbox.lua",26],[21,"lua/lib/outbox.lua",28],[25,"lua/lib/outbox.lua",33],[35,"lua/lib/outbox.lua",45],[36,"lua/lib/outbox.lua",47],[46,"lua/lib/outbox.lua",59],[47,"lua/lib/outbox.lua",62],[48,"lua/lib/outbox.lua",64],[53,"lua/lib/outbox.lua",70],[65,"lua/outbox/ack.lua",16],[71,"lua/outbox/ack.lua",23],[79,"lua/outbox/ack.lua",32],[80,"lua/outbox/ack.lua",34]],
+  map: [[1,"lua/outbox/ack.lua",1],[2,"lua/outbox/ack.lua",7],[3,"lua/outbox/ack.lua",10],[4,"lua/outbox/ack.lua",9],[5,"lua/outbox/ack.lua",8],[6,"lua/outbox/ack.lua",11],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/outbox.lua",15],[17,"lua/lib/outbox.lua",20],[18,"lua/lib/outbox.lua",22],[19,"lua/lib/outbox.lua",24],[20,"lua/lib/outbox.lua",27],[21,"lua/lib/outbox.lua",29],[25,"lua/lib/outbox.lua",35],[37,"lua/lib/outbox.lua",49],[41,"lua/lib/outbox.lua",54],[51,"lua/lib/outbox.lua",66],[55,"lua/lib/outbox.lua",72],[59,"lua/lib/outbox.lua",78],[64,"lua/lib/outbox.lua",85],[65,"lua/lib/outbox.lua",87],[71,"lua/lib/outbox.lua",95],[100,"lua/lib/outbox.lua",127],[109,"lua/lib/outbox.lua",138],[112,"lua/outbox/ack.lua",16],[118,"lua/outbox/ack.lua",23],[126,"lua/outbox/ack.lua",32],[127,"lua/outbox/ack.lua",34]],
 });
 
 /** Tells which of these references their lanes hold. See lua/outbox/ask.lua. */
@@ -3756,44 +9160,16 @@ call('EXISTS', meta, root .. '?')
 local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
-local lane_changes, lane_changes_made = {}, {}
-local function lane_key(lane) return root .. 'lane:' .. lane .. ':q' end
-local function lane_split(field) return string.match(field, '^(%w+) (.*)$') end
-local function lane_place(lane, ref)
-  local change = lane_changes[lane .. ' ' .. ref]
-  if change then return change.place end
-  return call('ZSCORE', lane_key(lane), ref)
-end
-local function lane_set(lane, ref, place)
-  local name = lane .. ' ' .. ref
-  local change = lane_changes[name]
-  if not change then
-    change = { key = lane_key(lane), ref = ref }
-    lane_changes[name] = change
-    lane_changes_made[#lane_changes_made + 1] = change
-  end
-  change.place = place
-end
-local function lane_touch()
-  local list = {}
-  for i, change in ipairs(lane_changes_made) do list[i] = change.key end
-  touch(list)
-end
-local function lane_write()
-  for _, change in ipairs(lane_changes_made) do
-    if change.place then call('ZADD', change.key, change.place, change.ref) else call('ZREM', change.key, change.ref) end
-  end
-end
 local known = {}
 for i, field in ipairs(fields) do
-  local lane, ref = lane_split(field)
-  known[i] = lane_place(lane, ref) and 1 or 0
+  local lane, ref = string.match(field, '^(%w+) (.*)$')
+  known[i] = call('HEXISTS', root .. 'lane:' .. lane .. ':e', ref)
 end
 return known`,
-  map: [[1,"lua/outbox/ask.lua",1],[2,"lua/outbox/ask.lua",4],[4,"lua/lib/root.lua",2],[6,"lua/lib/root.lua",8],[7,"lua/lib/root.lua",11],[10,"lua/lib/receive/lane.lua",4],[11,"lua/lib/receive/lane.lua",6],[12,"lua/lib/receive/lane.lua",9],[13,"lua/lib/receive/lane.lua",12],[18,"lua/lib/receive/lane.lua",19],[28,"lua/lib/receive/lane.lua",30],[33,"lua/lib/receive/lane.lua",36],[38,"lua/outbox/ask.lua",10]],
+  map: [[1,"lua/outbox/ask.lua",1],[2,"lua/outbox/ask.lua",4],[4,"lua/lib/root.lua",2],[6,"lua/lib/root.lua",8],[7,"lua/lib/root.lua",11],[10,"lua/outbox/ask.lua",10]],
 });
 
-/** Books what lanes said about references: what is as it is wanted is confirmed, what is not is sent again. See lua/outbox/away.lua. */
+/** Books what lanes said about references: what they hold is confirmed, what they do not know and still waits is handed over again. See lua/outbox/away.lua. */
 export const outboxAway = script<{ meta: string }, { asked_ms: number; now_ms?: number | '' | undefined; answers: readonly RestValue[] }, [number, number, number]>({
   name: 'outbox/away',
   keys: ["meta"],
@@ -3804,342 +9180,6 @@ local meta = KEYS[1]
 local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
 local asked_ms = tonumber(table.remove(ARGV))
 local answers = ARGV
-local root = string.sub(meta, 1, -2)
-local call = redis.call
-call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
-local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
-local outbox_last = nil
-local outbox_plans, outbox_plans_made = {}, {}
-local away_fields, away_since = {}, {}
-local function whole(number) return string.format('%.0f', number) end
-local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
-local function outbox_key(destination) return root .. 'outbox:' .. destination end
-local function lane_partition(lane) return whole(digit(lane, 1) * 62 + digit(lane, 2)) end
-local function outbox_next(now)
-  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, now * 1000)
-  return whole(outbox_last)
-end
-local function outbox_put(destination, seq, kind, body)
-  local plan = outbox_plans[destination]
-  if not plan then
-    plan = { destination = destination, items = {} }
-    outbox_plans[destination] = plan
-    outbox_plans_made[#outbox_plans_made + 1] = plan
-  end
-  plan.items[#plan.items + 1] = seq
-  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
-end
-local function outbox_send(now, destination, kind, body) outbox_put(destination, outbox_next(now), kind, body) end
-local function outbox_want(now, wanted, kind, lane, ref, place)
-  local seq = outbox_next(now)
-  local field = lane .. ' ' .. ref
-  place = place or seq
-  outbox_put(lane_partition(lane), seq, kind, place .. ' ' .. field)
-  away_fields[#away_fields + 1] = field
-  away_fields[#away_fields + 1] = wanted .. ' ' .. seq .. ' ' .. place
-  away_since[#away_since + 1] = now
-  away_since[#away_since + 1] = field
-end
-local function outbox_hand(now, lane, ref, place) outbox_want(now, 'q', 'queue', lane, ref, place) end
-local function outbox_release(now, lane, ref) outbox_want(now, 'r', 'release', lane, ref) end
-local function outbox_touch()
-  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
-  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
-  touch(list)
-end
-local function outbox_write()
-  for _, plan in ipairs(outbox_plans_made) do
-    local items = plan.items
-    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
-    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
-  end
-  if outbox_last and #outbox_plans_made > 0 then call('HSET', meta, 'seq', whole(outbox_last)) end
-  for i = 1, #away_fields, 1000 do
-    call('HSET', root .. 'away', unpack(away_fields, i, math.min(i + 999, #away_fields)))
-    call('ZADD', root .. 'away:since', unpack(away_since, i, math.min(i + 999, #away_since)))
-  end
-end
-local lane_changes, lane_changes_made = {}, {}
-local function lane_key(lane) return root .. 'lane:' .. lane .. ':q' end
-local function lane_split(field) return string.match(field, '^(%w+) (.*)$') end
-local function lane_place(lane, ref)
-  local change = lane_changes[lane .. ' ' .. ref]
-  if change then return change.place end
-  return call('ZSCORE', lane_key(lane), ref)
-end
-local function lane_set(lane, ref, place)
-  local name = lane .. ' ' .. ref
-  local change = lane_changes[name]
-  if not change then
-    change = { key = lane_key(lane), ref = ref }
-    lane_changes[name] = change
-    lane_changes_made[#lane_changes_made + 1] = change
-  end
-  change.place = place
-end
-local function lane_touch()
-  local list = {}
-  for i, change in ipairs(lane_changes_made) do list[i] = change.key end
-  touch(list)
-end
-local function lane_write()
-  for _, change in ipairs(lane_changes_made) do
-    if change.place then call('ZADD', change.key, change.place, change.ref) else call('ZREM', change.key, change.ref) end
-  end
-end
-local AGAIN_MS_MAX, ANSWER_MS_MAX = 3600000, 1000
-if now_ms < asked_ms or now_ms - asked_ms >= ANSWER_MS_MAX then return { 0, 0, 0 } end
-local confirmed, gone, again = {}, {}, 0
-for i = 1, #answers, 3 do
-  local field, known = answers[i], answers[i + 2] == '1'
-  local wanted, seq, place = string.match(call('HGET', root .. 'away', field) or '', '^(%a) (%d+) (%d+)$')
-  local lane, ref = lane_split(field)
-  if seq == answers[i + 1] then
-    if wanted == 'q' and known then
-      confirmed[#confirmed + 1] = whole(now_ms + math.max(0, math.min(AGAIN_MS_MAX, now_ms - place / 1000)))
-      confirmed[#confirmed + 1] = field
-    elseif wanted == 'r' and not known then
-      gone[#gone + 1] = field
-    else
-      again = again + 1
-      if wanted == 'q' then outbox_hand(now_ms, lane, ref, place) else outbox_release(now_ms, lane, ref) end
-    end
-  end
-end
-outbox_touch()
-for i = 1, #confirmed, 1000 do call('ZADD', root .. 'away:since', unpack(confirmed, i, math.min(i + 999, #confirmed))) end
-for i = 1, #gone, 1000 do
-  call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
-  call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
-end
-outbox_write()
-return { #confirmed / 2, again, #gone }`,
-  map: [[1,"lua/outbox/away.lua",1],[2,"lua/outbox/away.lua",9],[3,"lua/outbox/away.lua",11],[4,"lua/outbox/away.lua",10],[5,"lua/outbox/away.lua",12],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/outbox.lua",15],[16,"lua/lib/outbox.lua",20],[17,"lua/lib/outbox.lua",22],[18,"lua/lib/outbox.lua",24],[19,"lua/lib/outbox.lua",26],[20,"lua/lib/outbox.lua",28],[24,"lua/lib/outbox.lua",33],[34,"lua/lib/outbox.lua",45],[35,"lua/lib/outbox.lua",47],[45,"lua/lib/outbox.lua",59],[46,"lua/lib/outbox.lua",62],[47,"lua/lib/outbox.lua",64],[52,"lua/lib/outbox.lua",70],[64,"lua/lib/receive/lane.lua",4],[65,"lua/lib/receive/lane.lua",6],[66,"lua/lib/receive/lane.lua",9],[67,"lua/lib/receive/lane.lua",12],[72,"lua/lib/receive/lane.lua",19],[82,"lua/lib/receive/lane.lua",30],[87,"lua/lib/receive/lane.lua",36],[92,"lua/outbox/away.lua",18],[94,"lua/outbox/away.lua",21],[111,"lua/outbox/away.lua",39]],
-});
-
-/** Names references about which their lane should be asked: nobody has for `after_ms`, and no message about them waits. See lua/outbox/overdue.lua. */
-export const outboxOverdue = script<{ meta: string }, { after_ms: number; limit: number; now_ms?: number | '' | undefined }, [number, number, [number, string, string][]]>({
-  name: 'outbox/overdue',
-  keys: ["meta"],
-  args: [["after_ms","int"],["limit","int"],["now_ms","now"]],
-  rest: null,
-  lua: `#!lua flags=allow-oom
-local meta = KEYS[1]
-local after_ms = tonumber(ARGV[1])
-local limit = tonumber(ARGV[2])
-local now_ms = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
-local root = string.sub(meta, 1, -2)
-local call = redis.call
-call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
-local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
-local outbox_last = nil
-local outbox_plans, outbox_plans_made = {}, {}
-local away_fields, away_since = {}, {}
-local function whole(number) return string.format('%.0f', number) end
-local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
-local function outbox_key(destination) return root .. 'outbox:' .. destination end
-local function lane_partition(lane) return whole(digit(lane, 1) * 62 + digit(lane, 2)) end
-local function outbox_next(now)
-  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, now * 1000)
-  return whole(outbox_last)
-end
-local function outbox_put(destination, seq, kind, body)
-  local plan = outbox_plans[destination]
-  if not plan then
-    plan = { destination = destination, items = {} }
-    outbox_plans[destination] = plan
-    outbox_plans_made[#outbox_plans_made + 1] = plan
-  end
-  plan.items[#plan.items + 1] = seq
-  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
-end
-local function outbox_send(now, destination, kind, body) outbox_put(destination, outbox_next(now), kind, body) end
-local function outbox_want(now, wanted, kind, lane, ref, place)
-  local seq = outbox_next(now)
-  local field = lane .. ' ' .. ref
-  place = place or seq
-  outbox_put(lane_partition(lane), seq, kind, place .. ' ' .. field)
-  away_fields[#away_fields + 1] = field
-  away_fields[#away_fields + 1] = wanted .. ' ' .. seq .. ' ' .. place
-  away_since[#away_since + 1] = now
-  away_since[#away_since + 1] = field
-end
-local function outbox_hand(now, lane, ref, place) outbox_want(now, 'q', 'queue', lane, ref, place) end
-local function outbox_release(now, lane, ref) outbox_want(now, 'r', 'release', lane, ref) end
-local function outbox_touch()
-  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
-  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
-  touch(list)
-end
-local function outbox_write()
-  for _, plan in ipairs(outbox_plans_made) do
-    local items = plan.items
-    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
-    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
-  end
-  if outbox_last and #outbox_plans_made > 0 then call('HSET', meta, 'seq', whole(outbox_last)) end
-  for i = 1, #away_fields, 1000 do
-    call('HSET', root .. 'away', unpack(away_fields, i, math.min(i + 999, #away_fields)))
-    call('ZADD', root .. 'away:since', unpack(away_since, i, math.min(i + 999, #away_since)))
-  end
-end
-local LIMIT_MAX = 500
-local count = math.min(limit, LIMIT_MAX)
-local fields = call('ZRANGEBYSCORE', root .. 'away:since', '-inf', now_ms - after_ms, 'LIMIT', 0, count)
-if #fields == 0 then return { now_ms, 0, {} } end
-local entries = call('HMGET', root .. 'away', unpack(fields, 1, #fields))
-local named, since = {}, {}
-for i, field in ipairs(fields) do
-  local seq = string.match(entries[i], '^%a (%d+) ')
-  local destination = lane_partition(field)
-  since[#since + 1] = now_ms
-  since[#since + 1] = field
-  if call('ZCOUNT', outbox_key(destination), seq, seq) == 0 then named[#named + 1] = { tonumber(destination), field, seq } end
-end
-touch({ root .. 'away:since' })
-call('ZADD', root .. 'away:since', unpack(since, 1, #since))
-return { now_ms, #fields == count and 1 or 0, named }`,
-  map: [[1,"lua/outbox/overdue.lua",1],[2,"lua/outbox/overdue.lua",6],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/outbox.lua",15],[16,"lua/lib/outbox.lua",20],[17,"lua/lib/outbox.lua",22],[18,"lua/lib/outbox.lua",24],[19,"lua/lib/outbox.lua",26],[20,"lua/lib/outbox.lua",28],[24,"lua/lib/outbox.lua",33],[34,"lua/lib/outbox.lua",45],[35,"lua/lib/outbox.lua",47],[45,"lua/lib/outbox.lua",59],[46,"lua/lib/outbox.lua",62],[47,"lua/lib/outbox.lua",64],[52,"lua/lib/outbox.lua",70],[64,"lua/outbox/overdue.lua",14],[68,"lua/outbox/overdue.lua",19],[77,"lua/outbox/overdue.lua",29]],
-});
-
-/** Applies the messages of another partition, each once and in their order, and advances the mark that says so. See lua/outbox/receive.lua. */
-export const outboxReceive = script<{ meta: string }, { source: number; messages: readonly RestValue[] }, [number, number, number]>({
-  name: 'outbox/receive',
-  keys: ["meta"],
-  args: [["source","int"]],
-  rest: "messages",
-  lua: `#!lua flags=allow-oom
-local meta = KEYS[1]
-local source = tonumber(table.remove(ARGV))
-local messages = ARGV
-local root = string.sub(meta, 1, -2)
-local call = redis.call
-call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
-local kinds = {}
-local lane_changes, lane_changes_made = {}, {}
-local function lane_key(lane) return root .. 'lane:' .. lane .. ':q' end
-local function lane_split(field) return string.match(field, '^(%w+) (.*)$') end
-local function lane_place(lane, ref)
-  local change = lane_changes[lane .. ' ' .. ref]
-  if change then return change.place end
-  return call('ZSCORE', lane_key(lane), ref)
-end
-local function lane_set(lane, ref, place)
-  local name = lane .. ' ' .. ref
-  local change = lane_changes[name]
-  if not change then
-    change = { key = lane_key(lane), ref = ref }
-    lane_changes[name] = change
-    lane_changes_made[#lane_changes_made + 1] = change
-  end
-  change.place = place
-end
-local function lane_touch()
-  local list = {}
-  for i, change in ipairs(lane_changes_made) do list[i] = change.key end
-  touch(list)
-end
-local function lane_write()
-  for _, change in ipairs(lane_changes_made) do
-    if change.place then call('ZADD', change.key, change.place, change.ref) else call('ZREM', change.key, change.ref) end
-  end
-end
-kinds.queue = function(body)
-  local place, lane, ref = string.match(body, '^(%d+) (%w+) (.*)$')
-  if not lane_place(lane, ref) then lane_set(lane, ref, place) end
-end
-kinds.release = function(body)
-  local lane, ref = string.match(body, '^%d+ (%w+) (.*)$')
-  lane_set(lane, ref, false)
-end
-local field = string.format('%.0f', source)
-local mark = tonumber(call('HGET', root .. 'hw', field) or '0')
-local before, done, applied = 0, 0, 0
-for _, message in ipairs(messages) do
-  local seq_text, kind, body = string.match(message, '^(%d+) (%a+) (.*)$')
-  local seq = tonumber(seq_text)
-  if seq <= before then return redis.error_reply('ERR messages are not ascending') end
-  before = seq
-  if seq > mark then
-    if not kinds[kind] then break end
-    kinds[kind](body)
-    mark = seq
-    applied = applied + 1
-  end
-  done = done + 1
-end
-lane_touch()
-touch({ root .. 'hw' })
-lane_write()
-if applied > 0 then call('HSET', root .. 'hw', field, string.format('%.0f', mark)) end
-return { mark, done, applied }`,
-  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/outbox/receive.lua",16],[12,"lua/lib/receive/lane.lua",4],[13,"lua/lib/receive/lane.lua",6],[14,"lua/lib/receive/lane.lua",9],[15,"lua/lib/receive/lane.lua",12],[20,"lua/lib/receive/lane.lua",19],[30,"lua/lib/receive/lane.lua",30],[35,"lua/lib/receive/lane.lua",36],[40,"lua/lib/receive/queue.lua",3],[44,"lua/lib/receive/release.lua",3],[48,"lua/outbox/receive.lua",19],[54,"lua/outbox/receive.lua",26],[64,"lua/outbox/receive.lua",37],[66,"lua/outbox/receive.lua",40]],
-});
-
-/** Reads the first messages that wait for other partitions, oldest destination first; takes nothing away. See lua/outbox/slice.lua. */
-export const outboxSlice = script<{ meta: string }, { messages_max: number; destinations_max: number; skip: readonly RestValue[] }, [number, [number, string[]][]]>({
-  name: 'outbox/slice',
-  keys: ["meta"],
-  args: [["messages_max","int"],["destinations_max","int"]],
-  rest: "skip",
-  lua: `#!lua flags=no-writes
-local meta = KEYS[1]
-local destinations_max = tonumber(table.remove(ARGV))
-local messages_max = tonumber(table.remove(ARGV))
-local skip = ARGV
-local root = string.sub(meta, 1, -2)
-local call = redis.call
-call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
-local MESSAGES_MAX = 500
-local left = math.min(messages_max, MESSAGES_MAX)
-local skipped, chosen, more = {}, {}, 0
-for _, destination in ipairs(skip) do skipped[destination] = true end
-for _, destination in ipairs(call('ZRANGE', root .. 'outbox', 0, destinations_max + #skip)) do
-  if not skipped[destination] then
-    if #chosen < math.min(destinations_max, left) then chosen[#chosen + 1] = destination else more = 1 end
-  end
-end
-local slices = {}
-for i, destination in ipairs(chosen) do
-  local key = root .. 'outbox:' .. destination
-  local share = math.ceil(left / (#chosen - i + 1))
-  local messages = call('ZRANGE', key, 0, share - 1)
-  if call('ZCARD', key) > #messages then more = 1 end
-  left = left - #messages
-  slices[#slices + 1] = { tonumber(destination), messages }
-end
-return { more, slices }`,
-  map: [[1,"lua/outbox/slice.lua",1],[2,"lua/outbox/slice.lua",4],[3,"lua/outbox/slice.lua",6],[4,"lua/outbox/slice.lua",5],[5,"lua/outbox/slice.lua",7],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/outbox/slice.lua",12],[16,"lua/outbox/slice.lua",17],[21,"lua/outbox/slice.lua",23]],
-});
-
-/** Takes up to `budget` tasks that may run now and puts them in flight for `holder`. See lua/partition/claim.lua. */
-export const partitionClaim = script<{ meta: string }, { holder: string; call_no: number; budget: number; room: number; grace_ms: number; notes: number; now_ms?: number | '' | undefined; limits: readonly RestValue[] }, [number, number, number, string[], unknown[]]>({
-  name: 'partition/claim',
-  keys: ["meta"],
-  args: [["holder","string"],["call_no","int"],["budget","int"],["room","int"],["grace_ms","int"],["notes","int"],["now_ms","now"]],
-  rest: "limits",
-  lua: `#!lua flags=allow-oom
-local meta = KEYS[1]
-local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
-local notes = tonumber(table.remove(ARGV))
-local grace_ms = tonumber(table.remove(ARGV))
-local room = tonumber(table.remove(ARGV))
-local budget = tonumber(table.remove(ARGV))
-local call_no = tonumber(table.remove(ARGV))
-local holder = table.remove(ARGV)
-local limits = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
@@ -4177,6 +9217,7 @@ local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
 local ROUND_ATTEMPTS = 100
 local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
 local function task_waits(b, i, byte)
   if byte == 'q' or byte == 'r' then return true end
   return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
@@ -4340,24 +9381,24 @@ local function ready_write()
   end
   depth_write()
 end
-local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
+  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
   if not core then return nil end
   return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow }
+    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
 local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
@@ -4387,9 +9428,2338 @@ end
 local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
-  elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  elseif #delays > 0 or sooner_ms then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
   end
+end
+local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+local outbox_last = nil
+local outbox_plans, outbox_plans_made = {}, {}
+local away_plans, away_plans_made = {}, {}
+local function whole(number) return string.format('%.0f', number) end
+local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
+local function outbox_key(destination) return root .. 'outbox:' .. destination end
+local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end
+local function outbox_next(now)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
+  return whole(outbox_last)
+end
+local function outbox_send(now, destination, kind, body)
+  local seq = outbox_next(now)
+  local plan = outbox_plans[destination]
+  if not plan then
+    plan = { destination = destination, items = {} }
+    outbox_plans[destination] = plan
+    outbox_plans_made[#outbox_plans_made + 1] = plan
+  end
+  plan.items[#plan.items + 1] = seq
+  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+  return seq
+end
+local function away_field(lane, text)
+  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
+  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
+end
+local function away_set(field, value, now)
+  local plan = away_plans[field]
+  if not plan then
+    plan = { field = field }
+    away_plans[field] = plan
+    away_plans_made[#away_plans_made + 1] = plan
+  end
+  plan.value = value
+  plan.since = now
+end
+local function outbox_hand(now, lane, text)
+  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function outbox_back(now, lane, place, granted_ms, text)
+  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_get(field)
+  local plan = away_plans[field]
+  if plan then return plan.value or nil end
+  return call('HGET', root .. 'away', field) or nil
+end
+local function away_forget(field) away_set(field, false, nil) end
+local function outbox_touch()
+  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
+  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
+  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
+  touch(list)
+end
+local function outbox_write()
+  local gone, set, since = {}, {}, {}
+  for _, plan in ipairs(away_plans_made) do
+    if plan.value then
+      set[#set + 1] = plan.field
+      set[#set + 1] = plan.value
+      since[#since + 1] = plan.since
+      since[#since + 1] = plan.field
+    else
+      gone[#gone + 1] = plan.field
+    end
+  end
+  for i = 1, #set, 1000 do
+    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
+    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
+  end
+  for i = 1, #gone, 1000 do
+    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
+    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
+  end
+  if #outbox_plans_made == 0 then return 0 end
+  for _, plan in ipairs(outbox_plans_made) do
+    local items = plan.items
+    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
+    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
+  end
+  call('HSET', meta, 'seq', whole(outbox_last))
+  return 1
+end
+local SLICE_MAX = 50
+local function outbox_slices()
+  local slices = {}
+  for _, plan in ipairs(outbox_plans_made) do
+    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
+    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
+  end
+  return slices
+end
+local function outbox_bell()
+  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
+end
+local LANES_MAX = 1000
+local function limit_read(limit)
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local place, granted_ms = string.match(rest, '^,(%d+),(%d+)$')
+  return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
+    waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
+end
+local function limited_states(b, entry, to)
+  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
+  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
+end
+local function limited_hand(b, now, flow, entry)
+  local from = entry.from
+  local limit = limit_read(entry.limit)
+  while from <= entry.to do
+    local _, last = segment_bounds(b, from)
+    last = math.min(last, entry.to)
+    outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from, last, entry.attempts, entry.recoveries, entry.timeout_s,
+      entry.due_ms, limit.waiting))
+    from = last + 1
+  end
+end
+local function limited_enqueue(b, now, due_ms, flow, entry)
+  if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
+  enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
+end
+local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
+  local at_ms = math.max(ready_ms or now, due_ms)
+  local attempts = attempts_first(b)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
+  local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
+    due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
+end
+local function limited_unused(now, limit, core, from, to)
+  local tasks = to - from + 1
+  outbox_send(now, partition_of(limit.lane), 'unused',
+    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
+end
+local function limited_free(now, limit, core, from, to)
+  if limit.kind == 'c' then
+    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
+  end
+end
+local function limited_back(now, flow, entry, from, to, limit)
+  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
+    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
+end
+local function limited_return(now, flow, entry)
+  local limit = limit_read(entry.limit)
+  local states = limited_states(batch_load(entry.core), entry)
+  local at = entry.from
+  for first, after in string.gmatch(states, '()[qr]+()') do
+    local from, to = entry.from + first - 1, entry.from + after - 2
+    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
+    limited_back(now, flow, entry, from, to, limit)
+    at = to + 1
+  end
+  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
+end
+local function limited_drop(b, now)
+  local told = {}
+  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
+    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
+    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
+      if not told[lane] then
+        told[lane] = true
+        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
+      end
+    end
+  end
+end
+local function lanes_read(b, parts, at, first)
+  local list = {}
+  for k = 0, tonumber(parts[at]) - 1 do
+    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
+    local before = call('HGET', b.key .. ':lanes', name)
+    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
+      list[#list + 1] = name
+      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
+    end
+  end
+  if #list > 0 then touch({ b.key .. ':lanes' }) end
+  return list
+end
+local function lanes_write(b, list)
+  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_of_name(b, name, index)
+  local lane, kind
+  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
+    if tonumber(first) <= index then lane, kind = core, letter end
+  end
+  return lane, kind
+end
+local AGAIN_MS_MAX, ANSWER_MS_MAX = 3600000, 1000
+if now_ms < asked_ms or now_ms - asked_ms >= ANSWER_MS_MAX then return { 0, 0, 0 } end
+local confirmed, again, forgotten = {}, 0, 0
+local function hand_again(text)
+  local flow, entry = string.match(text, '^([^|]+)|(.*)$')
+  entry = entry_read(entry)
+  local b = batch_load(entry.core)
+  local first = string.find(limited_states(b, entry), '[qr]')
+  if not first then return false end
+  entry.from = entry.from + first - 1
+  limited_hand(b, now_ms, flow, entry)
+  return true
+end
+for i = 1, #answers, 3 do
+  local field, known = answers[i], answers[i + 2] == '1'
+  local seq, text = string.match(call('HGET', root .. 'away', field) or '', '^(%d+) (.*)$')
+  if seq == answers[i + 1] then
+    if known then
+      confirmed[#confirmed + 1] = whole(now_ms + math.max(0, math.min(AGAIN_MS_MAX, now_ms - seq / 1000)))
+      confirmed[#confirmed + 1] = field
+    elseif hand_again(text) then
+      again = again + 1
+    else
+      away_forget(field)
+      forgotten = forgotten + 1
+    end
+  end
+end
+outbox_touch()
+touch({ root .. 'away:since' })
+for i = 1, #confirmed, 1000 do call('ZADD', root .. 'away:since', unpack(confirmed, i, math.min(i + 999, #confirmed))) end
+outbox_write()
+return { #confirmed / 2, again, forgotten }`,
+  map: [[1,"lua/outbox/away.lua",1],[2,"lua/outbox/away.lua",8],[3,"lua/outbox/away.lua",10],[4,"lua/outbox/away.lua",9],[5,"lua/outbox/away.lua",11],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/batch.lua",12],[13,"lua/lib/batch.lua",14],[34,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",43],[40,"lua/lib/batch.lua",45],[41,"lua/lib/batch.lua",49],[42,"lua/lib/batch.lua",51],[43,"lua/lib/batch.lua",53],[44,"lua/lib/batch.lua",56],[48,"lua/lib/batch.lua",62],[60,"lua/lib/batch.lua",75],[61,"lua/lib/batch.lua",77],[65,"lua/lib/batch.lua",83],[81,"lua/lib/batch.lua",101],[88,"lua/lib/batch.lua",109],[91,"lua/lib/batch.lua",114],[96,"lua/lib/batch.lua",121],[106,"lua/lib/batch.lua",133],[111,"lua/lib/batch.lua",141],[119,"lua/lib/batch.lua",150],[137,"lua/lib/ring.lua",4],[138,"lua/lib/ring.lua",6],[146,"lua/lib/ring.lua",16],[152,"lua/lib/ring.lua",23],[153,"lua/lib/ring.lua",25],[154,"lua/lib/ring.lua",28],[158,"lua/lib/ring.lua",34],[165,"lua/lib/ring.lua",42],[171,"lua/lib/ready.lua",9],[172,"lua/lib/ready.lua",11],[173,"lua/lib/ready.lua",14],[187,"lua/lib/ready.lua",29],[192,"lua/lib/ready.lua",35],[195,"lua/lib/ready.lua",39],[207,"lua/lib/ready.lua",52],[210,"lua/lib/ready.lua",56],[216,"lua/lib/ready.lua",67],[219,"lua/lib/ready.lua",71],[226,"lua/lib/ready.lua",80],[227,"lua/lib/ready.lua",83],[228,"lua/lib/delayed.lua",3],[229,"lua/lib/delayed.lua",5],[233,"lua/lib/delayed.lua",11],[236,"lua/lib/delayed.lua",15],[240,"lua/lib/delayed.lua",20],[244,"lua/lib/delayed.lua",26],[251,"lua/lib/delayed.lua",36],[258,"lua/lib/outbox.lua",15],[262,"lua/lib/outbox.lua",20],[263,"lua/lib/outbox.lua",22],[264,"lua/lib/outbox.lua",24],[265,"lua/lib/outbox.lua",27],[266,"lua/lib/outbox.lua",29],[270,"lua/lib/outbox.lua",35],[282,"lua/lib/outbox.lua",49],[286,"lua/lib/outbox.lua",54],[296,"lua/lib/outbox.lua",66],[300,"lua/lib/outbox.lua",72],[304,"lua/lib/outbox.lua",78],[309,"lua/lib/outbox.lua",85],[310,"lua/lib/outbox.lua",87],[316,"lua/lib/outbox.lua",95],[345,"lua/lib/outbox.lua",127],[354,"lua/lib/outbox.lua",138],[357,"lua/lib/limited.lua",12],[358,"lua/lib/limited.lua",14],[364,"lua/lib/limited.lua",22],[368,"lua/lib/limited.lua",28],[379,"lua/lib/limited.lua",41],[383,"lua/lib/limited.lua",47],[391,"lua/lib/limited.lua",57],[396,"lua/lib/limited.lua",64],[401,"lua/lib/limited.lua",71],[405,"lua/lib/limited.lua",77],[417,"lua/lib/limited.lua",91],[429,"lua/lib/limited.lua",106],[442,"lua/lib/limited.lua",120],[445,"lua/lib/limited.lua",125],[452,"lua/outbox/away.lua",16],[454,"lua/outbox/away.lua",19],[455,"lua/outbox/away.lua",22],[465,"lua/outbox/away.lua",33],[480,"lua/outbox/away.lua",49]],
+});
+
+/** Names references about which their lane should be asked: nobody has for `after_ms`, and no message about them waits. See lua/outbox/overdue.lua. */
+export const outboxOverdue = script<{ meta: string }, { after_ms: number; limit: number; now_ms?: number | '' | undefined }, [number, number, [number, string, string][]]>({
+  name: 'outbox/overdue',
+  keys: ["meta"],
+  args: [["after_ms","int"],["limit","int"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local after_ms = tonumber(ARGV[1])
+local limit = tonumber(ARGV[2])
+local now_ms = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+local outbox_last = nil
+local outbox_plans, outbox_plans_made = {}, {}
+local away_plans, away_plans_made = {}, {}
+local function whole(number) return string.format('%.0f', number) end
+local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
+local function outbox_key(destination) return root .. 'outbox:' .. destination end
+local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end
+local function outbox_next(now)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
+  return whole(outbox_last)
+end
+local function outbox_send(now, destination, kind, body)
+  local seq = outbox_next(now)
+  local plan = outbox_plans[destination]
+  if not plan then
+    plan = { destination = destination, items = {} }
+    outbox_plans[destination] = plan
+    outbox_plans_made[#outbox_plans_made + 1] = plan
+  end
+  plan.items[#plan.items + 1] = seq
+  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+  return seq
+end
+local function away_field(lane, text)
+  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
+  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
+end
+local function away_set(field, value, now)
+  local plan = away_plans[field]
+  if not plan then
+    plan = { field = field }
+    away_plans[field] = plan
+    away_plans_made[#away_plans_made + 1] = plan
+  end
+  plan.value = value
+  plan.since = now
+end
+local function outbox_hand(now, lane, text)
+  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function outbox_back(now, lane, place, granted_ms, text)
+  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_get(field)
+  local plan = away_plans[field]
+  if plan then return plan.value or nil end
+  return call('HGET', root .. 'away', field) or nil
+end
+local function away_forget(field) away_set(field, false, nil) end
+local function outbox_touch()
+  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
+  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
+  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
+  touch(list)
+end
+local function outbox_write()
+  local gone, set, since = {}, {}, {}
+  for _, plan in ipairs(away_plans_made) do
+    if plan.value then
+      set[#set + 1] = plan.field
+      set[#set + 1] = plan.value
+      since[#since + 1] = plan.since
+      since[#since + 1] = plan.field
+    else
+      gone[#gone + 1] = plan.field
+    end
+  end
+  for i = 1, #set, 1000 do
+    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
+    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
+  end
+  for i = 1, #gone, 1000 do
+    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
+    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
+  end
+  if #outbox_plans_made == 0 then return 0 end
+  for _, plan in ipairs(outbox_plans_made) do
+    local items = plan.items
+    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
+    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
+  end
+  call('HSET', meta, 'seq', whole(outbox_last))
+  return 1
+end
+local SLICE_MAX = 50
+local function outbox_slices()
+  local slices = {}
+  for _, plan in ipairs(outbox_plans_made) do
+    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
+    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
+  end
+  return slices
+end
+local function outbox_bell()
+  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
+end
+local LIMIT_MAX = 500
+local count = math.min(limit, LIMIT_MAX)
+local fields = call('ZRANGEBYSCORE', root .. 'away:since', '-inf', now_ms - after_ms, 'LIMIT', 0, count)
+if #fields == 0 then return { now_ms, 0, {} } end
+local entries = call('HMGET', root .. 'away', unpack(fields, 1, #fields))
+local named, since = {}, {}
+for i, field in ipairs(fields) do
+  local seq = string.match(entries[i], '^(%d+) ')
+  local destination = partition_of(field)
+  since[#since + 1] = now_ms
+  since[#since + 1] = field
+  if call('ZCOUNT', outbox_key(destination), seq, seq) == 0 then named[#named + 1] = { tonumber(destination), field, seq } end
+end
+touch({ root .. 'away:since' })
+call('ZADD', root .. 'away:since', unpack(since, 1, #since))
+return { now_ms, #fields == count and 1 or 0, named }`,
+  map: [[1,"lua/outbox/overdue.lua",1],[2,"lua/outbox/overdue.lua",6],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/outbox.lua",15],[16,"lua/lib/outbox.lua",20],[17,"lua/lib/outbox.lua",22],[18,"lua/lib/outbox.lua",24],[19,"lua/lib/outbox.lua",27],[20,"lua/lib/outbox.lua",29],[24,"lua/lib/outbox.lua",35],[36,"lua/lib/outbox.lua",49],[40,"lua/lib/outbox.lua",54],[50,"lua/lib/outbox.lua",66],[54,"lua/lib/outbox.lua",72],[58,"lua/lib/outbox.lua",78],[63,"lua/lib/outbox.lua",85],[64,"lua/lib/outbox.lua",87],[70,"lua/lib/outbox.lua",95],[99,"lua/lib/outbox.lua",127],[108,"lua/lib/outbox.lua",138],[111,"lua/outbox/overdue.lua",14],[115,"lua/outbox/overdue.lua",19],[124,"lua/outbox/overdue.lua",29]],
+});
+
+/** Applies the messages of another partition, each once and in their order, and advances the mark that says so. See lua/outbox/receive.lua. */
+export const outboxReceive = script<{ meta: string }, { source: number; source_ms: number; keep_ms: number; tray_keep_ms: number; now_ms?: number | '' | undefined; messages: readonly RestValue[] }, [number, number, number, number]>({
+  name: 'outbox/receive',
+  keys: ["meta"],
+  args: [["source","int"],["source_ms","int"],["keep_ms","int"],["tray_keep_ms","int"],["now_ms","now"]],
+  rest: "messages",
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local tray_keep_ms = tonumber(table.remove(ARGV))
+local keep_ms = tonumber(table.remove(ARGV))
+local source_ms = tonumber(table.remove(ARGV))
+local source = tonumber(table.remove(ARGV))
+local messages = ARGV
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local batches, batches_loaded = {}, {}
+local function batch_load(core)
+  local b = batches[core]
+  if b ~= nil then return b end
+  local key = root .. 'b:' .. core
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
+  if not v[1] then
+    batches[core] = false
+    return false
+  end
+  b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
+    x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
+  batches[core] = b
+  batches_loaded[#batches_loaded + 1] = b
+  return b
+end
+local function batch_visible(core, account)
+  local b = batch_load(core)
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
+  return b
+end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
+local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
+local function segment_bounds(b, i)
+  local g = b.g
+  if not g then return 0, b.n - 1 end
+  local lo, last = 0, #g / 4 - 1
+  local hi = last
+  while lo < hi do
+    local mid = math.ceil((lo + hi) / 2)
+    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
+  end
+  local base = struct.unpack('>I4', g, lo * 4 + 1)
+  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
+end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_last(b)
+  if not b.g then return 0 end
+  return struct.unpack('>I4', b.g, #b.g - 3)
+end
+local function batch_end(b, now, keep_ms)
+  b.dirty = true
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
+  if b.s == 'tray' then
+    b.deadline = math.max(now, b.t + 1000) + keep_ms
+    return true
+  end
+  if b.z or (b.h and batch_live(b)) then return false end
+  if b.s == 'pending' or b.s == 'processing' then
+    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
+  end
+  b.z = now
+  b.ended = true
+  b.deadline = now + keep_ms
+  return true
+end
+local function batch_stop(b, status, now, keep_ms)
+  local waiting = batch_waiting(b)
+  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
+  b.s = status
+  b.deadline = '' -- leaves the deadlines until its last running task has finished
+  batch_end(b, now, keep_ms)
+end
+local function list_key(b, status)
+  return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
+end
+local function label_keys(account, labels)
+  local list = {}
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
+end
+local function batch_touch()
+  local list = { root .. 'deadlines' }
+  for _, b in ipairs(batches_loaded) do
+    if b.s ~= b.s_was then
+      list[#list + 1] = list_key(b, b.s_was)
+      list[#list + 1] = list_key(b, b.s)
+    end
+  end
+  touch(list)
+end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
+local function batch_save(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.dirty then
+      call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
+      if b.z then call('HSET', b.key, 'z', b.z) end
+      if b.s ~= b.s_was then
+        call('ZREM', list_key(b, b.s_was), b.core)
+        call('ZADD', list_key(b, b.s), b.t, b.core)
+      end
+      if b.deadline == '' then
+        call('ZREM', root .. 'deadlines', b.core)
+      elseif b.deadline then
+        call('ZADD', root .. 'deadlines', b.deadline, b.core)
+      end
+      if b.W then batch_tell(b, now) end
+    end
+  end
+end
+local rings, rings_by_key = {}, {}
+local function ring_read(key, window)
+  if rings_by_key[key] then return rings_by_key[key] end
+  local items = call('LRANGE', key, 0, window - 1)
+  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
+  rings[#rings + 1] = ring
+  rings_by_key[key] = ring
+  return ring
+end
+local function ring_take(ring)
+  local item = ring.items[ring.head]
+  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
+  ring.head = ring.head + 1
+  return item
+end
+local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
+local function ring_left(ring) return #ring.items - ring.head + 1 end
+local function ring_taken(key)
+  local ring = rings_by_key[key]
+  return ring and math.min(ring.head - 1, ring.read) or 0
+end
+local function rings_put()
+  for _, ring in ipairs(rings) do
+    for i = math.max(ring.head, ring.read + 1), #ring.items, 1000 do
+      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
+    end
+  end
+end
+local function rings_trim()
+  for _, ring in ipairs(rings) do
+    local taken = ring_taken(ring.key)
+    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
+  end
+end
+local plans, plans_made = {}, {}
+local depth = { f = 0, r = 0, n = 0 }
+local function ready_push(flow, entry)
+  local plan = plans[flow]
+  if not plan then
+    local cls, account, origin = string.match(flow, '^(%a):(%w+):([%w*]+)$')
+    plan = { key = root .. 'f:' .. flow, flows = root .. 'ready:' .. cls .. ':' .. account, accounts = root .. 'ready:' .. cls,
+      account = account, origin = origin, entries = {} }
+    plans[flow] = plan
+    plans_made[#plans_made + 1] = plan
+  end
+  plan.entries[#plan.entries + 1] = entry
+  local from, to = string.match(entry, '^%w+,(%d+),(%d+)')
+  local cls = string.sub(flow, 1, 1)
+  depth[cls] = depth[cls] + to - from + 1
+end
+local function depth_write()
+  for cls, change in pairs(depth) do
+    if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
+  end
+end
+local function ready_touch()
+  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
+end
+local function ready_write()
+  for _, plan in ipairs(plans_made) do
+    local length = 0
+    for i = 1, #plan.entries, 1000 do
+      length = call('RPUSH', plan.key, unpack(plan.entries, i, math.min(i + 999, #plan.entries)))
+    end
+    if length == #plan.entries + ring_taken(plan.key) and call('RPUSH', plan.flows, plan.origin) == 1 + ring_taken(plan.flows) then
+      call('RPUSH', plan.accounts, plan.account)
+    end
+  end
+  depth_write()
+end
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
+end
+local function entry_read(entry)
+  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
+  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
+end
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
+end
+local function member_read(member)
+  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
+  if not core then return nil end
+  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
+    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
+end
+local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
+local delays = {}
+local function delayed_push(due_ms, flow, entry)
+  delays[#delays + 1] = due_ms
+  delays[#delays + 1] = flow .. '|' .. entry
+end
+local function enqueue(now, due_ms, flow, entry)
+  if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
+end
+local function queue_touch()
+  ready_touch()
+  touch({ root .. 'delayed' })
+end
+local function queue_write()
+  ready_write()
+  for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
+end
+local function delays_first()
+  local first = nil
+  for i = 1, #delays, 2 do
+    if not first or delays[i] < first then first = delays[i] end
+  end
+  return first
+end
+local function ring_bell(sooner_ms)
+  if #plans_made > 0 then
+    call('SPUBLISH', root .. 'bell', '0')
+  elseif #delays > 0 or sooner_ms then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
+  end
+end
+local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+local outbox_last = nil
+local outbox_plans, outbox_plans_made = {}, {}
+local away_plans, away_plans_made = {}, {}
+local function whole(number) return string.format('%.0f', number) end
+local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
+local function outbox_key(destination) return root .. 'outbox:' .. destination end
+local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end
+local function outbox_next(now)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
+  return whole(outbox_last)
+end
+local function outbox_send(now, destination, kind, body)
+  local seq = outbox_next(now)
+  local plan = outbox_plans[destination]
+  if not plan then
+    plan = { destination = destination, items = {} }
+    outbox_plans[destination] = plan
+    outbox_plans_made[#outbox_plans_made + 1] = plan
+  end
+  plan.items[#plan.items + 1] = seq
+  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+  return seq
+end
+local function away_field(lane, text)
+  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
+  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
+end
+local function away_set(field, value, now)
+  local plan = away_plans[field]
+  if not plan then
+    plan = { field = field }
+    away_plans[field] = plan
+    away_plans_made[#away_plans_made + 1] = plan
+  end
+  plan.value = value
+  plan.since = now
+end
+local function outbox_hand(now, lane, text)
+  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function outbox_back(now, lane, place, granted_ms, text)
+  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_get(field)
+  local plan = away_plans[field]
+  if plan then return plan.value or nil end
+  return call('HGET', root .. 'away', field) or nil
+end
+local function away_forget(field) away_set(field, false, nil) end
+local function outbox_touch()
+  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
+  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
+  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
+  touch(list)
+end
+local function outbox_write()
+  local gone, set, since = {}, {}, {}
+  for _, plan in ipairs(away_plans_made) do
+    if plan.value then
+      set[#set + 1] = plan.field
+      set[#set + 1] = plan.value
+      since[#since + 1] = plan.since
+      since[#since + 1] = plan.field
+    else
+      gone[#gone + 1] = plan.field
+    end
+  end
+  for i = 1, #set, 1000 do
+    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
+    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
+  end
+  for i = 1, #gone, 1000 do
+    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
+    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
+  end
+  if #outbox_plans_made == 0 then return 0 end
+  for _, plan in ipairs(outbox_plans_made) do
+    local items = plan.items
+    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
+    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
+  end
+  call('HSET', meta, 'seq', whole(outbox_last))
+  return 1
+end
+local SLICE_MAX = 50
+local function outbox_slices()
+  local slices = {}
+  for _, plan in ipairs(outbox_plans_made) do
+    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
+    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
+  end
+  return slices
+end
+local function outbox_bell()
+  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
+end
+local LANES_MAX = 1000
+local function limit_read(limit)
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local place, granted_ms = string.match(rest, '^,(%d+),(%d+)$')
+  return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
+    waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
+end
+local function limited_states(b, entry, to)
+  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
+  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
+end
+local function limited_hand(b, now, flow, entry)
+  local from = entry.from
+  local limit = limit_read(entry.limit)
+  while from <= entry.to do
+    local _, last = segment_bounds(b, from)
+    last = math.min(last, entry.to)
+    outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from, last, entry.attempts, entry.recoveries, entry.timeout_s,
+      entry.due_ms, limit.waiting))
+    from = last + 1
+  end
+end
+local function limited_enqueue(b, now, due_ms, flow, entry)
+  if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
+  enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
+end
+local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
+  local at_ms = math.max(ready_ms or now, due_ms)
+  local attempts = attempts_first(b)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
+  local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
+    due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
+end
+local function limited_unused(now, limit, core, from, to)
+  local tasks = to - from + 1
+  outbox_send(now, partition_of(limit.lane), 'unused',
+    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
+end
+local function limited_free(now, limit, core, from, to)
+  if limit.kind == 'c' then
+    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
+  end
+end
+local function limited_back(now, flow, entry, from, to, limit)
+  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
+    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
+end
+local function limited_return(now, flow, entry)
+  local limit = limit_read(entry.limit)
+  local states = limited_states(batch_load(entry.core), entry)
+  local at = entry.from
+  for first, after in string.gmatch(states, '()[qr]+()') do
+    local from, to = entry.from + first - 1, entry.from + after - 2
+    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
+    limited_back(now, flow, entry, from, to, limit)
+    at = to + 1
+  end
+  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
+end
+local function limited_drop(b, now)
+  local told = {}
+  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
+    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
+    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
+      if not told[lane] then
+        told[lane] = true
+        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
+      end
+    end
+  end
+end
+local function lanes_read(b, parts, at, first)
+  local list = {}
+  for k = 0, tonumber(parts[at]) - 1 do
+    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
+    local before = call('HGET', b.key .. ':lanes', name)
+    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
+      list[#list + 1] = name
+      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
+    end
+  end
+  if #list > 0 then touch({ b.key .. ':lanes' }) end
+  return list
+end
+local function lanes_write(b, list)
+  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_of_name(b, name, index)
+  local lane, kind
+  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
+    if tonumber(first) <= index then lane, kind = core, letter end
+  end
+  return lane, kind
+end
+local GRANT_MS = 1000
+local granted_new, granted_gone = {}, {}
+local function granted_add(until_ms, text)
+  granted_new[#granted_new + 1] = until_ms
+  granted_new[#granted_new + 1] = text
+end
+local function granted_take(text) granted_gone[#granted_gone + 1] = text end
+local function granted_touch() touch({ root .. 'granted' }) end
+local function granted_write()
+  for i = 1, #granted_new, 1000 do call('ZADD', root .. 'granted', unpack(granted_new, i, math.min(i + 999, #granted_new))) end
+  for i = 1, #granted_gone, 1000 do call('ZREM', root .. 'granted', unpack(granted_gone, i, math.min(i + 999, #granted_gone))) end
+end
+local function results_without(text, place)
+  local at, kept = 1, {}
+  while at <= #text do
+    local of, length = struct.unpack('>BI2', text, at)
+    if of ~= place then kept[#kept + 1] = string.sub(text, at, at + 2 + length) end
+    at = at + 3 + length
+  end
+  return table.concat(kept)
+end
+local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
+local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
+local lost_results = {}
+local function lose(b, from, to, json)
+  local base = segment_bounds(b, from)
+  local segment = segment_key(b, base)
+  lost_results[segment] = lost_results[segment] or {}
+  for i = from, to do
+    local place = (i - base) % 16
+    local field = result_field(i - base)
+    local before = lost_results[segment][field] or call('HGET', segment, field) or ''
+    lost_results[segment][field] = results_without(before, place) .. result_record(place, json)
+  end
+end
+local function lost_touch()
+  for segment in pairs(lost_results) do touch({ segment }) end
+end
+local function lost_write()
+  for segment, fields in pairs(lost_results) do
+    for field, text in pairs(fields) do call('HSET', segment, field, text) end
+  end
+end
+local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
+local function note_wanted(b, letter)
+  if not b.wants then
+    b.wants = {}
+    for each, origin, ms in string.gmatch(b.N, '(%a)(%w%w%w%w%w%w%w%w%w%w)(%d*);') do
+      b.wants[each] = { origin = origin, interval_ms = tonumber(ms) or 0 }
+    end
+  end
+  return b.wants[letter]
+end
+local notify = nil
+local function notify_use()
+  if notify then return notify end
+  notify = {}
+  local NOTES_WAITING_MAX, NOTES_MERGE_MS, NOTES_KEPT = 10000, 1000, 10000
+  local noting = {}
+  local function notes_of(b, now)
+    if b.notes then return b.notes end
+    local core = b.core .. 'n'
+    local m = batch_load(core)
+    if not m then
+      m = { core = core, key = root .. 'b:' .. core, a = b.a, s = 'notes', s_was = 'notes', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
+        t = now, q = 0, k = 0, opened = true }
+      batches[core] = m
+      batches_loaded[#batches_loaded + 1] = m
+    end
+    local v = m.opened and {} or call('HMGET', m.key, 'L', 'P', 'D', 'T')
+    b.notes = { b = b, m = m, first = m.n, records = {}, newest = tonumber(v[1]), newest_ms = tonumber(v[2]),
+      died = tonumber(v[3] or '0'), page = tonumber(v[4] or '0') }
+    noting[#noting + 1] = b.notes
+    return b.notes
+  end
+  local function note_add(b, letter, at, counts)
+    local want = note_wanted(b, letter)
+    if not want then return nil end
+    local notes = notes_of(b, at)
+    counts = counts or b
+    local record = { letter = letter, origin = want.origin, status = b.s, z = b.z, n = counts.n, c = counts.c, f = counts.f,
+      x = counts.x, at = at, due_ms = at, round = b.k + 1, index = notes.m.n }
+    notes.m.n = notes.m.n + 1
+    notes.m.dirty = true
+    notes.records[#notes.records + 1] = record
+    return record
+  end
+  local function note_open(notes)
+    if notes.last or not notes.newest then return notes.last end
+    if call('GETRANGE', notes.m.key .. ':s', notes.newest, notes.newest) ~= 'q' then
+      notes.newest_began = true
+      return nil
+    end
+    notes.last = { letter = 'p', stored = true, index = notes.newest }
+    notes.rewritten = notes.last
+    return notes.last
+  end
+  local function note_progress(b, at, counts)
+    local want = note_wanted(b, 'p')
+    if not want then return end
+    local notes = notes_of(b, at)
+    local m = notes.m
+    local interval_ms = want.interval_ms
+    if m.n - m.c - m.f - m.x >= NOTES_WAITING_MAX then interval_ms = math.max(interval_ms, NOTES_MERGE_MS) end
+    local record = interval_ms > 0 and note_open(notes)
+    if record then
+      record.status, record.z, record.at, record.round = b.s, b.z, at, b.k + 1
+      record.n, record.c, record.f, record.x = counts.n, counts.c, counts.f, counts.x
+      m.dirty = true
+      return
+    end
+    record = note_add(b, 'p', at, counts)
+    if interval_ms > 0 and notes.newest_ms then record.due_ms = math.max(at, notes.newest_ms + interval_ms) end
+    notes.last, notes.newest, notes.newest_ms = record, record.index, record.due_ms
+  end
+  local function note_death(b, at, counts, index, json)
+    if not note_wanted(b, 'd') then return end
+    local notes = notes_of(b, at)
+    if notes.died > b.k then return end
+    notes.died = b.k + 1
+    note_add(b, 'd', at, counts).tail = string.format(',%.0f,', index) .. json()
+  end
+  function notify.finishes(b, c, f, x, now, index, json)
+    while c < b.c or f < b.f or x < b.x do
+      if c < b.c then c = c + 1 elseif f < b.f then f = f + 1 else x = x + 1 end
+      local counts = { n = b.n, c = c, f = f, x = x }
+      note_progress(b, now, counts)
+      if index and f > b.f_was then
+        note_death(b, now, counts, index, json)
+        index = nil
+      end
+    end
+    b.n_was, b.c_was, b.f_was, b.x_was = b.n, b.c, b.f, b.x
+  end
+  local function note_unstarted(b)
+    local to = b.n - 1
+    if b.o_from then
+      local states = call('GETRANGE', b.key .. ':s', b.o_from, math.min(b.o_to, b.o_from + 65535))
+      local at = string.find(states, '[fe]')
+      if at then return b.o_from + at - 1 end
+    end
+    while to >= 0 do
+      local from = math.max(0, to - 65535)
+      local states = call('GETRANGE', b.key .. ':s', from, to)
+      local at = string.find(states, 'q', 1, true) or string.find(states, 'r', 1, true)
+      if at then return from + at - 1 end
+      to = from - 1
+    end
+    return b.n - 1
+  end
+  function notify.result_in(results, base, i)
+    local field, place = string.format('r%.0f', math.floor((i - base) / 16)), (i - base) % 16
+    for _, result in ipairs(results) do
+      local text, at = result[2], 1
+      while result[1] == field and at <= #text do
+        local of, length = struct.unpack('>BI2', text, at)
+        if of == place then return string.sub(text, at + 3, at + 2 + length) end
+        at = at + 3 + length
+      end
+    end
+    return ''
+  end
+  local function note_expired(at)
+    return string.format('[%.0f,0,0,null,null,"batch_expired","The batch expired before this task could run."]', at)
+  end
+  local function note_settled(b)
+    local told = false
+    local function settle_one(record)
+      if record.n ~= b.n or record.c ~= b.c or record.f ~= b.f or record.x ~= b.x then return end
+      record.status, record.z, told = b.s, b.z, true
+    end
+    if not b.notes then return false end
+    for _, record in ipairs(b.notes.records) do settle_one(record) end
+    if b.notes.rewritten then settle_one(b.notes.rewritten) end
+    return told
+  end
+  local function note_rest(b, now)
+    local counted = b.n ~= b.n_was or b.c ~= b.c_was or b.f ~= b.f_was or b.x ~= b.x_was
+    local stopped = b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')
+    if not note_settled(b) and (counted or stopped) then note_progress(b, now, b) end
+    if b.s == 'expired' and b.f > b.f_was then
+      note_death(b, now, b, note_unstarted(b), function() return note_expired(now) end)
+    end
+    if b.ended then
+      note_add(b, 'f', now)
+      if b.s == 'completed' and b.c == b.n then note_add(b, 's', now) end
+      note_add(b, 'c', now)
+    end
+  end
+  local function note_text(record)
+    local text = string.format('%s,%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s,%.0f', record.letter, record.status, record.n, record.c, record.f,
+      record.x, record.at, record.z and string.format('%.0f', record.z) or '', record.round) .. (record.tail or '')
+    return struct.pack('>I4I2', #text + 2, 0) .. text
+  end
+  local function notes_page(notes, page)
+    return call('HGET', notes.m.key .. ':0', string.format('%.0f', page)) or ''
+  end
+  local function note_replaced(text, place, record)
+    local at = 1
+    for _ = 1, place do at = at + 4 + struct.unpack('>I4', text, at) end
+    return string.sub(text, 1, at - 1) .. record .. string.sub(text, at + 4 + struct.unpack('>I4', text, at))
+  end
+  local function notes_append(notes, now)
+    local m, pages = notes.m, {}
+    local function page_of(index)
+      local page = math.floor(index / NOTES_PAGE)
+      pages[page] = pages[page] or { (index < notes.first or notes.first > page * NOTES_PAGE) and notes_page(notes, page) or '' }
+      return pages[page]
+    end
+    local old = notes.rewritten
+    if old and old.n then
+      local page = page_of(old.index)
+      page[1] = note_replaced(page[1], old.index % NOTES_PAGE, note_text(old))
+    end
+    local run = nil
+    local function run_push()
+      enqueue(now, run.due_ms, 'n:' .. m.a .. ':' .. run.origin,
+        entry_of(m.core, run.from, run.to, 0, 0, NOTE_TIMEOUT_S, run.due_ms))
+    end
+    for _, record in ipairs(notes.records) do
+      local page = page_of(record.index)
+      page[#page + 1] = note_text(record)
+      if run and run.origin == record.origin and run.due_ms == record.due_ms then
+        run.to = record.index
+      else
+        if run then run_push() end
+        run = { from = record.index, to = record.index, origin = record.origin, due_ms = record.due_ms }
+      end
+    end
+    if run then run_push() end
+    notes.pages = pages
+  end
+  local function notes_leave(notes)
+    local m = notes.m
+    notes.gone = {}
+    for _ = 0, #notes.records / NOTES_PAGE + 1 do
+      local from = notes.page * NOTES_PAGE
+      if m.n - from - NOTES_PAGE < NOTES_KEPT then return end
+      if call('GETRANGE', m.key .. ':s', from, from + NOTES_PAGE - 1) == string.rep('c', NOTES_PAGE) then
+        local text = notes_page(notes, notes.page)
+        local at, all = 1, true
+        while at <= #text do
+          all = all and string.sub(text, at + 6, at + 6) == 'p'
+          at = at + 4 + struct.unpack('>I4', text, at)
+        end
+        if all then
+          notes.gone[#notes.gone + 1] = notes.page
+          m.c = m.c - NOTES_PAGE
+          m.x = m.x + NOTES_PAGE
+        end
+      end
+      notes.page = notes.page + 1
+    end
+  end
+  notify.rest = note_rest
+  function notify.plan(now)
+    for _, notes in ipairs(noting) do
+      notes_append(notes, now)
+      notes_leave(notes)
+      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
+    end
+  end
+  function notify.write()
+    for _, notes in ipairs(noting) do
+      local m = notes.m
+      local segment, states = m.key .. ':0', m.key .. ':s'
+      if m.opened then call('HSET', m.key, 'a', m.a, 't', m.t) end
+      call('HSET', m.key, 'D', notes.died, 'T', notes.page)
+      if notes.newest then call('HSET', m.key, 'L', notes.newest, 'P', notes.newest_ms) end
+      for page, text in pairs(notes.pages) do call('HSET', segment, string.format('%.0f', page), table.concat(text)) end
+      if #notes.records > 0 then call('APPEND', states, string.rep('q', #notes.records)) end
+      for _, page in ipairs(notes.gone) do
+        call('HDEL', segment, string.format('%.0f', page), string.format('r%.0f', page))
+        call('SETRANGE', states, page * NOTES_PAGE, string.rep('x', NOTES_PAGE))
+      end
+    end
+  end
+  return notify
+end
+local function notify_plan(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.N then notify_use().rest(b, now) end
+  end
+  if notify then notify.plan(now) end
+end
+local function notify_write()
+  if notify then notify.write() end
+end
+local FAILED_MAX = 1000
+local kinds = {}
+local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
+local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
+local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
+local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
+local lanes_loaded, lanes_by_core = {}, {}
+local lane_bell = false
+local machines = {}
+do
+  local function aligned_us(lane) return lane.interval_s * 1000000 end
+  machines.aligned = {
+    settle = function(lane)
+      local window = math.floor(lane.now / aligned_us(lane))
+      if not lane.at or window > lane.at then lane.n = 0 end
+      lane.at = window
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      lane.n = math.max(0, lane.n - units)
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    reset = function(lane) lane.n = 0 end,
+    adapt = function(lane)
+      lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+  }
+end
+do
+  local LEVEL_EXACT_MAX = 9000000000
+  local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
+  local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
+  local function level_drained(lane, elapsed, rem)
+    local interval = lane.interval_s * 1000000 / level_scale(lane)
+    local part = (elapsed % interval) * lane.rate + rem
+    return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+  end
+  local function level_set(lane, n, rem)
+    if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
+    if n <= 0 then n, rem = 0, 0 end
+    lane.n, lane.rem = n, rem
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.level = {
+    settle = function(lane)
+      local at = math.floor(lane.v / level_scale(lane))
+      lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
+      if at > lane.at then
+        local units, rem = level_drained(lane, at - lane.at, lane.rem)
+        lane.at = at
+        level_set(lane, lane.n - units, rem)
+      end
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane, cost)
+      local units = lane.n + cost - lane.max
+      if units <= 0 then return lane.v end
+      local interval = lane.interval_s * 1000000 / level_scale(lane)
+      local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
+      return (lane.at + wait) * level_scale(lane)
+    end,
+    take = function(lane, units)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      local scale = level_scale(lane)
+      local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
+      local drained, part = level_drained(lane, elapsed, 0)
+      if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+    end,
+    charge = function(lane, difference)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      if lane.n + difference > LEVEL_DEBT * lane.max then
+        level_set(lane, LEVEL_DEBT * lane.max, 0)
+      else
+        level_set(lane, lane.n + difference, lane.rem)
+      end
+    end,
+    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    adapt = function(lane, before)
+      local rem = 0
+      if before.form == 'level' then
+        rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
+      end
+      lane.at = math.ceil(lane.v / level_scale(lane))
+      level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+  }
+end
+do
+  local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
+  local function slots_key(lane) return lane.key .. ':run' end
+  local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
+  local function slots_free(lane, core, from, to, mark)
+    local members = {}
+    for i = from, to do members[#members + 1] = core .. ',' .. i end
+    for i = 1, #members, 1000 do
+      for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+        local member = members[i + k - 1]
+        if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
+          lane.freed[member] = true
+          lane.slots_gone[#lane.slots_gone + 1] = member
+        end
+      end
+    end
+    lane.held = lane.held_before - #lane.slots_gone
+    lane.free = math.max(0, lane.max - lane.held)
+  end
+  machines.slots = {
+    settle = function(lane)
+      local due = string.format('%.17g', lane.v / 1000)
+      lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
+      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
+      lane.held_before = call('ZCARD', slots_key(lane))
+      lane.held = lane.held_before - lane.reclaimed
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    next = function(lane)
+      local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
+      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      return first < math.huge and math.floor(first * 1000) + 1 or nil
+    end,
+    take = function(lane, units, range, from, to, granted_ms)
+      local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
+      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local list, prefix = lane.slots_new, range.core .. ','
+      for i = from, to do
+        list[#list + 1] = held_until
+        list[#list + 1] = prefix .. i
+      end
+      lane.held = lane.held + units
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
+    done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
+    reset = function() end,
+    adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
+    write = function(lane)
+      local gone, new = lane.slots_gone, lane.slots_new
+      for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
+      for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
+    end,
+  }
+end
+do
+  local WINDOW_CELLS, WINDOW_READ = 1024, 32
+  local function window_log(lane) return lane.key .. ':log' end
+  local function window_us(lane) return lane.interval_s * 1000000 end
+  local function window_cell(lane, v)
+    local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
+    return (math.floor(math.floor(v / 1000) / width) + 1) * width
+  end
+  local function window_item(text)
+    local cell, units = string.match(text, '^(%d+) (%d+)$')
+    return { cell = tonumber(cell), units = tonumber(units) }
+  end
+  local function window_at(lane, i)
+    while i > #lane.log and #lane.log < lane.log_length do
+      local from = #lane.log
+      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+      end
+    end
+    return lane.log[i]
+  end
+  local function window_pop(lane)
+    while true do
+      local item = window_at(lane, lane.log_gone + 1)
+      if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
+      lane.n = lane.n - item.units
+      lane.log_gone = lane.log_gone + 1
+    end
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.window = {
+    settle = function(lane)
+      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      lane.n = lane.n or 0
+      window_pop(lane)
+    end,
+    next = function(lane, cost)
+      local missing = lane.n + cost - lane.max
+      local i = lane.log_gone + 1
+      while missing > 0 do
+        local item = window_at(lane, i) or lane.log_new
+        if not item then return lane.v end
+        missing = missing - item.units
+        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        i = i + 1
+      end
+      return lane.v
+    end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+      local cell = window_cell(lane, lane.v)
+      if not lane.log_new and lane.log_gone < lane.log_length then
+        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
+        if last.cell >= cell then
+          last = lane.log_set[lane.log_length] or last
+          last.units = last.units + units
+          lane.log_set[lane.log_length] = last
+          return
+        end
+      end
+      lane.log_new = lane.log_new or { cell = cell, units = 0 }
+      lane.log_new.units = lane.log_new.units + units
+    end,
+    give = function(lane, units, granted_ms)
+      local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = window_at(lane, i)
+        if item.cell == cell then
+          local given = math.min(units, item.units)
+          item.units = item.units - given
+          lane.log_set[i] = item
+          lane.n = lane.n - given
+          lane.free = math.max(0, lane.max - lane.n)
+        end
+      end
+    end,
+    reset = function(lane) lane.n, lane.log_all = 0, {} end,
+    adapt = function(lane, before)
+      if before.interval_s == lane.interval_s then
+        lane.free = math.max(0, lane.max - lane.n)
+        return
+      end
+      window_at(lane, lane.log_length)
+      local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
+      lane.n = 0
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = lane.log[i]
+        local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
+        if cell * 1000 + window_us(lane) > lane.v then
+          if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
+          all[#all].units = all[#all].units + item.units
+          lane.n = lane.n + item.units
+        end
+      end
+      lane.log_all = all
+    end,
+    write = function(lane)
+      local key = window_log(lane)
+      local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
+      if lane.log_all then
+        call('DEL', key)
+        for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
+        return
+      end
+      for i, item in pairs(lane.log_set) do
+        if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
+      end
+      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
+    end,
+  }
+end
+local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }
+local function tally_text(number) return string.format('%.0f', number) end
+local function tally(lane, at_us, granted, throttled, expired)
+  for _, unit in ipairs(TALLIES) do
+    local stamp = math.floor(at_us / unit[2])
+    local field = unit[1] .. tally_text(stamp % unit[3])
+    local slot = lane.tallies[field]
+    if not slot or slot.stamp < stamp then
+      slot = { stamp = stamp, granted = 0, throttled = 0, expired = 0, unit = unit[1] }
+      lane.tallies[field] = slot
+    end
+    if slot.stamp == stamp then
+      slot.granted, slot.throttled, slot.expired = slot.granted + granted, slot.throttled + throttled, slot.expired + expired
+    end
+  end
+end
+local function tally_plan(lane)
+  tally(lane, lane.now, 0, 0, 0)
+  lane.tally_fields = {}
+  for field, slot in pairs(lane.tallies) do
+    local stamp, granted, throttled, rest, most = nil, 0, 0, 0, 0
+    local text = call('HGET', lane.key .. ':use', field)
+    if text then stamp, granted, throttled, rest = string.match(text, '^(%d+) (%d+) (%d+) ?(%d*)') end
+    stamp = tonumber(stamp or '-1')
+    if stamp < slot.stamp then granted, throttled, rest = 0, 0, 0 end
+    if stamp <= slot.stamp then
+      granted = math.max(0, granted + slot.granted)
+      local value = tally_text(slot.stamp) .. ' ' .. tally_text(granted) .. ' ' .. tally_text(throttled + slot.throttled)
+      if slot.unit == 'm' then
+        most = math.max(tonumber(rest), slot.stamp == math.floor(lane.now / 60000000) and lane.queued_max or 0)
+        value = value .. ' ' .. tally_text(most) .. ' ' .. tally_text(lane.waiting)
+      elseif slot.unit == 'd' then
+        value = value .. ' ' .. tally_text(rest + slot.expired)
+      end
+      lane.tally_fields[#lane.tally_fields + 1] = field
+      lane.tally_fields[#lane.tally_fields + 1] = value
+    end
+  end
+end
+local function tally_write(lane)
+  call('HSET', lane.key .. ':use', unpack(lane.tally_fields, 1, #lane.tally_fields))
+end
+local function lane_text(number) return string.format('%.0f', number) end
+local function lane_limited(lane) return lane.account and not lane.deleted end
+local function lane_load(core, now_us)
+  local lane = lanes_by_core[core]
+  if lane then return lane end
+  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0,
+    gone_first = {}, gone_until = {} }
+  local v = call('HMGET', lane.key, unpack(LANE_FIELDS, 1, #LANE_FIELDS))
+  for i, field in ipairs(LANE_FIELDS) do
+    if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
+  end
+  lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, lane.waiting or 0
+  lane.seen, lane.fresh, lane.idle = lane.seen or lane.seq, lane.fresh or 0, lane.idle or 0
+  lane.v = now_us + lane.skew
+  if lane.t and lane.v < lane.t then
+    if lane.t - lane.v > LANE_STEP_US then
+      lane.since = math.max(lane.since or 0, lane.t - lane.skew + 1000)
+      lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000
+    end
+    lane.v = math.max(lane.t, now_us + lane.skew)
+  end
+  lane.now, lane.real = lane.v - lane.skew, now_us
+  local closed_until = math.max(lane.pause or 0, lane.cool or 0)
+  if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
+  lane.active = lane.v - lane.idle
+  lane.t = lane.v
+  lane.queued_max = lane.waiting
+  lanes_by_core[core] = lane
+  lanes_loaded[#lanes_loaded + 1] = lane
+  return lane
+end
+local function lane_closed_until(lane)
+  local at = math.max(lane.pause or 0, lane.cool or 0)
+  return at > lane.v and at or nil
+end
+local function lane_settle(lane)
+  local machine = lane_limited(lane) and machines[lane.form]
+  lane.machine = machine
+  if not lane.settled and machine then machine.settle(lane) end
+  if not machine then lane.free = math.huge end
+  lane.settled = true
+  return lane
+end
+local function lane_read(text)
+  local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
+    string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')
+  return { flow = flow, core = core, from = tonumber(from), to = tonumber(to), attempts = attempts, recoveries = recoveries,
+    timeout_s = timeout_s, due_ms = due_ms, kind = kind, cost = tonumber(cost), first_ms = tonumber(first_ms),
+    valid_ms = tonumber(valid_ms) }
+end
+local function lane_entry_text(lane, range, from, to, kind, cost)
+  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
+    range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
+end
+local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end
+local function lane_entry_read(key, text)
+  local arrived, place, entry = string.match(text, '^(%d+) (%d+) (.*)$')
+  local range = lane_read(entry)
+  range.key, range.arrived, range.place = key, tonumber(arrived), tonumber(place)
+  return range
+end
+local function lane_entry(lane, key)
+  local range = lane.entries[key]
+  if range ~= nil then return range end
+  local text = call('HGET', lane.key .. ':e', key)
+  return text and lane_entry_read(key, text)
+end
+local function lane_plan(lane, key, range)
+  if lane.entries[key] == nil then lane.changed[#lane.changed + 1] = key end
+  lane.entries[key] = range
+end
+local function lane_batch(lane, core)
+  local batch = lane.batches[core]
+  if batch then return batch end
+  local place, tasks = string.match(call('HGET', lane.key .. ':dropped', core) or '', '^(%d+) (%d+)$')
+  batch = { waiting = tonumber(call('HGET', lane.key .. ':n', core) or '0'), over = tonumber(place or '0'), over_tasks = tonumber(tasks or '0') }
+  lane.batches[core] = batch
+  return batch
+end
+local function lane_is_dropped(batch, range) return range.place + range.from < batch.over end
+local function lane_count(lane, range, tasks)
+  local batch = lane_batch(lane, range.core)
+  if lane_is_dropped(batch, range) then
+    batch.over_tasks = batch.over_tasks + tasks
+    return
+  end
+  batch.waiting = batch.waiting + tasks
+  lane.waiting = lane.waiting + tasks
+  if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
+  if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
+end
+local function lane_wake(lane, at_us)
+  if not lane.wake or at_us < lane.wake then lane.wake = at_us end
+end
+local function lane_invalid_at(lane, range)
+  if range.valid_ms > 0 then return range.valid_ms * 1000 end
+  return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
+end
+local function lane_add(lane, range)
+  if lane.waiting == 0 then lane_wake(lane, lane.now) end
+  local invalid_at = lane_invalid_at(lane, range)
+  if invalid_at < math.huge then lane_wake(lane, invalid_at) end
+  lane_plan(lane, range.key, range)
+  lane_count(lane, range, range.to - range.from + 1)
+end
+local function lane_queue(lane, range)
+  range.key = lane_key(range)
+  if lane_entry(lane, range.key) then return end
+  range.place = lane.seq - range.from
+  lane.seq = lane.seq + range.to - range.from + 1
+  range.arrived = lane.active
+  lane_add(lane, range)
+end
+local function lane_return(lane, range, place)
+  range.key, range.place, range.arrived = lane_key(range), place, lane.active
+  if lane_is_dropped(lane_batch(lane, range.core), range) then return end
+  local held = lane_entry(lane, range.key)
+  if held then
+    if held.from <= range.from then return end
+    lane_count(lane, held, held.from - held.to - 1)
+    range.place, range.arrived = math.min(place, held.place), math.min(range.arrived, held.arrived)
+    return lane_add(lane, range)
+  end
+  local behind = call('ZRANGEBYSCORE', lane.key .. ':q', lane_text(place + range.from), '+inf', 'LIMIT', 0, 1)[1]
+  local text = behind and call('HGET', lane.key .. ':e', behind)
+  if text then range.arrived = math.min(range.arrived, lane_entry_read(behind, text).arrived) end
+  lane_add(lane, range)
+  lane_wake(lane, lane.now)
+end
+local function lane_take(lane, range, tasks)
+  lane_count(lane, range, -tasks)
+  if range.from + tasks > range.to then
+    lane_plan(lane, range.key, false)
+    local index = range.valid_ms > 0 and lane.gone_until or lane.gone_first
+    index[#index + 1] = range.key
+    return true
+  end
+  range.from = range.from + tasks
+  lane_plan(lane, range.key, range)
+  return false
+end
+local function lane_drop(lane, core)
+  local batch = lane_batch(lane, core)
+  if batch.waiting == 0 then return end
+  batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
+  lane.waiting = lane.waiting - batch.waiting
+  batch.waiting = 0
+  lane_wake(lane, lane.now)
+end
+local function lane_eased(lane)
+  if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
+end
+local function lane_give(lane, units, tasks, granted_ms, core, from, to)
+  if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
+  tally(lane, granted_ms * 1000, -tasks, 0, 0)
+  lane_eased(lane)
+end
+local function lane_touch()
+  local list = { root .. 'lanes' }
+  for _, lane in ipairs(lanes_loaded) do
+    for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
+    tally_plan(lane)
+  end
+  touch(list)
+end
+local function lane_sliced(command, key, list)
+  for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_write_entries(lane)
+  local gone, places, texts, first, valid = {}, {}, {}, {}, {}
+  local function add(list, a, b)
+    list[#list + 1] = a
+    list[#list + 1] = b
+  end
+  for _, key in ipairs(lane.changed) do
+    local range = lane.entries[key]
+    if range then
+      add(places, lane_text(range.place + range.from), key)
+      add(texts, key, lane_text(range.arrived) .. ' ' .. lane_text(range.place) .. ' '
+        .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
+      if range.valid_ms > 0 then add(valid, range.valid_ms, key) else add(first, range.first_ms, key) end
+    else
+      gone[#gone + 1] = key
+    end
+  end
+  lane_sliced('ZREM', lane.key .. ':q', gone)
+  lane_sliced('ZREM', lane.key .. ':first', lane.gone_first)
+  lane_sliced('ZREM', lane.key .. ':until', lane.gone_until)
+  lane_sliced('HDEL', lane.key .. ':e', gone)
+  lane_sliced('ZADD', lane.key .. ':q', places)
+  lane_sliced('HSET', lane.key .. ':e', texts)
+  lane_sliced('ZADD', lane.key .. ':first', first)
+  lane_sliced('ZADD', lane.key .. ':until', valid)
+  for core, batch in pairs(lane.batches) do
+    if batch.waiting > 0 then call('HSET', lane.key .. ':n', core, batch.waiting) else call('HDEL', lane.key .. ':n', core) end
+    if batch.over_tasks > 0 then
+      call('HSET', lane.key .. ':dropped', core, lane_text(batch.over) .. ' ' .. lane_text(batch.over_tasks))
+    else
+      call('HDEL', lane.key .. ':dropped', core)
+    end
+  end
+end
+local function lane_score(at_us) return string.format('%.3f', at_us / 1000) end
+local function lane_forget(lane)
+  for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
+  call('ZREM', root .. 'lanes', lane.core)
+end
+local function lane_write()
+  for _, lane in ipairs(lanes_loaded) do
+    lane_write_entries(lane)
+    local fields = {}
+    for _, field in ipairs(LANE_STATE) do
+      if lane[field] then
+        fields[#fields + 1] = field
+        fields[#fields + 1] = lane_text(lane[field])
+      end
+    end
+    call('HSET', lane.key, unpack(fields, 1, #fields))
+    if lane.machine and lane.machine.write then lane.machine.write(lane) end
+    tally_write(lane)
+    if lane.next == false then
+      call('ZREM', root .. 'lanes', lane.core)
+    elseif lane.next then
+      call('ZADD', root .. 'lanes', lane_score(lane.next), lane.core)
+    elseif lane.wake then
+      local at_once = lane.wake <= lane.now
+      call('ZADD', root .. 'lanes', 'LT', lane_score(at_once and lane.real or lane.wake), lane.core)
+      lane_bell = lane_bell or at_once
+    end
+    if not lane.account and call('EXISTS', lane.key .. ':q') == 0 then lane_forget(lane) end
+  end
+  if lane_bell then call('SPUBLISH', root .. 'bell', 'l') end
+end
+kinds.back = function(body, _, now_ms)
+  local core, place, granted_ms, entry = string.match(body, '^(%w+) (%d+) (%d+) (.*)$')
+  local lane, range = lane_settle(lane_load(core, now_ms * 1000)), lane_read(entry)
+  lane_give(lane, (range.to - range.from + 1) * range.cost, range.to - range.from + 1, tonumber(granted_ms), range.core, range.from, range.to)
+  lane_return(lane, range, tonumber(place))
+end
+local COOL_MS_MAX = 3600000
+kinds.cool = function(body, _, now_ms)
+  local core, ms = string.match(body, '^(%w+) (%d+)$')
+  local lane = lane_load(core, now_ms * 1000)
+  if not lane_limited(lane) then return end
+  lane.cool = math.max(lane.cool or 0, lane.v + math.min(tonumber(ms), COOL_MS_MAX) * 1000)
+  if lane.waiting > 0 then lane_wake(lane, lane.now) end
+end
+kinds.drop = function(body, _, now_ms)
+  local core, batch = string.match(body, '^(%w+) (%w+)$')
+  lane_drop(lane_load(core, now_ms * 1000), batch)
+end
+local FAILURES = {
+  queue_timeout = 'The task waited longer for its rate limiter than queue_timeout allows.',
+  validity_timeout = 'The task became older than validity_timeout of its rate limiter allows.',
+  expired = 'valid_until passed before the task could start.',
+}
+local failed_states, failed_tasks = {}, {}
+local failed_count = 0
+kinds.fail = function(body, _, now)
+  local lane, code, text = string.match(body, '^(%w+) ([%w_]+) [^|]+|(.*)$')
+  local entry = entry_read(text)
+  away_forget(away_field(lane, body))
+  local b = batch_load(entry.core)
+  local json = string.format('[%.0f,%.0f,%.0f,null,null,"%s","%s"]', now, entry.attempts % ROUND_ATTEMPTS, entry.recoveries, code, FAILURES[code] or code)
+  local states = limited_states(b, entry)
+  if states == '' then return end
+  local first = nil
+  local f_was = b.f
+  for at in string.gmatch(states, '()[qr]') do
+    local i = entry.from + at - 1
+    local name = entry.core .. ',' .. i
+    if not failed_tasks[name] then
+      failed_tasks[name] = true
+      failed_count = failed_count + 1
+      b.f = b.f + 1
+      first = first or i
+      batch_ended(b, i, 1, 'f')
+      lose(b, i, i, json)
+      failed_states[#failed_states + 1] = { b.key .. ':s', i, 'f' }
+    end
+  end
+  if b.N and first then notify_use().finishes(b, b.c, f_was, b.x, now, first, function() return json end) end
+  batch_end(b, now, b.s == 'tray' and tray_keep_ms or keep_ms)
+end
+local function failed_touch()
+  for _, s in ipairs(failed_states) do touch({ s[1] }) end
+end
+local function failed_write()
+  for _, s in ipairs(failed_states) do call('SETRANGE', s[1], s[2], s[3]) end
+end
+kinds.free = function(body, _, now_ms)
+  local core, batch, from, to = string.match(body, '^(%w+) (%w+) (%d+) (%d+)$')
+  local lane = lane_settle(lane_load(core, now_ms * 1000))
+  if lane.machine and lane.machine.done then
+    lane.machine.done(lane, batch, tonumber(from), tonumber(to))
+    lane_eased(lane)
+  end
+end
+local function grant_away(field, entry, to, now)
+  local seq, flow, text = string.match(away_get(field) or '', '^(%d+) ([^|]+)|(.*)$')
+  local held = text and entry_read(text)
+  if entry.to == to then
+    away_forget(field)
+  elseif held and held.from <= entry.to then
+    away_set(field, seq .. ' ' .. flow .. '|' .. entry_of(held.core, entry.to + 1, held.to, held.attempts, held.recoveries, held.timeout_s,
+      held.due_ms, held.limit), now)
+  end
+  if not held or held.from >= entry.from then return end
+  local first = string.find(limited_states(batch_load(entry.core), held, entry.from - 1), '[qr]')
+  if not first then return end
+  text = flow .. '|' .. entry_of(held.core, held.from + first - 1, entry.from - 1, held.attempts, held.recoveries, held.timeout_s,
+    held.due_ms, held.limit)
+  away_set(away_field(string.match(field, '^%w+'), text), seq .. ' ' .. text, now)
+end
+kinds.grant = function(body, source_ms, now)
+  local lane, place, granted_ms, to, flow, text = string.match(body, '^(%w+) (%d+) (%d+) (%d+) ([^|]+)|(.*)$')
+  local entry = entry_read(text)
+  grant_away(lane .. ' ' .. entry.core .. ',' .. to .. ',' .. whole(entry.attempts), entry, tonumber(to), now)
+  local left_ms = GRANT_MS - math.max(0, source_ms - tonumber(granted_ms))
+  local marks = ',' .. place .. ',' .. granted_ms
+  if left_ms <= 0 then
+    entry.limit = entry.limit .. marks
+    return limited_return(now, flow, entry)
+  end
+  granted_add(now + left_ms, flow .. '|' .. text .. marks)
+end
+kinds.late = function(body, _, now_ms)
+  local core, granted_ms, units = string.match(body, '^(%w+) (%d+) (%d+)$')
+  local lane = lane_settle(lane_load(core, now_ms * 1000))
+  if not lane.machine or lane.form == 'slots' then return end
+  if tonumber(granted_ms) * 1000 < (lane.since or 0) then return end
+  lane.machine.give(lane, tonumber(units), tonumber(granted_ms))
+  lane.machine.take(lane, tonumber(units))
+  lane.free = math.max(0, lane.free)
+end
+kinds.points = function(body, _, now_ms)
+  local core, difference = string.match(body, '^(%w+) (%-?%d+)$')
+  local lane = lane_settle(lane_load(core, now_ms * 1000))
+  if lane.machine and lane.machine.charge then
+    lane.machine.charge(lane, tonumber(difference))
+    lane_eased(lane)
+  end
+end
+kinds.queue = function(body, _, now_ms)
+  local core, entry = string.match(body, '^(%w+) (.*)$')
+  lane_queue(lane_load(core, now_ms * 1000), lane_read(entry))
+end
+kinds.unused = function(body, _, now_ms)
+  local core, granted_ms, tasks, units, batch, from, to = string.match(body, '^(%w+) (%d+) (%d+) (%d+) (%w+) (%d+) (%d+)$')
+  local lane = lane_settle(lane_load(core, now_ms * 1000))
+  lane_give(lane, tonumber(units), tonumber(tasks), tonumber(granted_ms), batch, tonumber(from), tonumber(to))
+end
+local field = string.format('%.0f', source)
+local mark = tonumber(call('HGET', root .. 'hw', field) or '0')
+local before, done, applied = 0, 0, 0
+for _, message in ipairs(messages) do
+  local seq_text, kind, body = string.match(message, '^(%d+) (%a+) (.*)$')
+  local seq = tonumber(seq_text)
+  if seq <= before then return redis.error_reply('ERR messages are not ascending') end
+  before = seq
+  if seq > mark then
+    if not kinds[kind] or failed_count >= FAILED_MAX then break end
+    kinds[kind](body, source_ms, now_ms)
+    mark = seq
+    applied = applied + 1
+  end
+  done = done + 1
+end
+notify_plan(now_ms)
+lane_touch(now_ms)
+outbox_touch()
+granted_touch()
+batch_touch()
+queue_touch()
+lost_touch()
+failed_touch()
+touch({ root .. 'hw' })
+lane_write(now_ms)
+granted_write()
+lost_write()
+failed_write()
+batch_save(now_ms)
+notify_write()
+queue_write()
+local wrote = outbox_write()
+if #granted_new > 0 then call('SPUBLISH', root .. 'bell', '0') else ring_bell() end
+if applied > 0 then call('HSET', root .. 'hw', field, string.format('%.0f', mark)) end
+return { mark, done, applied, wrote }`,
+  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",14],[4,"lua/outbox/receive.lua",13],[5,"lua/outbox/receive.lua",12],[6,"lua/outbox/receive.lua",11],[7,"lua/outbox/receive.lua",10],[8,"lua/outbox/receive.lua",15],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",12],[16,"lua/lib/batch.lua",14],[37,"lua/lib/batch.lua",37],[42,"lua/lib/batch.lua",43],[43,"lua/lib/batch.lua",45],[44,"lua/lib/batch.lua",49],[45,"lua/lib/batch.lua",51],[46,"lua/lib/batch.lua",53],[47,"lua/lib/batch.lua",56],[51,"lua/lib/batch.lua",62],[63,"lua/lib/batch.lua",75],[64,"lua/lib/batch.lua",77],[68,"lua/lib/batch.lua",83],[84,"lua/lib/batch.lua",101],[91,"lua/lib/batch.lua",109],[94,"lua/lib/batch.lua",114],[99,"lua/lib/batch.lua",121],[109,"lua/lib/batch.lua",133],[114,"lua/lib/batch.lua",141],[122,"lua/lib/batch.lua",150],[140,"lua/lib/ring.lua",4],[141,"lua/lib/ring.lua",6],[149,"lua/lib/ring.lua",16],[155,"lua/lib/ring.lua",23],[156,"lua/lib/ring.lua",25],[157,"lua/lib/ring.lua",28],[161,"lua/lib/ring.lua",34],[168,"lua/lib/ring.lua",42],[174,"lua/lib/ready.lua",9],[175,"lua/lib/ready.lua",11],[176,"lua/lib/ready.lua",14],[190,"lua/lib/ready.lua",29],[195,"lua/lib/ready.lua",35],[198,"lua/lib/ready.lua",39],[210,"lua/lib/ready.lua",52],[213,"lua/lib/ready.lua",56],[219,"lua/lib/ready.lua",67],[222,"lua/lib/ready.lua",71],[229,"lua/lib/ready.lua",80],[230,"lua/lib/ready.lua",83],[231,"lua/lib/delayed.lua",3],[232,"lua/lib/delayed.lua",5],[236,"lua/lib/delayed.lua",11],[239,"lua/lib/delayed.lua",15],[243,"lua/lib/delayed.lua",20],[247,"lua/lib/delayed.lua",26],[254,"lua/lib/delayed.lua",36],[261,"lua/lib/outbox.lua",15],[265,"lua/lib/outbox.lua",20],[266,"lua/lib/outbox.lua",22],[267,"lua/lib/outbox.lua",24],[268,"lua/lib/outbox.lua",27],[269,"lua/lib/outbox.lua",29],[273,"lua/lib/outbox.lua",35],[285,"lua/lib/outbox.lua",49],[289,"lua/lib/outbox.lua",54],[299,"lua/lib/outbox.lua",66],[303,"lua/lib/outbox.lua",72],[307,"lua/lib/outbox.lua",78],[312,"lua/lib/outbox.lua",85],[313,"lua/lib/outbox.lua",87],[319,"lua/lib/outbox.lua",95],[348,"lua/lib/outbox.lua",127],[357,"lua/lib/outbox.lua",138],[360,"lua/lib/limited.lua",12],[361,"lua/lib/limited.lua",14],[367,"lua/lib/limited.lua",22],[371,"lua/lib/limited.lua",28],[382,"lua/lib/limited.lua",41],[386,"lua/lib/limited.lua",47],[394,"lua/lib/limited.lua",57],[399,"lua/lib/limited.lua",64],[404,"lua/lib/limited.lua",71],[408,"lua/lib/limited.lua",77],[420,"lua/lib/limited.lua",91],[432,"lua/lib/limited.lua",106],[445,"lua/lib/limited.lua",120],[448,"lua/lib/limited.lua",125],[455,"lua/lib/granted.lua",4],[457,"lua/lib/granted.lua",7],[461,"lua/lib/granted.lua",12],[462,"lua/lib/granted.lua",14],[463,"lua/lib/granted.lua",16],[467,"lua/lib/results.lua",3],[476,"lua/lib/results.lua",13],[477,"lua/lib/results.lua",15],[478,"lua/lib/lost.lua",4],[479,"lua/lib/lost.lua",7],[490,"lua/lib/lost.lua",19],[493,"lua/lib/lost.lua",23],[498,"lua/lib/notify.lua",19],[499,"lua/lib/notify.lua",22],[508,"lua/lib/notify.lua",34],[509,"lua/lib/notify.lua",36],[514,"lua/lib/notify.lua",43],[530,"lua/lib/notify.lua",60],[542,"lua/lib/notify.lua",74],[552,"lua/lib/notify.lua",85],[570,"lua/lib/notify.lua",105],[577,"lua/lib/notify.lua",115],[589,"lua/lib/notify.lua",130],[605,"lua/lib/notify.lua",148],[617,"lua/lib/notify.lua",161],[620,"lua/lib/notify.lua",166],[631,"lua/lib/notify.lua",179],[644,"lua/lib/notify.lua",193],[649,"lua/lib/notify.lua",199],[652,"lua/lib/notify.lua",204],[657,"lua/lib/notify.lua",211],[687,"lua/lib/notify.lua",243],[709,"lua/lib/notify.lua",267],[710,"lua/lib/notify.lua",269],[717,"lua/lib/notify.lua",277],[732,"lua/lib/notify.lua",293],[734,"lua/lib/notify.lua",297],[740,"lua/lib/notify.lua",304],[743,"lua/outbox/receive.lua",23],[745,"lua/lib/lane.lua",32],[753,"lua/lib/lane.lua",51],[754,"lua/lib/limiter/aligned.lua",2],[756,"lua/lib/limiter/aligned.lua",5],[759,"lua/lib/limiter/aligned.lua",9],[768,"lua/lib/limiter/aligned.lua",19],[774,"lua/lib/limiter/aligned.lua",26],[780,"lua/lib/limiter/level.lua",6],[783,"lua/lib/limiter/level.lua",10],[784,"lua/lib/limiter/level.lua",13],[789,"lua/lib/limiter/level.lua",19],[795,"lua/lib/limiter/level.lua",26],[818,"lua/lib/limiter/level.lua",50],[843,"lua/lib/limiter/slots.lua",4],[845,"lua/lib/limiter/slots.lua",7],[846,"lua/lib/limiter/slots.lua",9],[847,"lua/lib/limiter/slots.lua",12],[862,"lua/lib/limiter/slots.lua",28],[872,"lua/lib/limiter/slots.lua",39],[877,"lua/lib/limiter/slots.lua",45],[899,"lua/lib/limiter/window.lua",4],[901,"lua/lib/limiter/window.lua",7],[902,"lua/lib/limiter/window.lua",9],[903,"lua/lib/limiter/window.lua",12],[907,"lua/lib/limiter/window.lua",17],[911,"lua/lib/limiter/window.lua",23],[920,"lua/lib/limiter/window.lua",34],[929,"lua/lib/limiter/window.lua",44],[977,"lua/lib/limiter/window.lua",94],[1012,"lua/lib/tally.lua",6],[1013,"lua/lib/tally.lua",8],[1014,"lua/lib/tally.lua",11],[1028,"lua/lib/tally.lua",27],[1051,"lua/lib/tally.lua",51],[1054,"lua/lib/lane.lua",55],[1055,"lua/lib/lane.lua",57],[1056,"lua/lib/lane.lua",60],[1070,"lua/lib/lane.lua",75],[1071,"lua/lib/lane.lua",77],[1085,"lua/lib/lane.lua",93],[1089,"lua/lib/lane.lua",98],[1097,"lua/lib/lane.lua",107],[1104,"lua/lib/lane.lua",116],[1108,"lua/lib/lane.lua",122],[1109,"lua/lib/lane.lua",125],[1115,"lua/lib/lane.lua",133],[1121,"lua/lib/lane.lua",140],[1125,"lua/lib/lane.lua",146],[1133,"lua/lib/lane.lua",155],[1134,"lua/lib/lane.lua",158],[1145,"lua/lib/lane.lua",171],[1148,"lua/lib/lane.lua",176],[1152,"lua/lib/lane.lua",181],[1159,"lua/lib/lane.lua",190],[1167,"lua/lib/lane.lua",201],[1172,"lua/lib/lane.lua",207],[1181,"lua/lib/lane.lua",217],[1183,"lua/lib/lane.lua",221],[1195,"lua/lib/lane.lua",235],[1203,"lua/lib/lane.lua",245],[1206,"lua/lib/lane.lua",251],[1211,"lua/lib/lane.lua",257],[1219,"lua/lib/lane.lua",266],[1222,"lua/lib/lane.lua",270],[1256,"lua/lib/lane.lua",305],[1257,"lua/lib/lane.lua",308],[1261,"lua/lib/lane.lua",313],[1283,"lua/lib/lane.lua",336],[1287,"lua/lib/receive/back.lua",3],[1293,"lua/lib/receive/cool.lua",3],[1294,"lua/lib/receive/cool.lua",5],[1299,"lua/lib/receive/cool.lua",11],[1301,"lua/lib/receive/drop.lua",3],[1305,"lua/lib/receive/fail.lua",5],[1311,"lua/lib/receive/fail.lua",12],[1312,"lua/lib/receive/fail.lua",14],[1325,"lua/lib/receive/fail.lua",28],[1338,"lua/lib/receive/fail.lua",42],[1341,"lua/lib/receive/fail.lua",46],[1344,"lua/lib/receive/free.lua",3],[1352,"lua/lib/receive/grant.lua",7],[1368,"lua/lib/receive/grant.lua",24],[1380,"lua/lib/receive/late.lua",3],[1384,"lua/lib/receive/late.lua",8],[1389,"lua/lib/receive/points.lua",3],[1397,"lua/lib/receive/queue.lua",3],[1401,"lua/lib/receive/unused.lua",3],[1406,"lua/outbox/receive.lua",27],[1412,"lua/outbox/receive.lua",34],[1422,"lua/outbox/receive.lua",45],[1431,"lua/outbox/receive.lua",55]],
+});
+
+/** Reads the first messages that wait for other partitions, oldest destination first; takes nothing away. See lua/outbox/slice.lua. */
+export const outboxSlice = script<{ meta: string }, { messages_max: number; destinations_max: number; now_ms?: number | '' | undefined; skip: readonly RestValue[] }, [number, number, [number, string[]][]]>({
+  name: 'outbox/slice',
+  keys: ["meta"],
+  args: [["messages_max","int"],["destinations_max","int"],["now_ms","now"]],
+  rest: "skip",
+  lua: `#!lua flags=no-writes
+local meta = KEYS[1]
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local destinations_max = tonumber(table.remove(ARGV))
+local messages_max = tonumber(table.remove(ARGV))
+local skip = ARGV
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local MESSAGES_MAX = 500
+local left = math.min(messages_max, MESSAGES_MAX)
+local skipped, chosen, more = {}, {}, 0
+for _, destination in ipairs(skip) do skipped[destination] = true end
+for _, destination in ipairs(call('ZRANGE', root .. 'outbox', 0, destinations_max + #skip)) do
+  if not skipped[destination] then
+    if #chosen < math.min(destinations_max, left) then chosen[#chosen + 1] = destination else more = 1 end
+  end
+end
+local slices = {}
+for i, destination in ipairs(chosen) do
+  local key = root .. 'outbox:' .. destination
+  local share = math.ceil(left / (#chosen - i + 1))
+  local messages = call('ZRANGE', key, 0, share - 1)
+  if call('ZCARD', key) > #messages then more = 1 end
+  left = left - #messages
+  slices[#slices + 1] = { tonumber(destination), messages }
+end
+return { now_ms, more, slices }`,
+  map: [[1,"lua/outbox/slice.lua",1],[2,"lua/outbox/slice.lua",4],[3,"lua/outbox/slice.lua",7],[4,"lua/outbox/slice.lua",6],[5,"lua/outbox/slice.lua",5],[6,"lua/outbox/slice.lua",8],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/outbox/slice.lua",13],[17,"lua/outbox/slice.lua",18],[22,"lua/outbox/slice.lua",24]],
+});
+
+/** Takes up to `budget` tasks that may run now and puts them in flight for `holder`. See lua/partition/claim.lua. */
+export const partitionClaim = script<{ meta: string }, { holder: string; call_no: number; budget: number; room: number; grace_ms: number; notes: number; now_ms?: number | '' | undefined; limits: readonly RestValue[] }, [number, number, number, string[], unknown[], number]>({
+  name: 'partition/claim',
+  keys: ["meta"],
+  args: [["holder","string"],["call_no","int"],["budget","int"],["room","int"],["grace_ms","int"],["notes","int"],["now_ms","now"]],
+  rest: "limits",
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local notes = tonumber(table.remove(ARGV))
+local grace_ms = tonumber(table.remove(ARGV))
+local room = tonumber(table.remove(ARGV))
+local budget = tonumber(table.remove(ARGV))
+local call_no = tonumber(table.remove(ARGV))
+local holder = table.remove(ARGV)
+local limits = ARGV
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local batches, batches_loaded = {}, {}
+local function batch_load(core)
+  local b = batches[core]
+  if b ~= nil then return b end
+  local key = root .. 'b:' .. core
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
+  if not v[1] then
+    batches[core] = false
+    return false
+  end
+  b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
+    x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
+  batches[core] = b
+  batches_loaded[#batches_loaded + 1] = b
+  return b
+end
+local function batch_visible(core, account)
+  local b = batch_load(core)
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
+  return b
+end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
+local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
+local function segment_bounds(b, i)
+  local g = b.g
+  if not g then return 0, b.n - 1 end
+  local lo, last = 0, #g / 4 - 1
+  local hi = last
+  while lo < hi do
+    local mid = math.ceil((lo + hi) / 2)
+    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
+  end
+  local base = struct.unpack('>I4', g, lo * 4 + 1)
+  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
+end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_last(b)
+  if not b.g then return 0 end
+  return struct.unpack('>I4', b.g, #b.g - 3)
+end
+local function batch_end(b, now, keep_ms)
+  b.dirty = true
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
+  if b.s == 'tray' then
+    b.deadline = math.max(now, b.t + 1000) + keep_ms
+    return true
+  end
+  if b.z or (b.h and batch_live(b)) then return false end
+  if b.s == 'pending' or b.s == 'processing' then
+    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
+  end
+  b.z = now
+  b.ended = true
+  b.deadline = now + keep_ms
+  return true
+end
+local function batch_stop(b, status, now, keep_ms)
+  local waiting = batch_waiting(b)
+  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
+  b.s = status
+  b.deadline = '' -- leaves the deadlines until its last running task has finished
+  batch_end(b, now, keep_ms)
+end
+local function list_key(b, status)
+  return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
+end
+local function label_keys(account, labels)
+  local list = {}
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
+end
+local function batch_touch()
+  local list = { root .. 'deadlines' }
+  for _, b in ipairs(batches_loaded) do
+    if b.s ~= b.s_was then
+      list[#list + 1] = list_key(b, b.s_was)
+      list[#list + 1] = list_key(b, b.s)
+    end
+  end
+  touch(list)
+end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
+local function batch_save(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.dirty then
+      call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
+      if b.z then call('HSET', b.key, 'z', b.z) end
+      if b.s ~= b.s_was then
+        call('ZREM', list_key(b, b.s_was), b.core)
+        call('ZADD', list_key(b, b.s), b.t, b.core)
+      end
+      if b.deadline == '' then
+        call('ZREM', root .. 'deadlines', b.core)
+      elseif b.deadline then
+        call('ZADD', root .. 'deadlines', b.deadline, b.core)
+      end
+      if b.W then batch_tell(b, now) end
+    end
+  end
+end
+local rings, rings_by_key = {}, {}
+local function ring_read(key, window)
+  if rings_by_key[key] then return rings_by_key[key] end
+  local items = call('LRANGE', key, 0, window - 1)
+  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
+  rings[#rings + 1] = ring
+  rings_by_key[key] = ring
+  return ring
+end
+local function ring_take(ring)
+  local item = ring.items[ring.head]
+  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
+  ring.head = ring.head + 1
+  return item
+end
+local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
+local function ring_left(ring) return #ring.items - ring.head + 1 end
+local function ring_taken(key)
+  local ring = rings_by_key[key]
+  return ring and math.min(ring.head - 1, ring.read) or 0
+end
+local function rings_put()
+  for _, ring in ipairs(rings) do
+    for i = math.max(ring.head, ring.read + 1), #ring.items, 1000 do
+      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
+    end
+  end
+end
+local function rings_trim()
+  for _, ring in ipairs(rings) do
+    local taken = ring_taken(ring.key)
+    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
+  end
+end
+local plans, plans_made = {}, {}
+local depth = { f = 0, r = 0, n = 0 }
+local function ready_push(flow, entry)
+  local plan = plans[flow]
+  if not plan then
+    local cls, account, origin = string.match(flow, '^(%a):(%w+):([%w*]+)$')
+    plan = { key = root .. 'f:' .. flow, flows = root .. 'ready:' .. cls .. ':' .. account, accounts = root .. 'ready:' .. cls,
+      account = account, origin = origin, entries = {} }
+    plans[flow] = plan
+    plans_made[#plans_made + 1] = plan
+  end
+  plan.entries[#plan.entries + 1] = entry
+  local from, to = string.match(entry, '^%w+,(%d+),(%d+)')
+  local cls = string.sub(flow, 1, 1)
+  depth[cls] = depth[cls] + to - from + 1
+end
+local function depth_write()
+  for cls, change in pairs(depth) do
+    if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
+  end
+end
+local function ready_touch()
+  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
+end
+local function ready_write()
+  for _, plan in ipairs(plans_made) do
+    local length = 0
+    for i = 1, #plan.entries, 1000 do
+      length = call('RPUSH', plan.key, unpack(plan.entries, i, math.min(i + 999, #plan.entries)))
+    end
+    if length == #plan.entries + ring_taken(plan.key) and call('RPUSH', plan.flows, plan.origin) == 1 + ring_taken(plan.flows) then
+      call('RPUSH', plan.accounts, plan.account)
+    end
+  end
+  depth_write()
+end
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
+end
+local function entry_read(entry)
+  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
+  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
+end
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
+end
+local function member_read(member)
+  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
+  if not core then return nil end
+  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
+    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
+end
+local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
+local delays = {}
+local function delayed_push(due_ms, flow, entry)
+  delays[#delays + 1] = due_ms
+  delays[#delays + 1] = flow .. '|' .. entry
+end
+local function enqueue(now, due_ms, flow, entry)
+  if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
+end
+local function queue_touch()
+  ready_touch()
+  touch({ root .. 'delayed' })
+end
+local function queue_write()
+  ready_write()
+  for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
+end
+local function delays_first()
+  local first = nil
+  for i = 1, #delays, 2 do
+    if not first or delays[i] < first then first = delays[i] end
+  end
+  return first
+end
+local function ring_bell(sooner_ms)
+  if #plans_made > 0 then
+    call('SPUBLISH', root .. 'bell', '0')
+  elseif #delays > 0 or sooner_ms then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
+  end
+end
+local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+local outbox_last = nil
+local outbox_plans, outbox_plans_made = {}, {}
+local away_plans, away_plans_made = {}, {}
+local function whole(number) return string.format('%.0f', number) end
+local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
+local function outbox_key(destination) return root .. 'outbox:' .. destination end
+local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end
+local function outbox_next(now)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
+  return whole(outbox_last)
+end
+local function outbox_send(now, destination, kind, body)
+  local seq = outbox_next(now)
+  local plan = outbox_plans[destination]
+  if not plan then
+    plan = { destination = destination, items = {} }
+    outbox_plans[destination] = plan
+    outbox_plans_made[#outbox_plans_made + 1] = plan
+  end
+  plan.items[#plan.items + 1] = seq
+  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+  return seq
+end
+local function away_field(lane, text)
+  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
+  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
+end
+local function away_set(field, value, now)
+  local plan = away_plans[field]
+  if not plan then
+    plan = { field = field }
+    away_plans[field] = plan
+    away_plans_made[#away_plans_made + 1] = plan
+  end
+  plan.value = value
+  plan.since = now
+end
+local function outbox_hand(now, lane, text)
+  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function outbox_back(now, lane, place, granted_ms, text)
+  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_get(field)
+  local plan = away_plans[field]
+  if plan then return plan.value or nil end
+  return call('HGET', root .. 'away', field) or nil
+end
+local function away_forget(field) away_set(field, false, nil) end
+local function outbox_touch()
+  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
+  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
+  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
+  touch(list)
+end
+local function outbox_write()
+  local gone, set, since = {}, {}, {}
+  for _, plan in ipairs(away_plans_made) do
+    if plan.value then
+      set[#set + 1] = plan.field
+      set[#set + 1] = plan.value
+      since[#since + 1] = plan.since
+      since[#since + 1] = plan.field
+    else
+      gone[#gone + 1] = plan.field
+    end
+  end
+  for i = 1, #set, 1000 do
+    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
+    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
+  end
+  for i = 1, #gone, 1000 do
+    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
+    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
+  end
+  if #outbox_plans_made == 0 then return 0 end
+  for _, plan in ipairs(outbox_plans_made) do
+    local items = plan.items
+    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
+    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
+  end
+  call('HSET', meta, 'seq', whole(outbox_last))
+  return 1
+end
+local SLICE_MAX = 50
+local function outbox_slices()
+  local slices = {}
+  for _, plan in ipairs(outbox_plans_made) do
+    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
+    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
+  end
+  return slices
+end
+local function outbox_bell()
+  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
+end
+local LANES_MAX = 1000
+local function limit_read(limit)
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local place, granted_ms = string.match(rest, '^,(%d+),(%d+)$')
+  return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
+    waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
+end
+local function limited_states(b, entry, to)
+  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
+  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
+end
+local function limited_hand(b, now, flow, entry)
+  local from = entry.from
+  local limit = limit_read(entry.limit)
+  while from <= entry.to do
+    local _, last = segment_bounds(b, from)
+    last = math.min(last, entry.to)
+    outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from, last, entry.attempts, entry.recoveries, entry.timeout_s,
+      entry.due_ms, limit.waiting))
+    from = last + 1
+  end
+end
+local function limited_enqueue(b, now, due_ms, flow, entry)
+  if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
+  enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
+end
+local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
+  local at_ms = math.max(ready_ms or now, due_ms)
+  local attempts = attempts_first(b)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
+  local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
+    due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
+end
+local function limited_unused(now, limit, core, from, to)
+  local tasks = to - from + 1
+  outbox_send(now, partition_of(limit.lane), 'unused',
+    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
+end
+local function limited_free(now, limit, core, from, to)
+  if limit.kind == 'c' then
+    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
+  end
+end
+local function limited_back(now, flow, entry, from, to, limit)
+  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
+    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
+end
+local function limited_return(now, flow, entry)
+  local limit = limit_read(entry.limit)
+  local states = limited_states(batch_load(entry.core), entry)
+  local at = entry.from
+  for first, after in string.gmatch(states, '()[qr]+()') do
+    local from, to = entry.from + first - 1, entry.from + after - 2
+    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
+    limited_back(now, flow, entry, from, to, limit)
+    at = to + 1
+  end
+  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
+end
+local function limited_drop(b, now)
+  local told = {}
+  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
+    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
+    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
+      if not told[lane] then
+        told[lane] = true
+        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
+      end
+    end
+  end
+end
+local function lanes_read(b, parts, at, first)
+  local list = {}
+  for k = 0, tonumber(parts[at]) - 1 do
+    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
+    local before = call('HGET', b.key .. ':lanes', name)
+    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
+      list[#list + 1] = name
+      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
+    end
+  end
+  if #list > 0 then touch({ b.key .. ':lanes' }) end
+  return list
+end
+local function lanes_write(b, list)
+  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_of_name(b, name, index)
+  local lane, kind
+  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
+    if tonumber(first) <= index then lane, kind = core, letter end
+  end
+  return lane, kind
+end
+local GRANT_MS = 1000
+local granted_new, granted_gone = {}, {}
+local function granted_add(until_ms, text)
+  granted_new[#granted_new + 1] = until_ms
+  granted_new[#granted_new + 1] = text
+end
+local function granted_take(text) granted_gone[#granted_gone + 1] = text end
+local function granted_touch() touch({ root .. 'granted' }) end
+local function granted_write()
+  for i = 1, #granted_new, 1000 do call('ZADD', root .. 'granted', unpack(granted_new, i, math.min(i + 999, #granted_new))) end
+  for i = 1, #granted_gone, 1000 do call('ZREM', root .. 'granted', unpack(granted_gone, i, math.min(i + 999, #granted_gone))) end
 end
 local UNPARK_MAX = 200
 local parked_new, parked_gone, origins_gone, parked_left = {}, {}, {}, {}
@@ -4465,7 +11835,6 @@ local function round_write(b)
   call('HSET', b.key, 'k', b.k, 'e', b.e)
   call('HDEL', b.key, 'z', 'y')
 end
-local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
 local function round_undealt(b, entry) return b.o_from ~= nil and entry.from >= b.o_from and entry.from <= b.o_to end
 local dealt_batches, dealt_states, dealt_results = {}, {}, {}
 local function results_forget(b, base, first, last)
@@ -4522,10 +11891,12 @@ local function round_deals_write()
     end
   end
 end
-local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND = 48, 96, 16, 250
+local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND, GRANTED_MAX = 48, 96, 16, 250, 128
 local visits = 0
 local expanded = false
 local runs, active, starts, saved = {}, {}, {}, {}
+local left = budget
+local starved = {}
 local function pages_of(b, base, from, to)
   local fields = {}
   for page = math.floor((from - base) / PAGE_TASKS), math.floor((to - base) / PAGE_TASKS) do
@@ -4539,9 +11910,9 @@ local function parent_of(b)
   parents[b.core] = true
   return call('HMGET', string.sub(b.key, 1, -2), 'd', 't')
 end
-local function add_run(b, ref, member, base, from, to, due_ms)
+local function add_run(b, ref, member, base, from, to, due_ms, age_ms)
   runs[#runs + 1] = { member, b.core, b.a, from, to, ref.attempt % ROUND_ATTEMPTS, ref.recoveries, due_ms, base, math.floor((from - base) / PAGE_TASKS),
-    b.s == 'tray' and 1 or b.s == 'notes' and 2 or 0, pages_of(b, base, from, to), parent_of(b) }
+    b.s == 'tray' and 1 or b.s == 'notes' and 2 or 0, pages_of(b, base, from, to), age_ms, parent_of(b) }
 end
 local function replay()
   local saved = call('HGET', root .. 'claims', holder)
@@ -4553,20 +11924,20 @@ local function replay()
       local states = call('GETRANGE', b.key .. ':s', ref.from, ref.to)
       local base = segment_bounds(b, ref.from)
       for first, after in string.gmatch(states, '()' .. member_byte(ref) .. '+()') do
-        add_run(b, ref, member, base, ref.from + first - 1, ref.from + after - 2, tonumber(due_ms))
+        add_run(b, ref, member, base, ref.from + first - 1, ref.from + after - 2, tonumber(due_ms), ref.limit ~= '' and GRANT_MS or 0)
       end
     end
   end
   return true
 end
-if replay() then return { now_ms, 1, 0, {}, runs } end
+if replay() then return { now_ms, 1, 0, {}, runs, 0 } end
 local rooms = {}
 local rooms_at = unpark_all(limits, 1)
 for i = 1, tonumber(limits[rooms_at]) do rooms[limits[rooms_at + i * 2 - 1]] = tonumber(limits[rooms_at + i * 2]) end
 local function room_of(origin) return rooms[origin] or room end
 local function start(b, base, from, to, entry, flow, byte)
   local ref = { attempt = entry.attempts + 1, recoveries = entry.recoveries }
-  local member = member_of(b.core, from, to, ref.attempt, ref.recoveries, entry.timeout_s, flow)
+  local member = member_of(b.core, from, to, ref.attempt, ref.recoveries, entry.timeout_s, flow, entry.limit)
   active[#active + 1] = now_ms + entry.timeout_s * 1000 + grace_ms
   active[#active + 1] = member
   starts[#starts + 1] = { b.key .. ':s', from, string.rep(byte, to - from + 1) }
@@ -4574,14 +11945,20 @@ local function start(b, base, from, to, entry, flow, byte)
   b.r = b.r + to - from + 1
   b.dirty = true
   if b.s == 'pending' then b.s = 'processing' end
-  add_run(b, ref, member, base, from, to, entry.due_ms)
+  add_run(b, ref, member, base, from, to, entry.due_ms, entry.age_ms or 0)
   return to - from + 1
+end
+local function without_taken(b, from, states)
+  local bytes = {}
+  for i = 1, #states do bytes[i] = b.taken[from + i - 1] and 'p' or string.sub(states, i, i) end
+  return table.concat(bytes)
 end
 local function take_range(b, entry, chunk, most, flow)
   local base, segment_end = segment_bounds(b, entry.from)
   local to = math.min(entry.to, entry.from + chunk - 1)
   to = math.min(entry.to, entry.from + most - 1, segment_end, base + math.ceil((to - base + 1) / PAGE_TASKS) * PAGE_TASKS - 1)
   local states = call('GETRANGE', b.key .. ':s', entry.from, to)
+  if b.taken then states = without_taken(b, entry.from, states) end
   local started, at = 0, 1
   while true do
     local first = string.find(states, '[qr]', at)
@@ -4605,7 +11982,7 @@ local function expand(b, entry)
   local map = call('HGET', segment_key(b, base), 'm') or ''
   local states = undealt and call('GETRANGE', b.key .. ':s', entry.from, last)
   local done, next_from = 0, nil
-  for from, to, origin, timeout_s, due_ms in string.gmatch(map, '(%d+),(%d+),(%w+),(%d+),(%d+);') do
+  for from, to, origin, timeout_s, due_ms, limit in string.gmatch(map, '(%d+),(%d+),(%w+),(%d+),(%d+),?([^;]*);') do
     from, to, due_ms = tonumber(from) + base, tonumber(to) + base, tonumber(due_ms)
     if to >= entry.from and from <= last then
       local stretches = { { from, to } }
@@ -4614,8 +11991,7 @@ local function expand(b, entry)
         if done == EXPAND then next_from = stretch[1] break end
         done = done + 1
         if undealt then round_deal(b, base, stretch[1], stretch[2]) end
-        enqueue(now_ms, due_ms, 'f:' .. b.a .. ':' .. origin,
-          entry_of(b.core, stretch[1], stretch[2], attempts_first(b), 0, tonumber(timeout_s), math.max(entry.due_ms, due_ms)))
+        run_enqueue(b, now_ms, 'f:' .. b.a .. ':' .. origin, stretch[1], stretch[2], tonumber(timeout_s), due_ms, limit, entry.due_ms)
       end
       if next_from then break end
     end
@@ -4623,6 +11999,30 @@ local function expand(b, entry)
   if not next_from and entry.to > segment_end then next_from = segment_end + 1 end
   if undealt then round_reached(b, next_from) end
   return next_from
+end
+local function take_granted(b, entry, flow, origin, member, until_ms)
+  local first = #starts
+  entry.age_ms = math.max(0, GRANT_MS - (tonumber(until_ms) - now_ms))
+  local started, from = take_range(b, entry, math.min(left, room_of(origin)), room_of(origin), flow)
+  local limit = limit_read(entry.limit)
+  local at = entry.from
+  for i = first + 1, #starts + 1 do
+    local next_at = starts[i] and starts[i][2] or from
+    if next_at > at then limited_unused(now_ms, limit, entry.core, at, next_at - 1) end
+    if starts[i] then
+      at = next_at + #starts[i][3]
+      b.taken = b.taken or {}
+      for task = next_at, at - 1 do b.taken[task] = true end
+    end
+  end
+  rooms[origin] = room_of(origin) - started
+  granted_take(member)
+  if from <= entry.to then
+    if rooms[origin] <= 0 then starved[origin] = true end
+    granted_add(until_ms, flow .. '|' .. entry_of(entry.core, from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s,
+      entry.due_ms, entry.limit))
+  end
+  return started
 end
 local function visit_flow(cls, account, origin, chunk)
   local flow = cls .. ':' .. account .. ':' .. origin
@@ -4684,7 +12084,22 @@ local notes_left = notes
 local turn = call_no % 8
 local order = turn == 6 and { 'r', 'f', 'n' } or turn == 7 and { 'n', 'f', 'r' } or { 'f', 'r', 'n' }
 local weight = { f = 6, r = 1, n = 1 }
-local left = budget
+local granted = call('ZRANGE', root .. 'granted', 0, GRANTED_MAX - 1, 'WITHSCORES')
+for i = 1, #granted, 2 do
+  if left <= 0 then break end
+  local flow, text = string.match(granted[i], '^([^|]+)|(.*)$')
+  local entry = entry_read(text)
+  local origin = string.match(flow, '([%w*]+)$')
+  local b = batch_load(entry.core)
+  if not b or not batch_live(b) or round_entry_stale(b, entry) then
+    limited_unused(now_ms, limit_read(entry.limit), entry.core, entry.from, entry.to)
+    granted_take(granted[i])
+  elseif room_of(origin) <= 0 then
+    starved[origin] = true
+  else
+    left = left - take_granted(b, entry, flow, origin, granted[i], granted[i + 1])
+  end
+end
 for round = 1, 2 do
   for _, cls in ipairs(order) do
     if left > 0 then
@@ -4704,6 +12119,8 @@ end
 batch_touch()
 queue_touch()
 parked_touch()
+outbox_touch()
+granted_touch()
 round_touch()
 local written = { root .. 'active:' .. holder, root .. 'claims', root .. 'holders', meta }
 for _, s in ipairs(starts) do written[#written + 1] = s[1] end
@@ -4713,6 +12130,8 @@ rings_put()
 queue_write()
 rings_trim()
 local parked = parked_write()
+for origin in pairs(starved) do parked[#parked + 1] = origin end
+granted_write()
 for i = 1, #active, 1000 do call('ZADD', written[1], unpack(active, i, math.min(i + 999, #active))) end
 for _, s in ipairs(starts) do call('SETRANGE', s[1], s[2], s[3]) end
 round_deals_write()
@@ -4728,8 +12147,964 @@ if #runs > 0 then
   if alone then call('HSET', meta, 'last', now_ms) end
   call('HSETNX', written[3], holder, now_ms)
 end
-return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded) and 1 or notes_ready, delays_first() or 0, parked, runs }`,
-  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",16],[4,"lua/partition/claim.lua",15],[5,"lua/partition/claim.lua",14],[6,"lua/partition/claim.lua",13],[7,"lua/partition/claim.lua",12],[8,"lua/partition/claim.lua",11],[9,"lua/partition/claim.lua",10],[10,"lua/partition/claim.lua",17],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",45],[46,"lua/lib/batch.lua",49],[47,"lua/lib/batch.lua",51],[48,"lua/lib/batch.lua",54],[52,"lua/lib/batch.lua",60],[64,"lua/lib/batch.lua",73],[65,"lua/lib/batch.lua",75],[69,"lua/lib/batch.lua",81],[85,"lua/lib/batch.lua",99],[92,"lua/lib/batch.lua",107],[95,"lua/lib/batch.lua",112],[100,"lua/lib/batch.lua",119],[110,"lua/lib/batch.lua",131],[115,"lua/lib/batch.lua",139],[123,"lua/lib/batch.lua",148],[141,"lua/lib/ring.lua",4],[142,"lua/lib/ring.lua",6],[150,"lua/lib/ring.lua",16],[156,"lua/lib/ring.lua",23],[157,"lua/lib/ring.lua",25],[158,"lua/lib/ring.lua",28],[162,"lua/lib/ring.lua",34],[169,"lua/lib/ring.lua",42],[175,"lua/lib/ready.lua",8],[176,"lua/lib/ready.lua",10],[177,"lua/lib/ready.lua",13],[191,"lua/lib/ready.lua",28],[196,"lua/lib/ready.lua",34],[199,"lua/lib/ready.lua",38],[211,"lua/lib/ready.lua",51],[214,"lua/lib/ready.lua",55],[220,"lua/lib/ready.lua",66],[223,"lua/lib/ready.lua",70],[230,"lua/lib/ready.lua",79],[231,"lua/lib/ready.lua",82],[232,"lua/lib/delayed.lua",3],[233,"lua/lib/delayed.lua",5],[237,"lua/lib/delayed.lua",11],[240,"lua/lib/delayed.lua",15],[244,"lua/lib/delayed.lua",20],[248,"lua/lib/delayed.lua",26],[255,"lua/lib/delayed.lua",36],[262,"lua/lib/parked.lua",5],[264,"lua/lib/parked.lua",8],[270,"lua/lib/parked.lua",16],[282,"lua/lib/parked.lua",30],[295,"lua/lib/parked.lua",44],[300,"lua/lib/parked.lua",51],[313,"lua/lib/results.lua",3],[322,"lua/lib/results.lua",13],[323,"lua/lib/results.lua",15],[324,"lua/lib/round.lua",9],[328,"lua/lib/round.lua",14],[332,"lua/lib/round.lua",19],[336,"lua/lib/round.lua",24],[337,"lua/lib/round.lua",26],[338,"lua/lib/round.lua",29],[339,"lua/lib/round.lua",32],[357,"lua/lib/round.lua",52],[364,"lua/lib/round.lua",61],[368,"lua/lib/round.lua",67],[372,"lua/lib/round.lua",72],[378,"lua/lib/round.lua",79],[393,"lua/partition/claim.lua",25],[397,"lua/partition/claim.lua",31],[404,"lua/partition/claim.lua",40],[410,"lua/partition/claim.lua",47],[414,"lua/partition/claim.lua",52],[430,"lua/partition/claim.lua",69],[431,"lua/partition/claim.lua",71],[435,"lua/partition/claim.lua",77],[448,"lua/partition/claim.lua",92],[451,"lua/partition/claim.lua",96],[468,"lua/partition/claim.lua",116],[495,"lua/partition/claim.lua",144],[523,"lua/partition/claim.lua",173],[537,"lua/partition/claim.lua",188],[551,"lua/partition/claim.lua",204],[552,"lua/partition/claim.lua",207],[567,"lua/partition/claim.lua",223],[572,"lua/partition/claim.lua",229],[580,"lua/partition/claim.lua",238],[596,"lua/partition/claim.lua",255]],
+return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded or #granted == 2 * GRANTED_MAX) and 1 or notes_ready, delays_first() or 0, parked, runs, outbox_write() }`,
+  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",16],[4,"lua/partition/claim.lua",15],[5,"lua/partition/claim.lua",14],[6,"lua/partition/claim.lua",13],[7,"lua/partition/claim.lua",12],[8,"lua/partition/claim.lua",11],[9,"lua/partition/claim.lua",10],[10,"lua/partition/claim.lua",17],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",45],[46,"lua/lib/batch.lua",49],[47,"lua/lib/batch.lua",51],[48,"lua/lib/batch.lua",53],[49,"lua/lib/batch.lua",56],[53,"lua/lib/batch.lua",62],[65,"lua/lib/batch.lua",75],[66,"lua/lib/batch.lua",77],[70,"lua/lib/batch.lua",83],[86,"lua/lib/batch.lua",101],[93,"lua/lib/batch.lua",109],[96,"lua/lib/batch.lua",114],[101,"lua/lib/batch.lua",121],[111,"lua/lib/batch.lua",133],[116,"lua/lib/batch.lua",141],[124,"lua/lib/batch.lua",150],[142,"lua/lib/ring.lua",4],[143,"lua/lib/ring.lua",6],[151,"lua/lib/ring.lua",16],[157,"lua/lib/ring.lua",23],[158,"lua/lib/ring.lua",25],[159,"lua/lib/ring.lua",28],[163,"lua/lib/ring.lua",34],[170,"lua/lib/ring.lua",42],[176,"lua/lib/ready.lua",9],[177,"lua/lib/ready.lua",11],[178,"lua/lib/ready.lua",14],[192,"lua/lib/ready.lua",29],[197,"lua/lib/ready.lua",35],[200,"lua/lib/ready.lua",39],[212,"lua/lib/ready.lua",52],[215,"lua/lib/ready.lua",56],[221,"lua/lib/ready.lua",67],[224,"lua/lib/ready.lua",71],[231,"lua/lib/ready.lua",80],[232,"lua/lib/ready.lua",83],[233,"lua/lib/delayed.lua",3],[234,"lua/lib/delayed.lua",5],[238,"lua/lib/delayed.lua",11],[241,"lua/lib/delayed.lua",15],[245,"lua/lib/delayed.lua",20],[249,"lua/lib/delayed.lua",26],[256,"lua/lib/delayed.lua",36],[263,"lua/lib/outbox.lua",15],[267,"lua/lib/outbox.lua",20],[268,"lua/lib/outbox.lua",22],[269,"lua/lib/outbox.lua",24],[270,"lua/lib/outbox.lua",27],[271,"lua/lib/outbox.lua",29],[275,"lua/lib/outbox.lua",35],[287,"lua/lib/outbox.lua",49],[291,"lua/lib/outbox.lua",54],[301,"lua/lib/outbox.lua",66],[305,"lua/lib/outbox.lua",72],[309,"lua/lib/outbox.lua",78],[314,"lua/lib/outbox.lua",85],[315,"lua/lib/outbox.lua",87],[321,"lua/lib/outbox.lua",95],[350,"lua/lib/outbox.lua",127],[359,"lua/lib/outbox.lua",138],[362,"lua/lib/limited.lua",12],[363,"lua/lib/limited.lua",14],[369,"lua/lib/limited.lua",22],[373,"lua/lib/limited.lua",28],[384,"lua/lib/limited.lua",41],[388,"lua/lib/limited.lua",47],[396,"lua/lib/limited.lua",57],[401,"lua/lib/limited.lua",64],[406,"lua/lib/limited.lua",71],[410,"lua/lib/limited.lua",77],[422,"lua/lib/limited.lua",91],[434,"lua/lib/limited.lua",106],[447,"lua/lib/limited.lua",120],[450,"lua/lib/limited.lua",125],[457,"lua/lib/granted.lua",4],[459,"lua/lib/granted.lua",7],[463,"lua/lib/granted.lua",12],[464,"lua/lib/granted.lua",14],[465,"lua/lib/granted.lua",16],[469,"lua/lib/parked.lua",5],[471,"lua/lib/parked.lua",8],[477,"lua/lib/parked.lua",16],[489,"lua/lib/parked.lua",30],[502,"lua/lib/parked.lua",44],[507,"lua/lib/parked.lua",51],[520,"lua/lib/results.lua",3],[529,"lua/lib/results.lua",13],[530,"lua/lib/results.lua",15],[531,"lua/lib/round.lua",9],[535,"lua/lib/round.lua",14],[539,"lua/lib/round.lua",19],[543,"lua/lib/round.lua",24],[544,"lua/lib/round.lua",27],[545,"lua/lib/round.lua",30],[563,"lua/lib/round.lua",50],[570,"lua/lib/round.lua",59],[574,"lua/lib/round.lua",65],[578,"lua/lib/round.lua",70],[584,"lua/lib/round.lua",77],[599,"lua/partition/claim.lua",25],[604,"lua/partition/claim.lua",31],[605,"lua/partition/claim.lua",34],[612,"lua/partition/claim.lua",43],[618,"lua/partition/claim.lua",50],[622,"lua/partition/claim.lua",55],[638,"lua/partition/claim.lua",72],[639,"lua/partition/claim.lua",74],[643,"lua/partition/claim.lua",80],[656,"lua/partition/claim.lua",96],[661,"lua/partition/claim.lua",103],[664,"lua/partition/claim.lua",107],[682,"lua/partition/claim.lua",128],[708,"lua/partition/claim.lua",156],[732,"lua/partition/claim.lua",181],[760,"lua/partition/claim.lua",210],[774,"lua/partition/claim.lua",225],[788,"lua/partition/claim.lua",241],[789,"lua/partition/claim.lua",244],[792,"lua/partition/claim.lua",248],[819,"lua/partition/claim.lua",276],[824,"lua/partition/claim.lua",282],[834,"lua/partition/claim.lua",293],[852,"lua/partition/claim.lua",312]],
+});
+
+/** Lets tasks start that wait for rate limiters, as many as those allow now, and fails those that have waited too long. See lua/partition/grant.lua. */
+export const partitionGrant = script<{ meta: string }, { lanes_max: number; tasks_max: number; now_us?: number | '' | undefined }, [number, string, number, number, [string, string, number, number, number, number, number[]][], [number, string[]][]]>({
+  name: 'partition/grant',
+  keys: ["meta"],
+  args: [["lanes_max","int"],["tasks_max","int"],["now_us","now_us"]],
+  rest: null,
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local lanes_max = tonumber(ARGV[1])
+local tasks_max = tonumber(ARGV[2])
+local now_us = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
+local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
+local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
+local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
+local lanes_loaded, lanes_by_core = {}, {}
+local lane_bell = false
+local machines = {}
+do
+  local function aligned_us(lane) return lane.interval_s * 1000000 end
+  machines.aligned = {
+    settle = function(lane)
+      local window = math.floor(lane.now / aligned_us(lane))
+      if not lane.at or window > lane.at then lane.n = 0 end
+      lane.at = window
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane) return (lane.at + 1) * aligned_us(lane) + lane.skew end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      lane.n = math.max(0, lane.n - units)
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    reset = function(lane) lane.n = 0 end,
+    adapt = function(lane)
+      lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+  }
+end
+do
+  local LEVEL_EXACT_MAX = 9000000000
+  local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
+  local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
+  local function level_drained(lane, elapsed, rem)
+    local interval = lane.interval_s * 1000000 / level_scale(lane)
+    local part = (elapsed % interval) * lane.rate + rem
+    return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
+  end
+  local function level_set(lane, n, rem)
+    if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
+    if n <= 0 then n, rem = 0, 0 end
+    lane.n, lane.rem = n, rem
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.level = {
+    settle = function(lane)
+      local at = math.floor(lane.v / level_scale(lane))
+      lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
+      if at > lane.at then
+        local units, rem = level_drained(lane, at - lane.at, lane.rem)
+        lane.at = at
+        level_set(lane, lane.n - units, rem)
+      end
+      lane.free = math.max(0, lane.max - lane.n)
+    end,
+    next = function(lane, cost)
+      local units = lane.n + cost - lane.max
+      if units <= 0 then return lane.v end
+      local interval = lane.interval_s * 1000000 / level_scale(lane)
+      local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
+      return (lane.at + wait) * level_scale(lane)
+    end,
+    take = function(lane, units)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+    end,
+    give = function(lane, units, granted_ms)
+      local scale = level_scale(lane)
+      local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
+      local drained, part = level_drained(lane, elapsed, 0)
+      if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+    end,
+    charge = function(lane, difference)
+      if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      if lane.n + difference > LEVEL_DEBT * lane.max then
+        level_set(lane, LEVEL_DEBT * lane.max, 0)
+      else
+        level_set(lane, lane.n + difference, lane.rem)
+      end
+    end,
+    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    adapt = function(lane, before)
+      local rem = 0
+      if before.form == 'level' then
+        rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
+      end
+      lane.at = math.ceil(lane.v / level_scale(lane))
+      level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+  }
+end
+do
+  local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
+  local function slots_key(lane) return lane.key .. ':run' end
+  local function slots_mark(granted_ms) return granted_ms % 1024 / 1024 end
+  local function slots_free(lane, core, from, to, mark)
+    local members = {}
+    for i = from, to do members[#members + 1] = core .. ',' .. i end
+    for i = 1, #members, 1000 do
+      for k, score in ipairs(call('ZMSCORE', slots_key(lane), unpack(members, i, math.min(i + 999, #members)))) do
+        local member = members[i + k - 1]
+        if score and not lane.freed[member] and (not mark or tonumber(score) % 1 == mark) then
+          lane.freed[member] = true
+          lane.slots_gone[#lane.slots_gone + 1] = member
+        end
+      end
+    end
+    lane.held = lane.held_before - #lane.slots_gone
+    lane.free = math.max(0, lane.max - lane.held)
+  end
+  machines.slots = {
+    settle = function(lane)
+      local due = string.format('%.17g', lane.v / 1000)
+      lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
+      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
+      lane.held_before = call('ZCARD', slots_key(lane))
+      lane.held = lane.held_before - lane.reclaimed
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    next = function(lane)
+      local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
+      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      return first < math.huge and math.floor(first * 1000) + 1 or nil
+    end,
+    take = function(lane, units, range, from, to, granted_ms)
+      local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
+      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local list, prefix = lane.slots_new, range.core .. ','
+      for i = from, to do
+        list[#list + 1] = held_until
+        list[#list + 1] = prefix .. i
+      end
+      lane.held = lane.held + units
+      lane.free = math.max(0, lane.max - lane.held)
+    end,
+    give = function(lane, _, granted_ms, core, from, to) slots_free(lane, core, from, to, slots_mark(granted_ms)) end,
+    done = function(lane, core, from, to) slots_free(lane, core, from, to, nil) end,
+    reset = function() end,
+    adapt = function(lane) lane.free = math.max(0, lane.max - lane.held) end,
+    write = function(lane)
+      local gone, new = lane.slots_gone, lane.slots_new
+      for i = 1, #gone, 1000 do call('ZREM', slots_key(lane), unpack(gone, i, math.min(i + 999, #gone))) end
+      for i = 1, #new, 1000 do call('ZADD', slots_key(lane), 'NX', unpack(new, i, math.min(i + 999, #new))) end
+    end,
+  }
+end
+do
+  local WINDOW_CELLS, WINDOW_READ = 1024, 32
+  local function window_log(lane) return lane.key .. ':log' end
+  local function window_us(lane) return lane.interval_s * 1000000 end
+  local function window_cell(lane, v)
+    local width = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS)
+    return (math.floor(math.floor(v / 1000) / width) + 1) * width
+  end
+  local function window_item(text)
+    local cell, units = string.match(text, '^(%d+) (%d+)$')
+    return { cell = tonumber(cell), units = tonumber(units) }
+  end
+  local function window_at(lane, i)
+    while i > #lane.log and #lane.log < lane.log_length do
+      local from = #lane.log
+      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+      end
+    end
+    return lane.log[i]
+  end
+  local function window_pop(lane)
+    while true do
+      local item = window_at(lane, lane.log_gone + 1)
+      if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
+      lane.n = lane.n - item.units
+      lane.log_gone = lane.log_gone + 1
+    end
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  machines.window = {
+    settle = function(lane)
+      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      lane.n = lane.n or 0
+      window_pop(lane)
+    end,
+    next = function(lane, cost)
+      local missing = lane.n + cost - lane.max
+      local i = lane.log_gone + 1
+      while missing > 0 do
+        local item = window_at(lane, i) or lane.log_new
+        if not item then return lane.v end
+        missing = missing - item.units
+        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        i = i + 1
+      end
+      return lane.v
+    end,
+    take = function(lane, units)
+      lane.n = lane.n + units
+      lane.free = lane.free - units
+      local cell = window_cell(lane, lane.v)
+      if not lane.log_new and lane.log_gone < lane.log_length then
+        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
+        if last.cell >= cell then
+          last = lane.log_set[lane.log_length] or last
+          last.units = last.units + units
+          lane.log_set[lane.log_length] = last
+          return
+        end
+      end
+      lane.log_new = lane.log_new or { cell = cell, units = 0 }
+      lane.log_new.units = lane.log_new.units + units
+    end,
+    give = function(lane, units, granted_ms)
+      local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = window_at(lane, i)
+        if item.cell == cell then
+          local given = math.min(units, item.units)
+          item.units = item.units - given
+          lane.log_set[i] = item
+          lane.n = lane.n - given
+          lane.free = math.max(0, lane.max - lane.n)
+        end
+      end
+    end,
+    reset = function(lane) lane.n, lane.log_all = 0, {} end,
+    adapt = function(lane, before)
+      if before.interval_s == lane.interval_s then
+        lane.free = math.max(0, lane.max - lane.n)
+        return
+      end
+      window_at(lane, lane.log_length)
+      local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
+      lane.n = 0
+      for i = lane.log_gone + 1, lane.log_length do
+        local item = lane.log[i]
+        local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
+        if cell * 1000 + window_us(lane) > lane.v then
+          if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
+          all[#all].units = all[#all].units + item.units
+          lane.n = lane.n + item.units
+        end
+      end
+      lane.log_all = all
+    end,
+    write = function(lane)
+      local key = window_log(lane)
+      local function text(item) return string.format('%.0f %.0f', item.cell, item.units) end
+      if lane.log_all then
+        call('DEL', key)
+        for _, item in ipairs(lane.log_all) do call('RPUSH', key, text(item)) end
+        return
+      end
+      for i, item in pairs(lane.log_set) do
+        if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
+      end
+      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
+    end,
+  }
+end
+local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }
+local function tally_text(number) return string.format('%.0f', number) end
+local function tally(lane, at_us, granted, throttled, expired)
+  for _, unit in ipairs(TALLIES) do
+    local stamp = math.floor(at_us / unit[2])
+    local field = unit[1] .. tally_text(stamp % unit[3])
+    local slot = lane.tallies[field]
+    if not slot or slot.stamp < stamp then
+      slot = { stamp = stamp, granted = 0, throttled = 0, expired = 0, unit = unit[1] }
+      lane.tallies[field] = slot
+    end
+    if slot.stamp == stamp then
+      slot.granted, slot.throttled, slot.expired = slot.granted + granted, slot.throttled + throttled, slot.expired + expired
+    end
+  end
+end
+local function tally_plan(lane)
+  tally(lane, lane.now, 0, 0, 0)
+  lane.tally_fields = {}
+  for field, slot in pairs(lane.tallies) do
+    local stamp, granted, throttled, rest, most = nil, 0, 0, 0, 0
+    local text = call('HGET', lane.key .. ':use', field)
+    if text then stamp, granted, throttled, rest = string.match(text, '^(%d+) (%d+) (%d+) ?(%d*)') end
+    stamp = tonumber(stamp or '-1')
+    if stamp < slot.stamp then granted, throttled, rest = 0, 0, 0 end
+    if stamp <= slot.stamp then
+      granted = math.max(0, granted + slot.granted)
+      local value = tally_text(slot.stamp) .. ' ' .. tally_text(granted) .. ' ' .. tally_text(throttled + slot.throttled)
+      if slot.unit == 'm' then
+        most = math.max(tonumber(rest), slot.stamp == math.floor(lane.now / 60000000) and lane.queued_max or 0)
+        value = value .. ' ' .. tally_text(most) .. ' ' .. tally_text(lane.waiting)
+      elseif slot.unit == 'd' then
+        value = value .. ' ' .. tally_text(rest + slot.expired)
+      end
+      lane.tally_fields[#lane.tally_fields + 1] = field
+      lane.tally_fields[#lane.tally_fields + 1] = value
+    end
+  end
+end
+local function tally_write(lane)
+  call('HSET', lane.key .. ':use', unpack(lane.tally_fields, 1, #lane.tally_fields))
+end
+local function lane_text(number) return string.format('%.0f', number) end
+local function lane_limited(lane) return lane.account and not lane.deleted end
+local function lane_load(core, now_us)
+  local lane = lanes_by_core[core]
+  if lane then return lane end
+  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0,
+    gone_first = {}, gone_until = {} }
+  local v = call('HMGET', lane.key, unpack(LANE_FIELDS, 1, #LANE_FIELDS))
+  for i, field in ipairs(LANE_FIELDS) do
+    if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
+  end
+  lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, lane.waiting or 0
+  lane.seen, lane.fresh, lane.idle = lane.seen or lane.seq, lane.fresh or 0, lane.idle or 0
+  lane.v = now_us + lane.skew
+  if lane.t and lane.v < lane.t then
+    if lane.t - lane.v > LANE_STEP_US then
+      lane.since = math.max(lane.since or 0, lane.t - lane.skew + 1000)
+      lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000
+    end
+    lane.v = math.max(lane.t, now_us + lane.skew)
+  end
+  lane.now, lane.real = lane.v - lane.skew, now_us
+  local closed_until = math.max(lane.pause or 0, lane.cool or 0)
+  if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
+  lane.active = lane.v - lane.idle
+  lane.t = lane.v
+  lane.queued_max = lane.waiting
+  lanes_by_core[core] = lane
+  lanes_loaded[#lanes_loaded + 1] = lane
+  return lane
+end
+local function lane_closed_until(lane)
+  local at = math.max(lane.pause or 0, lane.cool or 0)
+  return at > lane.v and at or nil
+end
+local function lane_settle(lane)
+  local machine = lane_limited(lane) and machines[lane.form]
+  lane.machine = machine
+  if not lane.settled and machine then machine.settle(lane) end
+  if not machine then lane.free = math.huge end
+  lane.settled = true
+  return lane
+end
+local function lane_read(text)
+  local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
+    string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')
+  return { flow = flow, core = core, from = tonumber(from), to = tonumber(to), attempts = attempts, recoveries = recoveries,
+    timeout_s = timeout_s, due_ms = due_ms, kind = kind, cost = tonumber(cost), first_ms = tonumber(first_ms),
+    valid_ms = tonumber(valid_ms) }
+end
+local function lane_entry_text(lane, range, from, to, kind, cost)
+  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
+    range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
+end
+local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end
+local function lane_entry_read(key, text)
+  local arrived, place, entry = string.match(text, '^(%d+) (%d+) (.*)$')
+  local range = lane_read(entry)
+  range.key, range.arrived, range.place = key, tonumber(arrived), tonumber(place)
+  return range
+end
+local function lane_entry(lane, key)
+  local range = lane.entries[key]
+  if range ~= nil then return range end
+  local text = call('HGET', lane.key .. ':e', key)
+  return text and lane_entry_read(key, text)
+end
+local function lane_plan(lane, key, range)
+  if lane.entries[key] == nil then lane.changed[#lane.changed + 1] = key end
+  lane.entries[key] = range
+end
+local function lane_batch(lane, core)
+  local batch = lane.batches[core]
+  if batch then return batch end
+  local place, tasks = string.match(call('HGET', lane.key .. ':dropped', core) or '', '^(%d+) (%d+)$')
+  batch = { waiting = tonumber(call('HGET', lane.key .. ':n', core) or '0'), over = tonumber(place or '0'), over_tasks = tonumber(tasks or '0') }
+  lane.batches[core] = batch
+  return batch
+end
+local function lane_is_dropped(batch, range) return range.place + range.from < batch.over end
+local function lane_count(lane, range, tasks)
+  local batch = lane_batch(lane, range.core)
+  if lane_is_dropped(batch, range) then
+    batch.over_tasks = batch.over_tasks + tasks
+    return
+  end
+  batch.waiting = batch.waiting + tasks
+  lane.waiting = lane.waiting + tasks
+  if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
+  if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
+end
+local function lane_wake(lane, at_us)
+  if not lane.wake or at_us < lane.wake then lane.wake = at_us end
+end
+local function lane_invalid_at(lane, range)
+  if range.valid_ms > 0 then return range.valid_ms * 1000 end
+  return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
+end
+local function lane_add(lane, range)
+  if lane.waiting == 0 then lane_wake(lane, lane.now) end
+  local invalid_at = lane_invalid_at(lane, range)
+  if invalid_at < math.huge then lane_wake(lane, invalid_at) end
+  lane_plan(lane, range.key, range)
+  lane_count(lane, range, range.to - range.from + 1)
+end
+local function lane_queue(lane, range)
+  range.key = lane_key(range)
+  if lane_entry(lane, range.key) then return end
+  range.place = lane.seq - range.from
+  lane.seq = lane.seq + range.to - range.from + 1
+  range.arrived = lane.active
+  lane_add(lane, range)
+end
+local function lane_return(lane, range, place)
+  range.key, range.place, range.arrived = lane_key(range), place, lane.active
+  if lane_is_dropped(lane_batch(lane, range.core), range) then return end
+  local held = lane_entry(lane, range.key)
+  if held then
+    if held.from <= range.from then return end
+    lane_count(lane, held, held.from - held.to - 1)
+    range.place, range.arrived = math.min(place, held.place), math.min(range.arrived, held.arrived)
+    return lane_add(lane, range)
+  end
+  local behind = call('ZRANGEBYSCORE', lane.key .. ':q', lane_text(place + range.from), '+inf', 'LIMIT', 0, 1)[1]
+  local text = behind and call('HGET', lane.key .. ':e', behind)
+  if text then range.arrived = math.min(range.arrived, lane_entry_read(behind, text).arrived) end
+  lane_add(lane, range)
+  lane_wake(lane, lane.now)
+end
+local function lane_take(lane, range, tasks)
+  lane_count(lane, range, -tasks)
+  if range.from + tasks > range.to then
+    lane_plan(lane, range.key, false)
+    local index = range.valid_ms > 0 and lane.gone_until or lane.gone_first
+    index[#index + 1] = range.key
+    return true
+  end
+  range.from = range.from + tasks
+  lane_plan(lane, range.key, range)
+  return false
+end
+local function lane_drop(lane, core)
+  local batch = lane_batch(lane, core)
+  if batch.waiting == 0 then return end
+  batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
+  lane.waiting = lane.waiting - batch.waiting
+  batch.waiting = 0
+  lane_wake(lane, lane.now)
+end
+local function lane_eased(lane)
+  if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
+end
+local function lane_give(lane, units, tasks, granted_ms, core, from, to)
+  if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
+  tally(lane, granted_ms * 1000, -tasks, 0, 0)
+  lane_eased(lane)
+end
+local function lane_touch()
+  local list = { root .. 'lanes' }
+  for _, lane in ipairs(lanes_loaded) do
+    for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
+    tally_plan(lane)
+  end
+  touch(list)
+end
+local function lane_sliced(command, key, list)
+  for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_write_entries(lane)
+  local gone, places, texts, first, valid = {}, {}, {}, {}, {}
+  local function add(list, a, b)
+    list[#list + 1] = a
+    list[#list + 1] = b
+  end
+  for _, key in ipairs(lane.changed) do
+    local range = lane.entries[key]
+    if range then
+      add(places, lane_text(range.place + range.from), key)
+      add(texts, key, lane_text(range.arrived) .. ' ' .. lane_text(range.place) .. ' '
+        .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
+      if range.valid_ms > 0 then add(valid, range.valid_ms, key) else add(first, range.first_ms, key) end
+    else
+      gone[#gone + 1] = key
+    end
+  end
+  lane_sliced('ZREM', lane.key .. ':q', gone)
+  lane_sliced('ZREM', lane.key .. ':first', lane.gone_first)
+  lane_sliced('ZREM', lane.key .. ':until', lane.gone_until)
+  lane_sliced('HDEL', lane.key .. ':e', gone)
+  lane_sliced('ZADD', lane.key .. ':q', places)
+  lane_sliced('HSET', lane.key .. ':e', texts)
+  lane_sliced('ZADD', lane.key .. ':first', first)
+  lane_sliced('ZADD', lane.key .. ':until', valid)
+  for core, batch in pairs(lane.batches) do
+    if batch.waiting > 0 then call('HSET', lane.key .. ':n', core, batch.waiting) else call('HDEL', lane.key .. ':n', core) end
+    if batch.over_tasks > 0 then
+      call('HSET', lane.key .. ':dropped', core, lane_text(batch.over) .. ' ' .. lane_text(batch.over_tasks))
+    else
+      call('HDEL', lane.key .. ':dropped', core)
+    end
+  end
+end
+local function lane_score(at_us) return string.format('%.3f', at_us / 1000) end
+local function lane_forget(lane)
+  for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
+  call('ZREM', root .. 'lanes', lane.core)
+end
+local function lane_write()
+  for _, lane in ipairs(lanes_loaded) do
+    lane_write_entries(lane)
+    local fields = {}
+    for _, field in ipairs(LANE_STATE) do
+      if lane[field] then
+        fields[#fields + 1] = field
+        fields[#fields + 1] = lane_text(lane[field])
+      end
+    end
+    call('HSET', lane.key, unpack(fields, 1, #fields))
+    if lane.machine and lane.machine.write then lane.machine.write(lane) end
+    tally_write(lane)
+    if lane.next == false then
+      call('ZREM', root .. 'lanes', lane.core)
+    elseif lane.next then
+      call('ZADD', root .. 'lanes', lane_score(lane.next), lane.core)
+    elseif lane.wake then
+      local at_once = lane.wake <= lane.now
+      call('ZADD', root .. 'lanes', 'LT', lane_score(at_once and lane.real or lane.wake), lane.core)
+      lane_bell = lane_bell or at_once
+    end
+    if not lane.account and call('EXISTS', lane.key .. ':q') == 0 then lane_forget(lane) end
+  end
+  if lane_bell then call('SPUBLISH', root .. 'bell', 'l') end
+end
+local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+local outbox_last = nil
+local outbox_plans, outbox_plans_made = {}, {}
+local away_plans, away_plans_made = {}, {}
+local function whole(number) return string.format('%.0f', number) end
+local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
+local function outbox_key(destination) return root .. 'outbox:' .. destination end
+local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end
+local function outbox_next(now)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
+  return whole(outbox_last)
+end
+local function outbox_send(now, destination, kind, body)
+  local seq = outbox_next(now)
+  local plan = outbox_plans[destination]
+  if not plan then
+    plan = { destination = destination, items = {} }
+    outbox_plans[destination] = plan
+    outbox_plans_made[#outbox_plans_made + 1] = plan
+  end
+  plan.items[#plan.items + 1] = seq
+  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+  return seq
+end
+local function away_field(lane, text)
+  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
+  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
+end
+local function away_set(field, value, now)
+  local plan = away_plans[field]
+  if not plan then
+    plan = { field = field }
+    away_plans[field] = plan
+    away_plans_made[#away_plans_made + 1] = plan
+  end
+  plan.value = value
+  plan.since = now
+end
+local function outbox_hand(now, lane, text)
+  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function outbox_back(now, lane, place, granted_ms, text)
+  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_get(field)
+  local plan = away_plans[field]
+  if plan then return plan.value or nil end
+  return call('HGET', root .. 'away', field) or nil
+end
+local function away_forget(field) away_set(field, false, nil) end
+local function outbox_touch()
+  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
+  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
+  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
+  touch(list)
+end
+local function outbox_write()
+  local gone, set, since = {}, {}, {}
+  for _, plan in ipairs(away_plans_made) do
+    if plan.value then
+      set[#set + 1] = plan.field
+      set[#set + 1] = plan.value
+      since[#since + 1] = plan.since
+      since[#since + 1] = plan.field
+    else
+      gone[#gone + 1] = plan.field
+    end
+  end
+  for i = 1, #set, 1000 do
+    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
+    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
+  end
+  for i = 1, #gone, 1000 do
+    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
+    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
+  end
+  if #outbox_plans_made == 0 then return 0 end
+  for _, plan in ipairs(outbox_plans_made) do
+    local items = plan.items
+    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
+    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
+  end
+  call('HSET', meta, 'seq', whole(outbox_last))
+  return 1
+end
+local SLICE_MAX = 50
+local function outbox_slices()
+  local slices = {}
+  for _, plan in ipairs(outbox_plans_made) do
+    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
+    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
+  end
+  return slices
+end
+local function outbox_bell()
+  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
+end
+local GRANT_AGED_MAX, GRANT_RANGES_MAX, GRANT_KEEP_US = 200, 500, 2592000000000 -- a deleted limiter's usage stays for 30 days
+local function grant_send(lane, range, kind, body)
+  outbox_send(math.floor(lane.now / 1000), partition_of(range.core), kind, lane.core .. ' ' .. body)
+end
+local function grant_fail(lane, range, code)
+  local tasks = range.to - range.from + 1
+  grant_send(lane, range, 'fail', code .. ' ' .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
+  lane_take(lane, range, tasks)
+  lane.expired = lane.expired + tasks
+end
+local function grant_age(lane, index, until_ms, code)
+  if until_ms < 0 then return end
+  local keys = call('ZRANGEBYSCORE', lane.key .. index, '-inf', lane_text(until_ms), 'LIMIT', 0, GRANT_AGED_MAX)
+  for _, key in ipairs(keys) do
+    local range = lane_entry(lane, key)
+    if range then
+      if lane_is_dropped(lane_batch(lane, range.core), range) then
+        lane_take(lane, range, range.to - range.from + 1)
+      else
+        grant_fail(lane, range, code)
+      end
+    end
+  end
+  if #keys == GRANT_AGED_MAX then lane.more = true end
+end
+local function grant_fault(lane, range)
+  if lane.now >= lane_invalid_at(lane, range) then return range.valid_ms > 0 and 'expired' or 'validity_timeout' end
+  if lane_limited(lane) and lane.queue_s and lane.active - range.arrived >= lane.queue_s * 1000000 then return 'queue_timeout' end
+  return nil
+end
+local function grant_range(lane, range, tasks_max)
+  local cost = lane.machine and math.min(range.cost, lane.max) or range.cost
+  local tasks = math.min(range.to - range.from + 1, tasks_max, math.floor(lane.free / cost))
+  if tasks == 0 then return 0 end
+  local from, to = range.from, range.from + tasks - 1
+  local granted_ms = math.floor(lane.now / 1000)
+  if lane.machine then lane.machine.take(lane, tasks * cost, range, from, to, granted_ms) end
+  local wait_ms = math.floor((lane.active - range.arrived) / 1000)
+  lane_take(lane, range, tasks)
+  local marks = lane_text(range.place) .. ' ' .. lane_text(granted_ms)
+  local entry = lane_entry_text(lane, range, from, to, range.kind .. (lane.cooldown == '1' and '!' or ''), cost)
+  grant_send(lane, range, 'grant', marks .. ' ' .. lane_text(range.to) .. ' ' .. entry)
+  lane.granted = lane.granted + tasks
+  lane.waits[#lane.waits + 1] = wait_ms
+  lane.waits[#lane.waits + 1] = tasks
+  return tasks
+end
+local function grant_line(lane, tasks_max)
+  local seen, step = 0, 4
+  while true do
+    local keys = call('ZRANGE', lane.key .. ':q', seen, seen + step - 1)
+    if #keys == 0 then return nil end
+    local texts = call('HMGET', lane.key .. ':e', unpack(keys, 1, #keys))
+    for i, key in ipairs(keys) do
+      local range = lane.entries[key]
+      if range == nil then range = lane_entry_read(key, texts[i]) end
+      if range then
+        if lane_is_dropped(lane_batch(lane, range.core), range) then
+          lane_take(lane, range, range.to - range.from + 1)
+        else
+          local fault = grant_fault(lane, range)
+          if fault then
+            grant_fail(lane, range, fault)
+          elseif lane.closed then
+            return range
+          else
+            local tasks = range.to - range.from + 1
+            local granted = grant_range(lane, range, tasks_max)
+            tasks_max = tasks_max - granted
+            if granted < tasks then
+              if tasks_max == 0 then return false end
+              return range
+            end
+          end
+        end
+      end
+    end
+    seen = seen + #keys
+    if seen >= GRANT_RANGES_MAX or tasks_max == 0 then
+      if call('ZCARD', lane.key .. ':q') > seen then return false end
+      return nil
+    end
+    step = math.min(step * 4, GRANT_RANGES_MAX - seen)
+  end
+end
+local function grant_index_first(lane, index)
+  local gone = 0
+  for _, key in ipairs(lane.changed) do
+    if not lane.entries[key] then gone = gone + 1 end
+  end
+  local list = call('ZRANGE', lane.key .. index, 0, gone, 'WITHSCORES')
+  for i = 1, #list, 2 do
+    if lane.entries[list[i]] ~= false then return tonumber(list[i + 1]) end
+  end
+  return nil
+end
+local function grant_next(lane, range)
+  local at = math.huge
+  local function no_later(time) if time and time < at then at = time end end
+  if range then
+    local closed_until = lane_closed_until(lane)
+    if closed_until then
+      no_later(closed_until - lane.skew)
+    else
+      local fits_at = lane.machine.next(lane, math.min(range.cost, lane.max))
+      if fits_at then no_later(fits_at - lane.skew) end
+      if lane.queue_s then no_later(lane.now + range.arrived + lane.queue_s * 1000000 - lane.active) end
+    end
+    local first_ms, until_ms = grant_index_first(lane, ':first'), grant_index_first(lane, ':until')
+    if first_ms and lane_limited(lane) and lane.valid_s then no_later((first_ms + lane.valid_s * 1000) * 1000) end
+    if until_ms then no_later(until_ms * 1000) end
+  end
+  if lane.deleted then no_later(lane.deleted * 1000 + GRANT_KEEP_US) end
+  return at < math.huge and math.max(at, lane.now) or false
+end
+local function grant_lane(lane, tasks_max)
+  lane_settle(lane)
+  lane.granted, lane.expired, lane.waits, lane.more = 0, 0, {}, false
+  lane.closed = lane_limited(lane) and lane_closed_until(lane)
+  if lane_limited(lane) and lane.valid_s then
+    grant_age(lane, ':first', math.floor(lane.now / 1000) - lane.valid_s * 1000, 'validity_timeout')
+  end
+  grant_age(lane, ':until', math.floor(lane.now / 1000), 'expired')
+  local range = grant_line(lane, tasks_max)
+  if range == false or lane.more then
+    lane.more = true
+    lane.next = lane.real
+  else
+    lane.throttled = math.min(lane.fresh, lane.waiting)
+    lane.seen, lane.fresh = lane.seq, 0
+    lane.next = grant_next(lane, range)
+  end
+  lane.purge = lane.deleted and not range and not lane.more and lane.now >= lane.deleted * 1000 + GRANT_KEEP_US
+  tally(lane, lane.now, lane.granted, lane.throttled or 0, lane.expired)
+  return lane.granted
+end
+local LANES_MAX, TASKS_MAX, CLOCK_STEP_MS = 16, 500, 1000
+local lanes = root .. 'lanes'
+local now_ms = now_us / 1000
+local last_ms = tonumber(call('HGET', meta, 'granted') or '0')
+local stepped = now_ms < last_ms - CLOCK_STEP_MS and call('ZRANGE', lanes, 0, -1) or {}
+local due = call('ZRANGEBYSCORE', lanes, '-inf', #stepped > 0 and '+inf' or string.format('%.3f', now_ms), 'LIMIT', 0, math.min(lanes_max, LANES_MAX))
+local left = math.min(tasks_max, TASKS_MAX)
+local more, reply = 0, {}
+local shown = {}
+for i, core in ipairs(due) do
+  local lane = lane_load(core, now_us)
+  left = left - grant_lane(lane, math.ceil(left / (#due - i + 1)))
+  if lane.more then more = 1 end
+  shown[i] = lane
+end
+local after = call('ZRANGE', lanes, 0, #due, 'WITHSCORES')
+lane_touch()
+outbox_touch()
+touch({ lanes, meta })
+for _, core in ipairs(stepped) do call('ZADD', lanes, string.format('%.3f', now_ms), core) end
+lane_write()
+local wrote = outbox_write()
+for _, lane in ipairs(shown) do
+  if lane.purge then lane_forget(lane) end
+end
+call('HSET', meta, 'granted', string.format('%.0f', now_ms))
+local next_ms = math.huge
+for i = 1, #after, 2 do
+  if not lanes_by_core[after[i]] then next_ms = math.min(next_ms, #stepped > 0 and now_ms or tonumber(after[i + 1])) end
+end
+for i, lane in ipairs(shown) do
+  if lane.next and not lane.purge then next_ms = math.min(next_ms, lane.next / 1000) end
+  reply[i] = { lane.core, lane.kind or '', lane.granted, lane.expired, lane.reclaimed or 0, lane.waiting, lane.waits }
+end
+if next_ms <= now_ms then more = 1 end
+return { math.floor(now_ms), next_ms < math.huge and string.format('%.3f', next_ms) or '', more, wrote, reply, outbox_slices() }`,
+  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",9],[35,"lua/lib/limiter/aligned.lua",19],[41,"lua/lib/limiter/aligned.lua",26],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",50],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[166,"lua/lib/limiter/window.lua",4],[168,"lua/lib/limiter/window.lua",7],[169,"lua/lib/limiter/window.lua",9],[170,"lua/lib/limiter/window.lua",12],[174,"lua/lib/limiter/window.lua",17],[178,"lua/lib/limiter/window.lua",23],[187,"lua/lib/limiter/window.lua",34],[196,"lua/lib/limiter/window.lua",44],[244,"lua/lib/limiter/window.lua",94],[279,"lua/lib/tally.lua",6],[280,"lua/lib/tally.lua",8],[281,"lua/lib/tally.lua",11],[295,"lua/lib/tally.lua",27],[318,"lua/lib/tally.lua",51],[321,"lua/lib/lane.lua",55],[322,"lua/lib/lane.lua",57],[323,"lua/lib/lane.lua",60],[337,"lua/lib/lane.lua",75],[338,"lua/lib/lane.lua",77],[352,"lua/lib/lane.lua",93],[356,"lua/lib/lane.lua",98],[364,"lua/lib/lane.lua",107],[371,"lua/lib/lane.lua",116],[375,"lua/lib/lane.lua",122],[376,"lua/lib/lane.lua",125],[382,"lua/lib/lane.lua",133],[388,"lua/lib/lane.lua",140],[392,"lua/lib/lane.lua",146],[400,"lua/lib/lane.lua",155],[401,"lua/lib/lane.lua",158],[412,"lua/lib/lane.lua",171],[415,"lua/lib/lane.lua",176],[419,"lua/lib/lane.lua",181],[426,"lua/lib/lane.lua",190],[434,"lua/lib/lane.lua",201],[439,"lua/lib/lane.lua",207],[448,"lua/lib/lane.lua",217],[450,"lua/lib/lane.lua",221],[462,"lua/lib/lane.lua",235],[470,"lua/lib/lane.lua",245],[473,"lua/lib/lane.lua",251],[478,"lua/lib/lane.lua",257],[486,"lua/lib/lane.lua",266],[489,"lua/lib/lane.lua",270],[523,"lua/lib/lane.lua",305],[524,"lua/lib/lane.lua",308],[528,"lua/lib/lane.lua",313],[550,"lua/lib/lane.lua",336],[554,"lua/lib/outbox.lua",15],[558,"lua/lib/outbox.lua",20],[559,"lua/lib/outbox.lua",22],[560,"lua/lib/outbox.lua",24],[561,"lua/lib/outbox.lua",27],[562,"lua/lib/outbox.lua",29],[566,"lua/lib/outbox.lua",35],[578,"lua/lib/outbox.lua",49],[582,"lua/lib/outbox.lua",54],[592,"lua/lib/outbox.lua",66],[596,"lua/lib/outbox.lua",72],[600,"lua/lib/outbox.lua",78],[605,"lua/lib/outbox.lua",85],[606,"lua/lib/outbox.lua",87],[612,"lua/lib/outbox.lua",95],[641,"lua/lib/outbox.lua",127],[650,"lua/lib/outbox.lua",138],[653,"lua/lib/grant.lua",5],[654,"lua/lib/grant.lua",7],[657,"lua/lib/grant.lua",12],[663,"lua/lib/grant.lua",20],[678,"lua/lib/grant.lua",37],[683,"lua/lib/grant.lua",44],[700,"lua/lib/grant.lua",63],[738,"lua/lib/grant.lua",103],[749,"lua/lib/grant.lua",116],[768,"lua/lib/grant.lua",137],[781,"lua/lib/grant.lua",151],[789,"lua/partition/grant.lua",16],[792,"lua/partition/grant.lua",21],[795,"lua/partition/grant.lua",25],[804,"lua/partition/grant.lua",35],[805,"lua/partition/grant.lua",37],[808,"lua/partition/grant.lua",41],[815,"lua/partition/grant.lua",49]],
+});
+
+/** Tells limiters of tasks whose requests were written later than they were granted, so that no span holds more than it may. See lua/partition/late.lua. */
+export const partitionLate = script<{ meta: string }, { now_ms?: number | '' | undefined; lates: readonly RestValue[] }, number>({
+  name: 'partition/late',
+  keys: ["meta"],
+  args: [["now_ms","now"]],
+  rest: "lates",
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local lates = ARGV
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+local outbox_last = nil
+local outbox_plans, outbox_plans_made = {}, {}
+local away_plans, away_plans_made = {}, {}
+local function whole(number) return string.format('%.0f', number) end
+local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
+local function outbox_key(destination) return root .. 'outbox:' .. destination end
+local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end
+local function outbox_next(now)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
+  return whole(outbox_last)
+end
+local function outbox_send(now, destination, kind, body)
+  local seq = outbox_next(now)
+  local plan = outbox_plans[destination]
+  if not plan then
+    plan = { destination = destination, items = {} }
+    outbox_plans[destination] = plan
+    outbox_plans_made[#outbox_plans_made + 1] = plan
+  end
+  plan.items[#plan.items + 1] = seq
+  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+  return seq
+end
+local function away_field(lane, text)
+  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
+  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
+end
+local function away_set(field, value, now)
+  local plan = away_plans[field]
+  if not plan then
+    plan = { field = field }
+    away_plans[field] = plan
+    away_plans_made[#away_plans_made + 1] = plan
+  end
+  plan.value = value
+  plan.since = now
+end
+local function outbox_hand(now, lane, text)
+  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function outbox_back(now, lane, place, granted_ms, text)
+  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_get(field)
+  local plan = away_plans[field]
+  if plan then return plan.value or nil end
+  return call('HGET', root .. 'away', field) or nil
+end
+local function away_forget(field) away_set(field, false, nil) end
+local function outbox_touch()
+  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
+  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
+  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
+  touch(list)
+end
+local function outbox_write()
+  local gone, set, since = {}, {}, {}
+  for _, plan in ipairs(away_plans_made) do
+    if plan.value then
+      set[#set + 1] = plan.field
+      set[#set + 1] = plan.value
+      since[#since + 1] = plan.since
+      since[#since + 1] = plan.field
+    else
+      gone[#gone + 1] = plan.field
+    end
+  end
+  for i = 1, #set, 1000 do
+    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
+    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
+  end
+  for i = 1, #gone, 1000 do
+    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
+    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
+  end
+  if #outbox_plans_made == 0 then return 0 end
+  for _, plan in ipairs(outbox_plans_made) do
+    local items = plan.items
+    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
+    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
+  end
+  call('HSET', meta, 'seq', whole(outbox_last))
+  return 1
+end
+local SLICE_MAX = 50
+local function outbox_slices()
+  local slices = {}
+  for _, plan in ipairs(outbox_plans_made) do
+    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
+    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
+  end
+  return slices
+end
+local function outbox_bell()
+  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
+end
+for i = 1, #lates, 3 do
+  outbox_send(now_ms, partition_of(lates[i]), 'late', lates[i] .. ' ' .. lates[i + 1] .. ' ' .. lates[i + 2])
+end
+outbox_touch()
+return outbox_write()`,
+  map: [[1,"lua/partition/late.lua",1],[2,"lua/partition/late.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/outbox.lua",15],[15,"lua/lib/outbox.lua",20],[16,"lua/lib/outbox.lua",22],[17,"lua/lib/outbox.lua",24],[18,"lua/lib/outbox.lua",27],[19,"lua/lib/outbox.lua",29],[23,"lua/lib/outbox.lua",35],[35,"lua/lib/outbox.lua",49],[39,"lua/lib/outbox.lua",54],[49,"lua/lib/outbox.lua",66],[53,"lua/lib/outbox.lua",72],[57,"lua/lib/outbox.lua",78],[62,"lua/lib/outbox.lua",85],[63,"lua/lib/outbox.lua",87],[69,"lua/lib/outbox.lua",95],[98,"lua/lib/outbox.lua",127],[107,"lua/lib/outbox.lua",138],[110,"lua/partition/late.lua",11]],
 });
 
 /** What waits in a partition, for the operator's gauges. Counts are exact; the oldest is looked for at the heads of the See lua/partition/look.lua. */
@@ -4766,7 +13141,7 @@ return { counts[1], counts[2], counts[3], call('ZCARD', root .. 'delayed'), now_
 });
 
 /** Counts outcomes of attempts, each once: only of tasks that are still in flight under the name that this holder has. See lua/partition/settle.lua. */
-export const partitionSettle = script<{ meta: string }, { holder: string; keep_ms: number; tray_keep_ms: number; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [number, number, string[], number]>({
+export const partitionSettle = script<{ meta: string }, { holder: string; keep_ms: number; tray_keep_ms: number; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [number, number, string[], number, number]>({
   name: 'partition/settle',
   keys: ["meta"],
   args: [["holder","string"],["keep_ms","int"],["tray_keep_ms","int"],["now_ms","now"]],
@@ -4815,6 +13190,7 @@ local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
 local ROUND_ATTEMPTS = 100
 local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
 local function task_waits(b, i, byte)
   if byte == 'q' or byte == 'r' then return true end
   return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
@@ -4978,24 +13354,24 @@ local function ready_write()
   end
   depth_write()
 end
-local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
+  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
   if not core then return nil end
   return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow }
+    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
 local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
@@ -5025,9 +13401,203 @@ end
 local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
-  elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  elseif #delays > 0 or sooner_ms then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
   end
+end
+local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+local outbox_last = nil
+local outbox_plans, outbox_plans_made = {}, {}
+local away_plans, away_plans_made = {}, {}
+local function whole(number) return string.format('%.0f', number) end
+local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
+local function outbox_key(destination) return root .. 'outbox:' .. destination end
+local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end
+local function outbox_next(now)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
+  return whole(outbox_last)
+end
+local function outbox_send(now, destination, kind, body)
+  local seq = outbox_next(now)
+  local plan = outbox_plans[destination]
+  if not plan then
+    plan = { destination = destination, items = {} }
+    outbox_plans[destination] = plan
+    outbox_plans_made[#outbox_plans_made + 1] = plan
+  end
+  plan.items[#plan.items + 1] = seq
+  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+  return seq
+end
+local function away_field(lane, text)
+  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
+  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
+end
+local function away_set(field, value, now)
+  local plan = away_plans[field]
+  if not plan then
+    plan = { field = field }
+    away_plans[field] = plan
+    away_plans_made[#away_plans_made + 1] = plan
+  end
+  plan.value = value
+  plan.since = now
+end
+local function outbox_hand(now, lane, text)
+  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function outbox_back(now, lane, place, granted_ms, text)
+  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_get(field)
+  local plan = away_plans[field]
+  if plan then return plan.value or nil end
+  return call('HGET', root .. 'away', field) or nil
+end
+local function away_forget(field) away_set(field, false, nil) end
+local function outbox_touch()
+  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
+  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
+  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
+  touch(list)
+end
+local function outbox_write()
+  local gone, set, since = {}, {}, {}
+  for _, plan in ipairs(away_plans_made) do
+    if plan.value then
+      set[#set + 1] = plan.field
+      set[#set + 1] = plan.value
+      since[#since + 1] = plan.since
+      since[#since + 1] = plan.field
+    else
+      gone[#gone + 1] = plan.field
+    end
+  end
+  for i = 1, #set, 1000 do
+    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
+    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
+  end
+  for i = 1, #gone, 1000 do
+    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
+    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
+  end
+  if #outbox_plans_made == 0 then return 0 end
+  for _, plan in ipairs(outbox_plans_made) do
+    local items = plan.items
+    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
+    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
+  end
+  call('HSET', meta, 'seq', whole(outbox_last))
+  return 1
+end
+local SLICE_MAX = 50
+local function outbox_slices()
+  local slices = {}
+  for _, plan in ipairs(outbox_plans_made) do
+    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
+    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
+  end
+  return slices
+end
+local function outbox_bell()
+  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
+end
+local LANES_MAX = 1000
+local function limit_read(limit)
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local place, granted_ms = string.match(rest, '^,(%d+),(%d+)$')
+  return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
+    waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
+end
+local function limited_states(b, entry, to)
+  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
+  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
+end
+local function limited_hand(b, now, flow, entry)
+  local from = entry.from
+  local limit = limit_read(entry.limit)
+  while from <= entry.to do
+    local _, last = segment_bounds(b, from)
+    last = math.min(last, entry.to)
+    outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from, last, entry.attempts, entry.recoveries, entry.timeout_s,
+      entry.due_ms, limit.waiting))
+    from = last + 1
+  end
+end
+local function limited_enqueue(b, now, due_ms, flow, entry)
+  if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
+  enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
+end
+local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
+  local at_ms = math.max(ready_ms or now, due_ms)
+  local attempts = attempts_first(b)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
+  local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
+    due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
+end
+local function limited_unused(now, limit, core, from, to)
+  local tasks = to - from + 1
+  outbox_send(now, partition_of(limit.lane), 'unused',
+    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
+end
+local function limited_free(now, limit, core, from, to)
+  if limit.kind == 'c' then
+    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
+  end
+end
+local function limited_back(now, flow, entry, from, to, limit)
+  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
+    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
+end
+local function limited_return(now, flow, entry)
+  local limit = limit_read(entry.limit)
+  local states = limited_states(batch_load(entry.core), entry)
+  local at = entry.from
+  for first, after in string.gmatch(states, '()[qr]+()') do
+    local from, to = entry.from + first - 1, entry.from + after - 2
+    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
+    limited_back(now, flow, entry, from, to, limit)
+    at = to + 1
+  end
+  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
+end
+local function limited_drop(b, now)
+  local told = {}
+  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
+    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
+    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
+      if not told[lane] then
+        told[lane] = true
+        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
+      end
+    end
+  end
+end
+local function lanes_read(b, parts, at, first)
+  local list = {}
+  for k = 0, tonumber(parts[at]) - 1 do
+    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
+    local before = call('HGET', b.key .. ':lanes', name)
+    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
+      list[#list + 1] = name
+      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
+    end
+  end
+  if #list > 0 then touch({ b.key .. ':lanes' }) end
+  return list
+end
+local function lanes_write(b, list)
+  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_of_name(b, name, index)
+  local lane, kind
+  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
+    if tonumber(first) <= index then lane, kind = core, letter end
+  end
+  return lane, kind
 end
 local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
 local function note_wanted(b, letter)
@@ -5288,7 +13858,7 @@ local function result_field(local_index) return 'r' .. string.format('%.0f', mat
 local active = root .. 'active:' .. holder
 local flags, seen, gone, marks, results, touched = {}, {}, {}, {}, {}, {}
 local function group_read(at)
-  local group = { name = parts[at], runs = {}, results = {}, delays = {} }
+  local group = { name = parts[at], runs = {}, results = {}, delays = {}, told = {} }
   local function list(into, width)
     local count = tonumber(parts[at + 1])
     at = at + 1
@@ -5302,6 +13872,7 @@ local function group_read(at)
   list(group.runs, 3)
   list(group.results, 2)
   list(group.delays, 2)
+  if string.find(group.name, ';', 1, true) then list(group.told, 2) end
   return group, at + 1
 end
 local function in_flight(group, ref, states)
@@ -5317,25 +13888,49 @@ local function in_flight(group, ref, states)
   end
   return settled, flying
 end
+local UNCOUNTED = { b = true, s = true, k = true }
 local function count_run(b, outcome, tasks)
   b.r = b.r - tasks
-  if (outcome == 'r' or outcome == 'b') and batch_live(b) then return 'r' end
+  if (outcome == 'r' or UNCOUNTED[outcome]) and batch_live(b) then return 'r' end
   if outcome == 'c' then
     b.c = b.c + tasks
     return 'c'
   end
-  if outcome == 'b' then
+  if outcome == 'b' or outcome == 's' then
     if b.s == 'cancelled' then b.x = b.x + tasks else b.f = b.f + tasks end
     return 'r'
   end
   b.f = b.f + tasks
   return 'f'
 end
-local function queue_again(b, ref, outcome, i, delay_ms)
+local function queue_again(b, ref, limit, outcome, i, delay_ms)
   local due_ms = now_ms + delay_ms
-  local attempts = outcome == 'b' and ref.attempt - 1 or ref.attempt
-  local flow = outcome == 'b' and ref.flow or flow_as('r', ref.flow)
-  enqueue(now_ms, due_ms, flow, entry_of(ref.core, i, i, attempts, ref.recoveries, ref.timeout_s, due_ms))
+  local attempts = UNCOUNTED[outcome] and ref.attempt - 1 or ref.attempt
+  local flow = (outcome == 'b' or outcome == 's') and ref.flow or flow_as('r', ref.flow)
+  if not limit then return enqueue(now_ms, due_ms, flow, entry_of(ref.core, i, i, attempts, ref.recoveries, ref.timeout_s, due_ms)) end
+  local entry = { core = ref.core, from = i, to = i, attempts = attempts, recoveries = ref.recoveries, timeout_s = ref.timeout_s,
+    due_ms = due_ms, limit = limit.waiting }
+  if outcome == 'b' and delay_ms == 0 then return limited_back(now_ms, flow, entry, i, i, limit) end
+  if outcome == 'b' then limited_unused(now_ms, limit, ref.core, i, i) end
+  limited_enqueue(b, now_ms, due_ms, flow, entry)
+end
+local function limiter_told(group, ref)
+  local limit = limit_read(ref.limit)
+  for _, told in ipairs(group.told) do
+    outbox_send(now_ms, partition_of(limit.lane), told[1], limit.lane .. ' ' .. told[2])
+  end
+  return limit
+end
+local function limiter_freed(b, group, ref, limit)
+  local live = batch_live(b)
+  for _, run in ipairs(group.runs) do
+    local from, to = tonumber(run[1]), tonumber(run[1]) + tonumber(run[2]) - 1
+    if run[3] ~= 'b' then
+      limited_free(now_ms, limit, ref.core, from, to)
+    elseif not live then
+      limited_unused(now_ms, limit, ref.core, from, to)
+    end
+  end
 end
 local function result_write(b, ref, base, field, records)
   local segment = segment_key(b, base)
@@ -5366,12 +13961,14 @@ local function settle(group)
       use.finishes(b, c, f, x, now_ms, from, function() return use.result_in(group.results, (segment_bounds(b, ref.from)), from) end)
     end
   end
+  local limit = ref.limit ~= '' and limiter_told(group, ref)
   if batch_live(b) then
     for _, delay in ipairs(group.delays) do
       local i = tonumber(delay[1])
-      queue_again(b, ref, outcomes[i], i, tonumber(delay[2]))
+      queue_again(b, ref, limit, outcomes[i], i, tonumber(delay[2]))
     end
   end
+  if limit then limiter_freed(b, group, ref, limit) end
   local base = segment_bounds(b, ref.from)
   for _, result in ipairs(group.results) do result_write(b, ref, base, result[1], result[2]) end
   if settled == flying then gone[#gone + 1] = group.name end
@@ -5388,6 +13985,7 @@ for b in pairs(touched) do batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms o
 notify_plan(now_ms)
 batch_touch()
 queue_touch()
+outbox_touch()
 local written = {}
 for _, mark in ipairs(marks) do written[#written + 1] = mark[1] end
 for segment in pairs(results) do written[#written + 1] = segment end
@@ -5400,12 +13998,12 @@ end
 batch_save(now_ms)
 notify_write()
 queue_write()
-return { now_ms, delays_first() or 0, flags, #plans_made > 0 and 1 or 0 }`,
-  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",10],[3,"lua/partition/settle.lua",14],[4,"lua/partition/settle.lua",13],[5,"lua/partition/settle.lua",12],[6,"lua/partition/settle.lua",11],[7,"lua/partition/settle.lua",15],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/lib/batch.lua",12],[15,"lua/lib/batch.lua",14],[36,"lua/lib/batch.lua",37],[41,"lua/lib/batch.lua",43],[42,"lua/lib/batch.lua",45],[43,"lua/lib/batch.lua",49],[44,"lua/lib/batch.lua",51],[45,"lua/lib/batch.lua",54],[49,"lua/lib/batch.lua",60],[61,"lua/lib/batch.lua",73],[62,"lua/lib/batch.lua",75],[66,"lua/lib/batch.lua",81],[82,"lua/lib/batch.lua",99],[89,"lua/lib/batch.lua",107],[92,"lua/lib/batch.lua",112],[97,"lua/lib/batch.lua",119],[107,"lua/lib/batch.lua",131],[112,"lua/lib/batch.lua",139],[120,"lua/lib/batch.lua",148],[138,"lua/lib/ring.lua",4],[139,"lua/lib/ring.lua",6],[147,"lua/lib/ring.lua",16],[153,"lua/lib/ring.lua",23],[154,"lua/lib/ring.lua",25],[155,"lua/lib/ring.lua",28],[159,"lua/lib/ring.lua",34],[166,"lua/lib/ring.lua",42],[172,"lua/lib/ready.lua",8],[173,"lua/lib/ready.lua",10],[174,"lua/lib/ready.lua",13],[188,"lua/lib/ready.lua",28],[193,"lua/lib/ready.lua",34],[196,"lua/lib/ready.lua",38],[208,"lua/lib/ready.lua",51],[211,"lua/lib/ready.lua",55],[217,"lua/lib/ready.lua",66],[220,"lua/lib/ready.lua",70],[227,"lua/lib/ready.lua",79],[228,"lua/lib/ready.lua",82],[229,"lua/lib/delayed.lua",3],[230,"lua/lib/delayed.lua",5],[234,"lua/lib/delayed.lua",11],[237,"lua/lib/delayed.lua",15],[241,"lua/lib/delayed.lua",20],[245,"lua/lib/delayed.lua",26],[252,"lua/lib/delayed.lua",36],[259,"lua/lib/notify.lua",19],[260,"lua/lib/notify.lua",22],[269,"lua/lib/notify.lua",34],[270,"lua/lib/notify.lua",36],[275,"lua/lib/notify.lua",43],[291,"lua/lib/notify.lua",60],[303,"lua/lib/notify.lua",74],[313,"lua/lib/notify.lua",85],[331,"lua/lib/notify.lua",105],[338,"lua/lib/notify.lua",115],[350,"lua/lib/notify.lua",130],[366,"lua/lib/notify.lua",148],[378,"lua/lib/notify.lua",161],[381,"lua/lib/notify.lua",166],[392,"lua/lib/notify.lua",179],[405,"lua/lib/notify.lua",193],[410,"lua/lib/notify.lua",199],[413,"lua/lib/notify.lua",204],[418,"lua/lib/notify.lua",211],[448,"lua/lib/notify.lua",243],[470,"lua/lib/notify.lua",267],[471,"lua/lib/notify.lua",269],[478,"lua/lib/notify.lua",277],[493,"lua/lib/notify.lua",293],[495,"lua/lib/notify.lua",297],[501,"lua/lib/notify.lua",304],[504,"lua/lib/results.lua",3],[513,"lua/lib/results.lua",13],[514,"lua/lib/results.lua",15],[515,"lua/partition/settle.lua",23],[517,"lua/partition/settle.lua",27],[534,"lua/partition/settle.lua",46],[547,"lua/partition/settle.lua",61],[555,"lua/partition/settle.lua",70],[561,"lua/partition/settle.lua",77],[567,"lua/partition/settle.lua",84],[575,"lua/partition/settle.lua",93],[608,"lua/partition/settle.lua",127],[616,"lua/partition/settle.lua",136],[622,"lua/partition/settle.lua",143]],
+return { now_ms, delays_first() or 0, flags, #plans_made > 0 and 1 or 0, outbox_write() }`,
+  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",12],[3,"lua/partition/settle.lua",16],[4,"lua/partition/settle.lua",15],[5,"lua/partition/settle.lua",14],[6,"lua/partition/settle.lua",13],[7,"lua/partition/settle.lua",17],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/lib/batch.lua",12],[15,"lua/lib/batch.lua",14],[36,"lua/lib/batch.lua",37],[41,"lua/lib/batch.lua",43],[42,"lua/lib/batch.lua",45],[43,"lua/lib/batch.lua",49],[44,"lua/lib/batch.lua",51],[45,"lua/lib/batch.lua",53],[46,"lua/lib/batch.lua",56],[50,"lua/lib/batch.lua",62],[62,"lua/lib/batch.lua",75],[63,"lua/lib/batch.lua",77],[67,"lua/lib/batch.lua",83],[83,"lua/lib/batch.lua",101],[90,"lua/lib/batch.lua",109],[93,"lua/lib/batch.lua",114],[98,"lua/lib/batch.lua",121],[108,"lua/lib/batch.lua",133],[113,"lua/lib/batch.lua",141],[121,"lua/lib/batch.lua",150],[139,"lua/lib/ring.lua",4],[140,"lua/lib/ring.lua",6],[148,"lua/lib/ring.lua",16],[154,"lua/lib/ring.lua",23],[155,"lua/lib/ring.lua",25],[156,"lua/lib/ring.lua",28],[160,"lua/lib/ring.lua",34],[167,"lua/lib/ring.lua",42],[173,"lua/lib/ready.lua",9],[174,"lua/lib/ready.lua",11],[175,"lua/lib/ready.lua",14],[189,"lua/lib/ready.lua",29],[194,"lua/lib/ready.lua",35],[197,"lua/lib/ready.lua",39],[209,"lua/lib/ready.lua",52],[212,"lua/lib/ready.lua",56],[218,"lua/lib/ready.lua",67],[221,"lua/lib/ready.lua",71],[228,"lua/lib/ready.lua",80],[229,"lua/lib/ready.lua",83],[230,"lua/lib/delayed.lua",3],[231,"lua/lib/delayed.lua",5],[235,"lua/lib/delayed.lua",11],[238,"lua/lib/delayed.lua",15],[242,"lua/lib/delayed.lua",20],[246,"lua/lib/delayed.lua",26],[253,"lua/lib/delayed.lua",36],[260,"lua/lib/outbox.lua",15],[264,"lua/lib/outbox.lua",20],[265,"lua/lib/outbox.lua",22],[266,"lua/lib/outbox.lua",24],[267,"lua/lib/outbox.lua",27],[268,"lua/lib/outbox.lua",29],[272,"lua/lib/outbox.lua",35],[284,"lua/lib/outbox.lua",49],[288,"lua/lib/outbox.lua",54],[298,"lua/lib/outbox.lua",66],[302,"lua/lib/outbox.lua",72],[306,"lua/lib/outbox.lua",78],[311,"lua/lib/outbox.lua",85],[312,"lua/lib/outbox.lua",87],[318,"lua/lib/outbox.lua",95],[347,"lua/lib/outbox.lua",127],[356,"lua/lib/outbox.lua",138],[359,"lua/lib/limited.lua",12],[360,"lua/lib/limited.lua",14],[366,"lua/lib/limited.lua",22],[370,"lua/lib/limited.lua",28],[381,"lua/lib/limited.lua",41],[385,"lua/lib/limited.lua",47],[393,"lua/lib/limited.lua",57],[398,"lua/lib/limited.lua",64],[403,"lua/lib/limited.lua",71],[407,"lua/lib/limited.lua",77],[419,"lua/lib/limited.lua",91],[431,"lua/lib/limited.lua",106],[444,"lua/lib/limited.lua",120],[447,"lua/lib/limited.lua",125],[454,"lua/lib/notify.lua",19],[455,"lua/lib/notify.lua",22],[464,"lua/lib/notify.lua",34],[465,"lua/lib/notify.lua",36],[470,"lua/lib/notify.lua",43],[486,"lua/lib/notify.lua",60],[498,"lua/lib/notify.lua",74],[508,"lua/lib/notify.lua",85],[526,"lua/lib/notify.lua",105],[533,"lua/lib/notify.lua",115],[545,"lua/lib/notify.lua",130],[561,"lua/lib/notify.lua",148],[573,"lua/lib/notify.lua",161],[576,"lua/lib/notify.lua",166],[587,"lua/lib/notify.lua",179],[600,"lua/lib/notify.lua",193],[605,"lua/lib/notify.lua",199],[608,"lua/lib/notify.lua",204],[613,"lua/lib/notify.lua",211],[643,"lua/lib/notify.lua",243],[665,"lua/lib/notify.lua",267],[666,"lua/lib/notify.lua",269],[673,"lua/lib/notify.lua",277],[688,"lua/lib/notify.lua",293],[690,"lua/lib/notify.lua",297],[696,"lua/lib/notify.lua",304],[699,"lua/lib/results.lua",3],[708,"lua/lib/results.lua",13],[709,"lua/lib/results.lua",15],[710,"lua/partition/settle.lua",25],[712,"lua/partition/settle.lua",29],[730,"lua/partition/settle.lua",49],[743,"lua/partition/settle.lua",64],[752,"lua/partition/settle.lua",74],[758,"lua/partition/settle.lua",81],[769,"lua/partition/settle.lua",94],[776,"lua/partition/settle.lua",102],[787,"lua/partition/settle.lua",114],[795,"lua/partition/settle.lua",123],[830,"lua/partition/settle.lua",159],[838,"lua/partition/settle.lua",168],[845,"lua/partition/settle.lua",176]],
 });
 
 /** What time brings to a partition: work becomes due, batches expire or are deleted, silent holders lose their work. See lua/partition/tick.lua. */
-export const partitionTick = script<{ meta: string }, { holder: string; silence_ms: number; gap_ms: number; keep_ms: number; tray_keep_ms: number; recoveries_max: number; pressure: number; now_ms?: number | '' | undefined }, [number, number, number, number, number, number, number, number, number, number]>({
+export const partitionTick = script<{ meta: string }, { holder: string; silence_ms: number; gap_ms: number; keep_ms: number; tray_keep_ms: number; recoveries_max: number; pressure: number; now_ms?: number | '' | undefined }, [number, number, number, number, number, number, number, number, number, number, number]>({
   name: 'partition/tick',
   keys: ["meta"],
   args: [["holder","string"],["silence_ms","int"],["gap_ms","int"],["keep_ms","int"],["tray_keep_ms","int"],["recoveries_max","int"],["pressure","int"],["now_ms","now"]],
@@ -5457,6 +14055,7 @@ local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
 local ROUND_ATTEMPTS = 100
 local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
 local function task_waits(b, i, byte)
   if byte == 'q' or byte == 'r' then return true end
   return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
@@ -5620,24 +14219,24 @@ local function ready_write()
   end
   depth_write()
 end
-local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
+  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
   if not core then return nil end
   return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow }
+    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
 local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
@@ -5667,8 +14266,245 @@ end
 local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
-  elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  elseif #delays > 0 or sooner_ms then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
+  end
+end
+local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+local outbox_last = nil
+local outbox_plans, outbox_plans_made = {}, {}
+local away_plans, away_plans_made = {}, {}
+local function whole(number) return string.format('%.0f', number) end
+local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
+local function outbox_key(destination) return root .. 'outbox:' .. destination end
+local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end
+local function outbox_next(now)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
+  return whole(outbox_last)
+end
+local function outbox_send(now, destination, kind, body)
+  local seq = outbox_next(now)
+  local plan = outbox_plans[destination]
+  if not plan then
+    plan = { destination = destination, items = {} }
+    outbox_plans[destination] = plan
+    outbox_plans_made[#outbox_plans_made + 1] = plan
+  end
+  plan.items[#plan.items + 1] = seq
+  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+  return seq
+end
+local function away_field(lane, text)
+  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
+  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
+end
+local function away_set(field, value, now)
+  local plan = away_plans[field]
+  if not plan then
+    plan = { field = field }
+    away_plans[field] = plan
+    away_plans_made[#away_plans_made + 1] = plan
+  end
+  plan.value = value
+  plan.since = now
+end
+local function outbox_hand(now, lane, text)
+  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function outbox_back(now, lane, place, granted_ms, text)
+  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_get(field)
+  local plan = away_plans[field]
+  if plan then return plan.value or nil end
+  return call('HGET', root .. 'away', field) or nil
+end
+local function away_forget(field) away_set(field, false, nil) end
+local function outbox_touch()
+  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
+  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
+  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
+  touch(list)
+end
+local function outbox_write()
+  local gone, set, since = {}, {}, {}
+  for _, plan in ipairs(away_plans_made) do
+    if plan.value then
+      set[#set + 1] = plan.field
+      set[#set + 1] = plan.value
+      since[#since + 1] = plan.since
+      since[#since + 1] = plan.field
+    else
+      gone[#gone + 1] = plan.field
+    end
+  end
+  for i = 1, #set, 1000 do
+    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
+    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
+  end
+  for i = 1, #gone, 1000 do
+    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
+    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
+  end
+  if #outbox_plans_made == 0 then return 0 end
+  for _, plan in ipairs(outbox_plans_made) do
+    local items = plan.items
+    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
+    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
+  end
+  call('HSET', meta, 'seq', whole(outbox_last))
+  return 1
+end
+local SLICE_MAX = 50
+local function outbox_slices()
+  local slices = {}
+  for _, plan in ipairs(outbox_plans_made) do
+    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
+    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
+  end
+  return slices
+end
+local function outbox_bell()
+  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
+end
+local LANES_MAX = 1000
+local function limit_read(limit)
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local place, granted_ms = string.match(rest, '^,(%d+),(%d+)$')
+  return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
+    waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
+end
+local function limited_states(b, entry, to)
+  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
+  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
+end
+local function limited_hand(b, now, flow, entry)
+  local from = entry.from
+  local limit = limit_read(entry.limit)
+  while from <= entry.to do
+    local _, last = segment_bounds(b, from)
+    last = math.min(last, entry.to)
+    outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from, last, entry.attempts, entry.recoveries, entry.timeout_s,
+      entry.due_ms, limit.waiting))
+    from = last + 1
+  end
+end
+local function limited_enqueue(b, now, due_ms, flow, entry)
+  if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
+  enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
+end
+local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
+  local at_ms = math.max(ready_ms or now, due_ms)
+  local attempts = attempts_first(b)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
+  local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
+    due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
+end
+local function limited_unused(now, limit, core, from, to)
+  local tasks = to - from + 1
+  outbox_send(now, partition_of(limit.lane), 'unused',
+    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
+end
+local function limited_free(now, limit, core, from, to)
+  if limit.kind == 'c' then
+    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
+  end
+end
+local function limited_back(now, flow, entry, from, to, limit)
+  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
+    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
+end
+local function limited_return(now, flow, entry)
+  local limit = limit_read(entry.limit)
+  local states = limited_states(batch_load(entry.core), entry)
+  local at = entry.from
+  for first, after in string.gmatch(states, '()[qr]+()') do
+    local from, to = entry.from + first - 1, entry.from + after - 2
+    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
+    limited_back(now, flow, entry, from, to, limit)
+    at = to + 1
+  end
+  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
+end
+local function limited_drop(b, now)
+  local told = {}
+  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
+    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
+    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
+      if not told[lane] then
+        told[lane] = true
+        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
+      end
+    end
+  end
+end
+local function lanes_read(b, parts, at, first)
+  local list = {}
+  for k = 0, tonumber(parts[at]) - 1 do
+    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
+    local before = call('HGET', b.key .. ':lanes', name)
+    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
+      list[#list + 1] = name
+      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
+    end
+  end
+  if #list > 0 then touch({ b.key .. ':lanes' }) end
+  return list
+end
+local function lanes_write(b, list)
+  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_of_name(b, name, index)
+  local lane, kind
+  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
+    if tonumber(first) <= index then lane, kind = core, letter end
+  end
+  return lane, kind
+end
+local GRANT_MS = 1000
+local granted_new, granted_gone = {}, {}
+local function granted_add(until_ms, text)
+  granted_new[#granted_new + 1] = until_ms
+  granted_new[#granted_new + 1] = text
+end
+local function granted_take(text) granted_gone[#granted_gone + 1] = text end
+local function granted_touch() touch({ root .. 'granted' }) end
+local function granted_write()
+  for i = 1, #granted_new, 1000 do call('ZADD', root .. 'granted', unpack(granted_new, i, math.min(i + 999, #granted_new))) end
+  for i = 1, #granted_gone, 1000 do call('ZREM', root .. 'granted', unpack(granted_gone, i, math.min(i + 999, #granted_gone))) end
+end
+local function results_without(text, place)
+  local at, kept = 1, {}
+  while at <= #text do
+    local of, length = struct.unpack('>BI2', text, at)
+    if of ~= place then kept[#kept + 1] = string.sub(text, at, at + 2 + length) end
+    at = at + 3 + length
+  end
+  return table.concat(kept)
+end
+local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
+local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
+local lost_results = {}
+local function lose(b, from, to, json)
+  local base = segment_bounds(b, from)
+  local segment = segment_key(b, base)
+  lost_results[segment] = lost_results[segment] or {}
+  for i = from, to do
+    local place = (i - base) % 16
+    local field = result_field(i - base)
+    local before = lost_results[segment][field] or call('HGET', segment, field) or ''
+    lost_results[segment][field] = results_without(before, place) .. result_record(place, json)
+  end
+end
+local function lost_touch()
+  for segment in pairs(lost_results) do touch({ segment }) end
+end
+local function lost_write()
+  for segment, fields in pairs(lost_results) do
+    for field, text in pairs(fields) do call('HSET', segment, field, text) end
   end
 end
 local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
@@ -5916,26 +14752,18 @@ end
 local function notify_write()
   if notify then notify.write() end
 end
-local function results_without(text, place)
-  local at, kept = 1, {}
-  while at <= #text do
-    local of, length = struct.unpack('>BI2', text, at)
-    if of ~= place then kept[#kept + 1] = string.sub(text, at, at + 2 + length) end
-    at = at + 3 + length
-  end
-  return table.concat(kept)
-end
-local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
-local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
-local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX = 200, 50, 200, 500
+local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX, AWAY_MS = 200, 50, 200, 500, 30000
 local EARLY_LOOK, EARLY_MAX, EARLY_SEGMENTS, EARLY_PAUSE_MS = 100, 20, 20, 250
 local more = 0
 local written = { meta, root .. 'holders', root .. 'claims', root .. 'delayed', root .. 'deadlines' }
 local function first_of(key) return tonumber(call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]) end
-if pressure == 0 and call('EXISTS', root .. 'holders', root .. 'active:' .. holder, root .. 'ready:f', root .. 'ready:r', root .. 'ready:n', root .. 'parked') == 0 then
+local away_ms = (first_of(root .. 'away:since') or math.huge) + AWAY_MS
+local lanes_ms = first_of(root .. 'lanes') or math.huge
+if pressure == 0 and call('EXISTS', root .. 'holders', root .. 'active:' .. holder, root .. 'ready:f', root .. 'ready:r', root .. 'ready:n',
+  root .. 'parked', root .. 'granted', root .. 'outbox') == 0 then
   local delayed_ms, deadline_ms = first_of(written[4]), first_of(written[5])
-  local first_ms = math.min(delayed_ms or math.huge, deadline_ms or math.huge)
-  if first_ms > now_ms then return { now_ms, first_ms < math.huge and first_ms or 0, 0, 0, 0, 0, 0, 0, 0, 0 } end
+  local first_ms = math.min(delayed_ms or math.huge, deadline_ms or math.huge, away_ms)
+  if first_ms > now_ms and lanes_ms > now_ms then return { now_ms, first_ms < math.huge and first_ms or 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 } end
 end
 local before = call('HMGET', meta, 'last', 'thaw')
 local last_ms = tonumber(before[1] or now_ms)
@@ -5960,23 +14788,10 @@ for i = 1, #marks, 2 do
   end
 end
 local reaped, gone, recovered = {}, {}, 0
-local marks_state, results = {}, {}
+local marks_state = {}
 local function lost_json(ref, recoveries)
   return string.format('[%.0f,%.0f,%.0f,null,null,"worker_lost","The process that ran this task was lost %.0f times."]',
     now_ms, ref.attempt % ROUND_ATTEMPTS, recoveries, recoveries)
-end
-local function lose(b, ref, from, to, recoveries)
-  local base = segment_bounds(b, from)
-  local segment = segment_key(b, base)
-  written[#written + 1] = segment
-  results[segment] = results[segment] or {}
-  local json = lost_json(ref, recoveries)
-  for i = from, to do
-    local place = (i - base) % 16
-    local field = result_field(i - base)
-    local before = results[segment][field] or call('HGET', segment, field) or ''
-    results[segment][field] = results_without(before, place) .. result_record(place, json)
-  end
 end
 local function recover(name, member)
   local ref = member_read(member)
@@ -5986,6 +14801,7 @@ local function recover(name, member)
   if not b then return end
   local states = call('GETRANGE', b.key .. ':s', ref.from, ref.to)
   local recoveries = ref.recoveries + 1
+  local limit = ref.limit ~= '' and limit_read(ref.limit)
   local over = not batch_live(b) or recoveries >= recoveries_max
   for first, after in string.gmatch(states, '()' .. member_byte(ref) .. '+()') do
     local from, to = ref.from + first - 1, ref.from + after - 2
@@ -5995,13 +14811,15 @@ local function recover(name, member)
     if over then
       b.f = b.f + to - from + 1
       batch_ended(b, from, to - from + 1, 'f')
-      lose(b, ref, from, to, recoveries)
+      lose(b, from, to, lost_json(ref, recoveries))
       if b.N then
         notify_use().finishes(b, b.c, b.f - (to - from + 1), b.x, now_ms, from, function() return lost_json(ref, recoveries) end)
       end
     else
-      ready_push(flow_as('r', ref.flow), entry_of(ref.core, from, to, ref.attempt, recoveries, ref.timeout_s, now_ms))
+      limited_enqueue(b, now_ms, now_ms, flow_as('r', ref.flow), { core = ref.core, from = from, to = to, attempts = ref.attempt,
+        recoveries = recoveries, timeout_s = ref.timeout_s, due_ms = now_ms, limit = limit and limit.waiting or '' })
     end
+    if limit then limited_free(now_ms, limit, ref.core, from, to) end
   end
   written[#written + 1] = b.key .. ':s'
   batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms)
@@ -6027,9 +14845,22 @@ end
 local due = call('ZRANGEBYSCORE', root .. 'delayed', '-inf', now_ms, 'LIMIT', 0, DUE_MAX)
 for _, text in ipairs(due) do
   local flow, entry = string.match(text, '^([^|]+)|(.*)$')
-  ready_push(flow, entry)
+  if string.find(entry, ';', 1, true) then
+    entry = entry_read(entry)
+    local b = batch_load(entry.core)
+    if b and batch_live(b) and not round_entry_stale(b, entry) then limited_hand(b, now_ms, flow, entry) end
+  else
+    ready_push(flow, entry)
+  end
 end
 if #due == DUE_MAX then more = 1 end
+local returned = call('ZRANGEBYSCORE', root .. 'granted', '-inf', now_ms, 'LIMIT', 0, DUE_MAX)
+for _, text in ipairs(returned) do
+  local flow, entry = string.match(text, '^([^|]+)|(.*)$')
+  limited_return(now_ms, flow, entry_read(entry))
+  granted_take(text)
+end
+if #returned == DUE_MAX then more = 1 end
 local expired, purged, put_off, segments_left = 0, {}, {}, SEGMENTS_MAX
 local NOTES_KEEP_MS, NOTES_LOOK_MS = 86400000, 60000
 local function notes_wait(b)
@@ -6064,6 +14895,7 @@ for _, core in ipairs(ended) do
     orphans[#orphans + 1] = core
   elseif b.s == 'pending' or b.s == 'processing' then
     batch_stop(b, 'expired', now_ms, keep_ms)
+    limited_drop(b, now_ms)
     expired = expired + 1
   elseif segments_left > 0 and b.r == 0 and not b.deadline then -- one that ended just now stays its time
     if notes_wait(b) and now_ms < b.z + keep_ms + NOTES_KEEP_MS then
@@ -6105,6 +14937,9 @@ local function sooner(key, after)
 end
 sooner(written[4], #due)
 sooner(written[5], #ended)
+sooner(root .. 'granted', #returned)
+local flags = (away_ms <= now_ms and 2 or 0) + (lanes_ms <= now_ms and 4 or 0)
+if away_ms > now_ms and away_ms < math.huge and (next_ms == 0 or away_ms < next_ms) then next_ms = away_ms end
 if early > 0 or (early_rank or 0) > 0 then
   next_ms = math.min(next_ms > 0 and next_ms or math.huge, now_ms + EARLY_PAUSE_MS)
 end
@@ -6113,7 +14948,11 @@ local ready = (#plans_made > 0 or call('EXISTS', root .. 'ready:f', root .. 'rea
 local parked = call('SCARD', root .. 'parked')
 batch_touch()
 queue_touch()
+outbox_touch()
+granted_touch()
+lost_touch()
 touch(written)
+local waiting = call('EXISTS', root .. 'outbox')
 call('HSET', meta, 'last', now_ms, 'thaw', thaw_ms)
 if mine > 0 then
   call('HSET', written[2], holder, now_ms)
@@ -6128,9 +14967,8 @@ for i = 1, #gone do
   call('HDEL', written[3], gone[i])
 end
 for _, m in ipairs(marks_state) do call('SETRANGE', m[1], m[2], m[3]) end
-for segment, fields in pairs(results) do
-  for field, text in pairs(fields) do call('HSET', segment, field, text) end
-end
+lost_write()
+granted_write()
 if #due > 0 then call('ZREM', written[4], unpack(due, 1, #due)) end
 if #put_off > 0 then call('ZADD', written[5], unpack(put_off, 1, #put_off)) end
 if #orphans > 0 then call('ZREM', written[5], unpack(orphans, 1, #orphans)) end
@@ -6139,7 +14977,7 @@ for _, p in ipairs(purged) do
   for i = 1, #p.list do call('UNLINK', p.list[i]) end
   for i = 1, #p.lists do call('ZREM', p.lists[i], p.b.core) end
   if p.whole then
-    call('UNLINK', p.b.key, p.b.key .. ':s', p.b.key .. ':k')
+    call('UNLINK', p.b.key, p.b.key .. ':s', p.b.key .. ':k', p.b.key .. ':lanes')
     call('ZREM', written[5], p.b.core)
   else
     call('HSET', p.b.key, 'g', p.g, 's', 'deleted')
@@ -6149,8 +14987,9 @@ end
 if early_rank then call('HSET', meta, 'early', early_rank) end
 notify_write()
 queue_write()
-return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready, early, parked }`,
-  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",45],[46,"lua/lib/batch.lua",49],[47,"lua/lib/batch.lua",51],[48,"lua/lib/batch.lua",54],[52,"lua/lib/batch.lua",60],[64,"lua/lib/batch.lua",73],[65,"lua/lib/batch.lua",75],[69,"lua/lib/batch.lua",81],[85,"lua/lib/batch.lua",99],[92,"lua/lib/batch.lua",107],[95,"lua/lib/batch.lua",112],[100,"lua/lib/batch.lua",119],[110,"lua/lib/batch.lua",131],[115,"lua/lib/batch.lua",139],[123,"lua/lib/batch.lua",148],[141,"lua/lib/ring.lua",4],[142,"lua/lib/ring.lua",6],[150,"lua/lib/ring.lua",16],[156,"lua/lib/ring.lua",23],[157,"lua/lib/ring.lua",25],[158,"lua/lib/ring.lua",28],[162,"lua/lib/ring.lua",34],[169,"lua/lib/ring.lua",42],[175,"lua/lib/ready.lua",8],[176,"lua/lib/ready.lua",10],[177,"lua/lib/ready.lua",13],[191,"lua/lib/ready.lua",28],[196,"lua/lib/ready.lua",34],[199,"lua/lib/ready.lua",38],[211,"lua/lib/ready.lua",51],[214,"lua/lib/ready.lua",55],[220,"lua/lib/ready.lua",66],[223,"lua/lib/ready.lua",70],[230,"lua/lib/ready.lua",79],[231,"lua/lib/ready.lua",82],[232,"lua/lib/delayed.lua",3],[233,"lua/lib/delayed.lua",5],[237,"lua/lib/delayed.lua",11],[240,"lua/lib/delayed.lua",15],[244,"lua/lib/delayed.lua",20],[248,"lua/lib/delayed.lua",26],[255,"lua/lib/delayed.lua",36],[262,"lua/lib/notify.lua",19],[263,"lua/lib/notify.lua",22],[272,"lua/lib/notify.lua",34],[273,"lua/lib/notify.lua",36],[278,"lua/lib/notify.lua",43],[294,"lua/lib/notify.lua",60],[306,"lua/lib/notify.lua",74],[316,"lua/lib/notify.lua",85],[334,"lua/lib/notify.lua",105],[341,"lua/lib/notify.lua",115],[353,"lua/lib/notify.lua",130],[369,"lua/lib/notify.lua",148],[381,"lua/lib/notify.lua",161],[384,"lua/lib/notify.lua",166],[395,"lua/lib/notify.lua",179],[408,"lua/lib/notify.lua",193],[413,"lua/lib/notify.lua",199],[416,"lua/lib/notify.lua",204],[421,"lua/lib/notify.lua",211],[451,"lua/lib/notify.lua",243],[473,"lua/lib/notify.lua",267],[474,"lua/lib/notify.lua",269],[481,"lua/lib/notify.lua",277],[496,"lua/lib/notify.lua",293],[498,"lua/lib/notify.lua",297],[504,"lua/lib/notify.lua",304],[507,"lua/lib/results.lua",3],[516,"lua/lib/results.lua",13],[517,"lua/lib/results.lua",15],[518,"lua/partition/tick.lua",24],[519,"lua/partition/tick.lua",26],[522,"lua/partition/tick.lua",31],[528,"lua/partition/tick.lua",39],[533,"lua/partition/tick.lua",45],[550,"lua/partition/tick.lua",64],[552,"lua/partition/tick.lua",67],[556,"lua/partition/tick.lua",72],[569,"lua/partition/tick.lua",87],[597,"lua/partition/tick.lua",116],[615,"lua/partition/tick.lua",136],[621,"lua/partition/tick.lua",144],[622,"lua/partition/tick.lua",146],[647,"lua/partition/tick.lua",172],[666,"lua/partition/tick.lua",194],[688,"lua/partition/tick.lua",217],[689,"lua/partition/tick.lua",220],[699,"lua/partition/tick.lua",231],[701,"lua/partition/tick.lua",234],[702,"lua/partition/tick.lua",236],[705,"lua/partition/tick.lua",240]],
+if outbox_write() == 1 or waiting == 1 then flags = flags + 1 end
+return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready, early, parked, flags }`,
+  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",45],[46,"lua/lib/batch.lua",49],[47,"lua/lib/batch.lua",51],[48,"lua/lib/batch.lua",53],[49,"lua/lib/batch.lua",56],[53,"lua/lib/batch.lua",62],[65,"lua/lib/batch.lua",75],[66,"lua/lib/batch.lua",77],[70,"lua/lib/batch.lua",83],[86,"lua/lib/batch.lua",101],[93,"lua/lib/batch.lua",109],[96,"lua/lib/batch.lua",114],[101,"lua/lib/batch.lua",121],[111,"lua/lib/batch.lua",133],[116,"lua/lib/batch.lua",141],[124,"lua/lib/batch.lua",150],[142,"lua/lib/ring.lua",4],[143,"lua/lib/ring.lua",6],[151,"lua/lib/ring.lua",16],[157,"lua/lib/ring.lua",23],[158,"lua/lib/ring.lua",25],[159,"lua/lib/ring.lua",28],[163,"lua/lib/ring.lua",34],[170,"lua/lib/ring.lua",42],[176,"lua/lib/ready.lua",9],[177,"lua/lib/ready.lua",11],[178,"lua/lib/ready.lua",14],[192,"lua/lib/ready.lua",29],[197,"lua/lib/ready.lua",35],[200,"lua/lib/ready.lua",39],[212,"lua/lib/ready.lua",52],[215,"lua/lib/ready.lua",56],[221,"lua/lib/ready.lua",67],[224,"lua/lib/ready.lua",71],[231,"lua/lib/ready.lua",80],[232,"lua/lib/ready.lua",83],[233,"lua/lib/delayed.lua",3],[234,"lua/lib/delayed.lua",5],[238,"lua/lib/delayed.lua",11],[241,"lua/lib/delayed.lua",15],[245,"lua/lib/delayed.lua",20],[249,"lua/lib/delayed.lua",26],[256,"lua/lib/delayed.lua",36],[263,"lua/lib/outbox.lua",15],[267,"lua/lib/outbox.lua",20],[268,"lua/lib/outbox.lua",22],[269,"lua/lib/outbox.lua",24],[270,"lua/lib/outbox.lua",27],[271,"lua/lib/outbox.lua",29],[275,"lua/lib/outbox.lua",35],[287,"lua/lib/outbox.lua",49],[291,"lua/lib/outbox.lua",54],[301,"lua/lib/outbox.lua",66],[305,"lua/lib/outbox.lua",72],[309,"lua/lib/outbox.lua",78],[314,"lua/lib/outbox.lua",85],[315,"lua/lib/outbox.lua",87],[321,"lua/lib/outbox.lua",95],[350,"lua/lib/outbox.lua",127],[359,"lua/lib/outbox.lua",138],[362,"lua/lib/limited.lua",12],[363,"lua/lib/limited.lua",14],[369,"lua/lib/limited.lua",22],[373,"lua/lib/limited.lua",28],[384,"lua/lib/limited.lua",41],[388,"lua/lib/limited.lua",47],[396,"lua/lib/limited.lua",57],[401,"lua/lib/limited.lua",64],[406,"lua/lib/limited.lua",71],[410,"lua/lib/limited.lua",77],[422,"lua/lib/limited.lua",91],[434,"lua/lib/limited.lua",106],[447,"lua/lib/limited.lua",120],[450,"lua/lib/limited.lua",125],[457,"lua/lib/granted.lua",4],[459,"lua/lib/granted.lua",7],[463,"lua/lib/granted.lua",12],[464,"lua/lib/granted.lua",14],[465,"lua/lib/granted.lua",16],[469,"lua/lib/results.lua",3],[478,"lua/lib/results.lua",13],[479,"lua/lib/results.lua",15],[480,"lua/lib/lost.lua",4],[481,"lua/lib/lost.lua",7],[492,"lua/lib/lost.lua",19],[495,"lua/lib/lost.lua",23],[500,"lua/lib/notify.lua",19],[501,"lua/lib/notify.lua",22],[510,"lua/lib/notify.lua",34],[511,"lua/lib/notify.lua",36],[516,"lua/lib/notify.lua",43],[532,"lua/lib/notify.lua",60],[544,"lua/lib/notify.lua",74],[554,"lua/lib/notify.lua",85],[572,"lua/lib/notify.lua",105],[579,"lua/lib/notify.lua",115],[591,"lua/lib/notify.lua",130],[607,"lua/lib/notify.lua",148],[619,"lua/lib/notify.lua",161],[622,"lua/lib/notify.lua",166],[633,"lua/lib/notify.lua",179],[646,"lua/lib/notify.lua",193],[651,"lua/lib/notify.lua",199],[654,"lua/lib/notify.lua",204],[659,"lua/lib/notify.lua",211],[689,"lua/lib/notify.lua",243],[711,"lua/lib/notify.lua",267],[712,"lua/lib/notify.lua",269],[719,"lua/lib/notify.lua",277],[734,"lua/lib/notify.lua",293],[736,"lua/lib/notify.lua",297],[742,"lua/lib/notify.lua",304],[745,"lua/partition/tick.lua",24],[746,"lua/partition/tick.lua",26],[749,"lua/partition/tick.lua",31],[758,"lua/partition/tick.lua",42],[763,"lua/partition/tick.lua",48],[780,"lua/partition/tick.lua",67],[782,"lua/partition/tick.lua",70],[786,"lua/partition/tick.lua",76],[817,"lua/partition/tick.lua",108],[835,"lua/partition/tick.lua",128],[847,"lua/partition/tick.lua",142],[854,"lua/partition/tick.lua",151],[855,"lua/partition/tick.lua",153],[880,"lua/partition/tick.lua",179],[900,"lua/partition/tick.lua",202],[922,"lua/partition/tick.lua",225],[923,"lua/partition/tick.lua",228],[936,"lua/partition/tick.lua",242],[938,"lua/partition/tick.lua",245],[939,"lua/partition/tick.lua",247],[946,"lua/partition/tick.lua",255]],
 });
 
 /** Takes one request from an API limit: an exact sliding minute, shared by all processes. See lua/quota/take.lua. */
@@ -6491,6 +15330,7 @@ local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
 local ROUND_ATTEMPTS = 100
 local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
 local function task_waits(b, i, byte)
   if byte == 'q' or byte == 'r' then return true end
   return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
@@ -6654,24 +15494,24 @@ local function ready_write()
   end
   depth_write()
 end
-local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
+  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
   if not core then return nil end
   return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow }
+    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
 local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
@@ -6701,9 +15541,203 @@ end
 local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
-  elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  elseif #delays > 0 or sooner_ms then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
   end
+end
+local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+local outbox_last = nil
+local outbox_plans, outbox_plans_made = {}, {}
+local away_plans, away_plans_made = {}, {}
+local function whole(number) return string.format('%.0f', number) end
+local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
+local function outbox_key(destination) return root .. 'outbox:' .. destination end
+local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end
+local function outbox_next(now)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
+  return whole(outbox_last)
+end
+local function outbox_send(now, destination, kind, body)
+  local seq = outbox_next(now)
+  local plan = outbox_plans[destination]
+  if not plan then
+    plan = { destination = destination, items = {} }
+    outbox_plans[destination] = plan
+    outbox_plans_made[#outbox_plans_made + 1] = plan
+  end
+  plan.items[#plan.items + 1] = seq
+  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+  return seq
+end
+local function away_field(lane, text)
+  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
+  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
+end
+local function away_set(field, value, now)
+  local plan = away_plans[field]
+  if not plan then
+    plan = { field = field }
+    away_plans[field] = plan
+    away_plans_made[#away_plans_made + 1] = plan
+  end
+  plan.value = value
+  plan.since = now
+end
+local function outbox_hand(now, lane, text)
+  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function outbox_back(now, lane, place, granted_ms, text)
+  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_get(field)
+  local plan = away_plans[field]
+  if plan then return plan.value or nil end
+  return call('HGET', root .. 'away', field) or nil
+end
+local function away_forget(field) away_set(field, false, nil) end
+local function outbox_touch()
+  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
+  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
+  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
+  touch(list)
+end
+local function outbox_write()
+  local gone, set, since = {}, {}, {}
+  for _, plan in ipairs(away_plans_made) do
+    if plan.value then
+      set[#set + 1] = plan.field
+      set[#set + 1] = plan.value
+      since[#since + 1] = plan.since
+      since[#since + 1] = plan.field
+    else
+      gone[#gone + 1] = plan.field
+    end
+  end
+  for i = 1, #set, 1000 do
+    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
+    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
+  end
+  for i = 1, #gone, 1000 do
+    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
+    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
+  end
+  if #outbox_plans_made == 0 then return 0 end
+  for _, plan in ipairs(outbox_plans_made) do
+    local items = plan.items
+    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
+    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
+  end
+  call('HSET', meta, 'seq', whole(outbox_last))
+  return 1
+end
+local SLICE_MAX = 50
+local function outbox_slices()
+  local slices = {}
+  for _, plan in ipairs(outbox_plans_made) do
+    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
+    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
+  end
+  return slices
+end
+local function outbox_bell()
+  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
+end
+local LANES_MAX = 1000
+local function limit_read(limit)
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local place, granted_ms = string.match(rest, '^,(%d+),(%d+)$')
+  return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
+    waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
+end
+local function limited_states(b, entry, to)
+  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
+  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
+end
+local function limited_hand(b, now, flow, entry)
+  local from = entry.from
+  local limit = limit_read(entry.limit)
+  while from <= entry.to do
+    local _, last = segment_bounds(b, from)
+    last = math.min(last, entry.to)
+    outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from, last, entry.attempts, entry.recoveries, entry.timeout_s,
+      entry.due_ms, limit.waiting))
+    from = last + 1
+  end
+end
+local function limited_enqueue(b, now, due_ms, flow, entry)
+  if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
+  enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
+end
+local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
+  local at_ms = math.max(ready_ms or now, due_ms)
+  local attempts = attempts_first(b)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
+  local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
+    due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
+end
+local function limited_unused(now, limit, core, from, to)
+  local tasks = to - from + 1
+  outbox_send(now, partition_of(limit.lane), 'unused',
+    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
+end
+local function limited_free(now, limit, core, from, to)
+  if limit.kind == 'c' then
+    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
+  end
+end
+local function limited_back(now, flow, entry, from, to, limit)
+  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
+    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
+end
+local function limited_return(now, flow, entry)
+  local limit = limit_read(entry.limit)
+  local states = limited_states(batch_load(entry.core), entry)
+  local at = entry.from
+  for first, after in string.gmatch(states, '()[qr]+()') do
+    local from, to = entry.from + first - 1, entry.from + after - 2
+    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
+    limited_back(now, flow, entry, from, to, limit)
+    at = to + 1
+  end
+  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
+end
+local function limited_drop(b, now)
+  local told = {}
+  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
+    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
+    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
+      if not told[lane] then
+        told[lane] = true
+        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
+      end
+    end
+  end
+end
+local function lanes_read(b, parts, at, first)
+  local list = {}
+  for k = 0, tonumber(parts[at]) - 1 do
+    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
+    local before = call('HGET', b.key .. ':lanes', name)
+    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
+      list[#list + 1] = name
+      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
+    end
+  end
+  if #list > 0 then touch({ b.key .. ':lanes' }) end
+  return list
+end
+local function lanes_write(b, list)
+  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_of_name(b, name, index)
+  local lane, kind
+  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
+    if tonumber(first) <= index then lane, kind = core, letter end
+  end
+  return lane, kind
 end
 local OPERATION_WINDOW_MS = 10000
 local function operation_key(now, back)
@@ -6770,13 +15804,11 @@ local function map_run(b, from, to, rest)
 end
 local function append_runs(b, parts, at, runs, first, now)
   for k = 0, runs - 1 do
-    local p = at + k * 5
-    local due_ms = tonumber(parts[p + 4])
-    enqueue(now, due_ms, 'f:' .. b.a .. ':' .. parts[p + 2],
-      entry_of(b.core, first + tonumber(parts[p]), first + tonumber(parts[p + 1]), attempts_first(b), 0, tonumber(parts[p + 3]),
-        math.max(now, due_ms)))
+    local p = at + k * 6
+    local from, to = first + tonumber(parts[p]), first + tonumber(parts[p + 1])
+    run_enqueue(b, now, 'f:' .. b.a .. ':' .. parts[p + 2], from, to, tonumber(parts[p + 3]), tonumber(parts[p + 4]), parts[p + 5])
     if #page_writes > 0 and b.s ~= 'tray' then
-      map_run(b, first + tonumber(parts[p]), first + tonumber(parts[p + 1]), table.concat(parts, ',', p + 2, p + 4))
+      map_run(b, from, to, table.concat(parts, ',', p + 2, parts[p + 5] == '' and p + 4 or p + 5))
     end
   end
 end
@@ -6826,23 +15858,26 @@ local function plan_task(s, tick_ms, tray_core, list, runs_at, now)
   end
   local head = with_member(template[1], string.format(',"at":%.0f,"for":%.0f', now, tick_ms))
   append_records(b, { struct.pack('>I2', #head) .. head .. (template[2] or '') }, 1, 1)
-  append_runs(b, list, runs_at + 1, tonumber(list[runs_at]), b.n, now)
-  run.batch, run.index, run.tray, run.tasks = b, b.n, tray, 1
+  b.n = b.n + 1
+  append_runs(b, list, runs_at + 1, tonumber(list[runs_at]), b.n - 1, now)
+  run.batch, run.index, run.tray, run.tasks = b, b.n - 1, tray, 1
 end
 local function plan_batch(s, tick_ms, batch_core, list, runs_at, staged, now)
   local key = root .. 'b:' .. batch_core
   local template = call('HMGET', s.doc, 'o', 'r')
   local total, last_bytes, expiration_ms, movable, hold, labels, notify = string.match(template[2], '^(%d+) (%d+) (%d+) (%d) (%d) (%w*) (%S*)$')
   run.segments = {}
+  local bases = {}
   for i = 2, runs_at - 1 do
     local base = list[i]
     local from = staged == 1 and key .. ':+new:' .. base or schedule_segment(s, s.g, base)
     if call('EXISTS', from) == 0 then return false end
     run.segments[#run.segments + 1] = { from = from, to = key .. ':' .. base, base = tonumber(base) }
+    bases[#bases + 1] = struct.pack('>I4', tonumber(base))
   end
-  local b = { core = batch_core, key = key, a = s.a, k = 0 }
+  local b = { core = batch_core, key = key, a = s.a, k = 0, n = tonumber(total), g = #bases > 1 and table.concat(bases) or nil }
   append_runs(b, list, runs_at + 1, tonumber(list[runs_at]), 0, now)
-  run.batch, run.index, run.tasks, run.last_bytes, run.labels, run.staged = b, 0, tonumber(total), last_bytes, labels, staged == 1
+  run.batch, run.index, run.tasks, run.last_bytes, run.labels, run.staged = b, 0, b.n, last_bytes, labels, staged == 1
   run.movable, run.hold, run.notify = movable == '1', hold == '1', notify
   run.keys_from = schedule_segment(s, s.g, 'k')
   run.expires_ms = math.max(now, tick_ms) + tonumber(expiration_ms)
@@ -6860,6 +15895,7 @@ local function run_plan(s, tick_ms, core, list, staged, flags, now)
   elseif not plan_batch(s, tick_ms, core, list, runs_at, staged, now) then
     return false
   end
+  run.lanes = lanes_read(run.batch, list, runs_at + 1 + tonumber(list[runs_at]) * 6, run.index)
   run.gone = {}
   if call('ZCARD', s.runs) >= RUNS_KEPT then
     for _, member in ipairs(call('ZRANGE', s.runs, 0, RUNS_TRIMMED - 1)) do
@@ -6881,6 +15917,7 @@ local function run_touch()
   end
   batch_touch()
   queue_touch()
+  outbox_touch()
 end
 local function write_task(now)
   local b = run.batch
@@ -6888,16 +15925,14 @@ local function write_task(now)
     call('HSET', b.key, 'a', b.a, 't', now)
     call('SET', run.tray, b.core, 'PX', 5000)
   end
-  b.n = b.n + 1
   b.deadline = ''
   b.dirty = true
   append_write(b, 1)
   batch_save(now)
 end
 local function write_batch(now)
-  local key, bases = run.batch.key, {}
-  for i, segment in ipairs(run.segments) do
-    bases[i] = struct.pack('>I4', segment.base)
+  local key = run.batch.key
+  for _, segment in ipairs(run.segments) do
     if run.staged then
       call('RENAME', segment.from, segment.to)
       call('PERSIST', segment.to)
@@ -6911,7 +15946,7 @@ local function write_batch(now)
   if run.hold then call('HSET', key, 'h', '1') end
   if run.labels ~= '' then call('HSET', key, 'l', run.labels) end
   if run.notify ~= '' then call('HSET', key, 'N', run.notify) end
-  if #bases > 1 then call('HSET', key, 'g', table.concat(bases)) end
+  if run.batch.g then call('HSET', key, 'g', run.batch.g) end
   call('COPY', run.keys_from, key .. ':k')
   call('SET', key .. ':s', string.rep('q', run.tasks))
   for _, list in ipairs(run.lists) do call('ZADD', list, now, run.batch.core) end
@@ -6920,7 +15955,10 @@ end
 local function run_write(now)
   if run.tray then write_task(now) else write_batch(now) end
   queue_write()
-  ring_bell()
+  lanes_write(run.batch, run.lanes)
+  outbox_write()
+  ring_bell(run.expires_ms)
+  outbox_bell()
   if #run.gone > 0 then call('ZREM', run.s.runs, unpack(run.gone, 1, #run.gone)) end
   call('ZADD', run.s.runs, run.tick_ms,
     string.format('%s,%s,%.0f,%.0f,%s', run.s.y, run.batch.core, run.index, now, run.flags))
@@ -6961,7 +15999,7 @@ call('HSET', s.key, 'k', next_tick)
 if latest[2] and tonumber(latest[2]) > tonumber(s.l or '0') then call('HSET', s.key, 'l', string.format('%.0f', tonumber(latest[2]))) end
 if next_due == '' then call('ZREM', root .. 'schedules', core) else call('ZADD', root .. 'schedules', next_due, core) end
 return { outcome, outcome == 'made' and run.tasks or 0 }`,
-  map: [[1,"lua/schedule/fire.lua",1],[2,"lua/schedule/fire.lua",8],[3,"lua/schedule/fire.lua",18],[4,"lua/schedule/fire.lua",17],[5,"lua/schedule/fire.lua",16],[6,"lua/schedule/fire.lua",15],[7,"lua/schedule/fire.lua",14],[8,"lua/schedule/fire.lua",13],[9,"lua/schedule/fire.lua",12],[10,"lua/schedule/fire.lua",11],[11,"lua/schedule/fire.lua",10],[12,"lua/schedule/fire.lua",9],[13,"lua/schedule/fire.lua",19],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",12],[21,"lua/lib/batch.lua",14],[42,"lua/lib/batch.lua",37],[47,"lua/lib/batch.lua",43],[48,"lua/lib/batch.lua",45],[49,"lua/lib/batch.lua",49],[50,"lua/lib/batch.lua",51],[51,"lua/lib/batch.lua",54],[55,"lua/lib/batch.lua",60],[67,"lua/lib/batch.lua",73],[68,"lua/lib/batch.lua",75],[72,"lua/lib/batch.lua",81],[88,"lua/lib/batch.lua",99],[95,"lua/lib/batch.lua",107],[98,"lua/lib/batch.lua",112],[103,"lua/lib/batch.lua",119],[113,"lua/lib/batch.lua",131],[118,"lua/lib/batch.lua",139],[126,"lua/lib/batch.lua",148],[144,"lua/lib/ring.lua",4],[145,"lua/lib/ring.lua",6],[153,"lua/lib/ring.lua",16],[159,"lua/lib/ring.lua",23],[160,"lua/lib/ring.lua",25],[161,"lua/lib/ring.lua",28],[165,"lua/lib/ring.lua",34],[172,"lua/lib/ring.lua",42],[178,"lua/lib/ready.lua",8],[179,"lua/lib/ready.lua",10],[180,"lua/lib/ready.lua",13],[194,"lua/lib/ready.lua",28],[199,"lua/lib/ready.lua",34],[202,"lua/lib/ready.lua",38],[214,"lua/lib/ready.lua",51],[217,"lua/lib/ready.lua",55],[223,"lua/lib/ready.lua",66],[226,"lua/lib/ready.lua",70],[233,"lua/lib/ready.lua",79],[234,"lua/lib/ready.lua",82],[235,"lua/lib/delayed.lua",3],[236,"lua/lib/delayed.lua",5],[240,"lua/lib/delayed.lua",11],[243,"lua/lib/delayed.lua",15],[247,"lua/lib/delayed.lua",20],[251,"lua/lib/delayed.lua",26],[258,"lua/lib/delayed.lua",36],[265,"lua/lib/operation.lua",4],[266,"lua/lib/operation.lua",6],[269,"lua/lib/operation.lua",11],[275,"lua/lib/operation.lua",18],[280,"lua/lib/append.lua",6],[282,"lua/lib/append.lua",9],[288,"lua/lib/append.lua",17],[317,"lua/lib/append.lua",48],[318,"lua/lib/append.lua",50],[328,"lua/lib/append.lua",62],[340,"lua/lib/append.lua",75],[345,"lua/lib/append.lua",81],[354,"lua/lib/schedule.lua",17],[361,"lua/lib/schedule.lua",25],[362,"lua/lib/schedule.lua",27],[363,"lua/lib/schedule.lua",30],[366,"lua/lib/schedule.lua",34],[370,"lua/lib/run.lua",6],[372,"lua/lib/run.lua",9],[373,"lua/lib/run.lua",11],[389,"lua/lib/run.lua",29],[405,"lua/lib/run.lua",46],[412,"lua/lib/run.lua",55],[420,"lua/lib/run.lua",64],[428,"lua/lib/run.lua",73],[442,"lua/lib/run.lua",88],[454,"lua/lib/run.lua",101],[477,"lua/lib/run.lua",125],[486,"lua/schedule/fire.lua",24],[488,"lua/schedule/fire.lua",27],[499,"lua/schedule/fire.lua",39],[509,"lua/schedule/fire.lua",50]],
+  map: [[1,"lua/schedule/fire.lua",1],[2,"lua/schedule/fire.lua",8],[3,"lua/schedule/fire.lua",18],[4,"lua/schedule/fire.lua",17],[5,"lua/schedule/fire.lua",16],[6,"lua/schedule/fire.lua",15],[7,"lua/schedule/fire.lua",14],[8,"lua/schedule/fire.lua",13],[9,"lua/schedule/fire.lua",12],[10,"lua/schedule/fire.lua",11],[11,"lua/schedule/fire.lua",10],[12,"lua/schedule/fire.lua",9],[13,"lua/schedule/fire.lua",19],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",12],[21,"lua/lib/batch.lua",14],[42,"lua/lib/batch.lua",37],[47,"lua/lib/batch.lua",43],[48,"lua/lib/batch.lua",45],[49,"lua/lib/batch.lua",49],[50,"lua/lib/batch.lua",51],[51,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",56],[56,"lua/lib/batch.lua",62],[68,"lua/lib/batch.lua",75],[69,"lua/lib/batch.lua",77],[73,"lua/lib/batch.lua",83],[89,"lua/lib/batch.lua",101],[96,"lua/lib/batch.lua",109],[99,"lua/lib/batch.lua",114],[104,"lua/lib/batch.lua",121],[114,"lua/lib/batch.lua",133],[119,"lua/lib/batch.lua",141],[127,"lua/lib/batch.lua",150],[145,"lua/lib/ring.lua",4],[146,"lua/lib/ring.lua",6],[154,"lua/lib/ring.lua",16],[160,"lua/lib/ring.lua",23],[161,"lua/lib/ring.lua",25],[162,"lua/lib/ring.lua",28],[166,"lua/lib/ring.lua",34],[173,"lua/lib/ring.lua",42],[179,"lua/lib/ready.lua",9],[180,"lua/lib/ready.lua",11],[181,"lua/lib/ready.lua",14],[195,"lua/lib/ready.lua",29],[200,"lua/lib/ready.lua",35],[203,"lua/lib/ready.lua",39],[215,"lua/lib/ready.lua",52],[218,"lua/lib/ready.lua",56],[224,"lua/lib/ready.lua",67],[227,"lua/lib/ready.lua",71],[234,"lua/lib/ready.lua",80],[235,"lua/lib/ready.lua",83],[236,"lua/lib/delayed.lua",3],[237,"lua/lib/delayed.lua",5],[241,"lua/lib/delayed.lua",11],[244,"lua/lib/delayed.lua",15],[248,"lua/lib/delayed.lua",20],[252,"lua/lib/delayed.lua",26],[259,"lua/lib/delayed.lua",36],[266,"lua/lib/outbox.lua",15],[270,"lua/lib/outbox.lua",20],[271,"lua/lib/outbox.lua",22],[272,"lua/lib/outbox.lua",24],[273,"lua/lib/outbox.lua",27],[274,"lua/lib/outbox.lua",29],[278,"lua/lib/outbox.lua",35],[290,"lua/lib/outbox.lua",49],[294,"lua/lib/outbox.lua",54],[304,"lua/lib/outbox.lua",66],[308,"lua/lib/outbox.lua",72],[312,"lua/lib/outbox.lua",78],[317,"lua/lib/outbox.lua",85],[318,"lua/lib/outbox.lua",87],[324,"lua/lib/outbox.lua",95],[353,"lua/lib/outbox.lua",127],[362,"lua/lib/outbox.lua",138],[365,"lua/lib/limited.lua",12],[366,"lua/lib/limited.lua",14],[372,"lua/lib/limited.lua",22],[376,"lua/lib/limited.lua",28],[387,"lua/lib/limited.lua",41],[391,"lua/lib/limited.lua",47],[399,"lua/lib/limited.lua",57],[404,"lua/lib/limited.lua",64],[409,"lua/lib/limited.lua",71],[413,"lua/lib/limited.lua",77],[425,"lua/lib/limited.lua",91],[437,"lua/lib/limited.lua",106],[450,"lua/lib/limited.lua",120],[453,"lua/lib/limited.lua",125],[460,"lua/lib/operation.lua",4],[461,"lua/lib/operation.lua",6],[464,"lua/lib/operation.lua",11],[470,"lua/lib/operation.lua",18],[475,"lua/lib/append.lua",6],[477,"lua/lib/append.lua",9],[483,"lua/lib/append.lua",17],[512,"lua/lib/append.lua",48],[513,"lua/lib/append.lua",50],[523,"lua/lib/append.lua",63],[533,"lua/lib/append.lua",74],[538,"lua/lib/append.lua",80],[547,"lua/lib/schedule.lua",17],[554,"lua/lib/schedule.lua",25],[555,"lua/lib/schedule.lua",27],[556,"lua/lib/schedule.lua",30],[559,"lua/lib/schedule.lua",34],[563,"lua/lib/run.lua",7],[565,"lua/lib/run.lua",10],[566,"lua/lib/run.lua",12],[583,"lua/lib/run.lua",31],[601,"lua/lib/run.lua",50],[608,"lua/lib/run.lua",59],[617,"lua/lib/run.lua",69],[625,"lua/lib/run.lua",78],[640,"lua/lib/run.lua",94],[651,"lua/lib/run.lua",106],[673,"lua/lib/run.lua",129],[685,"lua/schedule/fire.lua",24],[687,"lua/schedule/fire.lua",27],[698,"lua/schedule/fire.lua",39],[708,"lua/schedule/fire.lua",50]],
 });
 
 /** For how long the tick that waits longest in a partition should have been decided: 0 while tickers keep up. See lua/schedule/look.lua. */
@@ -7291,6 +16329,7 @@ local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
 local ROUND_ATTEMPTS = 100
 local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
 local function task_waits(b, i, byte)
   if byte == 'q' or byte == 'r' then return true end
   return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
@@ -7454,24 +16493,24 @@ local function ready_write()
   end
   depth_write()
 end
-local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
+  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
   if not core then return nil end
   return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow }
+    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
 local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
@@ -7501,9 +16540,203 @@ end
 local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
-  elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  elseif #delays > 0 or sooner_ms then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
   end
+end
+local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+local outbox_last = nil
+local outbox_plans, outbox_plans_made = {}, {}
+local away_plans, away_plans_made = {}, {}
+local function whole(number) return string.format('%.0f', number) end
+local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
+local function outbox_key(destination) return root .. 'outbox:' .. destination end
+local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end
+local function outbox_next(now)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
+  return whole(outbox_last)
+end
+local function outbox_send(now, destination, kind, body)
+  local seq = outbox_next(now)
+  local plan = outbox_plans[destination]
+  if not plan then
+    plan = { destination = destination, items = {} }
+    outbox_plans[destination] = plan
+    outbox_plans_made[#outbox_plans_made + 1] = plan
+  end
+  plan.items[#plan.items + 1] = seq
+  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+  return seq
+end
+local function away_field(lane, text)
+  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
+  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
+end
+local function away_set(field, value, now)
+  local plan = away_plans[field]
+  if not plan then
+    plan = { field = field }
+    away_plans[field] = plan
+    away_plans_made[#away_plans_made + 1] = plan
+  end
+  plan.value = value
+  plan.since = now
+end
+local function outbox_hand(now, lane, text)
+  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function outbox_back(now, lane, place, granted_ms, text)
+  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_get(field)
+  local plan = away_plans[field]
+  if plan then return plan.value or nil end
+  return call('HGET', root .. 'away', field) or nil
+end
+local function away_forget(field) away_set(field, false, nil) end
+local function outbox_touch()
+  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
+  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
+  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
+  touch(list)
+end
+local function outbox_write()
+  local gone, set, since = {}, {}, {}
+  for _, plan in ipairs(away_plans_made) do
+    if plan.value then
+      set[#set + 1] = plan.field
+      set[#set + 1] = plan.value
+      since[#since + 1] = plan.since
+      since[#since + 1] = plan.field
+    else
+      gone[#gone + 1] = plan.field
+    end
+  end
+  for i = 1, #set, 1000 do
+    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
+    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
+  end
+  for i = 1, #gone, 1000 do
+    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
+    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
+  end
+  if #outbox_plans_made == 0 then return 0 end
+  for _, plan in ipairs(outbox_plans_made) do
+    local items = plan.items
+    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
+    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
+  end
+  call('HSET', meta, 'seq', whole(outbox_last))
+  return 1
+end
+local SLICE_MAX = 50
+local function outbox_slices()
+  local slices = {}
+  for _, plan in ipairs(outbox_plans_made) do
+    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
+    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
+  end
+  return slices
+end
+local function outbox_bell()
+  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
+end
+local LANES_MAX = 1000
+local function limit_read(limit)
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local place, granted_ms = string.match(rest, '^,(%d+),(%d+)$')
+  return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
+    waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
+end
+local function limited_states(b, entry, to)
+  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
+  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
+end
+local function limited_hand(b, now, flow, entry)
+  local from = entry.from
+  local limit = limit_read(entry.limit)
+  while from <= entry.to do
+    local _, last = segment_bounds(b, from)
+    last = math.min(last, entry.to)
+    outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from, last, entry.attempts, entry.recoveries, entry.timeout_s,
+      entry.due_ms, limit.waiting))
+    from = last + 1
+  end
+end
+local function limited_enqueue(b, now, due_ms, flow, entry)
+  if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
+  enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
+end
+local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
+  local at_ms = math.max(ready_ms or now, due_ms)
+  local attempts = attempts_first(b)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
+  local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
+    due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
+end
+local function limited_unused(now, limit, core, from, to)
+  local tasks = to - from + 1
+  outbox_send(now, partition_of(limit.lane), 'unused',
+    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
+end
+local function limited_free(now, limit, core, from, to)
+  if limit.kind == 'c' then
+    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
+  end
+end
+local function limited_back(now, flow, entry, from, to, limit)
+  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
+    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
+end
+local function limited_return(now, flow, entry)
+  local limit = limit_read(entry.limit)
+  local states = limited_states(batch_load(entry.core), entry)
+  local at = entry.from
+  for first, after in string.gmatch(states, '()[qr]+()') do
+    local from, to = entry.from + first - 1, entry.from + after - 2
+    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
+    limited_back(now, flow, entry, from, to, limit)
+    at = to + 1
+  end
+  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
+end
+local function limited_drop(b, now)
+  local told = {}
+  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
+    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
+    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
+      if not told[lane] then
+        told[lane] = true
+        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
+      end
+    end
+  end
+end
+local function lanes_read(b, parts, at, first)
+  local list = {}
+  for k = 0, tonumber(parts[at]) - 1 do
+    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
+    local before = call('HGET', b.key .. ':lanes', name)
+    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
+      list[#list + 1] = name
+      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
+    end
+  end
+  if #list > 0 then touch({ b.key .. ':lanes' }) end
+  return list
+end
+local function lanes_write(b, list)
+  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_of_name(b, name, index)
+  local lane, kind
+  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
+    if tonumber(first) <= index then lane, kind = core, letter end
+  end
+  return lane, kind
 end
 local OPERATION_WINDOW_MS = 10000
 local function operation_key(now, back)
@@ -7570,13 +16803,11 @@ local function map_run(b, from, to, rest)
 end
 local function append_runs(b, parts, at, runs, first, now)
   for k = 0, runs - 1 do
-    local p = at + k * 5
-    local due_ms = tonumber(parts[p + 4])
-    enqueue(now, due_ms, 'f:' .. b.a .. ':' .. parts[p + 2],
-      entry_of(b.core, first + tonumber(parts[p]), first + tonumber(parts[p + 1]), attempts_first(b), 0, tonumber(parts[p + 3]),
-        math.max(now, due_ms)))
+    local p = at + k * 6
+    local from, to = first + tonumber(parts[p]), first + tonumber(parts[p + 1])
+    run_enqueue(b, now, 'f:' .. b.a .. ':' .. parts[p + 2], from, to, tonumber(parts[p + 3]), tonumber(parts[p + 4]), parts[p + 5])
     if #page_writes > 0 and b.s ~= 'tray' then
-      map_run(b, first + tonumber(parts[p]), first + tonumber(parts[p + 1]), table.concat(parts, ',', p + 2, p + 4))
+      map_run(b, from, to, table.concat(parts, ',', p + 2, parts[p + 5] == '' and p + 4 or p + 5))
     end
   end
 end
@@ -7626,23 +16857,26 @@ local function plan_task(s, tick_ms, tray_core, list, runs_at, now)
   end
   local head = with_member(template[1], string.format(',"at":%.0f,"for":%.0f', now, tick_ms))
   append_records(b, { struct.pack('>I2', #head) .. head .. (template[2] or '') }, 1, 1)
-  append_runs(b, list, runs_at + 1, tonumber(list[runs_at]), b.n, now)
-  run.batch, run.index, run.tray, run.tasks = b, b.n, tray, 1
+  b.n = b.n + 1
+  append_runs(b, list, runs_at + 1, tonumber(list[runs_at]), b.n - 1, now)
+  run.batch, run.index, run.tray, run.tasks = b, b.n - 1, tray, 1
 end
 local function plan_batch(s, tick_ms, batch_core, list, runs_at, staged, now)
   local key = root .. 'b:' .. batch_core
   local template = call('HMGET', s.doc, 'o', 'r')
   local total, last_bytes, expiration_ms, movable, hold, labels, notify = string.match(template[2], '^(%d+) (%d+) (%d+) (%d) (%d) (%w*) (%S*)$')
   run.segments = {}
+  local bases = {}
   for i = 2, runs_at - 1 do
     local base = list[i]
     local from = staged == 1 and key .. ':+new:' .. base or schedule_segment(s, s.g, base)
     if call('EXISTS', from) == 0 then return false end
     run.segments[#run.segments + 1] = { from = from, to = key .. ':' .. base, base = tonumber(base) }
+    bases[#bases + 1] = struct.pack('>I4', tonumber(base))
   end
-  local b = { core = batch_core, key = key, a = s.a, k = 0 }
+  local b = { core = batch_core, key = key, a = s.a, k = 0, n = tonumber(total), g = #bases > 1 and table.concat(bases) or nil }
   append_runs(b, list, runs_at + 1, tonumber(list[runs_at]), 0, now)
-  run.batch, run.index, run.tasks, run.last_bytes, run.labels, run.staged = b, 0, tonumber(total), last_bytes, labels, staged == 1
+  run.batch, run.index, run.tasks, run.last_bytes, run.labels, run.staged = b, 0, b.n, last_bytes, labels, staged == 1
   run.movable, run.hold, run.notify = movable == '1', hold == '1', notify
   run.keys_from = schedule_segment(s, s.g, 'k')
   run.expires_ms = math.max(now, tick_ms) + tonumber(expiration_ms)
@@ -7660,6 +16894,7 @@ local function run_plan(s, tick_ms, core, list, staged, flags, now)
   elseif not plan_batch(s, tick_ms, core, list, runs_at, staged, now) then
     return false
   end
+  run.lanes = lanes_read(run.batch, list, runs_at + 1 + tonumber(list[runs_at]) * 6, run.index)
   run.gone = {}
   if call('ZCARD', s.runs) >= RUNS_KEPT then
     for _, member in ipairs(call('ZRANGE', s.runs, 0, RUNS_TRIMMED - 1)) do
@@ -7681,6 +16916,7 @@ local function run_touch()
   end
   batch_touch()
   queue_touch()
+  outbox_touch()
 end
 local function write_task(now)
   local b = run.batch
@@ -7688,16 +16924,14 @@ local function write_task(now)
     call('HSET', b.key, 'a', b.a, 't', now)
     call('SET', run.tray, b.core, 'PX', 5000)
   end
-  b.n = b.n + 1
   b.deadline = ''
   b.dirty = true
   append_write(b, 1)
   batch_save(now)
 end
 local function write_batch(now)
-  local key, bases = run.batch.key, {}
-  for i, segment in ipairs(run.segments) do
-    bases[i] = struct.pack('>I4', segment.base)
+  local key = run.batch.key
+  for _, segment in ipairs(run.segments) do
     if run.staged then
       call('RENAME', segment.from, segment.to)
       call('PERSIST', segment.to)
@@ -7711,7 +16945,7 @@ local function write_batch(now)
   if run.hold then call('HSET', key, 'h', '1') end
   if run.labels ~= '' then call('HSET', key, 'l', run.labels) end
   if run.notify ~= '' then call('HSET', key, 'N', run.notify) end
-  if #bases > 1 then call('HSET', key, 'g', table.concat(bases)) end
+  if run.batch.g then call('HSET', key, 'g', run.batch.g) end
   call('COPY', run.keys_from, key .. ':k')
   call('SET', key .. ':s', string.rep('q', run.tasks))
   for _, list in ipairs(run.lists) do call('ZADD', list, now, run.batch.core) end
@@ -7720,7 +16954,10 @@ end
 local function run_write(now)
   if run.tray then write_task(now) else write_batch(now) end
   queue_write()
-  ring_bell()
+  lanes_write(run.batch, run.lanes)
+  outbox_write()
+  ring_bell(run.expires_ms)
+  outbox_bell()
   if #run.gone > 0 then call('ZREM', run.s.runs, unpack(run.gone, 1, #run.gone)) end
   call('ZADD', run.s.runs, run.tick_ms,
     string.format('%s,%s,%.0f,%.0f,%s', run.s.y, run.batch.core, run.index, now, run.flags))
@@ -7747,7 +16984,7 @@ operation_write(op, run.batch.core, run.index, now_ms)
 local reply = { 'made', s.y, run.batch.core, run.index, now_ms, run.tasks }
 idem_write(reply)
 return reply`,
-  map: [[1,"lua/schedule/trigger.lua",1],[2,"lua/schedule/trigger.lua",3],[3,"lua/schedule/trigger.lua",13],[4,"lua/schedule/trigger.lua",12],[5,"lua/schedule/trigger.lua",11],[6,"lua/schedule/trigger.lua",10],[7,"lua/schedule/trigger.lua",9],[8,"lua/schedule/trigger.lua",8],[9,"lua/schedule/trigger.lua",7],[10,"lua/schedule/trigger.lua",6],[11,"lua/schedule/trigger.lua",5],[12,"lua/schedule/trigger.lua",4],[13,"lua/schedule/trigger.lua",14],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",12],[21,"lua/lib/batch.lua",14],[42,"lua/lib/batch.lua",37],[47,"lua/lib/batch.lua",43],[48,"lua/lib/batch.lua",45],[49,"lua/lib/batch.lua",49],[50,"lua/lib/batch.lua",51],[51,"lua/lib/batch.lua",54],[55,"lua/lib/batch.lua",60],[67,"lua/lib/batch.lua",73],[68,"lua/lib/batch.lua",75],[72,"lua/lib/batch.lua",81],[88,"lua/lib/batch.lua",99],[95,"lua/lib/batch.lua",107],[98,"lua/lib/batch.lua",112],[103,"lua/lib/batch.lua",119],[113,"lua/lib/batch.lua",131],[118,"lua/lib/batch.lua",139],[126,"lua/lib/batch.lua",148],[144,"lua/lib/ring.lua",4],[145,"lua/lib/ring.lua",6],[153,"lua/lib/ring.lua",16],[159,"lua/lib/ring.lua",23],[160,"lua/lib/ring.lua",25],[161,"lua/lib/ring.lua",28],[165,"lua/lib/ring.lua",34],[172,"lua/lib/ring.lua",42],[178,"lua/lib/ready.lua",8],[179,"lua/lib/ready.lua",10],[180,"lua/lib/ready.lua",13],[194,"lua/lib/ready.lua",28],[199,"lua/lib/ready.lua",34],[202,"lua/lib/ready.lua",38],[214,"lua/lib/ready.lua",51],[217,"lua/lib/ready.lua",55],[223,"lua/lib/ready.lua",66],[226,"lua/lib/ready.lua",70],[233,"lua/lib/ready.lua",79],[234,"lua/lib/ready.lua",82],[235,"lua/lib/delayed.lua",3],[236,"lua/lib/delayed.lua",5],[240,"lua/lib/delayed.lua",11],[243,"lua/lib/delayed.lua",15],[247,"lua/lib/delayed.lua",20],[251,"lua/lib/delayed.lua",26],[258,"lua/lib/delayed.lua",36],[265,"lua/lib/operation.lua",4],[266,"lua/lib/operation.lua",6],[269,"lua/lib/operation.lua",11],[275,"lua/lib/operation.lua",18],[280,"lua/lib/append.lua",6],[282,"lua/lib/append.lua",9],[288,"lua/lib/append.lua",17],[317,"lua/lib/append.lua",48],[318,"lua/lib/append.lua",50],[328,"lua/lib/append.lua",62],[340,"lua/lib/append.lua",75],[345,"lua/lib/append.lua",81],[354,"lua/lib/schedule.lua",17],[361,"lua/lib/schedule.lua",25],[362,"lua/lib/schedule.lua",27],[363,"lua/lib/schedule.lua",30],[366,"lua/lib/schedule.lua",34],[370,"lua/lib/run.lua",6],[372,"lua/lib/run.lua",9],[373,"lua/lib/run.lua",11],[389,"lua/lib/run.lua",29],[405,"lua/lib/run.lua",46],[412,"lua/lib/run.lua",55],[420,"lua/lib/run.lua",64],[428,"lua/lib/run.lua",73],[442,"lua/lib/run.lua",88],[454,"lua/lib/run.lua",101],[477,"lua/lib/run.lua",125],[486,"lua/lib/idem.lua",6],[487,"lua/lib/idem.lua",8],[488,"lua/lib/idem.lua",10],[494,"lua/schedule/trigger.lua",20],[501,"lua/schedule/trigger.lua",28]],
+  map: [[1,"lua/schedule/trigger.lua",1],[2,"lua/schedule/trigger.lua",3],[3,"lua/schedule/trigger.lua",13],[4,"lua/schedule/trigger.lua",12],[5,"lua/schedule/trigger.lua",11],[6,"lua/schedule/trigger.lua",10],[7,"lua/schedule/trigger.lua",9],[8,"lua/schedule/trigger.lua",8],[9,"lua/schedule/trigger.lua",7],[10,"lua/schedule/trigger.lua",6],[11,"lua/schedule/trigger.lua",5],[12,"lua/schedule/trigger.lua",4],[13,"lua/schedule/trigger.lua",14],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",12],[21,"lua/lib/batch.lua",14],[42,"lua/lib/batch.lua",37],[47,"lua/lib/batch.lua",43],[48,"lua/lib/batch.lua",45],[49,"lua/lib/batch.lua",49],[50,"lua/lib/batch.lua",51],[51,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",56],[56,"lua/lib/batch.lua",62],[68,"lua/lib/batch.lua",75],[69,"lua/lib/batch.lua",77],[73,"lua/lib/batch.lua",83],[89,"lua/lib/batch.lua",101],[96,"lua/lib/batch.lua",109],[99,"lua/lib/batch.lua",114],[104,"lua/lib/batch.lua",121],[114,"lua/lib/batch.lua",133],[119,"lua/lib/batch.lua",141],[127,"lua/lib/batch.lua",150],[145,"lua/lib/ring.lua",4],[146,"lua/lib/ring.lua",6],[154,"lua/lib/ring.lua",16],[160,"lua/lib/ring.lua",23],[161,"lua/lib/ring.lua",25],[162,"lua/lib/ring.lua",28],[166,"lua/lib/ring.lua",34],[173,"lua/lib/ring.lua",42],[179,"lua/lib/ready.lua",9],[180,"lua/lib/ready.lua",11],[181,"lua/lib/ready.lua",14],[195,"lua/lib/ready.lua",29],[200,"lua/lib/ready.lua",35],[203,"lua/lib/ready.lua",39],[215,"lua/lib/ready.lua",52],[218,"lua/lib/ready.lua",56],[224,"lua/lib/ready.lua",67],[227,"lua/lib/ready.lua",71],[234,"lua/lib/ready.lua",80],[235,"lua/lib/ready.lua",83],[236,"lua/lib/delayed.lua",3],[237,"lua/lib/delayed.lua",5],[241,"lua/lib/delayed.lua",11],[244,"lua/lib/delayed.lua",15],[248,"lua/lib/delayed.lua",20],[252,"lua/lib/delayed.lua",26],[259,"lua/lib/delayed.lua",36],[266,"lua/lib/outbox.lua",15],[270,"lua/lib/outbox.lua",20],[271,"lua/lib/outbox.lua",22],[272,"lua/lib/outbox.lua",24],[273,"lua/lib/outbox.lua",27],[274,"lua/lib/outbox.lua",29],[278,"lua/lib/outbox.lua",35],[290,"lua/lib/outbox.lua",49],[294,"lua/lib/outbox.lua",54],[304,"lua/lib/outbox.lua",66],[308,"lua/lib/outbox.lua",72],[312,"lua/lib/outbox.lua",78],[317,"lua/lib/outbox.lua",85],[318,"lua/lib/outbox.lua",87],[324,"lua/lib/outbox.lua",95],[353,"lua/lib/outbox.lua",127],[362,"lua/lib/outbox.lua",138],[365,"lua/lib/limited.lua",12],[366,"lua/lib/limited.lua",14],[372,"lua/lib/limited.lua",22],[376,"lua/lib/limited.lua",28],[387,"lua/lib/limited.lua",41],[391,"lua/lib/limited.lua",47],[399,"lua/lib/limited.lua",57],[404,"lua/lib/limited.lua",64],[409,"lua/lib/limited.lua",71],[413,"lua/lib/limited.lua",77],[425,"lua/lib/limited.lua",91],[437,"lua/lib/limited.lua",106],[450,"lua/lib/limited.lua",120],[453,"lua/lib/limited.lua",125],[460,"lua/lib/operation.lua",4],[461,"lua/lib/operation.lua",6],[464,"lua/lib/operation.lua",11],[470,"lua/lib/operation.lua",18],[475,"lua/lib/append.lua",6],[477,"lua/lib/append.lua",9],[483,"lua/lib/append.lua",17],[512,"lua/lib/append.lua",48],[513,"lua/lib/append.lua",50],[523,"lua/lib/append.lua",63],[533,"lua/lib/append.lua",74],[538,"lua/lib/append.lua",80],[547,"lua/lib/schedule.lua",17],[554,"lua/lib/schedule.lua",25],[555,"lua/lib/schedule.lua",27],[556,"lua/lib/schedule.lua",30],[559,"lua/lib/schedule.lua",34],[563,"lua/lib/run.lua",7],[565,"lua/lib/run.lua",10],[566,"lua/lib/run.lua",12],[583,"lua/lib/run.lua",31],[601,"lua/lib/run.lua",50],[608,"lua/lib/run.lua",59],[617,"lua/lib/run.lua",69],[625,"lua/lib/run.lua",78],[640,"lua/lib/run.lua",94],[651,"lua/lib/run.lua",106],[673,"lua/lib/run.lua",129],[685,"lua/lib/idem.lua",6],[686,"lua/lib/idem.lua",8],[687,"lua/lib/idem.lua",10],[693,"lua/schedule/trigger.lua",20],[700,"lua/schedule/trigger.lua",28]],
 });
 
 /** The live signing secrets of an account, newest first; makes the first one where there is none. See lua/secret/ensure.lua. */
@@ -7993,6 +17230,7 @@ local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
 local ROUND_ATTEMPTS = 100
 local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
 local function task_waits(b, i, byte)
   if byte == 'q' or byte == 'r' then return true end
   return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
@@ -8156,24 +17394,24 @@ local function ready_write()
   end
   depth_write()
 end
-local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
+  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
   if not core then return nil end
   return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow }
+    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
 local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
@@ -8203,8 +17441,8 @@ end
 local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
-  elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  elseif #delays > 0 or sooner_ms then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
   end
 end
 local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
@@ -8471,7 +17709,7 @@ notify_write()
 queue_write()
 ring_bell()
 return 'cancelled'`,
-  map: [[1,"lua/task/cancel.lua",1],[2,"lua/task/cancel.lua",4],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",12],[16,"lua/lib/batch.lua",14],[37,"lua/lib/batch.lua",37],[42,"lua/lib/batch.lua",43],[43,"lua/lib/batch.lua",45],[44,"lua/lib/batch.lua",49],[45,"lua/lib/batch.lua",51],[46,"lua/lib/batch.lua",54],[50,"lua/lib/batch.lua",60],[62,"lua/lib/batch.lua",73],[63,"lua/lib/batch.lua",75],[67,"lua/lib/batch.lua",81],[83,"lua/lib/batch.lua",99],[90,"lua/lib/batch.lua",107],[93,"lua/lib/batch.lua",112],[98,"lua/lib/batch.lua",119],[108,"lua/lib/batch.lua",131],[113,"lua/lib/batch.lua",139],[121,"lua/lib/batch.lua",148],[139,"lua/lib/ring.lua",4],[140,"lua/lib/ring.lua",6],[148,"lua/lib/ring.lua",16],[154,"lua/lib/ring.lua",23],[155,"lua/lib/ring.lua",25],[156,"lua/lib/ring.lua",28],[160,"lua/lib/ring.lua",34],[167,"lua/lib/ring.lua",42],[173,"lua/lib/ready.lua",8],[174,"lua/lib/ready.lua",10],[175,"lua/lib/ready.lua",13],[189,"lua/lib/ready.lua",28],[194,"lua/lib/ready.lua",34],[197,"lua/lib/ready.lua",38],[209,"lua/lib/ready.lua",51],[212,"lua/lib/ready.lua",55],[218,"lua/lib/ready.lua",66],[221,"lua/lib/ready.lua",70],[228,"lua/lib/ready.lua",79],[229,"lua/lib/ready.lua",82],[230,"lua/lib/delayed.lua",3],[231,"lua/lib/delayed.lua",5],[235,"lua/lib/delayed.lua",11],[238,"lua/lib/delayed.lua",15],[242,"lua/lib/delayed.lua",20],[246,"lua/lib/delayed.lua",26],[253,"lua/lib/delayed.lua",36],[260,"lua/lib/notify.lua",19],[261,"lua/lib/notify.lua",22],[270,"lua/lib/notify.lua",34],[271,"lua/lib/notify.lua",36],[276,"lua/lib/notify.lua",43],[292,"lua/lib/notify.lua",60],[304,"lua/lib/notify.lua",74],[314,"lua/lib/notify.lua",85],[332,"lua/lib/notify.lua",105],[339,"lua/lib/notify.lua",115],[351,"lua/lib/notify.lua",130],[367,"lua/lib/notify.lua",148],[379,"lua/lib/notify.lua",161],[382,"lua/lib/notify.lua",166],[393,"lua/lib/notify.lua",179],[406,"lua/lib/notify.lua",193],[411,"lua/lib/notify.lua",199],[414,"lua/lib/notify.lua",204],[419,"lua/lib/notify.lua",211],[449,"lua/lib/notify.lua",243],[471,"lua/lib/notify.lua",267],[472,"lua/lib/notify.lua",269],[479,"lua/lib/notify.lua",277],[494,"lua/lib/notify.lua",293],[496,"lua/lib/notify.lua",297],[502,"lua/lib/notify.lua",304],[505,"lua/task/cancel.lua",15],[511,"lua/task/cancel.lua",22]],
+  map: [[1,"lua/task/cancel.lua",1],[2,"lua/task/cancel.lua",4],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",12],[16,"lua/lib/batch.lua",14],[37,"lua/lib/batch.lua",37],[42,"lua/lib/batch.lua",43],[43,"lua/lib/batch.lua",45],[44,"lua/lib/batch.lua",49],[45,"lua/lib/batch.lua",51],[46,"lua/lib/batch.lua",53],[47,"lua/lib/batch.lua",56],[51,"lua/lib/batch.lua",62],[63,"lua/lib/batch.lua",75],[64,"lua/lib/batch.lua",77],[68,"lua/lib/batch.lua",83],[84,"lua/lib/batch.lua",101],[91,"lua/lib/batch.lua",109],[94,"lua/lib/batch.lua",114],[99,"lua/lib/batch.lua",121],[109,"lua/lib/batch.lua",133],[114,"lua/lib/batch.lua",141],[122,"lua/lib/batch.lua",150],[140,"lua/lib/ring.lua",4],[141,"lua/lib/ring.lua",6],[149,"lua/lib/ring.lua",16],[155,"lua/lib/ring.lua",23],[156,"lua/lib/ring.lua",25],[157,"lua/lib/ring.lua",28],[161,"lua/lib/ring.lua",34],[168,"lua/lib/ring.lua",42],[174,"lua/lib/ready.lua",9],[175,"lua/lib/ready.lua",11],[176,"lua/lib/ready.lua",14],[190,"lua/lib/ready.lua",29],[195,"lua/lib/ready.lua",35],[198,"lua/lib/ready.lua",39],[210,"lua/lib/ready.lua",52],[213,"lua/lib/ready.lua",56],[219,"lua/lib/ready.lua",67],[222,"lua/lib/ready.lua",71],[229,"lua/lib/ready.lua",80],[230,"lua/lib/ready.lua",83],[231,"lua/lib/delayed.lua",3],[232,"lua/lib/delayed.lua",5],[236,"lua/lib/delayed.lua",11],[239,"lua/lib/delayed.lua",15],[243,"lua/lib/delayed.lua",20],[247,"lua/lib/delayed.lua",26],[254,"lua/lib/delayed.lua",36],[261,"lua/lib/notify.lua",19],[262,"lua/lib/notify.lua",22],[271,"lua/lib/notify.lua",34],[272,"lua/lib/notify.lua",36],[277,"lua/lib/notify.lua",43],[293,"lua/lib/notify.lua",60],[305,"lua/lib/notify.lua",74],[315,"lua/lib/notify.lua",85],[333,"lua/lib/notify.lua",105],[340,"lua/lib/notify.lua",115],[352,"lua/lib/notify.lua",130],[368,"lua/lib/notify.lua",148],[380,"lua/lib/notify.lua",161],[383,"lua/lib/notify.lua",166],[394,"lua/lib/notify.lua",179],[407,"lua/lib/notify.lua",193],[412,"lua/lib/notify.lua",199],[415,"lua/lib/notify.lua",204],[420,"lua/lib/notify.lua",211],[450,"lua/lib/notify.lua",243],[472,"lua/lib/notify.lua",267],[473,"lua/lib/notify.lua",269],[480,"lua/lib/notify.lua",277],[495,"lua/lib/notify.lua",293],[497,"lua/lib/notify.lua",297],[503,"lua/lib/notify.lua",304],[506,"lua/task/cancel.lua",15],[512,"lua/task/cancel.lua",22]],
 });
 
 /** Accepts single tasks: puts them into the account's open tray, or opens a new one. See lua/task/create.lua. */
@@ -8528,6 +17766,7 @@ local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
 local ROUND_ATTEMPTS = 100
 local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
 local function task_waits(b, i, byte)
   if byte == 'q' or byte == 'r' then return true end
   return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
@@ -8691,24 +17930,24 @@ local function ready_write()
   end
   depth_write()
 end
-local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
+  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
   if not core then return nil end
   return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow }
+    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
 local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
@@ -8738,9 +17977,203 @@ end
 local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
-  elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  elseif #delays > 0 or sooner_ms then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
   end
+end
+local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+local outbox_last = nil
+local outbox_plans, outbox_plans_made = {}, {}
+local away_plans, away_plans_made = {}, {}
+local function whole(number) return string.format('%.0f', number) end
+local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
+local function outbox_key(destination) return root .. 'outbox:' .. destination end
+local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end
+local function outbox_next(now)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
+  return whole(outbox_last)
+end
+local function outbox_send(now, destination, kind, body)
+  local seq = outbox_next(now)
+  local plan = outbox_plans[destination]
+  if not plan then
+    plan = { destination = destination, items = {} }
+    outbox_plans[destination] = plan
+    outbox_plans_made[#outbox_plans_made + 1] = plan
+  end
+  plan.items[#plan.items + 1] = seq
+  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+  return seq
+end
+local function away_field(lane, text)
+  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
+  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
+end
+local function away_set(field, value, now)
+  local plan = away_plans[field]
+  if not plan then
+    plan = { field = field }
+    away_plans[field] = plan
+    away_plans_made[#away_plans_made + 1] = plan
+  end
+  plan.value = value
+  plan.since = now
+end
+local function outbox_hand(now, lane, text)
+  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function outbox_back(now, lane, place, granted_ms, text)
+  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_get(field)
+  local plan = away_plans[field]
+  if plan then return plan.value or nil end
+  return call('HGET', root .. 'away', field) or nil
+end
+local function away_forget(field) away_set(field, false, nil) end
+local function outbox_touch()
+  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
+  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
+  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
+  touch(list)
+end
+local function outbox_write()
+  local gone, set, since = {}, {}, {}
+  for _, plan in ipairs(away_plans_made) do
+    if plan.value then
+      set[#set + 1] = plan.field
+      set[#set + 1] = plan.value
+      since[#since + 1] = plan.since
+      since[#since + 1] = plan.field
+    else
+      gone[#gone + 1] = plan.field
+    end
+  end
+  for i = 1, #set, 1000 do
+    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
+    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
+  end
+  for i = 1, #gone, 1000 do
+    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
+    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
+  end
+  if #outbox_plans_made == 0 then return 0 end
+  for _, plan in ipairs(outbox_plans_made) do
+    local items = plan.items
+    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
+    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
+  end
+  call('HSET', meta, 'seq', whole(outbox_last))
+  return 1
+end
+local SLICE_MAX = 50
+local function outbox_slices()
+  local slices = {}
+  for _, plan in ipairs(outbox_plans_made) do
+    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
+    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
+  end
+  return slices
+end
+local function outbox_bell()
+  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
+end
+local LANES_MAX = 1000
+local function limit_read(limit)
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local place, granted_ms = string.match(rest, '^,(%d+),(%d+)$')
+  return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
+    waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
+end
+local function limited_states(b, entry, to)
+  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
+  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
+end
+local function limited_hand(b, now, flow, entry)
+  local from = entry.from
+  local limit = limit_read(entry.limit)
+  while from <= entry.to do
+    local _, last = segment_bounds(b, from)
+    last = math.min(last, entry.to)
+    outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from, last, entry.attempts, entry.recoveries, entry.timeout_s,
+      entry.due_ms, limit.waiting))
+    from = last + 1
+  end
+end
+local function limited_enqueue(b, now, due_ms, flow, entry)
+  if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
+  enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
+end
+local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
+  local at_ms = math.max(ready_ms or now, due_ms)
+  local attempts = attempts_first(b)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
+  local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
+    due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
+end
+local function limited_unused(now, limit, core, from, to)
+  local tasks = to - from + 1
+  outbox_send(now, partition_of(limit.lane), 'unused',
+    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
+end
+local function limited_free(now, limit, core, from, to)
+  if limit.kind == 'c' then
+    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
+  end
+end
+local function limited_back(now, flow, entry, from, to, limit)
+  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
+    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
+end
+local function limited_return(now, flow, entry)
+  local limit = limit_read(entry.limit)
+  local states = limited_states(batch_load(entry.core), entry)
+  local at = entry.from
+  for first, after in string.gmatch(states, '()[qr]+()') do
+    local from, to = entry.from + first - 1, entry.from + after - 2
+    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
+    limited_back(now, flow, entry, from, to, limit)
+    at = to + 1
+  end
+  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
+end
+local function limited_drop(b, now)
+  local told = {}
+  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
+    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
+    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
+      if not told[lane] then
+        told[lane] = true
+        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
+      end
+    end
+  end
+end
+local function lanes_read(b, parts, at, first)
+  local list = {}
+  for k = 0, tonumber(parts[at]) - 1 do
+    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
+    local before = call('HGET', b.key .. ':lanes', name)
+    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
+      list[#list + 1] = name
+      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
+    end
+  end
+  if #list > 0 then touch({ b.key .. ':lanes' }) end
+  return list
+end
+local function lanes_write(b, list)
+  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_of_name(b, name, index)
+  local lane, kind
+  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
+    if tonumber(first) <= index then lane, kind = core, letter end
+  end
+  return lane, kind
 end
 local OPERATION_WINDOW_MS = 10000
 local function operation_key(now, back)
@@ -8807,13 +18240,11 @@ local function map_run(b, from, to, rest)
 end
 local function append_runs(b, parts, at, runs, first, now)
   for k = 0, runs - 1 do
-    local p = at + k * 5
-    local due_ms = tonumber(parts[p + 4])
-    enqueue(now, due_ms, 'f:' .. b.a .. ':' .. parts[p + 2],
-      entry_of(b.core, first + tonumber(parts[p]), first + tonumber(parts[p + 1]), attempts_first(b), 0, tonumber(parts[p + 3]),
-        math.max(now, due_ms)))
+    local p = at + k * 6
+    local from, to = first + tonumber(parts[p]), first + tonumber(parts[p + 1])
+    run_enqueue(b, now, 'f:' .. b.a .. ':' .. parts[p + 2], from, to, tonumber(parts[p + 3]), tonumber(parts[p + 4]), parts[p + 5])
     if #page_writes > 0 and b.s ~= 'tray' then
-      map_run(b, first + tonumber(parts[p]), first + tonumber(parts[p + 1]), table.concat(parts, ',', p + 2, p + 4))
+      map_run(b, from, to, table.concat(parts, ',', p + 2, parts[p + 5] == '' and p + 4 or p + 5))
     end
   end
 end
@@ -8855,32 +18286,37 @@ end
 local first = b.n
 local records = tonumber(parts[1])
 append_records(b, parts, 2, records)
-append_runs(b, parts, 3 + records, tonumber(parts[2 + records]), first, now_ms)
+b.n = first + total
+local runs = tonumber(parts[2 + records])
+append_runs(b, parts, 3 + records, runs, first, now_ms)
+local lanes = lanes_read(b, parts, 3 + records + runs * 6, first)
 append_touch(b)
 batch_touch()
 queue_touch()
+outbox_touch()
 if b.opened then
   call('HSET', b.key, 'a', account, 't', now_ms)
   call('SET', tray, core, 'PX', 5000)
 end
-b.n = first + total
 b.deadline = ''
 b.dirty = true
 append_write(b, total)
 operation_write(op, b.core, first, now_ms)
 batch_save(now_ms)
 queue_write()
+lanes_write(b, lanes)
+outbox_write()
 ring_bell()
 idem_write({ b.core, first, now_ms })
 return { b.core, first, now_ms }`,
-  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",15],[4,"lua/task/create.lua",14],[5,"lua/task/create.lua",13],[6,"lua/task/create.lua",12],[7,"lua/task/create.lua",11],[8,"lua/task/create.lua",10],[9,"lua/task/create.lua",9],[10,"lua/task/create.lua",8],[11,"lua/task/create.lua",16],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/root.lua",11],[18,"lua/lib/batch.lua",12],[19,"lua/lib/batch.lua",14],[40,"lua/lib/batch.lua",37],[45,"lua/lib/batch.lua",43],[46,"lua/lib/batch.lua",45],[47,"lua/lib/batch.lua",49],[48,"lua/lib/batch.lua",51],[49,"lua/lib/batch.lua",54],[53,"lua/lib/batch.lua",60],[65,"lua/lib/batch.lua",73],[66,"lua/lib/batch.lua",75],[70,"lua/lib/batch.lua",81],[86,"lua/lib/batch.lua",99],[93,"lua/lib/batch.lua",107],[96,"lua/lib/batch.lua",112],[101,"lua/lib/batch.lua",119],[111,"lua/lib/batch.lua",131],[116,"lua/lib/batch.lua",139],[124,"lua/lib/batch.lua",148],[142,"lua/lib/ring.lua",4],[143,"lua/lib/ring.lua",6],[151,"lua/lib/ring.lua",16],[157,"lua/lib/ring.lua",23],[158,"lua/lib/ring.lua",25],[159,"lua/lib/ring.lua",28],[163,"lua/lib/ring.lua",34],[170,"lua/lib/ring.lua",42],[176,"lua/lib/ready.lua",8],[177,"lua/lib/ready.lua",10],[178,"lua/lib/ready.lua",13],[192,"lua/lib/ready.lua",28],[197,"lua/lib/ready.lua",34],[200,"lua/lib/ready.lua",38],[212,"lua/lib/ready.lua",51],[215,"lua/lib/ready.lua",55],[221,"lua/lib/ready.lua",66],[224,"lua/lib/ready.lua",70],[231,"lua/lib/ready.lua",79],[232,"lua/lib/ready.lua",82],[233,"lua/lib/delayed.lua",3],[234,"lua/lib/delayed.lua",5],[238,"lua/lib/delayed.lua",11],[241,"lua/lib/delayed.lua",15],[245,"lua/lib/delayed.lua",20],[249,"lua/lib/delayed.lua",26],[256,"lua/lib/delayed.lua",36],[263,"lua/lib/operation.lua",4],[264,"lua/lib/operation.lua",6],[267,"lua/lib/operation.lua",11],[273,"lua/lib/operation.lua",18],[278,"lua/lib/append.lua",6],[280,"lua/lib/append.lua",9],[286,"lua/lib/append.lua",17],[315,"lua/lib/append.lua",48],[316,"lua/lib/append.lua",50],[326,"lua/lib/append.lua",62],[338,"lua/lib/append.lua",75],[343,"lua/lib/append.lua",81],[352,"lua/lib/idem.lua",6],[353,"lua/lib/idem.lua",8],[354,"lua/lib/idem.lua",10],[360,"lua/task/create.lua",22],[363,"lua/task/create.lua",26],[373,"lua/task/create.lua",37],[377,"lua/task/create.lua",42],[380,"lua/task/create.lua",46]],
+  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",15],[4,"lua/task/create.lua",14],[5,"lua/task/create.lua",13],[6,"lua/task/create.lua",12],[7,"lua/task/create.lua",11],[8,"lua/task/create.lua",10],[9,"lua/task/create.lua",9],[10,"lua/task/create.lua",8],[11,"lua/task/create.lua",16],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/root.lua",11],[18,"lua/lib/batch.lua",12],[19,"lua/lib/batch.lua",14],[40,"lua/lib/batch.lua",37],[45,"lua/lib/batch.lua",43],[46,"lua/lib/batch.lua",45],[47,"lua/lib/batch.lua",49],[48,"lua/lib/batch.lua",51],[49,"lua/lib/batch.lua",53],[50,"lua/lib/batch.lua",56],[54,"lua/lib/batch.lua",62],[66,"lua/lib/batch.lua",75],[67,"lua/lib/batch.lua",77],[71,"lua/lib/batch.lua",83],[87,"lua/lib/batch.lua",101],[94,"lua/lib/batch.lua",109],[97,"lua/lib/batch.lua",114],[102,"lua/lib/batch.lua",121],[112,"lua/lib/batch.lua",133],[117,"lua/lib/batch.lua",141],[125,"lua/lib/batch.lua",150],[143,"lua/lib/ring.lua",4],[144,"lua/lib/ring.lua",6],[152,"lua/lib/ring.lua",16],[158,"lua/lib/ring.lua",23],[159,"lua/lib/ring.lua",25],[160,"lua/lib/ring.lua",28],[164,"lua/lib/ring.lua",34],[171,"lua/lib/ring.lua",42],[177,"lua/lib/ready.lua",9],[178,"lua/lib/ready.lua",11],[179,"lua/lib/ready.lua",14],[193,"lua/lib/ready.lua",29],[198,"lua/lib/ready.lua",35],[201,"lua/lib/ready.lua",39],[213,"lua/lib/ready.lua",52],[216,"lua/lib/ready.lua",56],[222,"lua/lib/ready.lua",67],[225,"lua/lib/ready.lua",71],[232,"lua/lib/ready.lua",80],[233,"lua/lib/ready.lua",83],[234,"lua/lib/delayed.lua",3],[235,"lua/lib/delayed.lua",5],[239,"lua/lib/delayed.lua",11],[242,"lua/lib/delayed.lua",15],[246,"lua/lib/delayed.lua",20],[250,"lua/lib/delayed.lua",26],[257,"lua/lib/delayed.lua",36],[264,"lua/lib/outbox.lua",15],[268,"lua/lib/outbox.lua",20],[269,"lua/lib/outbox.lua",22],[270,"lua/lib/outbox.lua",24],[271,"lua/lib/outbox.lua",27],[272,"lua/lib/outbox.lua",29],[276,"lua/lib/outbox.lua",35],[288,"lua/lib/outbox.lua",49],[292,"lua/lib/outbox.lua",54],[302,"lua/lib/outbox.lua",66],[306,"lua/lib/outbox.lua",72],[310,"lua/lib/outbox.lua",78],[315,"lua/lib/outbox.lua",85],[316,"lua/lib/outbox.lua",87],[322,"lua/lib/outbox.lua",95],[351,"lua/lib/outbox.lua",127],[360,"lua/lib/outbox.lua",138],[363,"lua/lib/limited.lua",12],[364,"lua/lib/limited.lua",14],[370,"lua/lib/limited.lua",22],[374,"lua/lib/limited.lua",28],[385,"lua/lib/limited.lua",41],[389,"lua/lib/limited.lua",47],[397,"lua/lib/limited.lua",57],[402,"lua/lib/limited.lua",64],[407,"lua/lib/limited.lua",71],[411,"lua/lib/limited.lua",77],[423,"lua/lib/limited.lua",91],[435,"lua/lib/limited.lua",106],[448,"lua/lib/limited.lua",120],[451,"lua/lib/limited.lua",125],[458,"lua/lib/operation.lua",4],[459,"lua/lib/operation.lua",6],[462,"lua/lib/operation.lua",11],[468,"lua/lib/operation.lua",18],[473,"lua/lib/append.lua",6],[475,"lua/lib/append.lua",9],[481,"lua/lib/append.lua",17],[510,"lua/lib/append.lua",48],[511,"lua/lib/append.lua",50],[521,"lua/lib/append.lua",63],[531,"lua/lib/append.lua",74],[536,"lua/lib/append.lua",80],[545,"lua/lib/idem.lua",6],[546,"lua/lib/idem.lua",8],[547,"lua/lib/idem.lua",10],[553,"lua/task/create.lua",22],[556,"lua/task/create.lua",26],[566,"lua/task/create.lua",37],[573,"lua/task/create.lua",45],[577,"lua/task/create.lua",50]],
 });
 
 /** Runs a failed task again, its attempts at zero. In a batch that has failed or expired that is a new round of this task See lua/task/retry.lua. */
-export const taskRetry = script<{ meta: string }, { core: string; index: number; account: string; origin: string; timeout_s: number; expiration_ms: number; now_ms?: number | '' | undefined }, string>({
+export const taskRetry = script<{ meta: string }, { core: string; index: number; account: string; origin: string; timeout_s: number; limiter: string; cost: number; valid_ms: number; expiration_ms: number; now_ms?: number | '' | undefined }, string>({
   name: 'task/retry',
   keys: ["meta"],
-  args: [["core","string"],["index","int"],["account","string"],["origin","string"],["timeout_s","int"],["expiration_ms","int"],["now_ms","now"]],
+  args: [["core","string"],["index","int"],["account","string"],["origin","string"],["timeout_s","int"],["limiter","string"],["cost","int"],["valid_ms","int"],["expiration_ms","int"],["now_ms","now"]],
   rest: null,
   lua: `#!lua
 local meta = KEYS[1]
@@ -8889,8 +18325,11 @@ local index = tonumber(ARGV[2])
 local account = ARGV[3]
 local origin = ARGV[4]
 local timeout_s = tonumber(ARGV[5])
-local expiration_ms = tonumber(ARGV[6])
-local now_ms = tonumber(ARGV[7]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local limiter = ARGV[6]
+local cost = tonumber(ARGV[7])
+local valid_ms = tonumber(ARGV[8])
+local expiration_ms = tonumber(ARGV[9])
+local now_ms = tonumber(ARGV[10]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
@@ -8928,6 +18367,7 @@ local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
 local ROUND_ATTEMPTS = 100
 local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
 local function task_waits(b, i, byte)
   if byte == 'q' or byte == 'r' then return true end
   return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
@@ -9021,86 +18461,6 @@ local function batch_save(now)
     end
   end
 end
-local function results_without(text, place)
-  local at, kept = 1, {}
-  while at <= #text do
-    local of, length = struct.unpack('>BI2', text, at)
-    if of ~= place then kept[#kept + 1] = string.sub(text, at, at + 2 + length) end
-    at = at + 3 + length
-  end
-  return table.concat(kept)
-end
-local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
-local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
-local function round_begin(b, expiration_ms, now)
-  b.k = b.k + 1
-  b.s = b.c > 0 and 'processing' or 'pending'
-  b.z = nil
-  b.e = math.max(now, b.e - expiration_ms) + expiration_ms
-  b.deadline = b.e
-  b.dirty = true
-end
-local function round_write(b)
-  call('HSET', b.key, 'k', b.k, 'e', b.e)
-  call('HDEL', b.key, 'z', 'y')
-end
-local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
-local function round_undealt(b, entry) return b.o_from ~= nil and entry.from >= b.o_from and entry.from <= b.o_to end
-local dealt_batches, dealt_states, dealt_results = {}, {}, {}
-local function results_forget(b, base, first, last)
-  local key = segment_key(b, base)
-  local fields = dealt_results[key] or {}
-  dealt_results[key] = fields
-  for page = math.floor((first - base) / 16), math.floor((last - base) / 16) do
-    local from, to = math.max(0, first - base - page * 16), math.min(15, last - base - page * 16)
-    local field = result_field(page * 16)
-    if from == 0 and to == 15 then
-      fields[field] = ''
-    else
-      local text = fields[field] or call('HGET', key, field) or ''
-      for place = from, to do
-        if #text > 0 then text = results_without(text, place) end
-      end
-      fields[field] = text
-    end
-  end
-end
-local function round_stretches(states, states_from, from, to)
-  local stretches = {}
-  for first, after in string.gmatch(string.sub(states, from - states_from + 1, to - states_from + 1), '()[fqre]+()') do
-    stretches[#stretches + 1] = { from + first - 1, from + after - 2 }
-  end
-  return stretches
-end
-local function round_deal(b, base, first, last)
-  dealt_states[#dealt_states + 1] = { b.key .. ':s', first, string.rep('r', last - first + 1) }
-  results_forget(b, base, first, last)
-end
-local function round_reached(b, from)
-  dealt_batches[b] = true
-  if not from or from > b.o_to then b.o_from, b.o_to = nil, nil else b.o_from = from end
-end
-local function round_touch()
-  local list = {}
-  for _, mark in ipairs(dealt_states) do list[#list + 1] = mark[1] end
-  for key in pairs(dealt_results) do list[#list + 1] = key end
-  touch(list)
-end
-local function round_deals_write()
-  for _, mark in ipairs(dealt_states) do call('SETRANGE', mark[1], mark[2], mark[3]) end
-  for key, fields in pairs(dealt_results) do
-    for field, text in pairs(fields) do
-      if text == '' then call('HDEL', key, field) else call('HSET', key, field, text) end
-    end
-  end
-  for b in pairs(dealt_batches) do
-    if b.o_from then
-      call('HSET', b.key, 'o', string.format('%.0f,%.0f', b.o_from, b.o_to))
-    else
-      call('HDEL', b.key, 'o')
-    end
-  end
-end
 local rings, rings_by_key = {}, {}
 local function ring_read(key, window)
   if rings_by_key[key] then return rings_by_key[key] end
@@ -9171,24 +18531,24 @@ local function ready_write()
   end
   depth_write()
 end
-local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', core, from, to, attempts, recoveries, timeout_s, due_ms)
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
+  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms) }
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s', core, from, to, attempt, recoveries, timeout_s, flow)
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)$')
+  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
   if not core then return nil end
   return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow }
+    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
 local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
@@ -9218,8 +18578,281 @@ end
 local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
-  elseif #delays > 0 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first(), sooner_ms or math.huge)))
+  elseif #delays > 0 or sooner_ms then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
+  end
+end
+local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+local outbox_last = nil
+local outbox_plans, outbox_plans_made = {}, {}
+local away_plans, away_plans_made = {}, {}
+local function whole(number) return string.format('%.0f', number) end
+local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
+local function outbox_key(destination) return root .. 'outbox:' .. destination end
+local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end
+local function outbox_next(now)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
+  return whole(outbox_last)
+end
+local function outbox_send(now, destination, kind, body)
+  local seq = outbox_next(now)
+  local plan = outbox_plans[destination]
+  if not plan then
+    plan = { destination = destination, items = {} }
+    outbox_plans[destination] = plan
+    outbox_plans_made[#outbox_plans_made + 1] = plan
+  end
+  plan.items[#plan.items + 1] = seq
+  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+  return seq
+end
+local function away_field(lane, text)
+  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
+  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
+end
+local function away_set(field, value, now)
+  local plan = away_plans[field]
+  if not plan then
+    plan = { field = field }
+    away_plans[field] = plan
+    away_plans_made[#away_plans_made + 1] = plan
+  end
+  plan.value = value
+  plan.since = now
+end
+local function outbox_hand(now, lane, text)
+  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function outbox_back(now, lane, place, granted_ms, text)
+  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_get(field)
+  local plan = away_plans[field]
+  if plan then return plan.value or nil end
+  return call('HGET', root .. 'away', field) or nil
+end
+local function away_forget(field) away_set(field, false, nil) end
+local function outbox_touch()
+  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
+  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
+  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
+  touch(list)
+end
+local function outbox_write()
+  local gone, set, since = {}, {}, {}
+  for _, plan in ipairs(away_plans_made) do
+    if plan.value then
+      set[#set + 1] = plan.field
+      set[#set + 1] = plan.value
+      since[#since + 1] = plan.since
+      since[#since + 1] = plan.field
+    else
+      gone[#gone + 1] = plan.field
+    end
+  end
+  for i = 1, #set, 1000 do
+    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
+    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
+  end
+  for i = 1, #gone, 1000 do
+    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
+    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
+  end
+  if #outbox_plans_made == 0 then return 0 end
+  for _, plan in ipairs(outbox_plans_made) do
+    local items = plan.items
+    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
+    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
+  end
+  call('HSET', meta, 'seq', whole(outbox_last))
+  return 1
+end
+local SLICE_MAX = 50
+local function outbox_slices()
+  local slices = {}
+  for _, plan in ipairs(outbox_plans_made) do
+    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
+    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
+  end
+  return slices
+end
+local function outbox_bell()
+  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
+end
+local LANES_MAX = 1000
+local function limit_read(limit)
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local place, granted_ms = string.match(rest, '^,(%d+),(%d+)$')
+  return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
+    waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
+end
+local function limited_states(b, entry, to)
+  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
+  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
+end
+local function limited_hand(b, now, flow, entry)
+  local from = entry.from
+  local limit = limit_read(entry.limit)
+  while from <= entry.to do
+    local _, last = segment_bounds(b, from)
+    last = math.min(last, entry.to)
+    outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from, last, entry.attempts, entry.recoveries, entry.timeout_s,
+      entry.due_ms, limit.waiting))
+    from = last + 1
+  end
+end
+local function limited_enqueue(b, now, due_ms, flow, entry)
+  if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
+  enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
+end
+local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
+  local at_ms = math.max(ready_ms or now, due_ms)
+  local attempts = attempts_first(b)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
+  local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
+    due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
+end
+local function limited_unused(now, limit, core, from, to)
+  local tasks = to - from + 1
+  outbox_send(now, partition_of(limit.lane), 'unused',
+    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
+end
+local function limited_free(now, limit, core, from, to)
+  if limit.kind == 'c' then
+    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
+  end
+end
+local function limited_back(now, flow, entry, from, to, limit)
+  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
+    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
+end
+local function limited_return(now, flow, entry)
+  local limit = limit_read(entry.limit)
+  local states = limited_states(batch_load(entry.core), entry)
+  local at = entry.from
+  for first, after in string.gmatch(states, '()[qr]+()') do
+    local from, to = entry.from + first - 1, entry.from + after - 2
+    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
+    limited_back(now, flow, entry, from, to, limit)
+    at = to + 1
+  end
+  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
+end
+local function limited_drop(b, now)
+  local told = {}
+  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
+    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
+    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
+      if not told[lane] then
+        told[lane] = true
+        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
+      end
+    end
+  end
+end
+local function lanes_read(b, parts, at, first)
+  local list = {}
+  for k = 0, tonumber(parts[at]) - 1 do
+    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
+    local before = call('HGET', b.key .. ':lanes', name)
+    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
+      list[#list + 1] = name
+      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
+    end
+  end
+  if #list > 0 then touch({ b.key .. ':lanes' }) end
+  return list
+end
+local function lanes_write(b, list)
+  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_of_name(b, name, index)
+  local lane, kind
+  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
+    if tonumber(first) <= index then lane, kind = core, letter end
+  end
+  return lane, kind
+end
+local function results_without(text, place)
+  local at, kept = 1, {}
+  while at <= #text do
+    local of, length = struct.unpack('>BI2', text, at)
+    if of ~= place then kept[#kept + 1] = string.sub(text, at, at + 2 + length) end
+    at = at + 3 + length
+  end
+  return table.concat(kept)
+end
+local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
+local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
+local function round_begin(b, expiration_ms, now)
+  b.k = b.k + 1
+  b.s = b.c > 0 and 'processing' or 'pending'
+  b.z = nil
+  b.e = math.max(now, b.e - expiration_ms) + expiration_ms
+  b.deadline = b.e
+  b.dirty = true
+end
+local function round_write(b)
+  call('HSET', b.key, 'k', b.k, 'e', b.e)
+  call('HDEL', b.key, 'z', 'y')
+end
+local function round_undealt(b, entry) return b.o_from ~= nil and entry.from >= b.o_from and entry.from <= b.o_to end
+local dealt_batches, dealt_states, dealt_results = {}, {}, {}
+local function results_forget(b, base, first, last)
+  local key = segment_key(b, base)
+  local fields = dealt_results[key] or {}
+  dealt_results[key] = fields
+  for page = math.floor((first - base) / 16), math.floor((last - base) / 16) do
+    local from, to = math.max(0, first - base - page * 16), math.min(15, last - base - page * 16)
+    local field = result_field(page * 16)
+    if from == 0 and to == 15 then
+      fields[field] = ''
+    else
+      local text = fields[field] or call('HGET', key, field) or ''
+      for place = from, to do
+        if #text > 0 then text = results_without(text, place) end
+      end
+      fields[field] = text
+    end
+  end
+end
+local function round_stretches(states, states_from, from, to)
+  local stretches = {}
+  for first, after in string.gmatch(string.sub(states, from - states_from + 1, to - states_from + 1), '()[fqre]+()') do
+    stretches[#stretches + 1] = { from + first - 1, from + after - 2 }
+  end
+  return stretches
+end
+local function round_deal(b, base, first, last)
+  dealt_states[#dealt_states + 1] = { b.key .. ':s', first, string.rep('r', last - first + 1) }
+  results_forget(b, base, first, last)
+end
+local function round_reached(b, from)
+  dealt_batches[b] = true
+  if not from or from > b.o_to then b.o_from, b.o_to = nil, nil else b.o_from = from end
+end
+local function round_touch()
+  local list = {}
+  for _, mark in ipairs(dealt_states) do list[#list + 1] = mark[1] end
+  for key in pairs(dealt_results) do list[#list + 1] = key end
+  touch(list)
+end
+local function round_deals_write()
+  for _, mark in ipairs(dealt_states) do call('SETRANGE', mark[1], mark[2], mark[3]) end
+  for key, fields in pairs(dealt_results) do
+    for field, text in pairs(fields) do
+      if text == '' then call('HDEL', key, field) else call('HSET', key, field, text) end
+    end
+  end
+  for b in pairs(dealt_batches) do
+    if b.o_from then
+      call('HSET', b.key, 'o', string.format('%.0f,%.0f', b.o_from, b.o_to))
+    else
+      call('HDEL', b.key, 'o')
+    end
   end
 end
 local b = batch_load(core)
@@ -9238,20 +18871,26 @@ if round then
 elseif b.s == 'tray' then
   b.deadline = ''
 end
-ready_push('f:' .. account .. ':' .. origin, entry_of(core, index, index, attempts_first(b), 0, timeout_s, now_ms))
+local lane, kind = nil, nil
+if limiter ~= '' then lane, kind = lane_of_name(b, limiter, index) end
+run_enqueue(b, now_ms, 'f:' .. account .. ':' .. origin, index, index, timeout_s, now_ms,
+  lane and string.format('%s,%s,%.0f,%.0f', lane, kind, kind == 'p' and cost or 1, valid_ms) or '')
 local base = segment_bounds(b, index)
 round_deal(b, base, index, index)
 round_touch()
 batch_touch()
 queue_touch()
+outbox_touch()
 if round then round_write(b) end
 round_deals_write()
 batch_save(now_ms)
 queue_write()
+outbox_write()
 ring_bell()
+outbox_bell()
 return 'queued'`,
-  map: [[1,"lua/task/retry.lua",1],[2,"lua/task/retry.lua",4],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/root.lua",11],[16,"lua/lib/batch.lua",12],[17,"lua/lib/batch.lua",14],[38,"lua/lib/batch.lua",37],[43,"lua/lib/batch.lua",43],[44,"lua/lib/batch.lua",45],[45,"lua/lib/batch.lua",49],[46,"lua/lib/batch.lua",51],[47,"lua/lib/batch.lua",54],[51,"lua/lib/batch.lua",60],[63,"lua/lib/batch.lua",73],[64,"lua/lib/batch.lua",75],[68,"lua/lib/batch.lua",81],[84,"lua/lib/batch.lua",99],[91,"lua/lib/batch.lua",107],[94,"lua/lib/batch.lua",112],[99,"lua/lib/batch.lua",119],[109,"lua/lib/batch.lua",131],[114,"lua/lib/batch.lua",139],[122,"lua/lib/batch.lua",148],[140,"lua/lib/results.lua",3],[149,"lua/lib/results.lua",13],[150,"lua/lib/results.lua",15],[151,"lua/lib/round.lua",9],[155,"lua/lib/round.lua",14],[159,"lua/lib/round.lua",19],[163,"lua/lib/round.lua",24],[164,"lua/lib/round.lua",26],[165,"lua/lib/round.lua",29],[166,"lua/lib/round.lua",32],[184,"lua/lib/round.lua",52],[191,"lua/lib/round.lua",61],[195,"lua/lib/round.lua",67],[199,"lua/lib/round.lua",72],[205,"lua/lib/round.lua",79],[220,"lua/lib/ring.lua",4],[221,"lua/lib/ring.lua",6],[229,"lua/lib/ring.lua",16],[235,"lua/lib/ring.lua",23],[236,"lua/lib/ring.lua",25],[237,"lua/lib/ring.lua",28],[241,"lua/lib/ring.lua",34],[248,"lua/lib/ring.lua",42],[254,"lua/lib/ready.lua",8],[255,"lua/lib/ready.lua",10],[256,"lua/lib/ready.lua",13],[270,"lua/lib/ready.lua",28],[275,"lua/lib/ready.lua",34],[278,"lua/lib/ready.lua",38],[290,"lua/lib/ready.lua",51],[293,"lua/lib/ready.lua",55],[299,"lua/lib/ready.lua",66],[302,"lua/lib/ready.lua",70],[309,"lua/lib/ready.lua",79],[310,"lua/lib/ready.lua",82],[311,"lua/lib/delayed.lua",3],[312,"lua/lib/delayed.lua",5],[316,"lua/lib/delayed.lua",11],[319,"lua/lib/delayed.lua",15],[323,"lua/lib/delayed.lua",20],[327,"lua/lib/delayed.lua",26],[334,"lua/lib/delayed.lua",36],[341,"lua/task/retry.lua",17],[350,"lua/task/retry.lua",27],[359,"lua/task/retry.lua",37],[363,"lua/task/retry.lua",42]],
+  map: [[1,"lua/task/retry.lua",1],[2,"lua/task/retry.lua",4],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/root.lua",11],[19,"lua/lib/batch.lua",12],[20,"lua/lib/batch.lua",14],[41,"lua/lib/batch.lua",37],[46,"lua/lib/batch.lua",43],[47,"lua/lib/batch.lua",45],[48,"lua/lib/batch.lua",49],[49,"lua/lib/batch.lua",51],[50,"lua/lib/batch.lua",53],[51,"lua/lib/batch.lua",56],[55,"lua/lib/batch.lua",62],[67,"lua/lib/batch.lua",75],[68,"lua/lib/batch.lua",77],[72,"lua/lib/batch.lua",83],[88,"lua/lib/batch.lua",101],[95,"lua/lib/batch.lua",109],[98,"lua/lib/batch.lua",114],[103,"lua/lib/batch.lua",121],[113,"lua/lib/batch.lua",133],[118,"lua/lib/batch.lua",141],[126,"lua/lib/batch.lua",150],[144,"lua/lib/ring.lua",4],[145,"lua/lib/ring.lua",6],[153,"lua/lib/ring.lua",16],[159,"lua/lib/ring.lua",23],[160,"lua/lib/ring.lua",25],[161,"lua/lib/ring.lua",28],[165,"lua/lib/ring.lua",34],[172,"lua/lib/ring.lua",42],[178,"lua/lib/ready.lua",9],[179,"lua/lib/ready.lua",11],[180,"lua/lib/ready.lua",14],[194,"lua/lib/ready.lua",29],[199,"lua/lib/ready.lua",35],[202,"lua/lib/ready.lua",39],[214,"lua/lib/ready.lua",52],[217,"lua/lib/ready.lua",56],[223,"lua/lib/ready.lua",67],[226,"lua/lib/ready.lua",71],[233,"lua/lib/ready.lua",80],[234,"lua/lib/ready.lua",83],[235,"lua/lib/delayed.lua",3],[236,"lua/lib/delayed.lua",5],[240,"lua/lib/delayed.lua",11],[243,"lua/lib/delayed.lua",15],[247,"lua/lib/delayed.lua",20],[251,"lua/lib/delayed.lua",26],[258,"lua/lib/delayed.lua",36],[265,"lua/lib/outbox.lua",15],[269,"lua/lib/outbox.lua",20],[270,"lua/lib/outbox.lua",22],[271,"lua/lib/outbox.lua",24],[272,"lua/lib/outbox.lua",27],[273,"lua/lib/outbox.lua",29],[277,"lua/lib/outbox.lua",35],[289,"lua/lib/outbox.lua",49],[293,"lua/lib/outbox.lua",54],[303,"lua/lib/outbox.lua",66],[307,"lua/lib/outbox.lua",72],[311,"lua/lib/outbox.lua",78],[316,"lua/lib/outbox.lua",85],[317,"lua/lib/outbox.lua",87],[323,"lua/lib/outbox.lua",95],[352,"lua/lib/outbox.lua",127],[361,"lua/lib/outbox.lua",138],[364,"lua/lib/limited.lua",12],[365,"lua/lib/limited.lua",14],[371,"lua/lib/limited.lua",22],[375,"lua/lib/limited.lua",28],[386,"lua/lib/limited.lua",41],[390,"lua/lib/limited.lua",47],[398,"lua/lib/limited.lua",57],[403,"lua/lib/limited.lua",64],[408,"lua/lib/limited.lua",71],[412,"lua/lib/limited.lua",77],[424,"lua/lib/limited.lua",91],[436,"lua/lib/limited.lua",106],[449,"lua/lib/limited.lua",120],[452,"lua/lib/limited.lua",125],[459,"lua/lib/results.lua",3],[468,"lua/lib/results.lua",13],[469,"lua/lib/results.lua",15],[470,"lua/lib/round.lua",9],[474,"lua/lib/round.lua",14],[478,"lua/lib/round.lua",19],[482,"lua/lib/round.lua",24],[483,"lua/lib/round.lua",27],[484,"lua/lib/round.lua",30],[502,"lua/lib/round.lua",50],[509,"lua/lib/round.lua",59],[513,"lua/lib/round.lua",65],[517,"lua/lib/round.lua",70],[523,"lua/lib/round.lua",77],[538,"lua/task/retry.lua",20],[547,"lua/task/retry.lua",30],[559,"lua/task/retry.lua",43],[564,"lua/task/retry.lua",49]],
 });
 
 /** Every script, by its name. */
-export const scripts = { batchAdd, batchCancel, batchCreate, batchDelete, batchRead, batchRelease, batchRetry, batchSweep, idemBegin, idemFinish, installationGrow, memberBeat, notificationRedeliver, outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice, partitionClaim, partitionLook, partitionSettle, partitionTick, quotaTake, scheduleCreate, scheduleDelete, scheduleDue, scheduleFire, scheduleLook, schedulePatch, scheduleRead, scheduleRuns, scheduleStage, scheduleTrigger, secretEnsure, secretRotate, streamLook, streamTake, streamTicket, taskCancel, taskCreate, taskRetry };
+export const scripts = { batchAdd, batchCancel, batchCreate, batchDelete, batchRead, batchRelease, batchRetry, batchSweep, idemBegin, idemFinish, installationGrow, limiterCreate, limiterDelete, limiterPatch, limiterPause, limiterRead, limiterReset, limiterResume, limiterUsage, memberBeat, namesConfirm, namesFree, namesList, namesReserve, notificationRedeliver, outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice, partitionClaim, partitionGrant, partitionLate, partitionLook, partitionSettle, partitionTick, quotaTake, scheduleCreate, scheduleDelete, scheduleDue, scheduleFire, scheduleLook, schedulePatch, scheduleRead, scheduleRuns, scheduleStage, scheduleTrigger, secretEnsure, secretRotate, streamLook, streamTake, streamTicket, taskCancel, taskCreate, taskRetry };

@@ -25,6 +25,11 @@ export function slotOf(tag: string): number {
   return crc % SLOTS;
 }
 
+/** The slot of a key with a hash tag. */
+export function slotOfKey(key: string): number {
+  return slotOf(key.slice(key.indexOf('{') + 1, key.indexOf('}')));
+}
+
 /** `n` of `of` (a power of two) → the tag `<kind><n>.<suffix>` in the slot range that belongs to it. */
 function findTag(kind: string, n: number, of: number): string {
   const bits = Math.log2(of);

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { type Prepared, type PrepareRequest, prepare, type Ready } from '../../src/api/prepare.ts';
+import { type LimitersByName, NO_LIMITERS, namesIn } from '../../src/api/resolve.ts';
 import { INTAKE_INLINE_BYTES_MAX } from '../../src/base/limits.ts';
 import { createLog } from '../../src/base/log.ts';
 import { makeIntake } from '../../src/intake.ts';
@@ -19,13 +20,18 @@ type Given = Partial<Omit<PrepareRequest, 'body'>>;
 
 function requestOf(body: unknown, given: Given = {}): PrepareRequest {
   const text = typeof body === 'string' ? body : JSON.stringify(body);
-  return { what: 'create', body: Buffer.from(text), now_ms: NOW_MS, print_head: null, known_keys: [], ...given };
+  return { what: 'create', body: Buffer.from(text), now_ms: NOW_MS, print_head: null, known_keys: [], limiters: NO_LIMITERS, ...given };
 }
 
 function readyOf({ outcome }: Prepared): Ready {
   assert.ok(outcome.kind === 'ready', JSON.stringify(outcome));
   return outcome;
 }
+
+const LIMITERS: LimitersByName = new Map([
+  ['slow', { core: 'SLOW', letter: 'p', cost_max: 10 }],
+  ['fast', { core: 'FAST', letter: 'w', cost_max: null }],
+]);
 
 /** What Redis would get, in a form that does not depend on where it was made. */
 function written(prepared: Prepared): unknown {
@@ -86,6 +92,64 @@ describe('a body of many tasks', () => {
     assert.equal(Buffer.from(again.left_out).toString(), ',"duplicates":4990');
   });
 
+  test('asks for the limiters that nobody looked up, and is prepared with them', async () => {
+    const limited = (n: number) => ({
+      target: url(1),
+      payload: { n },
+      ...(n % 3 === 0 ? {} : { rate_limiter: n % 3 === 1 ? 'slow' : 'fast', points_cost: 5 }),
+    });
+    const tasks = Array.from({ length: 6_000 }, (_, n) => limited(n));
+    const first = await intake.prepare(requestOf({ tasks }));
+    assert.ok(first.outcome.kind === 'names');
+    assert.deepEqual(first.outcome.names, ['slow', 'fast']);
+    assert.ok(first.outcome.body.byteLength > INTAKE_INLINE_BYTES_MAX, 'the body came back');
+    const again = readyOf(await intake.prepare({ ...requestOf('', { limiters: LIMITERS }), body: first.outcome.body }));
+    assert.deepEqual(again.tasks.lanes, [
+      { name: 'slow', lane: 'SLOW', kind: 'p' },
+      { name: 'fast', lane: 'FAST', kind: 'w' },
+    ]);
+    const few = readyOf(prepare(requestOf({ tasks: tasks.slice(0, 4) }, { limiters: LIMITERS }), POLICY));
+    assert.deepEqual(
+      few.tasks.runs.map(({ from, to, limit }) => [from, to, limit]),
+      [
+        [0, 0, ''],
+        [1, 1, 'SLOW,p,5,0'],
+        [2, 2, 'FAST,w,1,0'],
+        [3, 3, ''],
+      ],
+    );
+  });
+
+  test('with limiters that do not exist is refused with the place of each, or goes on without those tasks', () => {
+    const names = ['fast', 'nobody', 'slow', 'constructor', undefined];
+    const tasks = names.map((rate_limiter) => ({ target: url(1), rate_limiter }));
+    const limiters = new Map([...LIMITERS, ['nobody', null], ['constructor', null]] as [string, null][]);
+    const { outcome } = prepare(requestOf({ tasks }, { limiters }), POLICY);
+    const faults = [1, 3].map((n) => ({ path: `/tasks/${n}/rate_limiter`, message: 'no rate limiter has this name' }));
+    assert.deepEqual(outcome.kind === 'refused' && [outcome.row, outcome.details], [
+      'rate_limiter_not_found',
+      { rate_limiter: 'nobody', errors: faults },
+    ]);
+    const partial = readyOf(prepare(requestOf({ tasks, options: { atomic: false } }, { limiters }), POLICY));
+    assert.equal(partial.tasks.count, 3);
+    assert.equal(
+      Buffer.from(partial.left_out).toString(),
+      `,"errors":${JSON.stringify(faults.map(({ path, message }, i) => ({ index: [1, 3][i], message, path })))}`,
+    );
+  });
+
+  test('with a task that costs more than its limiter ever has is refused', () => {
+    const tasks = [1, 10, 11, 1_000_000].map((points_cost) => ({ target: url(1), rate_limiter: 'slow', points_cost }));
+    const { outcome } = prepare(requestOf({ tasks }, { limiters: LIMITERS }), POLICY);
+    const message = 'must be at most 10, the capacity of the rate limiter';
+    assert.deepEqual(outcome.kind === 'refused' && [outcome.row, outcome.details], [
+      'validation_error',
+      { errors: [2, 3].map((n) => ({ path: `/tasks/${n}/points_cost`, message })) },
+    ]);
+    const others = tasks.map((task) => ({ ...task, rate_limiter: 'fast' }));
+    assert.equal(readyOf(prepare(requestOf({ tasks: others }, { limiters: LIMITERS }), POLICY)).tasks.runs.length, 1);
+  });
+
   test('is refused as unavailable where too many wait', async () => {
     const body = `{"tasks":[${' '.repeat(INTAKE_INLINE_BYTES_MAX * 8)}`;
     const outcomes = await Promise.allSettled(Array.from({ length: 60 }, async () => intake.prepare(requestOf(body))));
@@ -93,5 +157,55 @@ describe('a body of many tasks', () => {
     assert.ok(refusals.length > 0 && refusals.length < 60);
     assert.deepEqual([...new Set(refusals)], ['unavailable']);
     readyOf(await intake.prepare(requestOf({ tasks: [{ target: url(1) }], description: ' ' })));
+  });
+});
+
+describe('the names of limiters in a body', () => {
+  const found = (text: string): string[] => [...namesIn(Buffer.from(text))];
+
+  test('are found wherever they stand, each once', () => {
+    assert.deepEqual(found('{"tasks":[{"rate_limiter":"a"},{"rate_limiter" :\n\t"b-2"},{"rate_limiter":"a"}]}'), ['a', 'b-2']);
+    assert.deepEqual(found('{"payload":{"rate_limiter":"c"}}'), ['c']);
+  });
+
+  test('are not made up of what is none', () => {
+    for (const text of [
+      '',
+      '"rate_limiter"',
+      '"rate_limiter":',
+      '"rate_limiter":"',
+      '"rate_limiter":""',
+      '"rate_limiter":7',
+      '"rate_limiter","x"',
+    ]) {
+      assert.deepEqual(found(text), [], text);
+    }
+    assert.deepEqual(found(`"rate_limiter":"${'x'.repeat(65)}"`), []);
+    assert.deepEqual(found('"rate_limiter" : null, "rate_limiter":"y"'), ['y']);
+  });
+
+  test('are not all looked for in a body of very many; the preparation asks for the rest', () => {
+    const tasks = Array.from({ length: 1_100 }, (_, n) => ({ target: url(1), rate_limiter: `n${n}` }));
+    const request = requestOf({ tasks });
+    const names = namesIn(request.body);
+    assert.equal(names.size, 1_000);
+    const known = [...names].map((name): [string, null] => [name, null]);
+    const { outcome } = prepare({ ...request, limiters: new Map(known) }, POLICY);
+    assert.deepEqual(
+      outcome.kind === 'names' && outcome.names,
+      Array.from({ length: 100 }, (_, n) => `n${n + 1_000}`),
+    );
+  });
+
+  test('are looked for at its beginning only', () => {
+    const space = ' '.repeat(262_144);
+    assert.deepEqual(found(`{"rate_limiter":"a",${space}"rate_limiter":"b"}`), ['a']);
+  });
+
+  test('that are spelled with escapes are asked for by the preparation', () => {
+    const request = requestOf('{"tasks":[{"target":"https://h.example/","rate\\u005flimiter":"sl\\u006fw"}]}');
+    assert.equal(namesIn(request.body).size, 0);
+    const { outcome } = prepare(request, POLICY);
+    assert.deepEqual(outcome.kind === 'names' && outcome.names, ['slow']);
   });
 });

@@ -132,6 +132,29 @@ test('a schedule may come from a file, and what is wrong with it is said', async
   assert.equal((await sluice(['schedule', 'create'], env)).code, 2);
 });
 
+test('a rate limiter is made, shown by its name, paused, resumed, reset and deleted', async () => {
+  const made = await sluice(
+    ['limiter', 'create', '--name', 'of-the-test', '--type', 'window', '--config', '{"limit":5,"interval":60}', '--json'],
+    env,
+  );
+  assert.equal(made.code, 0, made.err);
+  const { id } = JSON.parse(made.out) as { id: string };
+  const tasks = Array.from({ length: 7 }, () => ({ target: `${receiver.url}/limited`, rate_limiter: 'of-the-test' }));
+  await client.create({ tasks });
+  await receiver.heard('/limited', 5);
+  assert.match((await ran('limiter usage of-the-test')).out, /^waiting +2$/m);
+  assert.match((await ran(`limiter pause ${id}`)).out, /^paused +until it is resumed$/m);
+  assert.match((await ran('limiter get of-the-test')).out, /^config +\{"limit":5,"interval":60\}$/m);
+  assert.doesNotMatch((await ran('limiter resume of-the-test')).out, /^paused/m);
+  assert.equal((await ran('limiter reset of-the-test')).code, 0);
+  await receiver.heard('/limited', 7);
+  assert.match((await ran('limiter list')).out, new RegExp(`^${id} +of-the-test +window`, 'm'));
+  assert.equal((await ran('limiter delete of-the-test')).code, 0);
+  const gone = await ran('limiter usage of-the-test');
+  assert.deepEqual([gone.code, gone.err], [1, 'No rate limiter has the name of-the-test.\n']);
+  assert.equal((await sluice(['limiter', 'create', '--name', 'x', '--type', 'window', '--config', '5'], env)).code, 2);
+});
+
 test('a wrong token is refused by the service, a missing one before anything is sent, and nobody there is exit code 3', async () => {
   const wrong = await ran('batch list', { SLUICE_TOKEN: 'nonsense' });
   assert.deepEqual([wrong.code, /access token/.test(wrong.err)], [1, true], wrong.err);

@@ -18,10 +18,10 @@ const DOC = JSON.stringify({
 });
 
 function noteOf(record: string, fields: Partial<Claimed> = {}): Claimed {
-  const flight = { name: `${CORE}n,7,7,1,0,15,n:acme:o1`, core: `${CORE}n`, origin: 'o1', base: 0 };
+  const flight = { name: `${CORE}n,7,7,1,0,15,n:acme:o1`, core: `${CORE}n`, origin: 'o1', base: 0, limit: null };
   const of = { core: CORE, doc: DOC, created_ms: NOW - 60_000 };
   const place = { flight, index: 7, single: false, account_id: 'acme', due_ms: NOW, of };
-  return { ...place, attempt: 1, recoveries: 0, head: Buffer.alloc(0), payload: Buffer.from(record), ...fields };
+  return { ...place, granted_age_ms: 0, attempt: 1, recoveries: 0, head: Buffer.alloc(0), payload: Buffer.from(record), ...fields };
 }
 
 function outcome(fields: Partial<Outcome>): Outcome {

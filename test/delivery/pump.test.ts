@@ -73,6 +73,10 @@ class Host implements PumpHost {
   ticked(): void {
     this.ticks += 1;
   }
+  granted(): void {}
+  relay(): void {}
+  carry(): void {}
+  sweep(): void {}
   failed(_partition: number, error: Error): void {
     throw error;
   }

@@ -12,7 +12,7 @@ function head(fields: object): Buffer {
 }
 
 function task(fields: Partial<Claimed> = {}): Claimed {
-  const flight = { name: 'core,0,0,1,0,30,f:acme:o1', core: 'core', origin: 'o1', base: 0 };
+  const flight = { name: 'core,0,0,1,0,30,f:acme:o1', core: 'core', origin: 'o1', base: 0, limit: null };
   return {
     flight,
     index: 0,
@@ -21,6 +21,7 @@ function task(fields: Partial<Claimed> = {}): Claimed {
     attempt: 1,
     recoveries: 0,
     due_ms: NOW,
+    granted_age_ms: 0,
     of: null,
     head: head({}),
     payload: null,
@@ -89,7 +90,7 @@ describe('what becomes of an attempt', () => {
 
   test('a call that the shutdown ended is handed back without a trace', () => {
     const stopped = outcome({ verdict: 'retry', status_code: null, error: { code: 'shutdown', message: 'x' } });
-    assert.deepEqual(settle({}, stopped), { flight: task().flight, index: 0, verdict: 'b', delay_ms: 0, result: '' });
+    assert.deepEqual(settle({}, stopped), { flight: task().flight, index: 0, verdict: 's', delay_ms: 0, result: '' });
   });
 
   test('a task that came too late to start counts no attempt', () => {

@@ -5,6 +5,8 @@ import { batches } from './contract/batches.ts';
 import { conventions } from './contract/conventions.ts';
 import { delivery } from './contract/delivery.ts';
 import { labels } from './contract/labels.ts';
+import { limitedTasks } from './contract/limited-tasks.ts';
+import { limiters } from './contract/limiters.ts';
 import { notificationLog } from './contract/notification-log.ts';
 import { operations } from './contract/operations.ts';
 import { refusals } from './contract/refusals.ts';
@@ -25,6 +27,8 @@ export function contract(stage: Stage): void {
     refusals,
     batches,
     labels,
+    limiters,
+    limitedTasks,
     states,
     rounds,
     tasks,

@@ -20,12 +20,19 @@ assert.ok(replicated && strict);
 const task = { target: receiver.at('/here', {}) };
 const batch = { tasks: [task], options: { hold: true } };
 
-/** The three requests that admit work; the batch that is added to was made before. */
+let limiters = 0;
+const limiter = (): object => {
+  limiters += 1;
+  return { name: `limiter-${limiters}`, type: 'concurrent', config: { limit: 1 } };
+};
+
+/** The requests that admit work, or what work hangs on; the batch that is added to was made before. */
 async function admit(client: Client, id: string, more: AskOptions = {}): Promise<Reply[]> {
   return Promise.all([
     client.ask('POST', '/v1/batches', { body: batch, ...more }),
     client.ask('POST', '/v1/tasks', { body: task, ...more }),
     client.ask('POST', `/v1/batches/${id}/tasks`, { body: { tasks: [task] }, ...more }),
+    client.ask('POST', '/v1/rate-limiters', { body: limiter(), ...more }),
   ]);
 }
 
@@ -47,8 +54,9 @@ test('without a replica `replicated` accepts work, says that it is on one machin
     [201, 'local'],
     [201, 'local'],
     [200, 'local'],
+    [201, 'local'],
   ]);
-  assert.equal(await degraded(replicated.engine), 4);
+  assert.equal(await degraded(replicated.engine), 5);
   assert.equal((await replicated.client.ask('GET', `/v1/batches/${id}`)).headers['x-sluice-durability'], undefined);
 });
 
@@ -70,6 +78,9 @@ test('with a replica both accept; one that is silent is a 503 after a quarter of
   replica.freeze();
   t.after(() => replica.thaw());
   const keyed = (name: string): AskOptions => ({ headers: { 'idempotency-key': name } });
+  const body = limiter();
+  const made = (): Promise<Reply> => replicated.client.ask('POST', '/v1/rate-limiters', { body, ...keyed('limiter') });
+  assert.equal((await made()).status, 503);
   const began_ms = performance.now();
   const refused = await Promise.all(
     [replicated, strict].map(({ client }, i) => client.ask('POST', '/v1/batches', { body: batch, ...keyed(`k${i}`) })),
@@ -90,5 +101,9 @@ test('with a replica both accept; one that is silent is a 503 after a quarter of
     await until(found, 5_000, 'the replica to be back');
     assert.equal((again as Reply | null)?.headers['idempotent-replayed'], 'true');
   }
+  const limiter_made = await made();
+  assert.equal(limiter_made.status, 201, limiter_made.text);
+  const { status } = await replicated.client.ask('POST', '/v1/rate-limiters', { body });
+  assert.equal(status, 409, 'it was made once, and has its name');
   assert.equal(await degraded(replicated.engine), counted);
 });

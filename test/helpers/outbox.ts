@@ -8,24 +8,39 @@ import { base62 } from '../../src/base/id.ts';
 import { keys } from '../../src/store/keys.ts';
 import { type RedisClient, type RestValue, script } from '../../src/store/script.ts';
 
-/** `hand` and `release` keep account of the reference, `bare` only sends it, `odd` is of a kind that nobody knows. */
-export type Verb = 'hand' | 'release' | 'bare' | 'odd';
+/**
+ * `hand` makes a batch of one task, named by the reference, and gives it to a lane; `drop` ends that batch; `odd` is of a kind
+ * that nobody knows.
+ */
+export type Verb = 'hand' | 'drop' | 'odd';
 export type Send = readonly [verb: Verb, lane: string, ref: string];
 
 const APPEND = `-- Changes a partition, and tells others.
 -- @key   meta    hash  {pN}:m
 -- @arg   now_ms  now
--- @rest  sends         of each: verb, lane, reference
+-- @rest  sends         of each: verb, lane, core of a batch
 -- @reply number        last sequence
--- @include lib/outbox
+-- @include lib/limited
+local changed = {}
 for i = 1, #sends, 3 do
-  local verb, lane, ref = sends[i], sends[i + 1], sends[i + 2]
-  if verb == 'hand' then outbox_hand(now_ms, lane, ref) end
-  if verb == 'release' then outbox_release(now_ms, lane, ref) end
-  if verb == 'bare' then outbox_send(now_ms, lane_partition(lane), 'queue', whole(now_ms * 1000) .. ' ' .. lane .. ' ' .. ref) end
-  if verb == 'odd' then outbox_send(now_ms, lane_partition(lane), 'odd', lane .. ' ' .. ref) end
+  local verb, lane, core = sends[i], sends[i + 1], sends[i + 2]
+  if verb == 'odd' then outbox_send(now_ms, partition_of(lane), 'odd', lane .. ' ' .. core) end
+  if verb == 'hand' then
+    outbox_hand(now_ms, lane, 'f:acme:o1|' .. entry_of(core, 0, 0, 0, 0, 30, now_ms, string.format(';%s,w,1,%.0f,0', lane, now_ms)))
+    changed[core] = 'pending'
+  end
+  if verb == 'drop' then
+    outbox_send(now_ms, partition_of(lane), 'drop', lane .. ' ' .. core)
+    changed[core] = 'cancelled'
+  end
 end
 outbox_touch()
+for core, status in pairs(changed) do
+  local key = root .. 'b:' .. core
+  touch({ key, key .. ':s' })
+  call('HSET', key, 'a', 'acme', 's', status, 'n', 1, 'c', 0, 'f', 0, 'x', status == 'cancelled' and 1 or 0, 'r', 0, 'v', 1, 't', now_ms, 'e', now_ms)
+  call('SET', key .. ':s', 'q')
+end
 outbox_write()
 return outbox_last
 `;
@@ -49,7 +64,18 @@ function compileAppend(): ReturnType<typeof compileTree>[number] {
 
 /** Writes messages in one script; returns the last one's sequence. */
 export function append(client: RedisClient, source: number, sends: readonly Send[]): Promise<number> {
-  return appendScript.call(client, { meta: keys.partition(source) }, { sends: sends.flat() });
+  const named = sends.flatMap(([verb, lane, ref]) => [verb, lane, coreOf(source, ref)]);
+  return appendScript.call(client, { meta: keys.partition(source) }, { sends: named });
+}
+
+/** The batch that a reference stands for. */
+export function coreOf(source: number, ref: string): string {
+  return `${base62(source, 2)}${ref}xx`;
+}
+
+/** What its lane calls it. */
+export function rangeOf(source: number, ref: string): string {
+  return `${coreOf(source, ref)},0,0`;
 }
 
 /** A lane of a partition. */
@@ -61,12 +87,16 @@ export function laneOf(partition: number, name = 'lane'): string {
 export interface Held {
   /** Messages that wait, in their order, by destination. */
   outbox: Record<string, string[]>;
-  /** `<lane> <reference>` → `q …` or `r …`. */
+  /** `<lane> <range>` → sequence and entry. */
   away: Record<string, string>;
   since: Record<string, number>;
   hw: Record<string, string>;
   /** References in their order, by lane. */
   lanes: Record<string, string[]>;
+}
+
+function refIn(range: string): string {
+  return range.slice(2, range.indexOf('xx,'));
 }
 
 const READ = `
@@ -94,7 +124,7 @@ export async function readHeld(client: RedisClient, partition: number): Promise<
     else if (name === 'away') held.away = Object.fromEntries(pairs);
     else if (name === 'away:since') held.since = numbers();
     else if (name === 'hw') held.hw = Object.fromEntries(pairs);
-    else if (head === 'lane') held.lanes[rest.slice(0, -2)] = pairs.map(([ref]) => ref);
+    else if (head === 'lane' && rest.endsWith(':q')) held.lanes[rest.slice(0, -2)] = pairs.map(([range]) => refIn(range));
     else if (head === 'outbox') {
       held.outbox[rest] = pairs.map(([message]) => message);
       scores[rest] = Number(pairs[0]?.[1]);

@@ -18,8 +18,10 @@ import {
   turn,
   type Verdict,
 } from '../../src/store/partition.ts';
-import type { NewTask } from '../../src/store/records.ts';
+import type { NewTask, TaskLimit } from '../../src/store/records.ts';
 import * as rounds from '../../src/store/rounds.ts';
+import { preload } from '../../src/store/script.ts';
+import { scripts } from '../../src/store/scripts.gen.ts';
 import { type CheckedBatch, checkPartition } from './check-partition.ts';
 import { type Dump, dumpPartition } from './dump-partition.ts';
 import { startRedis } from './redis.ts';
@@ -52,6 +54,7 @@ export interface TaskSpec {
   timeout_s?: number;
   payload?: string;
   head?: string;
+  limit?: TaskLimit | null;
 }
 
 /** Tasks that say which they are: `n` of them, all alike, or one for each spec. */
@@ -64,6 +67,7 @@ export function tasksOf(specs: number | readonly TaskSpec[], label = 'task'): Ne
     origin: spec.origin ?? 'o1',
     timeout_s: spec.timeout_s ?? 30,
     due_ms: spec.due_ms ?? 0,
+    limit: spec.limit ?? null,
   }));
 }
 
@@ -210,8 +214,8 @@ export class Rig {
     return outcome;
   }
 
-  async retryTask(core: string, index: number, account = ACCOUNT, origin = 'o1', expiration_ms = 86_400_000): Promise<string> {
-    const outcome = await rounds.retryTask(this.redis, account, core, index, { origin, timeout_s: 30, expiration_ms });
+  async retryTask(core: string, index: number, account = ACCOUNT, origin = 'o1', more: Partial<rounds.TaskToRetry> = {}): Promise<string> {
+    const outcome = await rounds.retryTask(this.redis, account, core, index, { origin, timeout_s: 30, expiration_ms: 86_400_000, ...more });
     await this.check(partitionOf(core));
     return outcome;
   }
@@ -268,7 +272,7 @@ export class Rig {
     const reply = await turn(this.redis, partition, { ...SETTINGS, holder }, { settlements, tick: false, claim: null });
     if (reply.settled instanceof Error) throw reply.settled;
     await this.check(partition);
-    return reply.settled ?? { now_ms: this.now_ms, first_due_ms: 0, left: [], ready: false };
+    return reply.settled ?? { now_ms: this.now_ms, first_due_ms: 0, left: [], ready: false, messages: false };
   }
 
   async tick(holder: string, options: Partial<TurnSettings> & { partition?: number } = {}): Promise<TickReply> {
@@ -289,6 +293,8 @@ export class Rig {
 export async function startRig(): Promise<Rig> {
   const { path } = await startRedis();
   const redis = new ClockedRedis({ path });
+  // A script whose text had to be sent runs after the others of its round trip, and the reply says that there may be more.
+  await preload(redis, Object.values(scripts));
   const rig = new Rig(redis);
   await rig.reset();
   return rig;

@@ -19,7 +19,7 @@ export interface ScheduleOptions {
   enabled?: boolean;
   /** A batch of so many tasks instead of a single task. */
   batch?: number;
-  limiters?: readonly string[];
+  limiter?: string;
   core?: string;
   account?: string;
 }
@@ -39,7 +39,7 @@ export class Ticks {
     this.deps = {
       client: rig.redis,
       settings: { lead_ms: LEAD_MS, catch_up_ms: CATCH_UP_MS, sweep_ms: 1_000 },
-      missingLimiters: async (_account, names) => names.filter((name) => this.missing.includes(name)),
+      missingLimiters: async (_account, lanes) => lanes.filter(({ name }) => this.missing.includes(name)),
       meter: {
         made: (tasks) => void this.made.push(tasks),
         skipped: (reason, ticks) => {
@@ -125,19 +125,19 @@ export class Ticks {
   }
 }
 
-export function templateOf({ batch, limiters = [] }: Pick<ScheduleOptions, 'batch' | 'limiters'>): NewTemplate {
+export function templateOf({ batch, limiter }: Pick<ScheduleOptions, 'batch' | 'limiter'>): NewTemplate {
   const shown = Buffer.from('{"target":"https://a.example/"}');
+  const limit = limiter === undefined ? null : { name: limiter, lane: newCore(0, 0), kind: 'w', cost: 1, valid_ms: 0 };
   if (batch === undefined) {
-    const [task] = tasksOf([{ payload: '{"big":12345678901234567890,"e":[]}' }]);
+    const [task] = tasksOf([{ limit, payload: '{"big":12345678901234567890,"e":[]}' }]);
     assert.ok(task);
-    return { kind: 'task', shown, limiters, task };
+    return { kind: 'task', shown, task };
   }
   return {
     kind: 'batch',
     shown,
-    limiters,
     doc: Buffer.from('{"notifications":{},"options":{"atomic":true,"expiration":1,"hold":false}}'),
-    tasks: encodeTasks(tasksOf(batch)),
+    tasks: encodeTasks(tasksOf(Array.from({ length: batch }, () => ({ limit })))),
     task_keys: ['abcdefghijklmnop'],
     expiration_ms: 3_600_000,
     movable: false,

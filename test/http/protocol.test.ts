@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { HANDLERS } from '../../src/api/call.ts';
+import { newCore } from '../../src/base/id.ts';
 import { ADMIN, BATCH, gate, head, openDoor, READ, refused, TASK, TASKS } from './door.ts';
 
 interface Document {
@@ -78,6 +79,28 @@ describe('the front door', () => {
       seen.add(response.headers['x-request-id']);
     }
     assert.equal(seen.size, 5);
+  });
+
+  it('takes no body for an empty one where a body may be left out, and any other as ever', async () => {
+    const path = `/v1/rate-limiters/rl_${newCore(3, 1_700_000_000_000)}/pause`;
+    const seen: unknown[] = [];
+    for (const options of [{}, { body: { until: '2030-01-01T00:00:00Z' } }]) {
+      assert.equal((await door.ask('POST', path, options)).status, 200);
+      const last = door.calls.at(-1);
+      seen.push([last?.name, last?.call.body]);
+    }
+    assert.deepEqual(seen, [
+      ['pauseLimiter', {}],
+      ['pauseLimiter', { until: '2030-01-01T00:00:00Z' }],
+    ]);
+    const json = { 'content-type': 'application/json' };
+    for (const [body, headers, status] of [
+      ['{}', { 'content-type': 'text/plain' }, 415],
+      ['[]', json, 400],
+      [' ', json, 400],
+    ] as const) {
+      assert.equal(refused(await door.ask('POST', path, { body, headers })).status, status, body);
+    }
   });
 
   it('shows health, readiness and the OpenAPI document to anybody, metrics to those with their token', async () => {

@@ -162,6 +162,29 @@ test('ending a call closes its connection and opens no other', async (t) => {
   assert.deepEqual([opened, open], [8, 0]);
 });
 
+test('a request that may not be written any more is not, and its connection goes to the next', async (t) => {
+  const { origin, held, connections, arrived } = await holding(t);
+  const outbound = outboundFor(t, { connections_per_origin_max: 1 });
+  const outcomes: string[] = [];
+  const call = (name: string, sent: () => boolean): void => {
+    outbound.call({ ...callTo(`${origin}/${name}`), sent }, ({ error }) => outcomes.push(`${name} ${error?.code ?? 'ok'}`));
+  };
+  call('first', () => false);
+  call('second', () => true);
+  call('third', () => false);
+  await arrived(1);
+  assert.deepEqual([outcomes, connections()], [['first stale'], 1]);
+  held[0]?.end();
+  call('fourth', () => true);
+  await arrived(2);
+  assert.deepEqual([outcomes, connections()], [['first stale', 'second ok', 'third stale'], 1]);
+  assert.deepEqual(
+    held.map(({ req }) => req.url),
+    ['/second', '/fourth'],
+  );
+  held[1]?.end();
+});
+
 test('a receiver that closes after each answer, or while idle, is dialed again', async (t) => {
   const outbound = outboundFor(t, { connections_per_origin_max: 1 });
   const closing = await rawReceiver(t, (socket) => socket.end('HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n'));

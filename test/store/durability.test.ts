@@ -97,10 +97,20 @@ test('`local` asks nobody', async () => {
   assert.equal(await calls(master.redis, 'wait'), 0);
 });
 
-test('on a Cluster each partition is confirmed by its own master, also after a failover', async () => {
+test('on a Cluster each partition and each home slot is confirmed by its own master, also after a failover', async () => {
   const cluster = await startCluster({ node_timeout_ms: 1_000 });
   const { durability, store } = await open(`redis+cluster://127.0.0.1:${cluster.nodes[0]?.port}`, 'replicated');
-  const confirmAll = (): Promise<boolean[]> => Promise.all(Array.from({ length: PARTITIONS }, (_, p) => durability.confirm(p)));
+  const confirmHomes = (): Promise<boolean[]> => Promise.all(Array.from({ length: 32 }, (_, i) => durability.confirmHome(`account ${i}`)));
+  const confirmAll = async (): Promise<boolean[]> => [
+    ...(await Promise.all(Array.from({ length: PARTITIONS }, (_, p) => durability.confirm(p)))),
+    ...(await confirmHomes()),
+  ];
+  assert.deepEqual(new Set(await confirmHomes()), new Set([true]));
+  const marks = await Promise.all(cluster.nodes.slice(0, 3).map(({ redis }) => redis.dbsize()));
+  assert.ok(
+    marks.every((count) => count > 0),
+    String(marks),
+  );
   assert.deepEqual(new Set(await confirmAll()), new Set([true]));
   const waits = await Promise.all(cluster.nodes.slice(0, 3).map(({ redis }) => calls(redis, 'wait')));
   assert.ok(

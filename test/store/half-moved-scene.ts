@@ -2,11 +2,10 @@
 import assert from 'node:assert/strict';
 import { keys } from '../../src/store/keys.ts';
 import { encodeTargets } from '../../src/store/notes.ts';
-import { relay } from '../../src/store/outbox.ts';
 import type { Claimed } from '../../src/store/partition.ts';
 import { encodeSegments, segmentFields } from '../../src/store/records.ts';
 import { trigger } from '../../src/store/schedule-runs.ts';
-import { append, laneOf, readHeld } from '../helpers/outbox.ts';
+import { buildLimited, type LimitedScene } from '../helpers/limited-scene.ts';
 import { type Rig, tasksOf } from '../helpers/rig.ts';
 import { Ticks } from '../helpers/ticks.ts';
 
@@ -18,8 +17,7 @@ export interface Scene {
   held: string;
   flown: Claimed[];
   built_ms: number;
-  /** Wait in the outbox for the partition itself; those before them were handed over. */
-  messages: string[];
+  limits: LimitedScene;
   fresh: string;
   tray: string;
   /** Have ended; a third one has begun its second round. */
@@ -71,18 +69,6 @@ export async function build(rig: Rig): Promise<Scene> {
   await stage(rig, keys.staged(0, running, 'op', 0), 300);
   const fresh = rig.newCore();
   await stage(rig, keys.staged(0, fresh, 'new', 0), 40);
-  await append(
-    rig.redis,
-    0,
-    [0, 1, 2].map((n) => ['hand', laneOf(0), `ref${n}`] as const),
-  );
-  await relay(rig.redis, 0);
-  await append(rig.redis, 0, [
-    ['release', laneOf(0), 'ref0'],
-    ['hand', laneOf(0, 'other'), 'ref1'],
-    ['hand', laneOf(1), 'ref2'],
-    ['hand', laneOf(0, 'other'), 'ref9'],
-  ]);
   const ticks = new Ticks(rig);
   const [minutely, nightly, staged] = [await ticks.make(), await ticks.make({ batch: 40 }), await ticks.make({ batch: 30 })];
   for (const core of [minutely, nightly, staged]) {
@@ -92,13 +78,13 @@ export async function build(rig: Rig): Promise<Scene> {
   await stage(rig, keys.scheduleStaged(0, unborn, '1', 0), 30);
   await stage(rig, keys.scheduleStaged(0, staged, 'op', 0), 30);
   rig.pass(MINUTE_MS);
-  const messages = (await readHeld(rig.redis, 0)).outbox['0'] ?? [];
+  const limits = await buildLimited(rig);
   rig.checks = true;
   await rig.check();
   const made = { minutely, nightly, staged, unborn };
   return {
     ...made,
-    messages,
+    limits,
     built_ms: rig.now_ms,
     failed,
     expired,

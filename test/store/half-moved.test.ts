@@ -13,7 +13,7 @@ import { execPipeline, preload, type RestValue, type Script } from '../../src/st
 import { scripts } from '../../src/store/scripts.gen.ts';
 import { checkPartition } from '../helpers/check-partition.ts';
 import { startCluster, type TestNode } from '../helpers/cluster.ts';
-import { laneOf } from '../helpers/outbox.ts';
+import { LIMIT_CALLS, limitedLanes, limitedRuns } from '../helpers/limited-scene.ts';
 import { until } from '../helpers/redis.ts';
 import { ACCOUNT, ClockedRedis, Rig, SETTINGS, T0, tasksOf } from '../helpers/rig.ts';
 import { build, type Scene } from './half-moved-scene.ts';
@@ -52,6 +52,7 @@ const NEW = {
 const ADD = { account: ACCOUNT, expires_from_ms: 0, expiration_ms: DAY_MS, ...IDEM };
 const KEEP = { keep_ms: SETTINGS.keep_ms, tray_keep_ms: SETTINGS.tray_keep_ms };
 const CLAIM = { grace_ms: 5000, room: 1000, notes: 100, limits: [0, 0] };
+const NO_LIMIT = { limiter: '', cost: 0, valid_ms: 0 };
 const TICK = { ...KEEP, silence_ms: SETTINGS.silence_ms, gap_ms: SETTINGS.gap_ms, recoveries_max: 3, pressure: 0 };
 
 const TRIGGER = { ...IDEM, account: ACCOUNT, template: '1', op: 'op6', staged: 0 };
@@ -60,10 +61,6 @@ function fired(built_ms: number): Call {
   const tick = Math.ceil((built_ms - MINUTE_MS + 1) / MINUTE_MS) * MINUTE_MS;
   const next = { next_tick: String(tick + MINUTE_MS), next_due: String(tick + 15_000) };
   return { version: '1', tick, verdict: 'run', ticks: 1, ...next, staged: 0 };
-}
-
-function fieldOf(message: string): string {
-  return message.split(' ').slice(3).join(' ');
 }
 
 function stagedName(core: string, operation: string): string {
@@ -76,14 +73,21 @@ const skip: string[] = [];
 /** Of each script that works in a partition the calls that write most; `late_ms` lets time pass first. */
 const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> = {
   'batch/add': [
-    ({ running: core }) => ({ ...ADD, core, op: 'op1', total: 1, parts: [0, 1, RECORD, 1, 0, 0, 'o1', 30, 0, 1, 'k2'] }),
-    ({ running: core }) => ({ ...ADD, core, op: 'op2', total: 1, parts: [0, 1, RECORD, 1, 0, 0, 'o1', 30, T0 + DAY_MS, 0] }),
+    ({ running: core }) => ({ ...ADD, core, op: 'op1', total: 1, parts: [0, 1, RECORD, 1, 0, 0, 'o1', 30, 0, '', 1, 'k2', 0] }),
+    ({ running: core }) => ({ ...ADD, core, op: 'op2', total: 1, parts: [0, 1, RECORD, 1, 0, 0, 'o1', 30, T0 + DAY_MS, '', 0, 0] }),
+    ({ running: core, limits }) => ({
+      ...ADD,
+      core,
+      op: 'op8',
+      total: 2,
+      parts: [0, 2, RECORD, RECORD, ...limitedRuns(limits, T0 + DAY_MS), 0, ...limitedLanes(limits)],
+    }),
     ({ running: core }) => ({
       ...ADD,
       core,
       op: 'op',
       total: 300,
-      parts: [1, stagedName(core, 'op'), 300, 9000, 0, 1, 0, 299, 'o7', 30, 0, 0],
+      parts: [1, stagedName(core, 'op'), 300, 9000, 0, 1, 0, 299, 'o7', 30, 0, '', 0, 0],
     }),
   ],
   'batch/cancel': [({ running: core }) => ({ core, account: ACCOUNT, keep_ms: 1 })],
@@ -93,7 +97,14 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
       ...IDEM,
       core,
       total: 40,
-      parts: [1, 0, 2, 0, 19, 'o1', 30, 0, 20, 39, 'o2', 30, T0 + DAY_MS, 1, 'k1'],
+      parts: [1, 0, 2, 0, 19, 'o1', 30, 0, '', 20, 39, 'o2', 30, T0 + DAY_MS, '', 1, 'k1', 0],
+    }),
+    ({ fresh: core, limits }) => ({
+      ...NEW,
+      ...IDEM,
+      core,
+      total: 40,
+      parts: [1, 0, ...limitedRuns(limits, T0 + DAY_MS, 39), 0, ...limitedLanes(limits)],
     }),
   ],
   'batch/read': [({ running: core }) => ({ core, account: ACCOUNT, limit: 100, states: 1 })],
@@ -104,19 +115,10 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
   'batch/delete': [({ failed: core }) => ({ core, account: ACCOUNT })],
   'batch/sweep': [({ expired: core }) => ({ core, account: ACCOUNT, tasks_max: 20 })],
   'batch/release': [({ held: core }) => ({ core, account: ACCOUNT, keep_ms: 1 })],
-  'idem/begin': [() => ({ idem_key: `${ACCOUNT}:key`, idem_print: 'print' })],
+  'idem/begin': [() => ({ idem_key: `${ACCOUNT}:key`, note: '', idem_print: 'print' })],
   'idem/finish': [() => ({ idem_key: `${ACCOUNT}:key`, idem_print: 'print', answer: Buffer.from('{}') })],
   'notification/redeliver': [({ failed: core }) => ({ core, index: 0, account: ACCOUNT })],
-  'outbox/ack': [({ messages }) => ({ destination: 0, mark: 1, messages: messages.slice(0, 2) })],
-  'outbox/ask': [() => ({ fields: [`${laneOf(0)} ref0`, `${laneOf(0, 'other')} ref9`] })],
-  'outbox/away': [
-    ({ messages, built_ms }) => ({
-      asked_ms: built_ms,
-      answers: messages.flatMap((message) => [fieldOf(message), message.split(' ')[0] ?? '', fieldOf(message).endsWith('1') ? 1 : 0]),
-    }),
-  ],
-  'outbox/overdue': [() => ({ after_ms: 30_000, limit: 500, late_ms: 60_000 })],
-  'outbox/receive': [({ messages }) => ({ source: 0, messages }), ({ messages }) => ({ source: 5, messages: messages.slice(1) })],
+  'outbox/ack': [({ limits: { messages } }) => ({ destination: 0, mark: 1, messages: messages.slice(0, 2) })],
   'outbox/slice': [() => ({ messages_max: 500, destinations_max: 16, skip })],
   'partition/claim': [
     () => ({ ...CLAIM, holder: 'h1', call_no: 5000, budget: 128 }),
@@ -152,9 +154,21 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
   'schedule/delete': [({ nightly: core }) => ({ core, account: ACCOUNT })],
   'schedule/due': [() => ({ most: 10 })],
   'schedule/fire': [
-    ({ minutely: core, fresh: run_core, built_ms }) => ({ ...fired(built_ms), core, run_core, parts: [0, 1, 0, 0, 'o1', 30, built_ms] }),
+    ({ minutely: core, fresh: run_core, built_ms }) => ({
+      ...fired(built_ms),
+      core,
+      run_core,
+      parts: [0, 1, 0, 0, 'o1', 30, built_ms, '', 0],
+    }),
+    ({ minutely: core, fresh: run_core, built_ms, limits }) => ({
+      ...{ ...fired(built_ms), core, run_core, parts: [0, ...limitedRuns(limits, 0, 0), ...limitedLanes(limits)] },
+    }),
+    ({ nightly: core, fresh, built_ms, limits }) => ({
+      ...{ ...fired(built_ms), core, run_core: `${fresh.slice(0, -1)}0` },
+      parts: [1, 0, ...limitedRuns(limits, built_ms + DAY_MS, 39), ...limitedLanes(limits)],
+    }),
     ({ nightly: core, fresh, built_ms }) => ({
-      ...{ ...fired(built_ms), core, run_core: `${fresh.slice(0, -1)}0`, parts: [1, 0, 1, 0, 39, 'o1', 30, built_ms + DAY_MS] },
+      ...{ ...fired(built_ms), core, run_core: `${fresh.slice(0, -1)}0`, parts: [1, 0, 1, 0, 39, 'o1', 30, built_ms + DAY_MS, '', 0] },
     }),
     ({ minutely: core, fresh: run_core, built_ms }) => ({ ...fired(built_ms), core, run_core, verdict: 'limiter', parts: [] }),
   ],
@@ -173,16 +187,24 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
   'schedule/runs': [({ nightly: core }) => ({ core, account: ACCOUNT, offset: 0, most: 10 })],
   'schedule/stage': [({ nightly: core, fresh: batch }) => ({ core, template: '1', batch, base: '0', ttl_ms: MINUTE_MS })],
   'schedule/trigger': [
-    ({ minutely: core, fresh: run_core }) => ({ ...TRIGGER, core, run_core, parts: [0, 1, 0, 0, 'o1', 30, 0] }),
-    ({ nightly: core, fresh }) => ({ ...TRIGGER, core, run_core: `${fresh.slice(0, -1)}0`, parts: [1, 0, 1, 0, 39, 'o1', 30, 0] }),
+    ({ minutely: core, fresh: run_core }) => ({ ...TRIGGER, core, run_core, parts: [0, 1, 0, 0, 'o1', 30, 0, '', 0] }),
+    ({ nightly: core, fresh }) => ({ ...TRIGGER, core, run_core: `${fresh.slice(0, -1)}0`, parts: [1, 0, 1, 0, 39, 'o1', 30, 0, '', 0] }),
   ],
   'stream/look': [({ running: core }) => ({ core, watch_ms: 15_000, tasks: 1, max: 10, place_ms: 25_000, streams: ['s1', 's2'] })],
   'stream/take': [({ running: core }) => ({ core, account: ACCOUNT, ticket: '', stream: 's1', max: 10, place_ms: 25_000 })],
   'stream/ticket': [({ running: core }) => ({ core, account: ACCOUNT, ticket: 'hash', ttl_ms: 30_000 })],
   'task/cancel': [({ running: core }) => ({ ...KEEP, core, index: 1199, account: ACCOUNT })],
   'task/create': [
-    ({ fresh: core }) => ({ ...IDEM, core, account: ACCOUNT, op: 'op3', total: 1, parts: [1, RECORD, 1, 0, 0, 'o1', 30, 0] }),
-    ({ fresh: core }) => ({ ...IDEM, core, account: 'newcomer', op: 'op4', total: 1, parts: [1, RECORD, 1, 0, 0, 'o1', 30, 0] }),
+    ({ fresh: core }) => ({ ...IDEM, core, account: ACCOUNT, op: 'op3', total: 1, parts: [1, RECORD, 1, 0, 0, 'o1', 30, 0, '', 0] }),
+    ({ fresh: core }) => ({ ...IDEM, core, account: 'newcomer', op: 'op4', total: 1, parts: [1, RECORD, 1, 0, 0, 'o1', 30, 0, '', 0] }),
+    ({ fresh: core, limits }) => ({
+      ...IDEM,
+      core,
+      account: 'newcomer',
+      op: 'op7',
+      total: 2,
+      parts: [2, RECORD, RECORD, ...limitedRuns(limits, T0 + DAY_MS), ...limitedLanes(limits)],
+    }),
   ],
   'task/retry': [
     ({ running: core, flown }) => ({
@@ -191,9 +213,10 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
       account: ACCOUNT,
       origin: 'o1',
       timeout_s: 30,
+      ...NO_LIMIT,
       expiration_ms: DAY_MS,
     }),
-    ({ failed: core }) => ({ core, index: 7, account: ACCOUNT, origin: 'o1', timeout_s: 30, expiration_ms: DAY_MS }),
+    ({ failed: core }) => ({ core, index: 7, account: ACCOUNT, origin: 'o1', timeout_s: 30, ...NO_LIMIT, expiration_ms: DAY_MS }),
   ],
 };
 
@@ -216,7 +239,12 @@ test('every call that is made here is of a script that exists', () => {
 });
 
 for (const one of Object.values(scripts) as unknown as AnyScript[]) {
-  const calls = CALLS[one.name] ?? [];
+  const limited = (LIMIT_CALLS[one.name] ?? []).map(
+    (make) =>
+      ({ limits }: Scene) =>
+        make(limits),
+  );
+  const calls = [...(CALLS[one.name] ?? []), ...limited];
   if (calls.length === 0) continue;
   describe(one.name, () => {
     for (const [k, makeCall] of calls.entries()) {

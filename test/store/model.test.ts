@@ -280,7 +280,7 @@ class Run {
     for (const [k, { batch, index, task }] of this.model.held(h, p).entries()) {
       const verdict = verdicts[k % verdicts.length] ?? '-';
       if (verdict === '-') continue;
-      const flight = { name: task.name, core: batch.core, base: 0, origin: 'o1' };
+      const flight = { name: task.name, core: batch.core, base: 0, origin: 'o1', limit: null };
       settlements.push({ flight, index, verdict, delay_ms, result: verdict === 'b' ? '' : '[1,0,200,5]' });
     }
     for (let times = 0; times < (step.again ? 2 : 1); times++) await this.#send(h, p, settlements);
@@ -318,7 +318,9 @@ class Run {
     } else {
       const index = step.index % (tasks.length + 1);
       const outcome =
-        step.kind === 'cancelTask' ? await rig.cancelTask(core, index, a) : await rig.retryTask(core, index, a, 'o1', ROUND_MS);
+        step.kind === 'cancelTask'
+          ? await rig.cancelTask(core, index, a)
+          : await rig.retryTask(core, index, a, 'o1', { expiration_ms: ROUND_MS });
       assert.equal(outcome, step.kind === 'cancelTask' ? this.model.cancelTask(core, index) : this.model.retryTask(core, index, ROUND_MS));
     }
   }

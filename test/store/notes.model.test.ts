@@ -204,7 +204,7 @@ async function act(step: Command, core: string, model: Model, running: Map<numbe
       return;
     case 'retryTask': {
       const live = model.live;
-      if ((await rig.retryTask(core, step.index, ACCOUNT, 'o1', EXPIRATION_MS)) !== 'queued') return;
+      if ((await rig.retryTask(core, step.index, ACCOUNT, 'o1', { expiration_ms: EXPIRATION_MS })) !== 'queued') return;
       if (!live) {
         const failed = model.of('f').filter((i) => i !== step.index);
         model.begin();

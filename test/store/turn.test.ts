@@ -21,7 +21,7 @@ after(() => rig.redis.disconnect());
 
 test('what cannot even be sent is an error of every part, so that nothing the caller sent is lost', async () => {
   const { redis } = await startRedis();
-  const flight = { name: 'core,0,0,1,0,30,f:acme:o1', core: 'core', origin: 'o1', base: 0 };
+  const flight = { name: 'core,0,0,1,0,30,f:acme:o1', core: 'core', origin: 'o1', base: 0, limit: null };
   const settlement: Settlement = { flight, index: 0, verdict: 'r', delay_ms: 0, result: '' };
   const claim = { call_no: Number.NaN, budget: 1, room: 1, unpark: [], rooms: [], notes: 0 };
   const reply = await turn(redis, 0, SETTINGS, { settlements: [settlement], tick: true, claim });

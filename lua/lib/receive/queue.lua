@@ -1,6 +1,6 @@
--- @include lib/receive/lane
--- `queue`: a reference takes its place at a lane. One that is there already stays where it is.
-kinds.queue = function(body)
-  local place, lane, ref = string.match(body, '^(%d+) (%w+) (.*)$')
-  if not lane_place(lane, ref) then lane_set(lane, ref, place) end
+-- @include lib/lane
+-- `queue`: a range comes to the end of a lane's line.
+kinds.queue = function(body, _, now_ms)
+  local core, entry = string.match(body, '^(%w+) (.*)$')
+  lane_queue(lane_load(core, now_ms * 1000), lane_read(entry))
 end

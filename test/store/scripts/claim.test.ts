@@ -14,7 +14,15 @@ const OVER_MAX = 64;
 
 describe('partition/claim', () => {
   test('an empty partition has nothing, and says so', async () => {
-    assert.deepEqual(await rig.claimed('h1', 10), { now_ms: T0, more: false, more_notes: false, first_due_ms: 0, parked: [], tasks: [] });
+    assert.deepEqual(await rig.claimed('h1', 10), {
+      now_ms: T0,
+      more: false,
+      more_notes: false,
+      first_due_ms: 0,
+      parked: [],
+      tasks: [],
+      messages: false,
+    });
     assert.equal(await rig.redis.exists(keys.active(0, 'h1')), 0);
   });
 

@@ -30,7 +30,7 @@ describe('partition/look', () => {
 describe('idem/begin and idem/finish', () => {
   const place = { idem_key: 'acme:hash' };
   const begin = (idem_print: string): Promise<[string, string, string, number]> =>
-    idemBegin.call(rig.redis, { meta }, { ...place, idem_print });
+    idemBegin.call(rig.redis, { meta }, { ...place, idem_print, note: '' });
 
   test('the first to come holds the key; who comes later learns for what', async () => {
     const seen = await Promise.all(['p1', 'p2', 'p3'].map(begin));

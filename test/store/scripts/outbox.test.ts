@@ -16,7 +16,7 @@ import {
   type Slice,
   sweep,
 } from '../../../src/store/outbox.ts';
-import { append, laneOf, readHeld, type Send } from '../../helpers/outbox.ts';
+import { append, coreOf, laneOf, rangeOf, readHeld, type Send } from '../../helpers/outbox.ts';
 import { startRig, T0 } from '../../helpers/rig.ts';
 
 const rig = await startRig();
@@ -67,16 +67,17 @@ describe('appending', () => {
     await append(redis, HERE, [
       ['hand', LANE, 'a'],
       ['hand', laneOf(1), 'b'],
-      ['release', LANE, 'a'],
+      ['drop', LANE, 'a'],
     ]);
     const held = await readHeld(redis, HERE);
+    const textOf = (lane: string, ref: string): string => `f:acme:o1|${coreOf(HERE, ref)},0,0,0,0,30,${T0};${lane},w,1,${T0},0`;
     assert.deepEqual(held.outbox, {
-      2: [`${FIRST_SEQUENCE} queue ${FIRST_SEQUENCE} ${LANE} a`, `${FIRST_SEQUENCE + 2} release ${FIRST_SEQUENCE + 2} ${LANE} a`],
-      1: [`${FIRST_SEQUENCE + 1} queue ${FIRST_SEQUENCE + 1} ${laneOf(1)} b`],
+      2: [`${FIRST_SEQUENCE} queue ${LANE} ${textOf(LANE, 'a')}`, `${FIRST_SEQUENCE + 2} drop ${LANE} ${coreOf(HERE, 'a')}`],
+      1: [`${FIRST_SEQUENCE + 1} queue ${laneOf(1)} ${textOf(laneOf(1), 'b')}`],
     });
     assert.deepEqual(held.away, {
-      [`${LANE} a`]: `r ${FIRST_SEQUENCE + 2} ${FIRST_SEQUENCE + 2}`,
-      [`${laneOf(1)} b`]: `q ${FIRST_SEQUENCE + 1} ${FIRST_SEQUENCE + 1}`,
+      [`${LANE} ${rangeOf(HERE, 'a')}`]: `${FIRST_SEQUENCE} ${textOf(LANE, 'a')}`,
+      [`${laneOf(1)} ${rangeOf(HERE, 'b')}`]: `${FIRST_SEQUENCE + 1} ${textOf(laneOf(1), 'b')}`,
     });
   });
 
@@ -92,6 +93,7 @@ describe('appending', () => {
       moved: 1500,
       waiting: true,
       reached: [THERE],
+      wrote: [],
       failed: [],
     });
     assert.equal((await relay(redis, HERE)).waiting, false);
@@ -140,9 +142,9 @@ describe('receive', () => {
     await append(redis, HERE, hands(3));
     const slice = await onlySlice();
     const mark = FIRST_SEQUENCE + 2;
-    assert.deepEqual(await receive(redis, HERE, slice), { mark, done: 3, applied: 3 });
+    assert.deepEqual(await receive(redis, HERE, slice), { mark, done: 3, applied: 3, wrote: false });
     const before = await rig.dump(THERE);
-    assert.deepEqual(await receive(redis, HERE, slice), { mark, done: 3, applied: 0 });
+    assert.deepEqual(await receive(redis, HERE, slice), { mark, done: 3, applied: 0, wrote: false });
     assert.deepEqual(await rig.dump(THERE), before);
   });
 
@@ -154,28 +156,30 @@ describe('receive', () => {
     assert.deepEqual(await lane(), ['ref0', 'ref1', 'late0', 'late1']);
   });
 
-  test('what is late cannot bring back what was released since', async () => {
+  test('what is late cannot bring back what was dropped since', async () => {
     await append(redis, HERE, [['hand', LANE, 'a']]);
     const late = await onlySlice();
     await relay(redis, HERE);
-    await append(redis, HERE, [['release', LANE, 'a']]);
+    await append(redis, HERE, [['drop', LANE, 'a']]);
     await relay(redis, HERE);
+    const before = await rig.dump(THERE);
     assert.equal((await receive(redis, HERE, late)).applied, 0);
-    assert.deepEqual(await lane(), []);
+    assert.deepEqual(await rig.dump(THERE), before);
   });
 
   test('messages of one call see one another', async () => {
     await append(redis, HERE, [
       ['hand', LANE, 'a'],
       ['hand', LANE, 'b'],
-      ['release', LANE, 'a'],
-      ['release', LANE, 'b'],
       ['hand', LANE, 'a'],
-      ['hand', LANE, 'a'],
-      ['release', LANE, 'unknown'],
+      ['hand', LANE, 'c'],
+      ['drop', LANE, 'b'],
+      ['drop', LANE, 'unknown'],
     ]);
-    assert.equal((await relay(redis, HERE)).moved, 7);
-    assert.deepEqual(await lane(), ['a']);
+    assert.equal((await relay(redis, HERE)).moved, 6);
+    assert.deepEqual(await lane(), ['a', 'b', 'c']);
+    const waiting = await redis.hget(keys.lane(THERE, LANE).slice(0, -2), 'waiting');
+    assert.equal(waiting, '2', 'what was dropped leaves the line when it comes to its front');
   });
 
   test('marks of sources are apart, and a partition may send to itself', async () => {
@@ -209,8 +213,8 @@ describe('receive', () => {
       ['odd', LANE, 'b'],
       ['hand', LANE, 'c'],
     ]);
-    assert.deepEqual(await relay(redis, HERE), { moved: 1, waiting: true, reached: [THERE], failed: [] });
-    assert.deepEqual(await relay(redis, HERE), { moved: 0, waiting: true, reached: [THERE], failed: [] });
+    assert.deepEqual(await relay(redis, HERE), { moved: 1, waiting: true, reached: [THERE], wrote: [], failed: [] });
+    assert.deepEqual(await relay(redis, HERE), { moved: 0, waiting: true, reached: [THERE], wrote: [], failed: [] });
     assert.deepEqual(await lane(), ['a']);
     assert.equal((await readHeld(redis, HERE)).outbox['2']?.length, 2);
   });
@@ -255,7 +259,12 @@ describe('ack', () => {
 });
 
 describe('the sweep', () => {
-  const lose = (...refs: string[]): Promise<number> => redis.zrem(keys.lane(THERE, LANE), ...refs);
+  /** As a failover of the lane's side does. */
+  async function lose(...refs: string[]): Promise<void> {
+    const ranges = refs.map((ref) => rangeOf(HERE, ref));
+    await redis.zrem(keys.lane(THERE, LANE), ...ranges);
+    await redis.hdel(keys.lane(THERE, LANE).replace(/q$/, 'e'), ...ranges);
+  }
 
   test('asks about what has been away for 30 s since it was acknowledged, and names it once', async () => {
     await append(redis, HERE, hands(2));
@@ -267,7 +276,7 @@ describe('the sweep', () => {
     assert.deepEqual((await readOverdue(redis, HERE, AWAY_AFTER_MS)).references, [], 'too early');
     rig.pass(1);
     const { references } = await readOverdue(redis, HERE, AWAY_AFTER_MS);
-    assert.deepEqual(references[0], { destination: THERE, field: `${LANE} ref0`, sequence: String(FIRST_SEQUENCE) });
+    assert.deepEqual(references[0], { destination: THERE, field: `${LANE} ${rangeOf(HERE, 'ref0')}`, sequence: String(FIRST_SEQUENCE) });
     assert.equal(references.length, 2);
     assert.deepEqual((await readOverdue(redis, HERE, AWAY_AFTER_MS)).references, [], 'somebody is asking');
   });
@@ -283,29 +292,25 @@ describe('the sweep', () => {
     assert.deepEqual(await lane(), ['a']);
   });
 
-  test('sends again what the lane has lost, to its old place', async () => {
+  test('sends again what the lane has lost, to the end of its line', async () => {
     await handed('a', 'b', 'c');
     await lose('a', 'b');
     rig.pass(AWAY_AFTER_MS);
     assert.deepEqual(await sweep(redis, HERE), { confirmed: 1, resent: 2, forgotten: 0, failed: [] });
     await relay(redis, HERE);
-    assert.deepEqual(await lane(), ['a', 'b', 'c']);
+    assert.deepEqual(await lane(), ['c', 'a', 'b']);
   });
 
-  test('forgets what was released and is gone, and releases again what is not', async () => {
+  test('forgets what the lane does not know and nobody waits for', async () => {
     await handed('a', 'b');
-    await append(redis, HERE, [
-      ['release', LANE, 'a'],
-      ['release', LANE, 'b'],
-    ]);
+    await append(redis, HERE, [['drop', LANE, 'a']]);
     await relay(redis, HERE);
-    await redis.zadd(keys.lane(THERE, LANE), 1, 'b');
+    await lose('a', 'b');
     rig.pass(AWAY_AFTER_MS);
     assert.deepEqual(await sweep(redis, HERE), { confirmed: 0, resent: 1, forgotten: 1, failed: [] });
     await relay(redis, HERE);
-    rig.pass(AWAY_AFTER_MS);
-    assert.equal((await sweep(redis, HERE)).forgotten, 1);
-    assert.equal(await redis.exists(keys.away(HERE), keys.awaySince(HERE), keys.lane(THERE, LANE)), 0);
+    assert.deepEqual(await lane(), ['b']);
+    assert.deepEqual(Object.keys((await readHeld(redis, HERE)).away), [`${LANE} ${rangeOf(HERE, 'b')}`]);
   });
 
   test('an answer that comes after a change is not booked', async () => {
@@ -314,9 +319,10 @@ describe('the sweep', () => {
     rig.pass(AWAY_AFTER_MS);
     const { asked_ms, references } = await readOverdue(redis, HERE, AWAY_AFTER_MS);
     const answers = await askLanes(redis, THERE, references);
-    await append(redis, HERE, [['release', LANE, 'a']]);
+    await append(redis, HERE, [['hand', LANE, 'a']]);
+    const { away } = await readHeld(redis, HERE);
     assert.deepEqual(await book(redis, HERE, answers, asked_ms), { confirmed: 0, resent: 0, forgotten: 0 });
-    assert.match((await readHeld(redis, HERE)).away[`${LANE} a`] ?? '', /^r /);
+    assert.deepEqual((await readHeld(redis, HERE)).away, away);
   });
 
   test('an answer that is a second old is not booked', async () => {

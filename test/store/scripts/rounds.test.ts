@@ -286,7 +286,7 @@ describe('batch/retry', () => {
 describe('task/retry in a finished batch', () => {
   test('is a round of this task alone', async () => {
     const core = await finished('cfff');
-    assert.equal(await rig.retryTask(core, 2, ACCOUNT, 'o1', HOUR_MS), 'queued');
+    assert.equal(await rig.retryTask(core, 2, ACCOUNT, 'o1', { expiration_ms: HOUR_MS }), 'queued');
     const { status, c, f, round } = await rig.batch(core);
     assert.deepEqual([status, c, f, round], ['processing', 1, 2, 1]);
     assert.equal(await rig.redis.zscore(keys.deadlines(0), core), String(rig.now_ms + 86_400_000));

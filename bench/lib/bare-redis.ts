@@ -1,0 +1,44 @@
+// A redis-server for a library that a bench compares with: nothing else is in it, nothing is written to disk.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Redis } from 'ioredis';
+import { cpuSeconds, endProcess, killAtExit } from './process.ts';
+
+const CONNECT_TRIES_MAX = 1_000;
+
+export class BareRedis {
+  /** Its unix socket. */
+  readonly path: string;
+  readonly #dir: string;
+  readonly #child: ChildProcess;
+  readonly #forget: () => void;
+
+  private constructor(dir: string) {
+    this.#dir = dir;
+    this.path = join(dir, 's');
+    const args = ['--port', '0', '--unixsocket', this.path, '--save', '', '--appendonly', 'no', '--dir', dir];
+    this.#child = spawn('redis-server', args, { stdio: 'ignore' });
+    this.#forget = killAtExit(() => this.#child.kill('SIGKILL'));
+  }
+
+  static async start(): Promise<BareRedis> {
+    const server = new BareRedis(mkdtempSync(join(tmpdir(), 'sluice-bench-redis-')));
+    const redis = new Redis({ path: server.path, retryStrategy: () => 5, maxRetriesPerRequest: CONNECT_TRIES_MAX });
+    redis.on('error', () => {}); // The first connects race the server's start.
+    await redis.ping();
+    redis.disconnect();
+    return server;
+  }
+
+  cpu_s(): number {
+    return cpuSeconds(this.#child.pid ?? 0);
+  }
+
+  async stop(): Promise<void> {
+    await endProcess(this.#child);
+    rmSync(this.#dir, { recursive: true, force: true });
+    this.#forget();
+  }
+}

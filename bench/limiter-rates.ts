@@ -1,0 +1,170 @@
+// What limiters let through of what they allow, seen at a receiver, and what it costs to keep tasks waiting, beside a queue
+// that has a limiter too.
+import { Queue, Worker } from 'bullmq';
+import { Redis } from 'ioredis';
+import { BareRedis } from './lib/bare-redis.ts';
+import { type Bench, type Figures, pause, type Stage } from './lib/bench.ts';
+import { batchBodies, payload } from './lib/payload.ts';
+
+const SECOND_MS = 1_000;
+/** What a start may take to arrive, so that a later one seems to follow too early. */
+const WAY_MS = 20;
+
+export const limiterShare: Bench = {
+  name: 'limiter_share',
+  what: 'starts of waiting tasks at a receiver, of those that a window of a second, and a leaky bucket, allow; the most in any second',
+  async run(stage) {
+    const rates = stage.smoke ? [100] : [100, 1_000, 10_000];
+    const figures: Figures = {};
+    for (const rate of rates) {
+      const window = await arrivals(stage, 'window', { limit: rate, interval: 1 }, rate);
+      figures[`window_${rate}_share`] = slotShare(window, rate);
+      figures[`window_${rate}_most`] = mostInASecond(window, rate);
+      // What comes back in 50 ms: a bucket that is full loses what drips in until somebody looks.
+      const capacity = rate / 20;
+      const leaky = await arrivals(stage, 'leaky', { capacity, drain_rate: rate, interval: 1 }, rate);
+      figures[`leaky_${rate}_share`] = evenShare(leaky, rate);
+      figures[`leaky_${rate}_most`] = mostInASecond(leaky, rate + capacity);
+    }
+    return figures;
+  },
+};
+
+/** When tasks arrive that all wait when the limiter opens; ms, ascending. */
+async function arrivals({ api, receiver, smoke }: Stage, type: string, config: object, rate: number): Promise<number[]> {
+  const count = rate * (smoke ? 2 : 10);
+  const limiter = await api.createLimiter({ name: `bench-${type}-${rate}-${Date.now()}`, type, config });
+  await api.limiter(limiter.id, 'pause');
+  await receiver.reset();
+  const ids = await api.createBatches(batchBodies(() => `${receiver.origin}/hook?due=0`, count, { rate_limiter: limiter.name }));
+  await api.limiter(limiter.id, 'resume');
+  await receiver.received(count);
+  await api.completed(ids);
+  const at_ms = await receiver.delays_ms();
+  if (at_ms.length !== count) throw new Error(`${at_ms.length} requests came in where ${count} were expected`);
+  return at_ms.sort((a, b) => a - b);
+}
+
+/** By how long it took until a start that left the window was followed by another. */
+function slotShare(at_ms: readonly number[], rate: number): number {
+  const gaps = at_ms.slice(rate).map((to, i) => to - (at_ms[i] ?? 0));
+  return SECOND_MS / (gaps.reduce((sum, gap) => sum + gap, 0) / gaps.length);
+}
+
+/** Of what drips through from the second second on, when the burst is over. */
+function evenShare(at_ms: readonly number[], rate: number): number {
+  const [first = 0] = at_ms;
+  const from = at_ms.findIndex((at) => at >= first + SECOND_MS);
+  const span_ms = (at_ms.at(-1) ?? 0) - (at_ms[from] ?? 0);
+  return (at_ms.length - 1 - from) / ((span_ms / SECOND_MS) * rate);
+}
+
+/** The most that came in any span of a second, less the way, of what may come in one. */
+function mostInASecond(at_ms: readonly number[], allowed: number): number {
+  let most = 0;
+  for (let from = 0, to = 0; to < at_ms.length; to++) {
+    while ((at_ms[to] ?? 0) - (at_ms[from] ?? 0) >= SECOND_MS - WAY_MS) from++;
+    most = Math.max(most, to - from + 1);
+  }
+  return most / allowed;
+}
+
+const WAITING = 50_000;
+const PER_S = 10;
+/** Jobs that BullMQ is given in one call. */
+const BULK = 1_000;
+
+export const limiterWaiting: Bench = {
+  name: 'limiter_waiting',
+  what: `50,000 tasks waiting at a limit of ${PER_S} a second: Redis commands a second (those that were sent, and with those inside scripts), its CPU of one core; beside BullMQ`,
+  async run(stage) {
+    const waiting = stage.smoke ? 1_000 : WAITING;
+    const s = stage.smoke ? 2 : 10;
+    const { api, engine, receiver } = stage;
+    const limiter = await api.createLimiter({ name: `bench-waiting-${Date.now()}`, type: 'window', config: { limit: PER_S, interval: 1 } });
+    const ids = await api.createBatches(batchBodies(() => `${receiver.origin}/hook`, waiting, { rate_limiter: limiter.name }));
+    const ours = await watched(
+      engine.redis,
+      () => engine.cpu_s().redis,
+      s,
+      async () => receiver.count(),
+    );
+    await api.cancelBatches(ids);
+    const theirs = await bullmq(waiting, s);
+    return {
+      sent_per_s: ours.sent_per_s,
+      commands_per_s: ours.commands_per_s,
+      starts_per_s: ours.starts_per_s,
+      redis_cpu_percent: ours.cpu_percent,
+      bullmq_sent_per_s: theirs.sent_per_s,
+      bullmq_commands_per_s: theirs.commands_per_s,
+      bullmq_starts_per_s: theirs.starts_per_s,
+      bullmq_redis_cpu_percent: theirs.cpu_percent,
+    };
+  },
+};
+
+interface Watched {
+  /** As clients sent them. */
+  sent_per_s: number;
+  /** With those that scripts call. */
+  commands_per_s: number;
+  starts_per_s: number;
+  cpu_percent: number;
+}
+
+/** What Redis does for `s` seconds, after two to calm down. */
+async function watched(redis: Redis, cpu_s: () => number, s: number, started: () => Promise<number>): Promise<Watched> {
+  await pause(2 * SECOND_MS);
+  const monitor = await redis.monitor();
+  let [sent, all] = [0, 0];
+  monitor.on('monitor', (_time: string, _args: string[], source: string) => {
+    all++;
+    if (source !== 'lua') sent++;
+  });
+  const [starts, cpu, from_ms] = [await started(), cpu_s(), performance.now()];
+  await pause(s * SECOND_MS);
+  const passed_s = (performance.now() - from_ms) / SECOND_MS;
+  const used_s = cpu_s() - cpu;
+  monitor.disconnect();
+  return {
+    sent_per_s: sent / passed_s,
+    commands_per_s: all / passed_s,
+    starts_per_s: ((await started()) - starts) / passed_s,
+    cpu_percent: (used_s / passed_s) * 100,
+  };
+}
+
+/** The same backlog in a Redis of its own, with one worker that has the same limit. */
+async function bullmq(waiting: number, s: number): Promise<Watched> {
+  const server = await BareRedis.start();
+  const connect = (): Redis => new Redis({ path: server.path, maxRetriesPerRequest: null });
+  const connections = [connect(), connect(), connect()] as const;
+  const queue = new Queue('bench', { connection: connections[0] });
+  let started = 0;
+  const count = async (): Promise<void> => {
+    started++;
+  };
+  try {
+    for (let from = 0; from < waiting; from += BULK) {
+      await queue.addBulk(Array.from({ length: Math.min(BULK, waiting - from) }, (_, i) => ({ name: 'task', data: payload(from + i) })));
+    }
+    const worker = new Worker('bench', count, {
+      connection: connections[1],
+      concurrency: 64,
+      limiter: { max: PER_S, duration: SECOND_MS },
+    });
+    const seen = await watched(
+      connections[2],
+      () => server.cpu_s(),
+      s,
+      async () => started,
+    );
+    await worker.close(true);
+    await queue.close();
+    return seen;
+  } finally {
+    for (const connection of connections) connection.disconnect();
+    await server.stop();
+  }
+}

@@ -1,0 +1,158 @@
+-- @include lib/lane
+-- @include lib/outbox
+-- One look at a lane: what is too old fails, what the limiter allows starts, strictly first in first out: a task that does not fit is not
+-- overtaken by one that would. Bounded: so many ranges and tasks, then `more`.
+local GRANT_AGED_MAX, GRANT_RANGES_MAX, GRANT_KEEP_US = 200, 500, 2592000000000 -- a deleted limiter's usage stays for 30 days
+
+local function grant_send(lane, range, kind, body)
+  outbox_send(math.floor(lane.now / 1000), partition_of(range.core), kind, lane.core .. ' ' .. body)
+end
+
+-- Fails a whole range.
+local function grant_fail(lane, range, code)
+  local tasks = range.to - range.from + 1
+  grant_send(lane, range, 'fail', code .. ' ' .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
+  lane_take(lane, range, tasks)
+  lane.expired = lane.expired + tasks
+end
+
+-- Ranges whose tasks are too old, wherever they stand in the line.
+local function grant_age(lane, index, until_ms, code)
+  if until_ms < 0 then return end
+  local keys = call('ZRANGEBYSCORE', lane.key .. index, '-inf', lane_text(until_ms), 'LIMIT', 0, GRANT_AGED_MAX)
+  for _, key in ipairs(keys) do
+    local range = lane_entry(lane, key)
+    if range then
+      if lane_is_dropped(lane_batch(lane, range.core), range) then
+        lane_take(lane, range, range.to - range.from + 1)
+      else
+        grant_fail(lane, range, code)
+      end
+    end
+  end
+  if #keys == GRANT_AGED_MAX then lane.more = true end
+end
+
+-- Why a range fails now, or nil.
+local function grant_fault(lane, range)
+  if lane.now >= lane_invalid_at(lane, range) then return range.valid_ms > 0 and 'expired' or 'validity_timeout' end
+  if lane_limited(lane) and lane.queue_s and lane.active - range.arrived >= lane.queue_s * 1000000 then return 'queue_timeout' end
+  return nil
+end
+
+-- Lets up to `tasks_max` tasks of a range start; returns how many did.
+local function grant_range(lane, range, tasks_max)
+  local cost = lane.machine and math.min(range.cost, lane.max) or range.cost
+  local tasks = math.min(range.to - range.from + 1, tasks_max, math.floor(lane.free / cost))
+  if tasks == 0 then return 0 end
+  local from, to = range.from, range.from + tasks - 1
+  local granted_ms = math.floor(lane.now / 1000)
+  if lane.machine then lane.machine.take(lane, tasks * cost, range, from, to, granted_ms) end
+  local wait_ms = math.floor((lane.active - range.arrived) / 1000)
+  lane_take(lane, range, tasks)
+  local marks = lane_text(range.place) .. ' ' .. lane_text(granted_ms)
+  local entry = lane_entry_text(lane, range, from, to, range.kind .. (lane.cooldown == '1' and '!' or ''), cost)
+  grant_send(lane, range, 'grant', marks .. ' ' .. lane_text(range.to) .. ' ' .. entry)
+  lane.granted = lane.granted + tasks
+  lane.waits[#lane.waits + 1] = wait_ms
+  lane.waits[#lane.waits + 1] = tasks
+  return tasks
+end
+
+-- The line from its front; returns the range that could not start, and false where the bounds have ended this.
+local function grant_line(lane, tasks_max)
+  local seen, step = 0, 4
+  while true do
+    local keys = call('ZRANGE', lane.key .. ':q', seen, seen + step - 1)
+    if #keys == 0 then return nil end
+    local texts = call('HMGET', lane.key .. ':e', unpack(keys, 1, #keys))
+    for i, key in ipairs(keys) do
+      local range = lane.entries[key]
+      if range == nil then range = lane_entry_read(key, texts[i]) end
+      if range then
+        if lane_is_dropped(lane_batch(lane, range.core), range) then
+          lane_take(lane, range, range.to - range.from + 1)
+        else
+          local fault = grant_fault(lane, range)
+          if fault then
+            grant_fail(lane, range, fault)
+          elseif lane.closed then
+            return range
+          else
+            local tasks = range.to - range.from + 1
+            local granted = grant_range(lane, range, tasks_max)
+            tasks_max = tasks_max - granted
+            if granted < tasks then
+              if tasks_max == 0 then return false end
+              return range
+            end
+          end
+        end
+      end
+    end
+    seen = seen + #keys
+    if seen >= GRANT_RANGES_MAX or tasks_max == 0 then
+      if call('ZCARD', lane.key .. ':q') > seen then return false end
+      return nil
+    end
+    step = math.min(step * 4, GRANT_RANGES_MAX - seen)
+  end
+end
+
+-- The first score in an index that stays there.
+local function grant_index_first(lane, index)
+  local gone = 0
+  for _, key in ipairs(lane.changed) do
+    if not lane.entries[key] then gone = gone + 1 end
+  end
+  local list = call('ZRANGE', lane.key .. index, 0, gone, 'WITHSCORES')
+  for i = 1, #list, 2 do
+    if lane.entries[list[i]] ~= false then return tonumber(list[i + 1]) end
+  end
+  return nil
+end
+
+-- When (in now's time) this lane is to be looked at again, the `range` at its front being stuck; false for never.
+local function grant_next(lane, range)
+  local at = math.huge
+  local function no_later(time) if time and time < at then at = time end end
+  if range then
+    local closed_until = lane_closed_until(lane)
+    if closed_until then
+      no_later(closed_until - lane.skew)
+    else
+      local fits_at = lane.machine.next(lane, math.min(range.cost, lane.max))
+      if fits_at then no_later(fits_at - lane.skew) end
+      if lane.queue_s then no_later(lane.now + range.arrived + lane.queue_s * 1000000 - lane.active) end
+    end
+    local first_ms, until_ms = grant_index_first(lane, ':first'), grant_index_first(lane, ':until')
+    if first_ms and lane_limited(lane) and lane.valid_s then no_later((first_ms + lane.valid_s * 1000) * 1000) end
+    if until_ms then no_later(until_ms * 1000) end
+  end
+  if lane.deleted then no_later(lane.deleted * 1000 + GRANT_KEEP_US) end
+  return at < math.huge and math.max(at, lane.now) or false
+end
+
+-- Looks at a lane and plans what follows; returns the tasks that it let start.
+local function grant_lane(lane, tasks_max)
+  lane_settle(lane)
+  lane.granted, lane.expired, lane.waits, lane.more = 0, 0, {}, false
+  lane.closed = lane_limited(lane) and lane_closed_until(lane)
+  if lane_limited(lane) and lane.valid_s then
+    grant_age(lane, ':first', math.floor(lane.now / 1000) - lane.valid_s * 1000, 'validity_timeout')
+  end
+  grant_age(lane, ':until', math.floor(lane.now / 1000), 'expired')
+  local range = grant_line(lane, tasks_max)
+  if range == false or lane.more then
+    lane.more = true
+    lane.next = lane.real
+  else
+    -- Whoever came since the last look and did not start at it has to wait.
+    lane.throttled = math.min(lane.fresh, lane.waiting)
+    lane.seen, lane.fresh = lane.seq, 0
+    lane.next = grant_next(lane, range)
+  end
+  lane.purge = lane.deleted and not range and not lane.more and lane.now >= lane.deleted * 1000 + GRANT_KEEP_US
+  tally(lane, lane.now, lane.granted, lane.throttled or 0, lane.expired)
+  return lane.granted
+end

@@ -1,0 +1,339 @@
+-- @include lib/root
+-- Lanes: the queues of limiters that lie in this partition. A lane is changed in memory and written once, so that what a script
+-- does later sees what it did before. The contract with outbox/receive, outbox/ask and the scripts of limiters:
+--   kinds.<kind>(body, source_ms, now_ms)   plans what a message does to its lane (lib/receive/<kind>.lua)
+--   lane_touch()                            looks at every key that lane_write will write
+--   lane_write()                            writes all lanes that were changed, and rings the bell where one can grant now
+-- Bodies, after `<seq> <kind> `. E is `<flow>|<entry with suffix>`. granted_ms and place are whole numbers, as a grant brought them.
+--   queue  <lane> <E>                                        to the end of the line
+--   back   <lane> <place> <granted_ms> <E>                   granted and not started: to its old place, its units given back
+--   unused <lane> <granted_ms> <tasks> <units> <core> <from> <to>   granted and gone: its units given back
+--   free   <lane> <core> <from> <to>                         these slots are free
+--   points <lane> <difference>                               actual less estimate
+--   cool   <lane> <ms>                                       closed for so long
+--   drop   <lane> <core>                                     all of that batch leaves
+-- What a lane sends: grant `<lane> <place> <granted_ms> <to> <E>`, E of the tasks that may start, with the cost that was taken, to where the range ends;
+-- fail `<lane> <code> <E>`. The kind in a granted E is followed by `!` where the limiter's cooldown is "limiter".
+--
+-- Keys, after `lane:<core>`:
+--   (none)    hash: the limiter's record, its machine's numbers and the lane's state; see LANE_FIELDS
+--   :q        zset: ranges that wait, by the place of their first task. Each task has a place: that of its range + its index
+--   :e        hash: range -> `<arrived> <place> <E>`; arrived in us of active time, place that of a task 0
+--   :first    zset: ranges without a valid_until of their own by the time (ms) when they first became due
+--   :until    zset: the others by theirs
+--   :n        hash: batch -> its tasks that wait
+--   :dropped  hash: batch -> `<place> <tasks>`: its ranges before that place are over; so many tasks of them are still in :q
+--   :use      hash: counts; see lib/tally
+--   :log      list, :run zset: of machines; see lib/limiter
+-- `lanes` is a zset of lanes by the time (ms, of this shard) at which the next thing is to be done for them; those for which there is none
+-- are not in it.
+-- Clocks of a lane are in us. `real` is this shard's; `now` is it, too, but stands still where that goes back by less than a second; `v` never goes back: a larger
+-- step (failover, NTP) adds to `skew`. `active` is v without the time in which the lane was closed.
+local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
+local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
+local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
+local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
+local lanes_loaded, lanes_by_core = {}, {}
+local lane_bell = false
+
+-- How each form of limiter counts; lanes without a limit have none. A machine reads and plans on `lane`:
+--   settle(lane)                    brings its state to the lane's time and sets lane.free, the units that can be taken
+--   next(lane, cost)                when (v) so many units can be taken, where nothing else happens; nil where no time is known
+--   take(lane, units, range, from, to, granted_ms)   tasks from..to of a range start
+--   give(lane, units, granted_ms, core, from, to)    units that were taken then are not used
+--   charge(lane, difference)        optional: a task has cost more or less
+--   reset(lane)                     forgets used units
+--   adapt(lane, before)             the numbers have changed; `before` are the old ones
+--   done(lane, core, from, to)      optional: tasks have ended, and with them what they held
+--   write(lane)                     optional: writes what it has besides the fields `n`, `at`, `rem`: keys `:log` (window), `:run` (slots)
+local machines = {}
+-- @include lib/limiter/*
+-- @include lib/tally
+
+local function lane_text(number) return string.format('%.0f', number) end
+
+local function lane_limited(lane) return lane.account and not lane.deleted end
+
+-- The lane in memory, at `now_us` of this shard. One whose record is missing limits nothing.
+local function lane_load(core, now_us)
+  local lane = lanes_by_core[core]
+  if lane then return lane end
+  lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0,
+    gone_first = {}, gone_until = {} }
+  local v = call('HMGET', lane.key, unpack(LANE_FIELDS, 1, #LANE_FIELDS))
+  for i, field in ipairs(LANE_FIELDS) do
+    if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
+  end
+  lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, lane.waiting or 0
+  lane.seen, lane.fresh, lane.idle = lane.seen or lane.seq, lane.fresh or 0, lane.idle or 0
+  lane.v = now_us + lane.skew
+  if lane.t and lane.v < lane.t then
+    if lane.t - lane.v > LANE_STEP_US then
+      -- Of times before the step it is not known any more when they were.
+      lane.since = math.max(lane.since or 0, lane.t - lane.skew + 1000)
+      -- Whole ms, so that a time in ms says the same before and after.
+      lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000
+    end
+    lane.v = math.max(lane.t, now_us + lane.skew)
+  end
+  lane.now, lane.real = lane.v - lane.skew, now_us
+  local closed_until = math.max(lane.pause or 0, lane.cool or 0)
+  if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
+  lane.active = lane.v - lane.idle
+  lane.t = lane.v
+  lane.queued_max = lane.waiting
+  lanes_by_core[core] = lane
+  lanes_loaded[#lanes_loaded + 1] = lane
+  return lane
+end
+
+-- When (v) a closed lane opens again; nil where it is open.
+local function lane_closed_until(lane)
+  local at = math.max(lane.pause or 0, lane.cool or 0)
+  return at > lane.v and at or nil
+end
+
+local function lane_settle(lane)
+  local machine = lane_limited(lane) and machines[lane.form]
+  lane.machine = machine
+  if not lane.settled and machine then machine.settle(lane) end
+  if not machine then lane.free = math.huge end
+  lane.settled = true
+  return lane
+end
+
+local function lane_read(text)
+  local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
+    string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')
+  return { flow = flow, core = core, from = tonumber(from), to = tonumber(to), attempts = attempts, recoveries = recoveries,
+    timeout_s = timeout_s, due_ms = due_ms, kind = kind, cost = tonumber(cost), first_ms = tonumber(first_ms),
+    valid_ms = tonumber(valid_ms) }
+end
+
+-- E of tasks from..to of a range.
+local function lane_entry_text(lane, range, from, to, kind, cost)
+  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
+    range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
+end
+
+-- What a range is named by while it waits: it stays the same while the range shrinks from its front.
+local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end
+
+-- A range as it is stored: with `key`, `arrived` and `place`.
+local function lane_entry_read(key, text)
+  local arrived, place, entry = string.match(text, '^(%d+) (%d+) (.*)$')
+  local range = lane_read(entry)
+  range.key, range.arrived, range.place = key, tonumber(arrived), tonumber(place)
+  return range
+end
+
+-- The range of this name as it is now, or false.
+local function lane_entry(lane, key)
+  local range = lane.entries[key]
+  if range ~= nil then return range end
+  local text = call('HGET', lane.key .. ':e', key)
+  return text and lane_entry_read(key, text)
+end
+
+local function lane_plan(lane, key, range)
+  if lane.entries[key] == nil then lane.changed[#lane.changed + 1] = key end
+  lane.entries[key] = range
+end
+
+-- Where the ranges of a batch that was dropped end, and how many of its tasks are counted.
+local function lane_batch(lane, core)
+  local batch = lane.batches[core]
+  if batch then return batch end
+  local place, tasks = string.match(call('HGET', lane.key .. ':dropped', core) or '', '^(%d+) (%d+)$')
+  batch = { waiting = tonumber(call('HGET', lane.key .. ':n', core) or '0'), over = tonumber(place or '0'), over_tasks = tonumber(tasks or '0') }
+  lane.batches[core] = batch
+  return batch
+end
+
+local function lane_is_dropped(batch, range) return range.place + range.from < batch.over end
+
+-- Counts `tasks` more, or fewer, of a range that waits; `fresh` is how many of them no look has met yet.
+local function lane_count(lane, range, tasks)
+  local batch = lane_batch(lane, range.core)
+  if lane_is_dropped(batch, range) then
+    batch.over_tasks = batch.over_tasks + tasks
+    return
+  end
+  batch.waiting = batch.waiting + tasks
+  lane.waiting = lane.waiting + tasks
+  if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
+  if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
+end
+
+-- The lane is looked at then (in `now`'s time), where it is not looked at before.
+local function lane_wake(lane, at_us)
+  if not lane.wake or at_us < lane.wake then lane.wake = at_us end
+end
+
+-- When (in `now`'s time) a range fails by the age of its tasks.
+local function lane_invalid_at(lane, range)
+  if range.valid_ms > 0 then return range.valid_ms * 1000 end
+  return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
+end
+
+local function lane_add(lane, range)
+  if lane.waiting == 0 then lane_wake(lane, lane.now) end
+  local invalid_at = lane_invalid_at(lane, range)
+  if invalid_at < math.huge then lane_wake(lane, invalid_at) end
+  lane_plan(lane, range.key, range)
+  lane_count(lane, range, range.to - range.from + 1)
+end
+
+-- To the end of the line. What is there already stays where it is.
+local function lane_queue(lane, range)
+  range.key = lane_key(range)
+  if lane_entry(lane, range.key) then return end
+  range.place = lane.seq - range.from
+  lane.seq = lane.seq + range.to - range.from + 1
+  range.arrived = lane.active
+  lane_add(lane, range)
+end
+
+-- To its old place. How long it waited before is not known any more; as long as who stands behind it, so that times of arrival
+-- ascend with places and only the first in the line can be the first to wait too long.
+local function lane_return(lane, range, place)
+  range.key, range.place, range.arrived = lane_key(range), place, lane.active
+  if lane_is_dropped(lane_batch(lane, range.core), range) then return end
+  local held = lane_entry(lane, range.key)
+  if held then
+    -- Given twice (its source has failed over): the two are one, from the first task of either.
+    if held.from <= range.from then return end
+    lane_count(lane, held, held.from - held.to - 1)
+    range.place, range.arrived = math.min(place, held.place), math.min(range.arrived, held.arrived)
+    return lane_add(lane, range)
+  end
+  local behind = call('ZRANGEBYSCORE', lane.key .. ':q', lane_text(place + range.from), '+inf', 'LIMIT', 0, 1)[1]
+  local text = behind and call('HGET', lane.key .. ':e', behind)
+  if text then range.arrived = math.min(range.arrived, lane_entry_read(behind, text).arrived) end
+  lane_add(lane, range)
+  -- It stands before the one that the lane has waited for.
+  lane_wake(lane, lane.now)
+end
+
+-- Takes the first `tasks` of a range out of the line; true where nothing of it is left.
+local function lane_take(lane, range, tasks)
+  lane_count(lane, range, -tasks)
+  if range.from + tasks > range.to then
+    lane_plan(lane, range.key, false)
+    local index = range.valid_ms > 0 and lane.gone_until or lane.gone_first
+    index[#index + 1] = range.key
+    return true
+  end
+  range.from = range.from + tasks
+  lane_plan(lane, range.key, range)
+  return false
+end
+
+-- All of a batch that waits is over. Its ranges go when they come to the front, and count for nothing until then.
+local function lane_drop(lane, core)
+  local batch = lane_batch(lane, core)
+  if batch.waiting == 0 then return end
+  batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
+  lane.waiting = lane.waiting - batch.waiting
+  batch.waiting = 0
+  lane_wake(lane, lane.now)
+end
+
+-- More can be free than was when it was last looked at.
+local function lane_eased(lane)
+  if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
+end
+
+-- Units that were taken and not used; the tasks do not count as granted any more. Of units that were taken before a reset, a
+-- PATCH or a step of the clock (`since`) it is not known how they are counted; slots are known by their task.
+local function lane_give(lane, units, tasks, granted_ms, core, from, to)
+  if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
+  tally(lane, granted_ms * 1000, -tasks, 0, 0)
+  lane_eased(lane)
+end
+
+local function lane_touch()
+  local list = { root .. 'lanes' }
+  for _, lane in ipairs(lanes_loaded) do
+    for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
+    tally_plan(lane)
+  end
+  touch(list)
+end
+
+local function lane_sliced(command, key, list)
+  for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(i + 999, #list))) end
+end
+
+local function lane_write_entries(lane)
+  local gone, places, texts, first, valid = {}, {}, {}, {}, {}
+  local function add(list, a, b)
+    list[#list + 1] = a
+    list[#list + 1] = b
+  end
+  for _, key in ipairs(lane.changed) do
+    local range = lane.entries[key]
+    if range then
+      add(places, lane_text(range.place + range.from), key)
+      add(texts, key, lane_text(range.arrived) .. ' ' .. lane_text(range.place) .. ' '
+        .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
+      if range.valid_ms > 0 then add(valid, range.valid_ms, key) else add(first, range.first_ms, key) end
+    else
+      gone[#gone + 1] = key
+    end
+  end
+  lane_sliced('ZREM', lane.key .. ':q', gone)
+  lane_sliced('ZREM', lane.key .. ':first', lane.gone_first)
+  lane_sliced('ZREM', lane.key .. ':until', lane.gone_until)
+  lane_sliced('HDEL', lane.key .. ':e', gone)
+  lane_sliced('ZADD', lane.key .. ':q', places)
+  lane_sliced('HSET', lane.key .. ':e', texts)
+  lane_sliced('ZADD', lane.key .. ':first', first)
+  lane_sliced('ZADD', lane.key .. ':until', valid)
+  for core, batch in pairs(lane.batches) do
+    if batch.waiting > 0 then call('HSET', lane.key .. ':n', core, batch.waiting) else call('HDEL', lane.key .. ':n', core) end
+    if batch.over_tasks > 0 then
+      call('HSET', lane.key .. ':dropped', core, lane_text(batch.over) .. ' ' .. lane_text(batch.over_tasks))
+    else
+      call('HDEL', lane.key .. ':dropped', core)
+    end
+  end
+end
+
+local function lane_score(at_us) return string.format('%.3f', at_us / 1000) end
+
+-- Everything of a lane; its queue must be empty.
+local function lane_forget(lane)
+  for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
+  call('ZREM', root .. 'lanes', lane.core)
+end
+
+local function lane_write()
+  for _, lane in ipairs(lanes_loaded) do
+    lane_write_entries(lane)
+    local fields = {}
+    for _, field in ipairs(LANE_STATE) do
+      if lane[field] then
+        fields[#fields + 1] = field
+        fields[#fields + 1] = lane_text(lane[field])
+      end
+    end
+    call('HSET', lane.key, unpack(fields, 1, #fields))
+    if lane.machine and lane.machine.write then lane.machine.write(lane) end
+    tally_write(lane)
+    if lane.next == false then
+      call('ZREM', root .. 'lanes', lane.core)
+    elseif lane.next then
+      call('ZADD', root .. 'lanes', lane_score(lane.next), lane.core)
+    elseif lane.wake then
+      local at_once = lane.wake <= lane.now
+      call('ZADD', root .. 'lanes', 'LT', lane_score(at_once and lane.real or lane.wake), lane.core)
+      lane_bell = lane_bell or at_once
+    end
+    -- What is left of a lane whose record is gone, or never came.
+    if not lane.account and call('EXISTS', lane.key .. ':q') == 0 then lane_forget(lane) end
+  end
+  if lane_bell then call('SPUBLISH', root .. 'bell', 'l') end
+end

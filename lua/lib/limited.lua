@@ -1,0 +1,131 @@
+-- @include lib/batch
+-- @include lib/delayed
+-- @include lib/outbox
+-- Work that takes from a rate limiter. Its entries, and its names in flight, end in
+--   `;<lane>,<kind>,<cost>,<first_ms>,<valid_ms>`                        waiting: delayed, or at the lane
+--   `;<lane>,<kind>,<cost>,<first_ms>,<valid_ms>,<place>,<granted_ms>`   granted, or in flight
+-- kind is the letter of the limiter's type, with `!` where it is to close for a target's Retry-After; cost the units that a
+-- task takes; first_ms when the task first became due, over all its attempts; valid_ms its own valid_until, 0 for none;
+-- place its rank in the lane's line. Limited work never lies in a flow: what is due is handed to its lane, and comes back
+-- as a grant, which is good for a second and waits in `granted`, a zset of `<flow>|<entry>` by the end of that second.
+--   b:<core>:lanes   hash: name of a limiter -> `<lane>,<kind>,<first index>` of each that had this name, the last one last
+local LANES_MAX = 1000
+
+local function limit_read(limit)
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local place, granted_ms = string.match(rest, '^,(%d+),(%d+)$')
+  return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
+    waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
+end
+
+-- State bytes of a range of waiting work, of which none waits where its batch, or its round, is over.
+local function limited_states(b, entry, to)
+  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
+  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
+end
+
+-- Hands a range that is due to its lane, in pieces that lie in one segment each.
+local function limited_hand(b, now, flow, entry)
+  local from = entry.from
+  local limit = limit_read(entry.limit)
+  while from <= entry.to do
+    local _, last = segment_bounds(b, from)
+    last = math.min(last, entry.to)
+    outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from, last, entry.attempts, entry.recoveries, entry.timeout_s,
+      entry.due_ms, limit.waiting))
+    from = last + 1
+  end
+end
+
+-- As enqueue; `entry` is what entry_read gives.
+local function limited_enqueue(b, now, due_ms, flow, entry)
+  if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
+  enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
+end
+
+-- New tasks from..to, ready since `ready_ms` at the earliest; `limit` is `<lane>,<kind>,<cost>,<valid_ms>` as their run has it, '' for none.
+local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
+  local at_ms = math.max(ready_ms or now, due_ms)
+  local attempts = attempts_first(b)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
+  local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
+    due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
+end
+
+-- What was granted and will not start: the units go back. Of kind `c` these are slots.
+local function limited_unused(now, limit, core, from, to)
+  local tasks = to - from + 1
+  outbox_send(now, partition_of(limit.lane), 'unused',
+    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
+end
+
+-- Slots of kind `c` whose attempts ended.
+local function limited_free(now, limit, core, from, to)
+  if limit.kind == 'c' then
+    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
+  end
+end
+
+-- What was granted and waits again: to its old place, its units with it.
+local function limited_back(now, flow, entry, from, to, limit)
+  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
+    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
+end
+
+-- A granted range whose time is over: what waits of it goes back to its place, what does not gives its units back.
+local function limited_return(now, flow, entry)
+  local limit = limit_read(entry.limit)
+  local states = limited_states(batch_load(entry.core), entry)
+  local at = entry.from
+  for first, after in string.gmatch(states, '()[qr]+()') do
+    local from, to = entry.from + first - 1, entry.from + after - 2
+    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
+    limited_back(now, flow, entry, from, to, limit)
+    at = to + 1
+  end
+  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
+end
+
+-- Lanes need not keep what waits of a batch that is over.
+local function limited_drop(b, now)
+  local told = {}
+  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
+    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
+    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
+      if not told[lane] then
+        told[lane] = true
+        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
+      end
+    end
+  end
+end
+
+-- Reads `parts` from `at`: count, then (name, lane, kind) of each limiter that tasks from `first` on have. Returns what
+-- lanes_write takes.
+local function lanes_read(b, parts, at, first)
+  local list = {}
+  for k = 0, tonumber(parts[at]) - 1 do
+    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
+    local before = call('HGET', b.key .. ':lanes', name)
+    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
+      list[#list + 1] = name
+      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
+    end
+  end
+  if #list > 0 then touch({ b.key .. ':lanes' }) end
+  return list
+end
+
+local function lanes_write(b, list)
+  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
+end
+
+-- Lane and kind that a limiter's name meant when task `index` was made; nil where there is none.
+local function lane_of_name(b, name, index)
+  local lane, kind
+  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
+    if tonumber(first) <= index then lane, kind = core, letter end
+  end
+  return lane, kind
+end

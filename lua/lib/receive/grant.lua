@@ -1,0 +1,35 @@
+-- @include lib/limited
+-- @include lib/granted
+-- `grant`: a lane lets tasks of a range start. One that is old by now goes back at once, by the lane's own clock.
+
+-- What `away` says of a range moves on with its grants. So where a grant begins behind that, this side has failed over and
+-- lost what came before: it is remembered as if the lane still held it, and found by the sweep.
+local function grant_away(field, entry, to, now)
+  local seq, flow, text = string.match(away_get(field) or '', '^(%d+) ([^|]+)|(.*)$')
+  local held = text and entry_read(text)
+  if entry.to == to then
+    away_forget(field)
+  elseif held and held.from <= entry.to then
+    away_set(field, seq .. ' ' .. flow .. '|' .. entry_of(held.core, entry.to + 1, held.to, held.attempts, held.recoveries, held.timeout_s,
+      held.due_ms, held.limit), now)
+  end
+  if not held or held.from >= entry.from then return end
+  local first = string.find(limited_states(batch_load(entry.core), held, entry.from - 1), '[qr]')
+  if not first then return end
+  text = flow .. '|' .. entry_of(held.core, held.from + first - 1, entry.from - 1, held.attempts, held.recoveries, held.timeout_s,
+    held.due_ms, held.limit)
+  away_set(away_field(string.match(field, '^%w+'), text), seq .. ' ' .. text, now)
+end
+
+kinds.grant = function(body, source_ms, now)
+  local lane, place, granted_ms, to, flow, text = string.match(body, '^(%w+) (%d+) (%d+) (%d+) ([^|]+)|(.*)$')
+  local entry = entry_read(text)
+  grant_away(lane .. ' ' .. entry.core .. ',' .. to .. ',' .. whole(entry.attempts), entry, tonumber(to), now)
+  local left_ms = GRANT_MS - math.max(0, source_ms - tonumber(granted_ms))
+  local marks = ',' .. place .. ',' .. granted_ms
+  if left_ms <= 0 then
+    entry.limit = entry.limit .. marks
+    return limited_return(now, flow, entry)
+  end
+  granted_add(now + left_ms, flow .. '|' .. text .. marks)
+end

@@ -1,0 +1,19 @@
+-- Deletes a limiter: what waits starts at once, unlimited; its counts stay for 30 days.
+--
+-- @flags allow-oom
+-- @key   meta      hash    {pN}:m
+-- @arg   core      string  its id without the prefix
+-- @arg   account   string  whose it is
+-- @arg   now_us    now_us  this shard's clock
+-- @reply string[]  the record; empty where the account has none, or it was deleted before
+-- @cost  O(1)
+-- @include lib/record
+
+local lane = record_lane(core, account, now_us)
+if not lane then return {} end
+
+lane_wake(lane, lane.now)
+lane_touch()
+call('HSET', lane.key, 'deleted', lane_text(math.floor(now_us / 1000)))
+lane_write()
+return record_reply(lane)

@@ -1,0 +1,43 @@
+// What a pump has in flight, by the names that Redis has for it, from the claim until the settlement was answered.
+import type { Flight } from '../store/partition.ts';
+
+/** Tasks in flight under one name, as Redis has them. */
+export interface Flown {
+  flight: Flight;
+  from: number;
+  to: number;
+}
+
+export class InFlight {
+  /** Tasks by the name of their flight. */
+  readonly #flights = new Map<string, number>();
+  #strangers = new Set<string>();
+  /** Tasks in flight. */
+  count = 0;
+
+  /** Whether nothing is in flight, and nothing was seen that is not known here. */
+  get quiet(): boolean {
+    return this.count === 0 && this.#strangers.size === 0;
+  }
+
+  add(name: string, tasks = 1): void {
+    this.#flights.set(name, (this.#flights.get(name) ?? 0) + tasks);
+    this.count += tasks;
+  }
+
+  landed(name: string): void {
+    this.count -= 1;
+    const left = (this.#flights.get(name) ?? 1) - 1;
+    if (left === 0) this.#flights.delete(name);
+    else this.#flights.set(name, left);
+  }
+
+  /** Of what Redis has in flight here what nobody runs: seen twice it is sure, and counts as in flight from then on. */
+  lost(active: readonly Flown[]): Flown[] {
+    const strangers = active.filter(({ flight }) => !this.#flights.has(flight.name));
+    const sure = strangers.filter(({ flight }) => this.#strangers.has(flight.name));
+    this.#strangers = new Set(strangers.map(({ flight }) => flight.name));
+    for (const { flight, from, to } of sure) this.add(flight.name, to - from + 1);
+    return sure;
+  }
+}

@@ -1,0 +1,160 @@
+// What a claim brings: tasks in flight, and how they are named there.
+import { keys } from './keys.ts';
+import { coreOfNotes } from './notes.ts';
+import { decodePage, PAGE_MASK, PAGE_SHIFT, type StoredTask } from './records.ts';
+import type { RedisClient } from './script.ts';
+
+/** What is in flight under one name in Redis: tasks that were started together. */
+export interface Flight {
+  /** Its name in `active:<holder>`; see lua/lib/ready.lua. */
+  name: string;
+  core: string;
+  /** Hash of the origin that its tasks go to. */
+  origin: string;
+  /** First index of the segment. */
+  base: number;
+  /** What it took from a rate limiter. */
+  limit: FlightLimit | null;
+}
+
+/** The rate limiter that let tasks start. */
+export interface FlightLimit {
+  /** The letter of its kind. */
+  kind: string;
+  /** Units that each task took. */
+  cost: number;
+  /** The limiter's id without its prefix, and when it let them start, by its clock. */
+  lane: string;
+  granted_ms: string;
+  /** It closes for as long as its target's Retry-After says. */
+  cools: boolean;
+}
+
+/** A task in flight. */
+export interface Claimed extends StoredTask {
+  flight: Flight;
+  index: number;
+  /** In a tray: the caller knows of no batch. */
+  single: boolean;
+  account_id: string;
+  /** 1 for the first start; grows with every start. */
+  attempt: number;
+  /** How many of the earlier starts died with their process. */
+  recoveries: number;
+  /** When it became ready, by the partition's clock. */
+  due_ms: number;
+  /** How long ago its rate limiter let it start; 0 where it has none. */
+  granted_age_ms: number;
+  /** Of a notification: the batch that it tells of; the task is one of its companion. */
+  of: NotesParent | null;
+}
+
+/** What notifications are made from, beside their records. */
+export interface NotesParent {
+  core: string;
+  /** What the caller gave besides tasks, JSON; null where the batch is gone. */
+  doc: string | null;
+  created_ms: number;
+}
+
+export interface ClaimReply {
+  now_ms: number;
+  more: boolean;
+  /** Notifications wait for want of places; more of them than were asked for are ready. */
+  more_notes: boolean;
+  /** Earliest time among what turned out to be due later; 0 = none. */
+  first_due_ms: number;
+  /** Origins for which work waits until they are named in `unpark`. */
+  parked: string[];
+  tasks: Claimed[];
+  messages: boolean;
+}
+
+type RunReply = [
+  name: Buffer,
+  core: Buffer,
+  account: Buffer,
+  from: number,
+  to: number,
+  attempt: number,
+  recoveries: number,
+  due_ms: number,
+  base: number,
+  first_page: number,
+  kind: number,
+  pages: (Buffer | null)[],
+  age_ms: number,
+  parent?: [doc: Buffer | null, created_ms: Buffer | null],
+];
+
+/** Kinds of what a run belongs to; as lua/partition/claim.lua has them. */
+const TRAY = 1;
+const NOTES = 2;
+
+export function readClaimed(reply: unknown): ClaimReply {
+  const [now_ms, more, first_due_ms, parked, runs, messages] = reply as [number, number, number, Buffer[], RunReply[], number];
+  const tasks: Claimed[] = [];
+  const parents = new Map<string, NotesParent>();
+  for (const run of runs) readRun(run, tasks, parents);
+  const names = parked.map((origin) => origin.toString('latin1'));
+  return { now_ms, more: more === 1, more_notes: more === 2, first_due_ms, parked: names, tasks, messages: messages === 1 };
+}
+
+/** A flight from its name in Redis. */
+function flightOf(name: string, base: number): Flight {
+  const core = name.slice(0, name.indexOf(','));
+  const origin_at = name.lastIndexOf(':') + 1;
+  const limit_at = name.indexOf(';', origin_at);
+  if (limit_at < 0) return { name, core, origin: name.slice(origin_at), base, limit: null };
+  const [lane = '', kind = '', cost, , , , granted_ms = ''] = name.slice(limit_at + 1).split(',', 7);
+  const limit = { lane, kind: kind.charAt(0), cost: Number(cost), granted_ms, cools: kind.endsWith('!') };
+  return { name, core, origin: name.slice(origin_at, limit_at), base, limit };
+}
+
+function readRun(run: RunReply, tasks: Claimed[], parents: Map<string, NotesParent>): void {
+  const [name, , account, from, to, attempt, recoveries, due_ms, base, first_page, kind, pages, granted_age_ms] = run;
+  const flight = flightOf(name.toString('latin1'), base);
+  const account_id = account.toString('latin1');
+  const single = kind === TRAY;
+  const of = kind === NOTES ? parentOf(run, flight.core, parents) : null;
+  let page_at = -1;
+  let page: StoredTask[] = [];
+  for (let index = from; index <= to; index++) {
+    const local = index - base;
+    const wanted = (local >> PAGE_SHIFT) - first_page;
+    if (wanted !== page_at) {
+      const bytes = pages[wanted];
+      page = bytes ? decodePage(bytes) : [];
+      page_at = wanted;
+    }
+    const stored = page[local & PAGE_MASK];
+    if (stored === undefined) continue; // not in its segment: the lease ends some day, and the task is `worker_lost`
+    const { head, payload } = stored;
+    tasks.push({ head, payload, flight, index, single, account_id, attempt, recoveries, due_ms, granted_age_ms, of });
+  }
+}
+
+/** The batch comes with the first run of its companion. */
+function parentOf(run: RunReply, notes_core: string, parents: Map<string, NotesParent>): NotesParent {
+  let parent = parents.get(notes_core);
+  if (parent === undefined) {
+    const [doc, created_ms] = run[13] ?? [null, null];
+    parent = { core: coreOfNotes(notes_core), doc: doc?.toString() ?? null, created_ms: Number(created_ms ?? 0) };
+    parents.set(notes_core, parent);
+  }
+  return parent;
+}
+
+/** What Redis has in flight for this holder, at most `max` names, each with the tasks it stands for. */
+export async function readActive(
+  client: RedisClient,
+  partition: number,
+  holder: string,
+  max: number,
+): Promise<{ flight: Flight; from: number; to: number }[]> {
+  const names = await client.zrange(keys.active(partition, holder), 0, String(max - 1));
+  return names.map((name) => {
+    const [, from, to] = name.split(',', 3);
+    return { flight: flightOf(name, 0), from: Number(from), to: Number(to) };
+  });
+}

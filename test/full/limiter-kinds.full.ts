@@ -1,0 +1,10 @@
+// Every kind of limiter on a Redis Cluster of three masters with a replica each.
+import { WRITES } from '../engine/limiting.ts';
+import { limitsOfKinds } from '../engine/limits.ts';
+import { openStage } from '../engine/stage.ts';
+import { startCluster } from '../helpers/cluster.ts';
+
+const cluster = await startCluster();
+limitsOfKinds(
+  await openStage({ ...WRITES, redis_url: `redis+cluster://${cluster.nodes.map(({ port }) => `127.0.0.1:${port}`).join(',')}` }),
+);

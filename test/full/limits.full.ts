@@ -1,0 +1,6 @@
+// Two engines and one limiter on a Redis Cluster of three masters with a replica each, for longer.
+import { limitsShared } from '../engine/limits-shared.ts';
+import { startCluster } from '../helpers/cluster.ts';
+
+const cluster = await startCluster();
+await limitsShared(`redis+cluster://${cluster.nodes.map(({ port }) => `127.0.0.1:${port}`).join(',')}`, 10);
