@@ -1,8 +1,11 @@
-// Writes docs/config.md, docs/metrics.md, docs/errors.md and docs/limiters.md from the tables in the source. With --check,
-// only says whether they are stale.
+// Writes docs/config.md, docs/metrics.md, docs/errors.md, docs/limiters.md and docs/cli.md from the tables in the source. With
+// --check, only says whether they are stale.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { ERRORS, type ErrorName, wireCode } from '../src/base/errors.ts';
+import { type Command, EXIT_MEANINGS, type Needs } from '../src/cli/command.ts';
+import { optionText, usage } from '../src/cli/help.ts';
+import { COMMANDS, optionsOf } from '../src/cli/table.ts';
 import { CLIENT_NAMES, SETTINGS } from '../src/config.ts';
 import { METRICS, type MetricRow } from '../src/metrics/table.ts';
 import { DEFAULT_TIMEOUTS, TIMEOUT_S_MAX } from '../src/schema/limiter.ts';
@@ -19,6 +22,7 @@ export function renderDocs(): Record<string, string> {
     'docs/metrics.md': renderMetrics(),
     'docs/errors.md': renderErrors(),
     'docs/limiters.md': renderLimiters(),
+    'docs/cli.md': renderCli(),
   };
 }
 
@@ -77,6 +81,32 @@ messages are for people and may change. 429 and 503 carry \`Retry-After\` in who
     ['HTTP', '`error.code`', 'Meaning'],
     rows,
   );
+}
+
+const NEEDS: Record<Needs, string> = {
+  redis: 'Works on Redis itself, by the settings of the server (`SLUICE_…`, see [configuration](config.md)).',
+  server: 'Asks the service, at `--url` or `SLUICE_URL`, with the token of `--token` or `SLUICE_TOKEN`.',
+  nothing: '',
+};
+
+function renderCli(): string {
+  const rows = EXIT_MEANINGS.map(([code, meaning]) => [String(code), meaning]);
+  const top = page(
+    'Command line',
+    `\`bin/sluice\` after \`make build\`. Standard output carries what a script wants to read, everything else goes to standard error; with
+\`--json\` both are JSON. In bash, \`source <(bin/sluice completion bash)\` completes commands and options.`,
+    ['Exit code', 'Meaning'],
+    rows,
+  );
+  return `${top}\n${COMMANDS.map(renderCommand).join('\n')}`;
+}
+
+function renderCommand(command: Command): string {
+  const options = Object.entries(optionsOf(command)).filter(([name]) => !['help', 'json', 'url', 'token'].includes(name));
+  const about = [command.summary, command.about ?? '', NEEDS[command.needs]].filter((part) => part !== '').join('\n\n');
+  const rows = options.map(([name, option]) => [`\`${optionText(name, option)}\``, option.meaning]);
+  const list = rows.length === 0 ? '' : `\n${table(['Option', 'Meaning'], rows)}\n`;
+  return `## ${command.name}\n\n\`\`\`\n${usage(command)}\n\`\`\`\n\n${about}\n${list}`;
 }
 
 function renderLimiters(): string {

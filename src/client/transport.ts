@@ -7,6 +7,8 @@ export interface CallOptions {
   /** Makes a repeated POST the same one; 1 to 255 visible ASCII characters. Default: a random one for each call. */
   idempotency_key?: string;
   signal?: AbortSignal;
+  /** Sent in place of the body, as it is: JSON already. The body argument is not looked at. */
+  raw_body?: Uint8Array<ArrayBuffer>;
 }
 
 export interface Operation {
@@ -74,10 +76,10 @@ export class Transport {
     const query = operation.input === 'query' ? queryOf(input as Record<string, unknown> | undefined) : '';
     const headers: Record<string, string> = {};
     if (operation.method === 'POST') headers['Idempotency-Key'] = options.idempotency_key ?? crypto.randomUUID();
-    let body: string | null = null;
+    let body: string | Uint8Array<ArrayBuffer> | null = null;
     if (operation.input === 'body') {
       headers['Content-Type'] = 'application/json';
-      body = JSON.stringify(input ?? {});
+      body = options.raw_body ?? JSON.stringify(input ?? {});
     }
     for (let tries = 0; ; tries++) {
       const last = tries === this.#retries_max;

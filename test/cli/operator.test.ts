@@ -1,32 +1,16 @@
+// Commands that work on Redis itself, and how the command line speaks.
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, describe, it } from 'node:test';
-import { fileURLToPath } from 'node:url';
-import { isTokenText, lookupToken, tokenHash } from '../src/store/tokens.ts';
-import { startRedis } from './helpers/redis.ts';
+import { describe, it } from 'node:test';
+import { isTokenText, lookupToken, tokenHash } from '../../src/store/tokens.ts';
+import { startRedis } from '../helpers/redis.ts';
+import { freshDir, sluice as run } from './sluice.ts';
 
-const CLI = fileURLToPath(new URL('../src/cli.ts', import.meta.url));
 const { redis, path } = await startRedis();
-const dir = mkdtempSync(join(tmpdir(), 'sluice-cli-'));
-after(() => rmSync(dir, { recursive: true, force: true }));
+const dir = freshDir();
 
-async function sluice(args: string, env: Record<string, string> = { SLUICE_REDIS_URL: `unix://${path}` }) {
-  const child = spawn(process.execPath, ['--import', 'tsx', CLI, ...args.split(' ').filter(Boolean)], {
-    env: { PATH: process.env['PATH'] ?? '', ...env },
-  });
-  let [out, err] = ['', ''];
-  child.stdout.on('data', (data) => {
-    out += data;
-  });
-  child.stderr.on('data', (data) => {
-    err += data;
-  });
-  const code = await new Promise<number | null>((resolve) => child.once('close', resolve));
-  return { code, out, err };
-}
+const sluice = (args: string, env: Record<string, string> = { SLUICE_REDIS_URL: `unix://${path}` }) =>
+  run(args.split(' ').filter(Boolean), env);
 
 describe('the command line', () => {
   it('makes a token, and prints its text and nothing else to standard output', async () => {
@@ -104,14 +88,28 @@ describe('the command line', () => {
   });
 
   it('explains itself', async () => {
-    assert.match((await sluice('--help')).out, /sluice token create --account NAME/);
-    assert.match((await sluice('token revoke --help')).out, /^Usage:\n {2}sluice token revoke ID\n/);
+    assert.match((await sluice('--help')).out, /sluice token create +Make an access token/);
+    assert.match((await sluice('token revoke --help')).out, /^Usage:\n {2}sluice token revoke ID \[--json\]\n\nMake a token useless/);
+    assert.match((await sluice('token --help')).out, /^Usage:\n {2}sluice token create/);
   });
 
-  it('says why it cannot reach what it needs, with exit code 1', async () => {
+  it('speaks JSON where it is asked to, also of what went wrong', async () => {
+    assert.deepEqual(JSON.parse((await sluice('partitions --json')).out), { partitions: 32 });
+    const { out } = await sluice('token create --account acme --json');
+    const { id } = JSON.parse(out) as { id: string };
+    const revoked = JSON.parse((await sluice(`token revoke ${id} --json`)).out) as { id: string; revoked_at: string | null };
+    assert.deepEqual([revoked.id, revoked.revoked_at === null], [id, false]);
+    const wrong = await sluice('token revoke tok_nothing --json');
+    assert.equal((JSON.parse(wrong.err) as { error: { code: string } }).error.code, 'token_not_found');
+    assert.equal((await sluice('token create --json')).err, '{"error":{"code":"usage","message":"--account is missing.","details":{}}}\n');
+  });
+
+  it('says why it cannot reach what it needs, by its exit code too', async () => {
     const nowhere = await sluice('token list', { SLUICE_DATA_DIR: join(dir, 'nothing') });
     assert.deepEqual([nowhere.code, nowhere.out], [1, '']);
     assert.match(nowhere.err, /There is no data directory/);
+    const away = await sluice('token list', { SLUICE_REDIS_URL: `unix://${dir}/nobody` });
+    assert.deepEqual([away.code, away.out], [3, '']);
     const wrong = await sluice('token list', { SLUICE_PORT: 'x' });
     assert.deepEqual([wrong.code, wrong.err.includes('SLUICE_PORT')], [2, true]);
   });
