@@ -2,9 +2,11 @@
 //
 // What creates writes its record in the same script as the resource, in the key's own partition; so does adding tasks,
 // beside the batch. Cancel, release and retry are harmless twice: they claim the key, work, and keep their answer.
+//
+// A refused request leaves no record: sent again it is judged again, and its key is free for another.
 import { createHash } from 'node:crypto';
 import { ApiError } from '../base/errors.ts';
-import { claimKey, finishKey, type IdemArgs, type IdemRecord, NO_RECORD, placeOfKey } from '../store/idempotency.ts';
+import { claimKey, finishKey, forgetKey, type IdemArgs, type IdemRecord, NO_RECORD, placeOfKey } from '../store/idempotency.ts';
 import type { Answer, Call, HandlerName } from './call.ts';
 import type { ApiContext } from './context.ts';
 
@@ -56,14 +58,31 @@ export async function claim(context: ApiContext, keyed: Keyed): Promise<IdemReco
   return record;
 }
 
+/** The same, and works; a refusal frees the key. `record` is null without a key. */
+export async function claimed<T>(
+  context: ApiContext,
+  keyed: Keyed | null,
+  work: (record: (IdemRecord & { known: boolean }) | null) => Promise<T>,
+): Promise<T> {
+  if (keyed === null) return work(null);
+  const record = await claim(context, keyed);
+  try {
+    return await work(record);
+  } catch (error) {
+    if (error instanceof ApiError && error.status < 500) await forgetKey(context.client, keyed, keyed.print);
+    throw error;
+  }
+}
+
 /** Runs what is harmless twice. `again` is true where the same request was begun before and its answer is not known. */
 export async function once(context: ApiContext, call: Call, name: HandlerName, run: (again: boolean) => Promise<Answer>): Promise<Answer> {
   const keyed = keyedBy(context, call, name);
-  if (keyed === null) return run(false);
-  const record = await claim(context, keyed);
-  if (record.done !== null) return replayed({ body: Buffer.from(record.done.reply) });
-  const answer = await run(record.known);
-  const body = Buffer.isBuffer(answer.body) ? answer.body : Buffer.from(JSON.stringify(answer.body));
-  await finishKey(context.client, keyed, keyed.print, body);
-  return { ...answer, body };
+  return claimed(context, keyed, async (record) => {
+    if (keyed === null || record === null) return run(false);
+    if (record.done !== null) return replayed({ body: Buffer.from(record.done.reply) });
+    const answer = await run(record.known);
+    const body = Buffer.isBuffer(answer.body) ? answer.body : Buffer.from(JSON.stringify(answer.body));
+    await finishKey(context.client, keyed, keyed.print, body);
+    return { ...answer, body };
+  });
 }
