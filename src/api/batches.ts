@@ -11,7 +11,7 @@ import type { QuotaState } from '../store/quota.ts';
 import type { Answer, Call } from './call.ts';
 import type { ApiContext } from './context.ts';
 import { whenDurable } from './durable.ts';
-import { claim, type Keyed, keyedAs, once, printHead, recordArgs, replayed, sameRequest } from './idempotency.ts';
+import { claimed, type Keyed, keyedAs, once, printHead, recordArgs, replayed, sameRequest } from './idempotency.ts';
 import type { Prepared, PrepareRequest, Ready, Refusal } from './prepare.ts';
 import { type BatchDoc, batchItem, batchView, changeView, taskBytes, timestamp } from './present.ts';
 import { verdictOf } from './quota.ts';
@@ -233,12 +233,13 @@ export async function addTasks(context: ApiContext, call: Call): Promise<Answer>
   const { keyed, prepared } = await read(context, call, 'addTasks');
   const { outcome: first } = prepared;
   if (first.kind === 'refused' && first.stage === 'check') ready(prepared);
+  return claimed(context, keyed, () => addPrepared(context, call, keyed, prepared));
+}
+
+async function addPrepared(context: ApiContext, call: Call, keyed: Keyed | null, prepared: Prepared): Promise<Answer> {
   const core = coreOf(call);
-  if (keyed !== null) {
-    await claim(context, keyed);
-    const before = await addedBefore(context, core, keyed);
-    if (before !== null) return before;
-  }
+  const before = keyed && (await addedBefore(context, core, keyed));
+  if (before) return before;
   let add = ready(prepared);
   const known = new Set<string>();
   for (let tries = 1; ; tries++) {

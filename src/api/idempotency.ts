@@ -3,9 +3,11 @@
 // What creates writes its record in the same script as the resource, in the key's own partition; so does adding tasks,
 // beside the batch. Cancel, release and retry are harmless twice: they claim the key, work, and keep their answer. So does
 // making a limiter, which is no single step (its name lies elsewhere): the claim keeps its id, so the same one is made again.
+//
+// A refused request leaves no record: sent again it is judged again, and its key is free for another.
 import { createHash } from 'node:crypto';
 import { ApiError } from '../base/errors.ts';
-import { claimKey, finishKey, type IdemArgs, type IdemClaim, type IdemRecord, NO_RECORD, placeOfKey } from '../store/idempotency.ts';
+import { claimKey, finishKey, forgetKey, type IdemArgs, type IdemClaim, type IdemRecord, NO_RECORD, placeOfKey } from '../store/idempotency.ts';
 import type { Answer, Call, HandlerName } from './call.ts';
 import type { ApiContext } from './context.ts';
 
@@ -57,6 +59,22 @@ export async function claim(context: ApiContext, keyed: Keyed, note = ''): Promi
   return record;
 }
 
+/** The same, and works; a refusal frees the key. `record` is null without a key. */
+export async function claimed<T>(context: ApiContext, keyed: Keyed | null, work: (record: IdemClaim | null) => Promise<T>): Promise<T> {
+  if (keyed === null) return work(null);
+  const record = await claim(context, keyed);
+  return freedByRefusal(context, keyed, () => work(record));
+}
+
+async function freedByRefusal<T>(context: ApiContext, keyed: Keyed, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof ApiError && error.status < 500) await forgetKey(context.client, keyed, keyed.print);
+    throw error;
+  }
+}
+
 /** Runs what is harmless twice. `again` is true where the same request was begun before and its answer is not known. */
 export async function once(context: ApiContext, call: Call, name: HandlerName, run: (again: boolean) => Promise<Answer>): Promise<Answer> {
   const keyed = keyedBy(context, call, name);
@@ -71,9 +89,11 @@ export async function onceAs(
   run: (claimed: { known: boolean; note: string }) => Promise<Answer>,
 ): Promise<Answer> {
   const record = await claim(context, keyed, note);
-  if (record.done !== null) return replayed({ body: Buffer.from(record.done.reply) });
-  const answer = await run(record);
-  const body = Buffer.isBuffer(answer.body) ? answer.body : Buffer.from(JSON.stringify(answer.body));
-  await finishKey(context.client, keyed, keyed.print, body);
-  return { ...answer, body };
+  return freedByRefusal(context, keyed, async () => {
+    if (record.done !== null) return replayed({ body: Buffer.from(record.done.reply) });
+    const answer = await run(record);
+    const body = Buffer.isBuffer(answer.body) ? answer.body : Buffer.from(JSON.stringify(answer.body));
+    await finishKey(context.client, keyed, keyed.print, body);
+    return { ...answer, body };
+  });
 }

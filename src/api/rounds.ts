@@ -9,7 +9,7 @@ import { coreOf, missing, visible } from './batches.ts';
 import type { Answer, Call } from './call.ts';
 import type { ApiContext } from './context.ts';
 import { whenDurable } from './durable.ts';
-import { claim, type Keyed, keyedBy, recordArgs, replayed } from './idempotency.ts';
+import { claimed, type Keyed, keyedBy, recordArgs, replayed } from './idempotency.ts';
 import { type BatchDoc, changeView } from './present.ts';
 
 const HOUR_MS = 3_600_000;
@@ -22,13 +22,14 @@ export function roundMs({ doc }: BatchRow): number {
 
 export async function retryBatch(context: ApiContext, call: Call): Promise<Answer> {
   context.admit();
-  const core = coreOf(call);
   const keyed = keyedBy(context, call, 'retryBatch');
-  if (keyed !== null) {
-    await claim(context, keyed);
-    const before = await retriedBefore(context, core, keyed);
-    if (before !== null) return before;
-  }
+  return claimed(context, keyed, () => retry(context, call, keyed));
+}
+
+async function retry(context: ApiContext, call: Call, keyed: Keyed | null): Promise<Answer> {
+  const core = coreOf(call);
+  const before = keyed && (await retriedBefore(context, core, keyed));
+  if (before) return before;
   const outcome = await rounds.retryBatch(context.client, {
     account_id: call.account_id,
     core,
@@ -42,9 +43,9 @@ export async function retryBatch(context: ApiContext, call: Call): Promise<Answe
     case 'missing':
       throw missing(call);
     case 'taken': {
-      const before = keyed && (await retriedBefore(context, core, keyed));
-      if (!before) throw new ApiError('unavailable', {}, { retry_after_s: 1 });
-      return before;
+      const first = keyed && (await retriedBefore(context, core, keyed));
+      if (!first) throw new ApiError('unavailable', {}, { retry_after_s: 1 });
+      return first;
     }
     case 'state':
     case 'running':

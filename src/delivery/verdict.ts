@@ -72,16 +72,20 @@ function pointsOf({ flight }: Claimed, { points_used }: Outcome): { points?: num
 
 /**
  * The settlement of a notification that was sent. `delays_ms` lie between its tries; nothing that the batch's creator says
- * changes them, but the receiver may ask for more time, or for no further try.
+ * changes them, but the receiver may ask for more time, or for no further try. 410 does not ask: final for a task, it is here
+ * one of the answers that are not 2xx, and the contract retries them all.
  */
 export function settlementOfNotification(task: Claimed, delays_ms: readonly number[], outcome: Outcome, { now_ms, dice }: Now): Settlement {
   if (outcome.error?.code === 'shutdown') return handedBack(task, 0);
   if (outcome.verdict === 'success') return settled(task, 'c', 0, resultOf(task, now_ms, outcome));
   const planned_ms = delays_ms[task.attempt - task.recoveries - 1];
-  if (outcome.verdict === 'final' || planned_ms === undefined) return settled(task, 'f', 0, resultOf(task, now_ms, outcome));
+  const given_up = outcome.verdict === 'final' && outcome.status_code !== GONE;
+  if (given_up || planned_ms === undefined) return settled(task, 'f', 0, resultOf(task, now_ms, outcome));
   const delay_ms = Math.round(Math.max(planned_ms * (1 - JITTER + 2 * JITTER * dice), outcome.retry_after_ms ?? 0));
   return settled(task, 'r', delay_ms, resultOf(task, now_ms, outcome, Math.round(now_ms + delay_ms)));
 }
+
+const GONE = 410;
 
 /** Of the delays between the tries of a notification. */
 const JITTER = 0.1;

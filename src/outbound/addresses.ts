@@ -6,7 +6,7 @@
 
 /** Which targets are allowed beyond, or refused below, the table of this file. */
 export interface EgressPolicy {
-  /** Switches the table and the rules on names off; `deny` still holds. */
+  /** Switches the table and the rules on names and ports off; `deny` still holds. */
   allow_private: boolean;
   /** Exceptions to the table. */
   allow: readonly Block[];
@@ -44,7 +44,7 @@ export function checkTarget(url: string | URL, policy: EgressPolicy): TargetVerd
   if (parsed.protocol !== 'http:' && parsed.protocol !== 'https:') return 'bad_host';
   if (parsed.username !== '' || parsed.password !== '') return 'bad_host';
   const host = hostVerdict(parsed.hostname, policy);
-  return host === 'ok' && BAD_PORTS.has(parsed.port) ? 'blocked' : host;
+  return host === 'ok' && isBadPort(parsed.port, policy) ? 'blocked' : host;
 }
 
 /** The same for a host alone, as the URL parser left it (`URL.hostname`: 0x7f.1 and full-width digits have become 127.0.0.1). */
@@ -62,13 +62,18 @@ export function hostVerdict(hostname: string, policy: EgressPolicy): TargetVerdi
 }
 
 /** Ports that browsers refuse too (WHATWG fetch, "bad port"): a request there talks to a mail server or the like. As `URL.port` shows them. */
-export const BAD_PORTS: ReadonlySet<string> = new Set(
+const BAD_PORTS: ReadonlySet<string> = new Set(
   (
     '0 1 7 9 11 13 15 17 19 20 21 22 23 25 37 42 43 53 69 77 79 87 95 101 102 103 104 109 110 111 113 115 117 119 123 135 137 139 143 ' +
     '161 179 389 427 465 512 513 514 515 526 530 531 532 540 548 554 556 563 587 601 636 989 990 993 995 1719 1720 1723 2049 3659 4045 ' +
     '4190 5060 5061 6000 6566 6665 6666 6667 6668 6669 6679 6697 10080'
   ).split(' '),
 );
+
+/** May no URL with this port be dialed? Where private targets are allowed, a dead port of localhost is a target like any other. */
+export function isBadPort(port: string, policy: EgressPolicy): boolean {
+  return !policy.allow_private && BAD_PORTS.has(port);
+}
 
 /** May this address be dialed? */
 export function addressVerdict(address: Uint8Array, policy: EgressPolicy): AddressVerdict {

@@ -8,7 +8,7 @@
 import type { Socket } from 'node:net';
 import { Client } from 'undici';
 import type { Clock } from '../base/clock.ts';
-import { addressVerdict, BAD_PORTS, type EgressPolicy, parseAddress } from './addresses.ts';
+import { addressVerdict, type EgressPolicy, isBadPort, parseAddress } from './addresses.ts';
 import type { Attempt, Carrier, Lane } from './attempt.ts';
 import type { Connector, Opening } from './connector.ts';
 import { WaitingLine } from './waiting.ts';
@@ -253,7 +253,7 @@ function isRefused(url: string, policy: EgressPolicy): boolean {
   } catch {
     return true;
   }
-  if (parsed.origin !== url || (parsed.protocol !== 'http:' && parsed.protocol !== 'https:') || BAD_PORTS.has(parsed.port)) return true;
+  if (parsed.origin !== url || (parsed.protocol !== 'http:' && parsed.protocol !== 'https:') || isBadPort(parsed.port, policy)) return true;
   const literal = parseAddress(parsed.hostname);
   return literal !== null && addressVerdict(literal, policy) === 'blocked';
 }

@@ -2,7 +2,7 @@
 import { partitionOf } from '../base/id.ts';
 import { idempotencyName, idempotencyPartition, keys } from './keys.ts';
 import type { RedisClient } from './script.ts';
-import { idemBegin, idemFinish } from './scripts.gen.ts';
+import { idemBegin, idemFinish, idemForget } from './scripts.gen.ts';
 
 /** What a script needs to write a record in its own step; `NO_RECORD` writes none. */
 export interface IdemArgs {
@@ -69,4 +69,9 @@ export async function finishKey(
   answer: Buffer,
 ): Promise<void> {
   await idemFinish.call(client, { meta: keys.partition(place.partition) }, { idem_key: place.idem_key, idem_print: print, answer });
+}
+
+/** Frees a key whose work was refused. */
+export async function forgetKey(client: RedisClient, place: { partition: number; idem_key: string }, print: string): Promise<void> {
+  await idemForget.call(client, { meta: keys.partition(place.partition) }, { idem_key: place.idem_key, idem_print: print });
 }

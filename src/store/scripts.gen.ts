@@ -3575,6 +3575,30 @@ return 1`,
   map: [[1,"lua/idem/finish.lua",1],[2,"lua/idem/finish.lua",3],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/idem/finish.lua",11]],
 });
 
+/** Gives up a claim of idem/begin whose work was refused: nothing came of it that a repeat could be answered with. See lua/idem/forget.lua. */
+export const idemForget = script<{ meta: string }, { idem_key: string; idem_print: string }, number>({
+  name: 'idem/forget',
+  keys: ["meta"],
+  args: [["idem_key","string"],["idem_print","string"]],
+  rest: null,
+  lua: `#!lua
+local meta = KEYS[1]
+local idem_key = ARGV[1]
+local idem_print = ARGV[2]
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local key = root .. 'idem:' .. idem_key
+local record = call('HMGET', key, 'f', 'r')
+if record[2] or (record[1] and record[1] ~= idem_print) then return 0 end
+call('DEL', key)
+return 1`,
+  map: [[1,"lua/idem/forget.lua",1],[2,"lua/idem/forget.lua",3],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/idem/forget.lua",10]],
+});
+
 /** Raises the number of partitions: never lowers it, whoever else raises it meanwhile. See lua/installation/grow.lua. */
 export const installationGrow = script<{ shared: string }, { wanted: number }, [number, number]>({
   name: 'installation/grow',
@@ -18897,4 +18921,4 @@ return 'queued'`,
 });
 
 /** Every script, by its name. */
-export const scripts = { batchAdd, batchCancel, batchCreate, batchDelete, batchRead, batchRelease, batchRetry, batchSweep, idemBegin, idemFinish, installationGrow, limiterCreate, limiterDelete, limiterPatch, limiterPause, limiterRead, limiterReset, limiterResume, limiterUsage, memberBeat, namesConfirm, namesFree, namesList, namesReserve, notificationRedeliver, outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice, partitionClaim, partitionGrant, partitionLate, partitionLook, partitionSettle, partitionTick, quotaTake, scheduleCreate, scheduleDelete, scheduleDue, scheduleFire, scheduleLook, schedulePatch, scheduleRead, scheduleRuns, scheduleStage, scheduleTrigger, secretEnsure, secretRotate, streamLook, streamTake, streamTicket, taskCancel, taskCreate, taskRetry };
+export const scripts = { batchAdd, batchCancel, batchCreate, batchDelete, batchRead, batchRelease, batchRetry, batchSweep, idemBegin, idemFinish, idemForget, installationGrow, limiterCreate, limiterDelete, limiterPatch, limiterPause, limiterRead, limiterReset, limiterResume, limiterUsage, memberBeat, namesConfirm, namesFree, namesList, namesReserve, notificationRedeliver, outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice, partitionClaim, partitionGrant, partitionLate, partitionLook, partitionSettle, partitionTick, quotaTake, scheduleCreate, scheduleDelete, scheduleDue, scheduleFire, scheduleLook, schedulePatch, scheduleRead, scheduleRuns, scheduleStage, scheduleTrigger, secretEnsure, secretRotate, streamLook, streamTake, streamTicket, taskCancel, taskCreate, taskRetry };

@@ -188,9 +188,11 @@ test('what is no web address is a bad host', () => {
   for (const url of urls) assert.equal(checkTarget(url, open), 'bad_host', url);
 });
 
-test('the ports that browsers refuse are refused', () => {
-  for (const port of [1, 22, 25, 110, 465, 587, 6000, 6667, 10080])
-    assert.equal(checkTarget(`http://example.com:${port}/`, open), 'blocked', String(port));
+test('the ports that browsers refuse are refused, unless private targets are allowed', () => {
+  for (const port of [0, 1, 22, 25, 110, 465, 587, 6000, 6667, 10080]) {
+    assert.equal(checkTarget(`http://example.com:${port}/`, closed), 'blocked', String(port));
+    assert.equal(checkTarget(`http://example.com:${port}/`, open), 'ok', String(port));
+  }
   for (const port of [80, 443, 3000, 8080, 8443, 65535])
     assert.equal(checkTarget(`http://example.com:${port}/`, closed), 'ok', String(port));
 });

@@ -94,7 +94,7 @@ test('what deny_cidrs names is blocked even where private targets are allowed', 
 });
 
 test('closed ports and other protocols are blocked without a connection', async (t) => {
-  const outbound = outboundFor(t);
+  const outbound = outboundFor(t, { allow_private: false, allow_cidrs: ['127.0.0.1'] });
   for (const url of [
     'http://127.0.0.1:25/',
     'http://example.com:6667/',

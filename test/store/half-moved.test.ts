@@ -116,6 +116,7 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
   'batch/sweep': [({ expired: core }) => ({ core, account: ACCOUNT, tasks_max: 20 })],
   'batch/release': [({ held: core }) => ({ core, account: ACCOUNT, keep_ms: 1 })],
   'idem/begin': [() => ({ idem_key: `${ACCOUNT}:key`, note: '', idem_print: 'print' })],
+  'idem/forget': [() => ({ idem_key: `${ACCOUNT}:key`, idem_print: 'print' })],
   'idem/finish': [() => ({ idem_key: `${ACCOUNT}:key`, idem_print: 'print', answer: Buffer.from('{}') })],
   'notification/redeliver': [({ failed: core }) => ({ core, index: 0, account: ACCOUNT })],
   'outbox/ack': [({ limits: { messages } }) => ({ destination: 0, mark: 1, messages: messages.slice(0, 2) })],

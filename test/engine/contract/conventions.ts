@@ -158,6 +158,28 @@ export function conventions({ client, engine, receiver }: Stage): void {
     assert.equal((await client.lists.batches('?limit=1')).total, made.length);
   });
 
+  test('a refused request leaves its Idempotency-Key free, and is refused again', async () => {
+    const { acme } = client;
+    const { id } = await acme.create({ tasks: tasksFor(receiver.at(freshPath()), 1) });
+    await acme.ended(id, 'completed');
+    const [task] = (await acme.tasks(id)).tasks;
+    const body = { tasks: tasksFor(receiver.at(freshPath()), 1, { execute_after: inSeconds(3_600) }) };
+    const refused: [status: number, code: string, path: string, options?: { body: unknown }][] = [
+      [422, 'task_state_invalid', `/v1/tasks/${task?.id}/retry`],
+      [422, 'task_state_invalid', `/v1/tasks/${task?.id}/cancel`],
+      [422, 'batch_state_invalid', `/v1/batches/${id}/cancel`],
+      [422, 'batch_state_invalid', `/v1/batches/${id}/retry`],
+      [409, 'batch_completed', `/v1/batches/${id}/tasks`, { body }],
+      [404, 'notification_not_found', `/v1/batches/${id}/notifications/none/redeliver`],
+    ];
+    for (const [n, [status, code, path, options]] of refused.entries()) {
+      const headers = { 'idempotency-key': `refused-${id}-${n}` };
+      for (let tries = 0; tries < 3; tries++) await acme.refused(status, code, 'POST', path, { ...options, headers });
+      assert.equal((await acme.ask('POST', '/v1/batches', { body, headers })).status, 201, path);
+      await acme.refused(422, 'idempotency_key_reused', 'POST', path, { ...options, headers });
+    }
+  });
+
   test('there is no other document and no other path', async () => {
     for (const path of ['/v1', '/v1/', '/v2/batches', '/v1/batches/', '/v1/Batches', '/v1/batches//tasks']) {
       const reply = await client.acme.ask('GET', path);

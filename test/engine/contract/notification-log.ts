@@ -5,6 +5,8 @@ import type { NotificationDelivery, NotificationLog } from '../../../src/schema/
 import { until } from '../../helpers/redis.ts';
 import { freshPath, ONCE, type Stage, tasksFor } from '../stage.ts';
 
+/** Given up at once. */
+const NEVER = { status: 500, headers: { 'x-sluice-retry': 'never' } };
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
 export function notificationLog({ client, receiver, scoped }: Stage): void {
@@ -62,14 +64,14 @@ export function notificationLog({ client, receiver, scoped }: Stage): void {
     const path = freshPath();
     const { id } = await acme.create({
       tasks: tasksFor(receiver.at(`${path}/task`), 40),
-      notifications: { on_progress: { url: receiver.at(path) }, on_finish: { url: receiver.at(`${path}/gone`, { status: 410 }) } },
+      notifications: { on_progress: { url: receiver.at(path) }, on_finish: { url: receiver.at(`${path}/gone`, NEVER) } },
     });
     const log = await logWhen(
       id,
       ({ notifications: list, total }) => total === 41 && list.every(({ delivered_at: at, status }) => at || status === 'failed'),
     );
     const [finish] = log.notifications.filter(({ event }) => event === 'on_finish');
-    assert.deepEqual([finish?.status, finish?.result?.status_code], ['failed', 410]);
+    assert.deepEqual([finish?.status, finish?.result?.status_code], ['failed', 500]);
     assert.deepEqual(await logOf(id, '?event=on_finish'), { total: 1, notifications: [finish] });
     assert.deepEqual(await logOf(id, '?status=failed'), { total: 1, notifications: [finish] });
     assert.deepEqual(await logOf(id, '?status=failed&event=on_progress'), { total: 0, notifications: [] });
@@ -130,7 +132,7 @@ export function notificationLog({ client, receiver, scoped }: Stage): void {
     const { id } = await acme.create({
       tasks: tasksFor(receiver.at(`${path}/task`, { status: 500 }), 1, ONCE),
       notifications: {
-        on_finish: { url: receiver.at(`${path}/gone`, { status: 410 }, {}) },
+        on_finish: { url: receiver.at(`${path}/gone`, NEVER, {}) },
         on_death: { url: receiver.at(`${path}/fine`) },
       },
     });

@@ -123,14 +123,18 @@ export function retries({ client, receiver }: Stage): void {
     const closed = await run([{ close: true }, {}], { retry: AT_ONCE });
     assert.deepEqual([closed.task.status, closed.calls], ['completed', 2]);
     const { id } = await acme.create({
-      tasks: [`http://127.0.0.1:${await closedPort()}/`, 'http://nobody.invalid/'].map((target) => ({
-        target,
-        retry: { ...AT_ONCE, max_retries: 1 },
-      })),
+      tasks: [`http://127.0.0.1:${await closedPort()}/`, 'http://127.0.0.1:1/', 'http://localhost:0/', 'http://nobody.invalid/'].map(
+        (target) => ({
+          target,
+          retry: { ...AT_ONCE, max_retries: 1 },
+        }),
+      ),
     });
     await acme.ended(id, 'failed');
     const ends = (await acme.tasks(id)).tasks.map(({ attempts, result }) => [attempts, result?.status_code, result?.error?.code]);
     assert.deepEqual(ends, [
+      [2, null, 'connect'],
+      [2, null, 'connect'],
       [2, null, 'connect'],
       [2, null, 'dns'],
     ]);

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, beforeEach, describe, test } from 'node:test';
 import { keys } from '../../../src/store/keys.ts';
-import { idemBegin, idemFinish, partitionLook } from '../../../src/store/scripts.gen.ts';
+import { idemBegin, idemFinish, idemForget, partitionLook } from '../../../src/store/scripts.gen.ts';
 import { startRig, T0 } from '../../helpers/rig.ts';
 
 const rig = await startRig();
@@ -27,7 +27,7 @@ describe('partition/look', () => {
   });
 });
 
-describe('idem/begin and idem/finish', () => {
+describe('idem/begin, idem/finish and idem/forget', () => {
   const place = { idem_key: 'acme:hash' };
   const begin = (idem_print: string): Promise<[string, string, string, number]> =>
     idemBegin.call(rig.redis, { meta }, { ...place, idem_print, note: '' });
@@ -45,5 +45,17 @@ describe('idem/begin and idem/finish', () => {
       await idemFinish.call(rig.redis, { meta }, { ...place, idem_print: 'p1', answer: text });
     assert.deepEqual(await begin('p1'), ['p1', answer.toString(), '', 1]);
     assert.equal((await rig.dump()).get(`idem:${place.idem_key}`)?.expires, true);
+  });
+
+  test('a claim can be given up, but not another request’s, nor one with an answer', async () => {
+    const forget = (idem_print: string): Promise<number> => idemForget.call(rig.redis, { meta }, { ...place, idem_print });
+    await begin('p1');
+    assert.equal(await forget('p2'), 0);
+    assert.deepEqual(await begin('p1'), ['p1', '', '', 1]);
+    assert.equal(await forget('p1'), 1);
+    assert.deepEqual(await begin('p2'), ['p2', '', '', 0]);
+    await idemFinish.call(rig.redis, { meta }, { ...place, idem_print: 'p2', answer: Buffer.from('{}') });
+    assert.equal(await forget('p2'), 0);
+    assert.deepEqual(await begin('p2'), ['p2', '{}', '', 1]);
   });
 });
