@@ -159,6 +159,14 @@ export function streams({ client, engine, receiver, scoped, nobody }: Stage): vo
       (refusal.details['errors'] as { path: string }[]).map((fault) => fault.path),
       ['Upgrade'],
     );
+    const handshake = { connection: 'Upgrade', 'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==' };
+    for (const [upgrade, version] of [
+      ['h2c', '13'],
+      ['websocket', '8'],
+    ] as const) {
+      const headers = { ...handshake, upgrade, 'sec-websocket-version': version };
+      await acme.refused(400, 'validation_error', 'GET', `/v1/batches/${id}/stream`, { headers });
+    }
     for (let i = 0; i < 11; i++) {
       const reply = await acme.ask('HEAD', `/v1/batches/${id}/events`);
       assert.deepEqual([reply.status, reply.headers['content-type']], [200, 'text/event-stream']);
