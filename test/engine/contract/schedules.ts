@@ -284,6 +284,16 @@ export function schedules({ client, receiver, scoped }: Stage): void {
     }
   });
 
+  test('a list in an expression may name a time twice: it fires once', async () => {
+    const { id } = await create(acme, { cron: '*/20,*/30 4 * * *', timezone: 'UTC', task_template: template(), enabled: false });
+    const path = `/v1/schedules/${id}/preview?start_from=2027-01-01T00:00:00Z&limit=5`;
+    const { executions } = await ok<SchedulePreview>(acme, 200, 'GET', path);
+    assert.deepEqual(
+      executions.map(({ scheduled_for }) => scheduled_for.slice(8, 16)),
+      ['01T04:00', '01T04:20', '01T04:30', '01T04:40', '02T04:00'],
+    );
+  });
+
   test('a trigger makes one run now, of a disabled schedule too', async () => {
     const path = freshPath();
     const { id } = await create(acme, { ...YEARLY, task_template: { target: receiver.at(path) }, enabled: false });
