@@ -18,8 +18,11 @@ import { claim, type Keyed, keyedBy, recordArgs, replayed, sameRequest } from '.
 import { scheduledTaskBytes, timestamp } from './present.ts';
 import { newTemplate, templateFaults } from './templates.ts';
 
-/** A change that was overtaken by another is tried again this often before the caller is asked to. */
-const TRIES_MAX = 5;
+/**
+ * A change that was overtaken by another is tried again this often before the caller is asked to. Of those made at once
+ * one gets through each time, so this many may be.
+ */
+const TRIES_MAX = 64;
 /** Templates can be large, and a page of them is one answer. */
 const LIST_BYTES_MAX = 32 * 1_024 * 1_024;
 

@@ -193,7 +193,21 @@ export function schedules({ client, receiver, scoped }: Stage): void {
     await refused('cron_never_fires', { cron: '0 0 31 2 *' });
     await refused('target_not_allowed', { task_template: { target: FORBIDDEN_URL } });
     await patch({ end_at: '2030-01-01T00:00:00Z' });
-    await refused('validation_error', { start_at: '2031-01-01T00:00:00Z' });
+    const late = await refused('validation_error', { start_at: '2031-01-01T00:00:00Z' });
+    assert.deepEqual(late.details['errors'], [{ path: '/start_at', message: 'must not be after end_at' }]);
+  });
+
+  test('changes made at once are all made', async () => {
+    const { id } = await create(acme, { ...YEARLY, task_template: template() });
+    const path = `/v1/schedules/${id}`;
+    const minutes = Array.from({ length: 32 }, (_, i) => i);
+    await Promise.all(minutes.map((i) => ok(acme, 200, 'PATCH', path, { cron: `${i} 0 1 1 *` })));
+    const times = Array.from({ length: 16 }, (_, i) => inSeconds(3_600 + i));
+    await Promise.all(
+      times.flatMap((start_at) => [{ start_at }, { timezone: 'Asia/Tokyo' }]).map((body) => ok(acme, 200, 'PATCH', path, body)),
+    );
+    const seen = await read(acme, id);
+    assert.deepEqual([seen.timezone, times.includes(seen.start_at ?? '')], ['Asia/Tokyo', true]);
   });
 
   test('after its end a schedule is active with nothing to come', async () => {
