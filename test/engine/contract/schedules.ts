@@ -207,9 +207,9 @@ export function schedules({ client, receiver, scoped }: Stage): void {
   test('changes made at once are all made', async () => {
     const { id } = await create(acme, { ...YEARLY, task_template: template() });
     const path = `/v1/schedules/${id}`;
-    const minutes = Array.from({ length: 32 }, (_, i) => i);
+    const minutes = Array.from({ length: 16 }, (_, i) => i);
     await Promise.all(minutes.map((i) => ok(acme, 200, 'PATCH', path, { cron: `${i} 0 1 1 *` })));
-    const times = Array.from({ length: 16 }, (_, i) => inSeconds(3_600 + i));
+    const times = Array.from({ length: 8 }, (_, i) => inSeconds(3_600 + i));
     await Promise.all(
       times.flatMap((start_at) => [{ start_at }, { timezone: 'Asia/Tokyo' }]).map((body) => ok(acme, 200, 'PATCH', path, body)),
     );
