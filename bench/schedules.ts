@@ -9,6 +9,7 @@ import { percentile } from './lib/stats.ts';
 
 const TOGETHER = 1_000;
 const PAYLOAD = { n: 1 };
+const AHEAD_S_MAX = 30;
 
 export const scheduleLateness: Bench = {
   name: 'schedule_lateness',
@@ -30,15 +31,21 @@ async function lateness(
   { receiver, smoke }: Stage,
   make: (due_ms: number, cron: string) => Promise<() => Promise<void>>,
 ): Promise<number[]> {
-  await receiver.reset();
-  const due_ms = (Math.floor(Date.now() / 1_000) + (smoke ? 10 : 6)) * 1_000;
-  const at = new Date(due_ms);
-  const undo = await make(due_ms, `${at.getUTCSeconds()} ${at.getUTCMinutes()} ${at.getUTCHours()} * * *`);
-  if (Date.now() >= due_ms) throw new Error('this machine is too slow: the schedules were made too late');
-  await receiver.received(TOGETHER);
-  const delays_ms = await receiver.delays_ms();
-  await undo();
-  return delays_ms;
+  for (let ahead_s = smoke ? 10 : 6; ; ahead_s *= 2) {
+    await receiver.reset();
+    const due_ms = (Math.floor(Date.now() / 1_000) + ahead_s) * 1_000;
+    const at = new Date(due_ms);
+    const undo = await make(due_ms, `${at.getUTCSeconds()} ${at.getUTCMinutes()} ${at.getUTCHours()} * * *`);
+    if (Date.now() < due_ms) {
+      await receiver.received(TOGETHER);
+      const delays_ms = await receiver.delays_ms();
+      await undo();
+      return delays_ms;
+    }
+    // Made too late, as where others use the machine too: once more, with more time.
+    await undo();
+    if (ahead_s > AHEAD_S_MAX) throw new Error(`this machine is too slow: the schedules were not made in ${ahead_s} s`);
+  }
 }
 
 async function ourRuns({ api, receiver }: Stage, due_ms: number, cron: string): Promise<() => Promise<void>> {

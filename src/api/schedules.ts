@@ -26,8 +26,11 @@ import { claim, type Keyed, keyedBy, recordArgs, replayed, sameRequest } from '.
 import { scheduledTaskBytes, timestamp } from './present.ts';
 import { newTemplate, templateFaults } from './templates.ts';
 
-/** A change that was overtaken by another is tried again this often before the caller is asked to. */
-const TRIES_MAX = 5;
+/**
+ * A change that was overtaken by another is tried again this often before the caller is asked to. Of those made at once
+ * one gets through each time, so this many may be.
+ */
+const TRIES_MAX = 64;
 /** Templates can be large, and a page of them is one answer. */
 const LIST_BYTES_MAX = 32 * 1_024 * 1_024;
 
@@ -78,7 +81,7 @@ async function readCreate(context: ApiContext, call: Call) {
     start_ms: body.start_at === undefined ? null : timestampMs(body.start_at),
     end_ms: body.end_at === undefined ? null : timestampMs(body.end_at),
   };
-  const faults = [...templateFaults(body, call.now_ms), ...orderFaults(given)];
+  const faults = [...templateFaults(body, call.now_ms), ...orderFaults(given, body)];
   if (body.task_template === undefined && body.batch_template === undefined) {
     faults.push({ path: '/task_template', message: 'is required, or batch_template is' });
   }
@@ -90,8 +93,10 @@ async function readCreate(context: ApiContext, call: Call) {
   return { given, timing, template, status };
 }
 
-function orderFaults({ start_ms, end_ms }: ScheduleTiming): Fault[] {
+/** Named after a field that was sent. */
+function orderFaults({ start_ms, end_ms }: ScheduleTiming, sent: { end_at?: unknown }): Fault[] {
   if (start_ms === null || end_ms === null || start_ms <= end_ms) return [];
+  if (sent.end_at === undefined) return [{ path: '/start_at', message: 'must not be after end_at' }];
   return [{ path: '/end_at', message: 'must not be before start_at' }];
 }
 
@@ -234,7 +239,7 @@ export async function patchSchedule(context: ApiContext, call: Call): Promise<An
   for (let tries = 1; ; tries++) {
     const row = await visible(context, call);
     const timing = patchedTiming(row, patch);
-    const order = orderFaults(timing);
+    const order = orderFaults(timing, patch);
     if (order.length > 0) throw new ApiError('validation_error', { errors: order });
     const fires = patch.cron !== undefined || patch.timezone !== undefined;
     const checked = fires ? checkedTiming(timing, call.now_ms) : storedTiming(timing);

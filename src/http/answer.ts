@@ -76,7 +76,10 @@ export function write(res: HttpResponse, reply: Reply, options: WriteOptions): n
   return options.head ? 0 : bytes;
 }
 
-/** Writes the head of an answer of Server-Sent Events, and a first comment. */
+/**
+ * Writes the head of an answer of Server-Sent Events, and a first comment. Its connection is for nothing else: asked at the
+ * end to close it, the native code would write this header into the body.
+ */
 export function beginEvents(res: HttpResponse, request_id: string): void {
   res.cork(() => {
     res
@@ -84,7 +87,7 @@ export function beginEvents(res: HttpResponse, request_id: string): void {
       .writeHeader('Content-Type', EVENTS_TYPE + FIXED_HEADERS)
       .writeHeader('X-Request-Id', request_id);
     // Reverse proxies that buffer would hold events back.
-    res.writeHeader('X-Accel-Buffering', 'no').write(':\n\n');
+    res.writeHeader('X-Accel-Buffering', 'no').writeHeader('Connection', 'close').write(':\n\n');
   });
 }
 

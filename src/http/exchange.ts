@@ -43,6 +43,8 @@ const METHODS = new Set(['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE', 'OPTIO
 /** Rest of a body that is quietly swallowed after an early answer; a client that has more to send is told to close. */
 const SWALLOWED_BYTES_MAX = 64 * 1024;
 const CLIENT_GONE = 499;
+/** Of RFC 6455. */
+const WEBSOCKET_VERSION = '13';
 
 export class Exchange {
   readonly method: string;
@@ -185,7 +187,11 @@ export class Exchange {
   }
 }
 
-function upgradeHead(req: HttpRequest, context: us_socket_context_t): UpgradeHead {
+/** The native code has looked at the key only. */
+function upgradeHead(req: HttpRequest, context: us_socket_context_t): UpgradeHead | null {
+  const wants = req.getHeader('upgrade').split(',');
+  if (!wants.some((protocol) => protocol.trim().toLowerCase() === 'websocket')) return null;
+  if (req.getHeader('sec-websocket-version') !== WEBSOCKET_VERSION) return null;
   return {
     key: req.getHeader('sec-websocket-key'),
     protocol: req.getHeader('sec-websocket-protocol'),

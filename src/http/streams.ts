@@ -300,7 +300,7 @@ class EventReader implements Reader {
 
   #finish(res: HttpResponse): void {
     this.#res = null;
-    res.cork(() => void res.end(undefined, true));
+    res.cork(() => void res.end());
   }
 
   /** The client went away, or took nothing for so long that the native code gave it up. */

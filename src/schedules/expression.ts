@@ -37,6 +37,7 @@ export const CRON_LENGTH_MAX = 256;
 
 interface FieldRule {
   name: string;
+  first: number;
   /** How many values the field has: no step is wider. */
   values: number;
   words: readonly string[];
@@ -48,12 +49,12 @@ const MONTHS = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', '
 const WEEKDAYS = ['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat'];
 
 const RULES: readonly FieldRule[] = [
-  { name: 'second', values: 60, words: [], special: null },
-  { name: 'minute', values: 60, words: [], special: null },
-  { name: 'hour', values: 24, words: [], special: null },
-  { name: 'day of month', values: 31, words: [], special: /^(\?|L)$/ },
-  { name: 'month', values: 12, words: MONTHS, special: null },
-  { name: 'day of week', values: 7, words: WEEKDAYS, special: /^(\?|([0-7]|sun|mon|tue|wed|thu|fri|sat)(L|#[1-5]))$/i },
+  { name: 'second', first: 0, values: 60, words: [], special: null },
+  { name: 'minute', first: 0, values: 60, words: [], special: null },
+  { name: 'hour', first: 0, values: 24, words: [], special: null },
+  { name: 'day of month', first: 1, values: 31, words: [], special: /^(\?|L)$/ },
+  { name: 'month', first: 1, values: 12, words: MONTHS, special: null },
+  { name: 'day of week', first: 0, values: 7, words: WEEKDAYS, special: /^(\?|([0-7]|sun|mon|tue|wed|thu|fri|sat)(L|#[1-5]))$/i },
 ];
 
 /** cron-parser knows the other names. */
@@ -97,6 +98,7 @@ function parse(text: string): ParsedCron {
   for (const [i, rule] of RULES.entries()) {
     const fault = fieldFault(fields[i] ?? '', rule);
     if (fault !== null) return { ok: false, message: `The ${rule.name} field ${fault}.` };
+    fields[i] = spread(fields[i] ?? '', rule);
   }
   const [second = '', minute = '', hour = '', day = '', month = '', weekday = ''] = fields;
   try {
@@ -124,11 +126,6 @@ function parse(text: string): ParsedCron {
 /** What is wrong with the form of a field, to be put behind its name; null where nothing is. Values are cron-parser's to check. */
 function fieldFault(field: string, { values, words, special }: FieldRule): string | null {
   const items = field.split(',');
-  const numberOf = (text: string): number | null => {
-    const word = words.indexOf(text.toLowerCase());
-    if (word >= 0) return words === MONTHS ? word + 1 : word;
-    return /^\d{1,2}$/.test(text) ? Number(text) : null;
-  };
   for (const item of items) {
     if (special?.test(item) === true) {
       if (items.length > 1 && /[?#]/.test(item)) return `has "${item}" in a list`;
@@ -141,7 +138,7 @@ function fieldFault(field: string, { values, words, special }: FieldRule): strin
     }
     if (range === '*') continue;
     const [from = '', to, ...more] = range.split('-');
-    const [low, high] = [numberOf(from), to === undefined ? null : numberOf(to)];
+    const [low, high] = [numberOf(from, words), to === undefined ? null : numberOf(to, words)];
     if (more.length > 0 || low === null || (to !== undefined && high === null)) {
       return `has "${item}", which is not a value, a range or a step`;
     }
@@ -150,11 +147,39 @@ function fieldFault(field: string, { values, words, special }: FieldRule): strin
   return null;
 }
 
+function numberOf(text: string, words: readonly string[]): number | null {
+  const word = words.indexOf(text.toLowerCase());
+  if (word >= 0) return words === MONTHS ? word + 1 : word;
+  return /^\d{1,2}$/.test(text) ? Number(text) : null;
+}
+
+/** A well-formed list as its values, each once: cron-parser refuses lists that name one twice, such as `0-10,5`. */
+function spread(field: string, { first, values, words, special }: FieldRule): string {
+  const items = field.split(',');
+  if (items.length === 1) return field;
+  // Sunday is 0 and 7.
+  const last = first + values - (words === WEEKDAYS ? 0 : 1);
+  const named = new Set<string>();
+  for (const item of items) {
+    const [range = '', step] = item.split('/');
+    const [from = '', to] = range.split('-');
+    const low = range === '*' ? first : numberOf(from, words);
+    if (special?.test(item) === true || low === null) {
+      named.add(item);
+      continue;
+    }
+    const alone = to === undefined && step === undefined && range !== '*';
+    const high = alone ? low : to === undefined ? Math.max(low, last) : (numberOf(to, words) ?? low);
+    // Out of range stays so: cron-parser says what is wrong with it.
+    for (let value = low; value <= high; value += Number(step ?? 1)) named.add(String(words === WEEKDAYS && value === 7 ? 0 : value));
+  }
+  return [...named].join(',');
+}
+
 /** cron-parser's words, but for its class names. */
 function said(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
-  const twice = /duplicate values found: (\S+)/.exec(text);
-  return twice === null ? `${text.replace(/\.$/, '')}.` : `A field names ${twice[1]} twice.`;
+  return `${text.replace(/\.$/, '')}.`;
 }
 
 function numbers(values: readonly (number | string)[]): number[] {

@@ -38,6 +38,21 @@ describe('an expression', () => {
     for (const cron of good) assert.equal(parseCron(cron).ok, true, cron);
   });
 
+  test('may name a value more than once in its lists', () => {
+    const same = {
+      '*/10,*/15 * * * *': '0,10,15,20,30,40,45,50 * * * *',
+      '0-10/5,5,7-8 * * * *': '0,5,7,8,10 * * * *',
+      '0 0 1-3,2,L * *': '0 0 1,2,3,L * *',
+      '0 0 * jan,1,JAN-MAR *': '0 0 * 1,2,3 *',
+      '0 0 * * SUN,7,5/1': '0 0 * * 0,5,6',
+      '0 0 * * MON,1,5L,5L': '0 0 * * 1,5L',
+      '0 *,5 * * *': '0 * * * *',
+    };
+    for (const [cron, plain] of Object.entries(same)) assert.deepEqual(parseCron(cron), parseCron(plain), cron);
+    for (const cron of ['60,1 * * * *', '50-70,1 * * * *', '0 0 0,1 * *', '0 0 * 13,1 *', '0 0 * * 8,1'])
+      assert.ok(!parseCron(cron).ok, cron);
+  });
+
   test('that means something else elsewhere, or nothing, is refused with a reason', () => {
     const bad = [
       ...['', ' ', '*', '* * *', '* * * *', '0 0 0 1 1 * 2026', '@reboot', '@every 5m', '@Hourly', 'every day'],
@@ -86,9 +101,7 @@ describe('an expression', () => {
         '0x1 * * * *',
         '٣ * * * *',
       ],
-      ...['0 0 * * *\n', '0 0\u00a0* * *', `0 0 * * ${'1,'.repeat(200)}2`, '0,0 * * * *', '0 0 * * 1-5,3', '\u0000 0 * * *'].filter(
-        (c) => c.trim() === c,
-      ),
+      ...['0 0 * * *\n', '0 0\u00a0* * *', `0 0 * * ${'1,'.repeat(200)}2`, '\u0000 0 * * *'].filter((c) => c.trim() === c),
     ];
     for (const cron of bad) {
       const parsed = parseCron(cron);

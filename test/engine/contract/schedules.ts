@@ -200,7 +200,21 @@ export function schedules({ client, receiver, scoped }: Stage): void {
     await refused('cron_never_fires', { cron: '0 0 31 2 *' });
     await refused('target_not_allowed', { task_template: { target: FORBIDDEN_URL } });
     await patch({ end_at: '2030-01-01T00:00:00Z' });
-    await refused('validation_error', { start_at: '2031-01-01T00:00:00Z' });
+    const late = await refused('validation_error', { start_at: '2031-01-01T00:00:00Z' });
+    assert.deepEqual(late.details['errors'], [{ path: '/start_at', message: 'must not be after end_at' }]);
+  });
+
+  test('changes made at once are all made', async () => {
+    const { id } = await create(acme, { ...YEARLY, task_template: template() });
+    const path = `/v1/schedules/${id}`;
+    const minutes = Array.from({ length: 16 }, (_, i) => i);
+    await Promise.all(minutes.map((i) => ok(acme, 200, 'PATCH', path, { cron: `${i} 0 1 1 *` })));
+    const times = Array.from({ length: 8 }, (_, i) => inSeconds(3_600 + i));
+    await Promise.all(
+      times.flatMap((start_at) => [{ start_at }, { timezone: 'Asia/Tokyo' }]).map((body) => ok(acme, 200, 'PATCH', path, body)),
+    );
+    const seen = await read(acme, id);
+    assert.deepEqual([seen.timezone, times.includes(seen.start_at ?? '')], ['Asia/Tokyo', true]);
   });
 
   test('after its end a schedule is active with nothing to come', async () => {
@@ -289,6 +303,16 @@ export function schedules({ client, receiver, scoped }: Stage): void {
     for (const query of ['?limit=101', '?limit=0', '?start_from=yesterday', '?start_from=2027-02-30T00:00:00Z']) {
       await acme.refused(400, 'validation_error', 'GET', `/v1/schedules/${id}/preview${query}`);
     }
+  });
+
+  test('a list in an expression may name a time twice: it fires once', async () => {
+    const { id } = await create(acme, { cron: '*/20,*/30 4 * * *', timezone: 'UTC', task_template: template(), enabled: false });
+    const path = `/v1/schedules/${id}/preview?start_from=2027-01-01T00:00:00Z&limit=5`;
+    const { executions } = await ok<SchedulePreview>(acme, 200, 'GET', path);
+    assert.deepEqual(
+      executions.map(({ scheduled_for }) => scheduled_for.slice(8, 16)),
+      ['01T04:00', '01T04:20', '01T04:30', '01T04:40', '02T04:00'],
+    );
   });
 
   test('an expression that no schedule has yet is previewed too, and refused as a create would be', async () => {

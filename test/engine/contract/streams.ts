@@ -127,6 +127,17 @@ export function streams({ client, engine, receiver, scoped, nobody }: Stage): vo
     });
   }
 
+  test('an event stream ends as a whole answer, also for a client that keeps its connections', async () => {
+    const { id } = await acme.create({ tasks: tasksFor(receiver.at(freshPath()), 1) });
+    await acme.ended(id, 'completed');
+    const response = await fetch(`${engine.url}/v1/batches/${id}/events`, { headers: { authorization: `Bearer ${ACME}` } });
+    const events = (await response.text()).split('\n\n').filter((event) => event.startsWith('data: '));
+    assert.deepEqual(
+      events.map((event) => (JSON.parse(event.slice('data: '.length)) as Frame).type),
+      ['snapshot', 'finished'],
+    );
+  });
+
   test('a ticket may be made with scope read, for a batch of one’s own', async () => {
     const { id, path } = await held(1);
     const reply = await scoped.read.ask('POST', `/v1/batches/${id}/stream-tickets`);
@@ -148,6 +159,14 @@ export function streams({ client, engine, receiver, scoped, nobody }: Stage): vo
       (refusal.details['errors'] as { path: string }[]).map((fault) => fault.path),
       ['Upgrade'],
     );
+    const handshake = { connection: 'Upgrade', 'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==' };
+    for (const [upgrade, version] of [
+      ['h2c', '13'],
+      ['websocket', '8'],
+    ] as const) {
+      const headers = { ...handshake, upgrade, 'sec-websocket-version': version };
+      await acme.refused(400, 'validation_error', 'GET', `/v1/batches/${id}/stream`, { headers });
+    }
     for (let i = 0; i < 11; i++) {
       const reply = await acme.ask('HEAD', `/v1/batches/${id}/events`);
       assert.deepEqual([reply.status, reply.headers['content-type']], [200, 'text/event-stream']);
