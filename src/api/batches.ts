@@ -236,7 +236,7 @@ export async function addTasks(context: ApiContext, call: Call): Promise<Answer>
   return claimed(context, keyed, () => addPrepared(context, call, keyed, prepared));
 }
 
-async function addPrepared(context: ApiContext, call: Call, keyed: Keyed | null, prepared: Prepared): Promise<Answer> {
+async function addPrepared(context: ApiContext, call: Call, keyed: Keyed | null, prepared: Resolved): Promise<Answer> {
   const core = coreOf(call);
   const before = keyed && (await addedBefore(context, core, keyed));
   if (before) return before;

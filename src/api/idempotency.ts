@@ -7,7 +7,16 @@
 // A refused request leaves no record: sent again it is judged again, and its key is free for another.
 import { createHash } from 'node:crypto';
 import { ApiError } from '../base/errors.ts';
-import { claimKey, finishKey, forgetKey, type IdemArgs, type IdemClaim, type IdemRecord, NO_RECORD, placeOfKey } from '../store/idempotency.ts';
+import {
+  claimKey,
+  finishKey,
+  forgetKey,
+  type IdemArgs,
+  type IdemClaim,
+  type IdemRecord,
+  NO_RECORD,
+  placeOfKey,
+} from '../store/idempotency.ts';
 import type { Answer, Call, HandlerName } from './call.ts';
 import type { ApiContext } from './context.ts';
 
