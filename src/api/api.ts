@@ -52,6 +52,7 @@ export function makeApi(context: ApiContext): Api {
     deleteSchedule: bind(schedules.deleteSchedule),
     listScheduleTasks: bind(schedules.listTasks),
     previewSchedule: bind(schedules.preview),
+    previewCron: bind(schedules.previewCron),
     triggerSchedule: bind(schedules.trigger),
     getSigningSecret: bind(secrets.getSigningSecret),
     rotateSigningSecret: bind(secrets.rotateSigningSecret),

@@ -82,6 +82,7 @@ export const HANDLERS = [
   'deleteSchedule',
   'listScheduleTasks',
   'previewSchedule',
+  'previewCron',
   'triggerSchedule',
   'getSigningSecret',
   'rotateSigningSecret',

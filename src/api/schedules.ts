@@ -3,7 +3,15 @@ import { ApiError, type Fault } from '../base/errors.ts';
 import { ID_PREFIX, newCore, parseId, partitionOf, taskId } from '../base/id.ts';
 import { leadOf, localTime, nextTick, storedTiming, type Timing, timingOf, upcoming } from '../schedules/preview.ts';
 import { timestampMs } from '../schema/formats.ts';
-import type { ScheduleCreate, ScheduleListQuery, SchedulePatch, SchedulePreviewQuery, TaskListQuery } from '../schema/types.gen.ts';
+import type {
+  CronPreviewQuery,
+  ScheduleCreate,
+  ScheduleExecution,
+  ScheduleListQuery,
+  SchedulePatch,
+  SchedulePreviewQuery,
+  TaskListQuery,
+} from '../schema/types.gen.ts';
 import { newOperation } from '../store/batches.ts';
 import { StageLost } from '../store/errors.ts';
 import { readRecord, readRecordBeside } from '../store/idempotency.ts';
@@ -288,13 +296,21 @@ export async function listTasks(context: ApiContext, call: Call): Promise<Answer
 }
 
 export async function preview(context: ApiContext, call: Call): Promise<Answer> {
+  const timing = storedTiming(await visible(context, call));
+  return { body: { schedule_id: call.params['schedule_id'], executions: timing === null ? [] : executionsOf(call, timing) } };
+}
+
+/** Of an expression that is not stored; nothing is asked of Redis. */
+export async function previewCron(_: ApiContext, call: Call): Promise<Answer> {
+  const { cron, timezone } = call.query as unknown as CronPreviewQuery;
+  const timing = checkedTiming({ cron, timezone, start_ms: null, end_ms: null }, call.now_ms);
+  return { body: { executions: executionsOf(call, timing) } };
+}
+
+function executionsOf(call: Call, timing: Timing): ScheduleExecution[] {
   const { limit, start_from } = call.query as unknown as SchedulePreviewQuery;
-  const row = await visible(context, call);
-  const timing = storedTiming(row);
   const after_ms = start_from === undefined ? call.now_ms : (timestampMs(start_from) ?? call.now_ms);
-  const ticks = timing === null ? [] : upcoming(timing, after_ms, limit);
-  const executions = ticks.map((ms) => ({ scheduled_for: timestamp(ms), local_time: timing === null ? '' : localTime(timing, ms) }));
-  return { body: { schedule_id: call.params['schedule_id'], executions } };
+  return upcoming(timing, after_ms, limit).map((ms) => ({ scheduled_for: timestamp(ms), local_time: localTime(timing, ms) }));
 }
 
 export async function trigger(context: ApiContext, call: Call): Promise<Answer> {

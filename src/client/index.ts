@@ -4,17 +4,17 @@
 //   const sluice = createClient({ base_url: 'http://127.0.0.1:8080', token });
 //   const batch = await sluice.createBatch({ tasks: [{ target: 'https://example.com/hook', payload: { n: 1 } }] });
 //   for await (const frame of sluice.watch(batch.id)) console.log(frame);
-import { OPERATIONS, type Operations } from './operations.gen.ts';
-import { Transport, type TransportOptions } from './transport.ts';
+import { LISTS, type Lists, OPERATIONS, type Operations } from './operations.gen.ts';
+import { type CallOptions, Transport, type TransportOptions } from './transport.ts';
 import { type Frame, type WatchOptions, watchBatch } from './watch.ts';
 
 export type * from '../schema/types.gen.ts';
-export type { Operations } from './operations.gen.ts';
+export type { Lists, Operations } from './operations.gen.ts';
 export { type CallOptions, SluiceError, type TransportOptions } from './transport.ts';
-export type { BatchProgress, Frame, WatchOptions } from './watch.ts';
+export type { Frame, WatchOptions } from './watch.ts';
 export { type VerifyOptions, verifyWebhook } from './webhook.ts';
 
-export interface Client extends Operations {
+export interface Client extends Operations, Lists {
   /** Frames of a batch until it has finished; connections that break are opened again. */
   watch(batch_id: string, options?: WatchOptions): AsyncGenerator<Frame, void, undefined>;
 }
@@ -24,40 +24,31 @@ export function createClient(options: TransportOptions): Client {
   const names = Object.keys(OPERATIONS) as (keyof Operations)[];
   const methods = names.map((name) => [name, (...args: unknown[]) => transport.call(OPERATIONS[name], args)]);
   const operations = Object.fromEntries(methods) as Operations;
+  const list_names = Object.keys(LISTS) as (keyof Lists)[];
+  const lists = list_names.map((name) => [name, (...args: unknown[]) => itemsOf(transport, name, args)]);
   return {
     ...operations,
-    watch: (batch_id, watch_options) => watchBatch(transport, (id) => ticketFor(transport, id), batch_id, watch_options),
+    ...(Object.fromEntries(lists) as Lists),
+    watch: (batch_id, watch_options) => watchBatch(transport, operations.createStreamTicket, batch_id, watch_options),
   };
-}
-
-const STREAM_TICKETS = { method: 'POST', path: '/v1/batches/{batch_id}/stream-tickets', input: null } as const;
-
-async function ticketFor(transport: Transport, batch_id: string): Promise<string> {
-  const { ticket } = (await transport.call(STREAM_TICKETS, [batch_id])) as { ticket: string };
-  return ticket;
-}
-
-/** A page as lists take it. */
-export interface Page {
-  limit: number;
-  offset: number;
 }
 
 const PAGE_SIZE = 500;
 /** As far as lists go. */
 const OFFSET_MAX = 100_000;
 
-/**
- * All items of a list, page by page: `for await (const batch of items((page) => sluice.listBatches({ status: 'failed', ...page }), 'batches'))`.
- * A list that grows meanwhile moves on: an item may come twice.
- */
-export async function* items<K extends string, T>(
-  list: (page: Page) => Promise<{ total: number } & Record<K, readonly T[]>>,
-  key: K,
-): AsyncGenerator<T, void, undefined> {
-  for (let offset = 0; offset <= OFFSET_MAX; offset += PAGE_SIZE) {
-    const page = await list({ limit: PAGE_SIZE, offset });
-    yield* page[key];
-    if (offset + page[key].length >= page.total || page[key].length === 0) return;
+async function* itemsOf(transport: Transport, name: keyof Lists, args: readonly unknown[]): AsyncGenerator<unknown, void, undefined> {
+  const { list, key, ids } = LISTS[name];
+  const [query, options] = args.slice(ids) as [object | undefined, CallOptions | undefined];
+  for (let offset = 0; ; ) {
+    const page = (await transport.call(OPERATIONS[list], [...args.slice(0, ids), { ...query, limit: PAGE_SIZE, offset }, options])) as {
+      total: number;
+    } & Record<typeof key, readonly unknown[]>;
+    const found = page[key];
+    yield* found;
+    offset += found.length;
+    if (offset >= page.total || found.length === 0) return;
+    if (offset > OFFSET_MAX)
+      throw new RangeError(`Lists go no further than ${OFFSET_MAX} items, and this one has ${page.total}. Narrow it down.`);
   }
 }

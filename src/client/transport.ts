@@ -125,7 +125,8 @@ function backoffMs(tries: number): number {
   return Math.min(BACKOFF_MS_MAX, BACKOFF_MS * 2 ** tries) * (0.5 + Math.random() / 2);
 }
 
-function wait(ms: number, signal?: AbortSignal): Promise<void> {
+/** Rejects with the reason of `signal`. */
+export function wait(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((done, fail) => {
     const onAbort = (): void => {
       clearTimeout(timer);

@@ -1,19 +1,10 @@
 // Follows a batch until it ends, over a WebSocket where there is one, else over Server-Sent Events; both carry the same frames.
 // A connection that breaks is opened again: the snapshot that comes first makes up for what was missed.
+import type { StreamProgress, StreamSnapshot, StreamTask } from '../schema/types.gen.ts';
 import type { Transport } from './transport.ts';
-import { SluiceError } from './transport.ts';
+import { SluiceError, wait } from './transport.ts';
 
-/** What a stream says; see "Streams" of the API. */
-export type Frame =
-  | { type: 'snapshot'; seq: number; gap?: boolean; batch: Record<string, unknown> & BatchProgress & { id: string; updated_at: string } }
-  | ({ type: 'progress' | 'finished'; seq: number; batch_id: string; timestamp: string } & BatchProgress)
-  | { type: 'task'; seq: number; task: Record<string, unknown> & { id: string; status: string } };
-
-export interface BatchProgress {
-  status: string;
-  stats: { total: number; pending: number; completed: number; failed: number; cancelled: number };
-  completion_rate: number;
-}
+export type Frame = StreamSnapshot | StreamProgress | StreamTask;
 
 export interface WatchOptions {
   /** Also a frame for each task that finishes. */
@@ -31,20 +22,22 @@ const BACKLOG_MAX = 10_000;
 /** Yields frames until `finished`, which is the last one. Rejects with a SluiceError where the service refuses for good. */
 export async function* watchBatch(
   transport: Transport,
-  ticket: (batch_id: string) => Promise<string>,
+  ticketFor: (batch_id: string, options: { signal?: AbortSignal }) => Promise<{ ticket: string }>,
   batch_id: string,
   { tasks = false, signal, onConnection }: WatchOptions = {},
 ): AsyncGenerator<Frame, void, undefined> {
   const path = `/v1/batches/${encodeURIComponent(batch_id)}`;
   const aborted = (): boolean => signal?.aborted ?? false;
   for (let failures = 0; !aborted(); failures++) {
-    if (failures > 0) await new Promise((done) => setTimeout(done, Math.min(PAUSE_MS_MAX, PAUSE_MS * 2 ** (failures - 1))));
     let connected = false;
     try {
-      const frames =
-        typeof WebSocket === 'undefined'
-          ? events(transport, `${path}/events${tasks ? '?tasks=true' : ''}`, signal)
-          : socket(transport, `${path}/stream?ticket=${await ticket(batch_id)}${tasks ? '&tasks=true' : ''}`, signal);
+      if (failures > 0) await wait(Math.min(PAUSE_MS_MAX, PAUSE_MS * 2 ** (failures - 1)), signal);
+      let frames: AsyncGenerator<Frame>;
+      if (typeof WebSocket === 'undefined') frames = events(transport, `${path}/events?tasks=${tasks}`, signal);
+      else {
+        const { ticket } = await ticketFor(batch_id, signal === undefined ? {} : { signal });
+        frames = socket(transport, `${path}/stream?tasks=${tasks}&ticket=${encodeURIComponent(ticket)}`, signal);
+      }
       for await (const frame of frames) {
         failures = 0;
         if (!connected) onConnection?.(true);

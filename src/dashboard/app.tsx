@@ -7,6 +7,9 @@ import { BatchPage } from './pages/batch.tsx';
 import { BatchFormPage } from './pages/batch-form.tsx';
 import { BatchesPage } from './pages/batches.tsx';
 import { OverviewPage } from './pages/overview.tsx';
+import { SchedulePage } from './pages/schedule.tsx';
+import { ScheduleFormPage } from './pages/schedule-form.tsx';
+import { SchedulesPage } from './pages/schedules.tsx';
 import { type Route, useRoute } from './route.ts';
 import { clientWith, forgetToken, storedToken } from './session.ts';
 import { SignIn } from './sign-in.tsx';
@@ -19,10 +22,15 @@ interface View {
 const VIEWS: Record<string, View> = {
   overview: { title: 'Overview', page: () => <OverviewPage /> },
   batches: { title: 'Batches', page: ({ route }) => (route.id === null ? <BatchesPage /> : <BatchView id={route.id} />) },
+  schedules: { title: 'Schedules', page: ({ route }) => (route.id === null ? <SchedulesPage /> : <ScheduleView id={route.id} />) },
 };
 
 function BatchView({ id }: { id: string }) {
   return id === 'new' ? <BatchFormPage /> : <BatchPage key={id} id={id} />;
+}
+
+function ScheduleView({ id }: { id: string }) {
+  return id === 'new' ? <ScheduleFormPage /> : <SchedulePage key={id} id={id} />;
 }
 
 export function App() {

@@ -14,6 +14,8 @@ export interface Followed {
   progress: Progress | null;
   /** Whether a stream is open: where none is, a view asks from time to time. */
   connected: boolean;
+  /** How often one was opened after the first time: what else was asked for meanwhile may be missing. */
+  reconnects: number;
 }
 
 /** Follows while `live`; `onEnd` when the batch has ended. Of `progress` and what was asked for, `newest` has the say. */
@@ -21,19 +23,21 @@ export function useFollow(id: string, live: boolean, onEnd?: () => void): Follow
   const { client } = useSession();
   const [progress, setProgress] = useState<Progress | null>(null);
   const [connected, setConnected] = useState(false);
+  const [connections, setConnections] = useState(0);
   const ended = useRef(onEnd);
   ended.current = onEnd;
   useEffect(() => {
-    if (!live || !('createStreamTicket' in client)) return;
+    if (!live) return;
     const stop = new AbortController();
     const follow = async (): Promise<void> => {
-      for await (const frame of client.watch(id, { signal: stop.signal, onConnection: setConnected })) {
+      const onConnection = (open: boolean): void => {
+        setConnected(open);
+        if (open) setConnections((before) => before + 1);
+      };
+      for await (const frame of client.watch(id, { signal: stop.signal, onConnection })) {
         if (frame.type === 'task') continue;
-        setProgress(
-          frame.type === 'snapshot'
-            ? numbersOf(frame.batch as Progress, frame.batch.updated_at)
-            : numbersOf(frame as Numbers, frame.timestamp),
-        );
+        // Both times are the partition's.
+        setProgress(frame.type === 'snapshot' ? numbersOf(frame.batch, frame.batch.updated_at) : numbersOf(frame, frame.timestamp));
       }
       if (!stop.signal.aborted) ended.current?.();
     };
@@ -43,7 +47,7 @@ export function useFollow(id: string, live: boolean, onEnd?: () => void): Follow
       .finally(() => setConnected(false));
     return () => stop.abort();
   }, [client, id, live]);
-  return { progress, connected };
+  return { progress, connected, reconnects: Math.max(0, connections - 1) };
 }
 
 function numbersOf({ status, stats, completion_rate }: Numbers, updated_at: string): Progress {

@@ -36,6 +36,14 @@ export function time(timestamp: string): string {
   return TIME.format(new Date(timestamp));
 }
 
+/** `2026-03-29T03:30:00.000+02:00` → `2026-03-29 03:30:00 +02:00`: the time of another zone, as its clocks show it. */
+export function zonedTime(local_time: string): string {
+  return local_time
+    .replace('T', ' ')
+    .replace(/\.\d+/, '')
+    .replace(/(?=[+-]\d\d:\d\d$)/, ' ');
+}
+
 /** `5 min ago`, `in 2 hr`. */
 export function ago(timestamp: string, now_ms = Date.now()): string {
   const s = (new Date(timestamp).getTime() - now_ms) / 1000;

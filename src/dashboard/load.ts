@@ -1,5 +1,5 @@
 // What a view shows comes from here: asked for at once, again after what changed it, and from time to time where no stream
-// tells of changes. Nothing is asked for while the page is not looked at.
+// tells of changes. Nothing is asked for while the page is not looked at, and at once when it is looked at again.
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { useSession } from './context.ts';
 import { isUnauthorized, messageOf } from './session.ts';
@@ -38,11 +38,15 @@ export function useLoad<T>(name: string, ask: () => Promise<T>, every_ms: number
   }, [signOut]);
   useEffect(() => {
     void load();
-    if (every_ms === null) return;
-    const timer = setInterval(() => {
+    const loadIfSeen = (): void => {
       if (!document.hidden) void load();
-    }, every_ms);
-    return () => clearInterval(timer);
+    };
+    document.addEventListener('visibilitychange', loadIfSeen);
+    const timer = every_ms === null ? undefined : setInterval(loadIfSeen, every_ms);
+    return () => {
+      document.removeEventListener('visibilitychange', loadIfSeen);
+      clearInterval(timer);
+    };
   }, [name, every_ms, load]);
   const known = useRef(version);
   const due = useRef<ReturnType<typeof setTimeout> | null>(null);

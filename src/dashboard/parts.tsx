@@ -1,8 +1,8 @@
 // The pieces that every view is made of.
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
-import type { BatchProgress } from '../client/index.ts';
-import { ago, count, time } from './format.ts';
+import type { BatchStats, ScheduleExecution } from '../client/index.ts';
+import { ago, count, time, zonedTime } from './format.ts';
 
 /** Status in words and colour; colour alone would not reach everybody. */
 export function Status({ value }: { value: string }) {
@@ -18,8 +18,18 @@ export function When({ at }: { at: string | null | undefined }) {
   );
 }
 
+/** One of the few things that are said of something under its title: stands in a `dl.facts`. */
+export function Fact({ name, children }: { name: string; children: ComponentChildren }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}
+
 /** How far a batch is: what completed, failed and was cancelled of all its tasks. */
-export function Progress({ stats }: { stats: BatchProgress['stats'] }) {
+export function Progress({ stats }: { stats: BatchStats }) {
   const share = (part: number): string => `${stats.total === 0 ? 0 : (part / stats.total) * 100}%`;
   const done = stats.total - stats.pending;
   return (
@@ -43,6 +53,35 @@ export function ErrorNote({ text }: { text: string | null }) {
     <p class="error" role="alert">
       {text}
     </p>
+  );
+}
+
+/** Instants to come, on this reader's clocks and on those of a zone. */
+export function Executions({ timezone, executions }: { timezone: string; executions: readonly ScheduleExecution[] }) {
+  if (executions.length === 0) return <p class="faint">It does not run any more.</p>;
+  return (
+    <div class="scroll">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Here</th>
+            <th scope="col">In {timezone}</th>
+            <th scope="col" class="number">
+              From now
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {executions.map(({ scheduled_for, local_time }) => (
+            <tr key={scheduled_for}>
+              <td>{time(scheduled_for)}</td>
+              <td>{zonedTime(local_time)}</td>
+              <td class="number faint">{ago(scheduled_for)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
   );
 }
 

@@ -154,6 +154,7 @@ export const SCHEDULE_SCHEMAS = {
     { schedule_id: { type: 'string' }, executions: { type: 'array', items: ref('ScheduleExecution') } },
     ['schedule_id', 'executions'],
   ),
+  CronPreview: closed('When an expression fires.', { executions: { type: 'array', items: ref('ScheduleExecution') } }, ['executions']),
   ScheduleRun: closed(
     'A run that was made.',
     {
@@ -166,6 +167,11 @@ export const SCHEDULE_SCHEMAS = {
   ),
 } as const satisfies SchemaTable;
 
+const PREVIEW_QUERY = {
+  limit: { type: 'integer', minimum: 1, maximum: PREVIEW_MAX, default: 10, description: 'How many ticks to show.' },
+  start_from: { ...TIMESTAMP, description: 'Ticks strictly after this time; by default after now.' },
+} as const satisfies SchemaTable;
+
 export const SCHEDULE_QUERIES = {
   ScheduleListQuery: closed(
     '',
@@ -176,12 +182,6 @@ export const SCHEDULE_QUERIES = {
     },
     [],
   ),
-  SchedulePreviewQuery: closed(
-    '',
-    {
-      limit: { type: 'integer', minimum: 1, maximum: PREVIEW_MAX, default: 10, description: 'How many ticks to show.' },
-      start_from: { ...TIMESTAMP, description: 'Ticks strictly after this time; by default after now.' },
-    },
-    [],
-  ),
+  SchedulePreviewQuery: closed('', PREVIEW_QUERY, []),
+  CronPreviewQuery: closed('', { cron: CRON, timezone: TIMEZONE, ...PREVIEW_QUERY }, ['cron', 'timezone']),
 } as const satisfies SchemaTable;

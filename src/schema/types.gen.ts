@@ -456,6 +456,11 @@ export interface SchedulePreview {
   executions: ScheduleExecution[];
 }
 
+/** When an expression fires. */
+export interface CronPreview {
+  executions: ScheduleExecution[];
+}
+
 /** A run that was made. */
 export interface ScheduleRun {
   schedule_id: string;
@@ -590,6 +595,17 @@ export interface SchedulePreviewQuery {
   start_from?: string;
 }
 
+export interface CronPreviewQuery {
+  /** Five fields, or six with leading seconds: numbers, names, ranges, steps, lists, L (last day; 5L the last Friday), # (5#2 the second Friday), ? for a day field; or @hourly and its kin. Where day of month and day of week are both given, either is enough. */
+  cron: string;
+  /** IANA name, such as Europe/Berlin. */
+  timezone: string;
+  /** How many ticks to show. */
+  limit: number;
+  /** Ticks strictly after this time; by default after now. */
+  start_from?: string;
+}
+
 export interface StreamQuery {
   /** Whether to tell of each task that ends. */
   tasks: boolean;
@@ -640,6 +656,7 @@ export interface Schemas {
   ScheduledTaskList: ScheduledTaskList;
   ScheduleExecution: ScheduleExecution;
   SchedulePreview: SchedulePreview;
+  CronPreview: CronPreview;
   ScheduleRun: ScheduleRun;
   SigningSecret: SigningSecret;
   SigningSecrets: SigningSecrets;
@@ -658,5 +675,6 @@ export interface Queries {
   NotificationListQuery: NotificationListQuery;
   ScheduleListQuery: ScheduleListQuery;
   SchedulePreviewQuery: SchedulePreviewQuery;
+  CronPreviewQuery: CronPreviewQuery;
   StreamQuery: StreamQuery;
 }

@@ -10097,10 +10097,167 @@ validate86.errors = vErrors;
 return errors === 0;
 }
 
-export const ScheduleRun = validate87;
-const schema77 = {"type":"object","properties":{"schedule_id":{"type":"string"},"scheduled_for":{"type":"string","format":"date-time"},"task_id":{"type":["string","null"]},"batch_id":{"type":["string","null"]}},"required":["schedule_id","scheduled_for","task_id","batch_id"],"additionalProperties":false};
+export const CronPreview = validate87;
+const schema77 = {"type":"object","properties":{"executions":{"type":"array","items":{"$ref":"#/components/schemas/ScheduleExecution"}}},"required":["executions"],"additionalProperties":false};
 
 function validate87(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.executions === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "executions"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+for(const key0 in data){
+if(!(key0 === "executions")){
+const err1 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+}
+if(data.executions !== undefined){
+let data0 = data.executions;
+if(Array.isArray(data0)){
+const len0 = data0.length;
+for(let i0=0; i0<len0; i0++){
+let data1 = data0[i0];
+if(data1 && typeof data1 == "object" && !Array.isArray(data1)){
+if(data1.scheduled_for === undefined){
+const err2 = {instancePath:instancePath+"/executions/" + i0,schemaPath:"#/components/schemas/ScheduleExecution/required",keyword:"required",params:{missingProperty: "scheduled_for"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+if(data1.local_time === undefined){
+const err3 = {instancePath:instancePath+"/executions/" + i0,schemaPath:"#/components/schemas/ScheduleExecution/required",keyword:"required",params:{missingProperty: "local_time"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+for(const key1 in data1){
+if(!((key1 === "scheduled_for") || (key1 === "local_time"))){
+const err4 = {instancePath:instancePath+"/executions/" + i0,schemaPath:"#/components/schemas/ScheduleExecution/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key1}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+}
+if(data1.scheduled_for !== undefined){
+let data2 = data1.scheduled_for;
+if(typeof data2 === "string"){
+if(!(formats0(data2))){
+const err5 = {instancePath:instancePath+"/executions/" + i0+"/scheduled_for",schemaPath:"#/components/schemas/ScheduleExecution/properties/scheduled_for/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+else {
+const err6 = {instancePath:instancePath+"/executions/" + i0+"/scheduled_for",schemaPath:"#/components/schemas/ScheduleExecution/properties/scheduled_for/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+}
+if(data1.local_time !== undefined){
+let data3 = data1.local_time;
+if(typeof data3 === "string"){
+if(!(formats0(data3))){
+const err7 = {instancePath:instancePath+"/executions/" + i0+"/local_time",schemaPath:"#/components/schemas/ScheduleExecution/properties/local_time/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+}
+else {
+const err8 = {instancePath:instancePath+"/executions/" + i0+"/local_time",schemaPath:"#/components/schemas/ScheduleExecution/properties/local_time/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+}
+}
+else {
+const err9 = {instancePath:instancePath+"/executions/" + i0,schemaPath:"#/components/schemas/ScheduleExecution/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+}
+}
+else {
+const err10 = {instancePath:instancePath+"/executions",schemaPath:"#/properties/executions/type",keyword:"type",params:{type: "array"}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+}
+}
+else {
+const err11 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err11];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err11);
+}
+errors++;
+}
+validate87.errors = vErrors;
+return errors === 0;
+}
+
+export const ScheduleRun = validate88;
+const schema79 = {"type":"object","properties":{"schedule_id":{"type":"string"},"scheduled_for":{"type":"string","format":"date-time"},"task_id":{"type":["string","null"]},"batch_id":{"type":["string","null"]}},"required":["schedule_id","scheduled_for","task_id","batch_id"],"additionalProperties":false};
+
+function validate88(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -10196,7 +10353,7 @@ errors++;
 if(data.task_id !== undefined){
 let data2 = data.task_id;
 if((typeof data2 !== "string") && (data2 !== null)){
-const err8 = {instancePath:instancePath+"/task_id",schemaPath:"#/properties/task_id/type",keyword:"type",params:{type: schema77.properties.task_id.type}};
+const err8 = {instancePath:instancePath+"/task_id",schemaPath:"#/properties/task_id/type",keyword:"type",params:{type: schema79.properties.task_id.type}};
 if(vErrors === null){
 vErrors = [err8];
 }
@@ -10209,7 +10366,7 @@ errors++;
 if(data.batch_id !== undefined){
 let data3 = data.batch_id;
 if((typeof data3 !== "string") && (data3 !== null)){
-const err9 = {instancePath:instancePath+"/batch_id",schemaPath:"#/properties/batch_id/type",keyword:"type",params:{type: schema77.properties.batch_id.type}};
+const err9 = {instancePath:instancePath+"/batch_id",schemaPath:"#/properties/batch_id/type",keyword:"type",params:{type: schema79.properties.batch_id.type}};
 if(vErrors === null){
 vErrors = [err9];
 }
@@ -10230,14 +10387,14 @@ if(vErrors.length < 100)vErrors.push(err10);
 }
 errors++;
 }
-validate87.errors = vErrors;
+validate88.errors = vErrors;
 return errors === 0;
 }
 
-export const SigningSecret = validate88;
-const schema78 = {"type":"object","properties":{"id":{"type":"string"},"secret":{"type":"string"},"created_at":{"type":"string","format":"date-time"},"expires_at":{"type":["string","null"],"format":"date-time"}},"required":["id","secret","created_at","expires_at"],"additionalProperties":false};
+export const SigningSecret = validate89;
+const schema80 = {"type":"object","properties":{"id":{"type":"string"},"secret":{"type":"string"},"created_at":{"type":"string","format":"date-time"},"expires_at":{"type":["string","null"],"format":"date-time"}},"required":["id","secret","created_at","expires_at"],"additionalProperties":false};
 
-function validate88(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate89(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -10345,7 +10502,7 @@ errors++;
 if(data.expires_at !== undefined){
 let data3 = data.expires_at;
 if((typeof data3 !== "string") && (data3 !== null)){
-const err9 = {instancePath:instancePath+"/expires_at",schemaPath:"#/properties/expires_at/type",keyword:"type",params:{type: schema78.properties.expires_at.type}};
+const err9 = {instancePath:instancePath+"/expires_at",schemaPath:"#/properties/expires_at/type",keyword:"type",params:{type: schema80.properties.expires_at.type}};
 if(vErrors === null){
 vErrors = [err9];
 }
@@ -10378,14 +10535,14 @@ if(vErrors.length < 100)vErrors.push(err11);
 }
 errors++;
 }
-validate88.errors = vErrors;
+validate89.errors = vErrors;
 return errors === 0;
 }
 
-export const SigningSecrets = validate89;
-const schema79 = {"type":"object","properties":{"secrets":{"type":"array","items":{"$ref":"#/components/schemas/SigningSecret"}}},"required":["secrets"],"additionalProperties":false};
+export const SigningSecrets = validate90;
+const schema81 = {"type":"object","properties":{"secrets":{"type":"array","items":{"$ref":"#/components/schemas/SigningSecret"}}},"required":["secrets"],"additionalProperties":false};
 
-function validate89(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate90(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -10522,7 +10679,7 @@ errors++;
 if(data1.expires_at !== undefined){
 let data5 = data1.expires_at;
 if((typeof data5 !== "string") && (data5 !== null)){
-const err11 = {instancePath:instancePath+"/secrets/" + i0+"/expires_at",schemaPath:"#/components/schemas/SigningSecret/properties/expires_at/type",keyword:"type",params:{type: schema78.properties.expires_at.type}};
+const err11 = {instancePath:instancePath+"/secrets/" + i0+"/expires_at",schemaPath:"#/components/schemas/SigningSecret/properties/expires_at/type",keyword:"type",params:{type: schema80.properties.expires_at.type}};
 if(vErrors === null){
 vErrors = [err11];
 }
@@ -10579,14 +10736,14 @@ if(vErrors.length < 100)vErrors.push(err15);
 }
 errors++;
 }
-validate89.errors = vErrors;
+validate90.errors = vErrors;
 return errors === 0;
 }
 
-export const StreamTicket = validate90;
-const schema81 = {"type":"object","properties":{"ticket":{"type":"string"},"expires_at":{"type":"string","format":"date-time"}},"required":["ticket","expires_at"],"additionalProperties":false};
+export const StreamTicket = validate91;
+const schema83 = {"type":"object","properties":{"ticket":{"type":"string"},"expires_at":{"type":"string","format":"date-time"}},"required":["ticket","expires_at"],"additionalProperties":false};
 
-function validate90(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate91(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -10670,14 +10827,14 @@ if(vErrors.length < 100)vErrors.push(err6);
 }
 errors++;
 }
-validate90.errors = vErrors;
+validate91.errors = vErrors;
 return errors === 0;
 }
 
-export const StreamSnapshot = validate91;
-const schema82 = {"type":"object","properties":{"type":{"type":"string","enum":["snapshot"]},"batch":{"$ref":"#/components/schemas/Batch"},"gap":{"type":"boolean"},"seq":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["type","batch","seq"],"additionalProperties":false};
+export const StreamSnapshot = validate92;
+const schema84 = {"type":"object","properties":{"type":{"type":"string","enum":["snapshot"]},"batch":{"$ref":"#/components/schemas/Batch"},"gap":{"type":"boolean"},"seq":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["type","batch","seq"],"additionalProperties":false};
 
-function validate91(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate92(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -10736,7 +10893,7 @@ if(vErrors.length < 100)vErrors.push(err4);
 errors++;
 }
 if(!(data0 === "snapshot")){
-const err5 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema82.properties.type.enum}};
+const err5 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema84.properties.type.enum}};
 if(vErrors === null){
 vErrors = [err5];
 }
@@ -10810,14 +10967,14 @@ if(vErrors.length < 100)vErrors.push(err10);
 }
 errors++;
 }
-validate91.errors = vErrors;
+validate92.errors = vErrors;
 return errors === 0;
 }
 
-export const StreamProgress = validate93;
-const schema83 = {"type":"object","properties":{"type":{"type":"string","enum":["progress","finished"]},"batch_id":{"type":"string"},"status":{"type":"string","enum":["pending","processing","completed","failed","expired","cancelled"]},"stats":{"$ref":"#/components/schemas/BatchStats"},"completion_rate":{"type":"number","minimum":0,"maximum":100},"timestamp":{"type":"string","format":"date-time"},"seq":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["type","batch_id","status","stats","completion_rate","timestamp","seq"],"additionalProperties":false};
+export const StreamProgress = validate94;
+const schema85 = {"type":"object","properties":{"type":{"type":"string","enum":["progress","finished"]},"batch_id":{"type":"string"},"status":{"type":"string","enum":["pending","processing","completed","failed","expired","cancelled"]},"stats":{"$ref":"#/components/schemas/BatchStats"},"completion_rate":{"type":"number","minimum":0,"maximum":100},"timestamp":{"type":"string","format":"date-time"},"seq":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["type","batch_id","status","stats","completion_rate","timestamp","seq"],"additionalProperties":false};
 
-function validate93(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate94(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -10916,7 +11073,7 @@ if(vErrors.length < 100)vErrors.push(err8);
 errors++;
 }
 if(!((data0 === "progress") || (data0 === "finished"))){
-const err9 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema83.properties.type.enum}};
+const err9 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema85.properties.type.enum}};
 if(vErrors === null){
 vErrors = [err9];
 }
@@ -10951,7 +11108,7 @@ if(vErrors.length < 100)vErrors.push(err11);
 errors++;
 }
 if(!((((((data2 === "pending") || (data2 === "processing")) || (data2 === "completed")) || (data2 === "failed")) || (data2 === "expired")) || (data2 === "cancelled"))){
-const err12 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema83.properties.status.enum}};
+const err12 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema85.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err12];
 }
@@ -11319,15 +11476,15 @@ if(vErrors.length < 100)vErrors.push(err43);
 }
 errors++;
 }
-validate93.errors = vErrors;
+validate94.errors = vErrors;
 return errors === 0;
 }
 
-export const StreamTask = validate94;
-const schema85 = {"type":"object","properties":{"type":{"type":"string","enum":["task"]},"task":{"$ref":"#/components/schemas/StreamTaskEnd"},"seq":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["type","task","seq"],"additionalProperties":false};
-const schema86 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["completed","failed","cancelled"]},"completed_at":{"type":"string","format":"date-time"},"attempts":{"type":"integer","minimum":0,"maximum":9007199254740991},"result":{"type":"object","properties":{"status_code":{"type":["integer","null"]},"duration_ms":{"type":"number","minimum":0},"error":{"$ref":"#/components/schemas/TaskError"}},"required":["status_code","duration_ms","error"],"additionalProperties":false}},"required":["id","status","completed_at","attempts"],"additionalProperties":false};
+export const StreamTask = validate95;
+const schema87 = {"type":"object","properties":{"type":{"type":"string","enum":["task"]},"task":{"$ref":"#/components/schemas/StreamTaskEnd"},"seq":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["type","task","seq"],"additionalProperties":false};
+const schema88 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["completed","failed","cancelled"]},"completed_at":{"type":"string","format":"date-time"},"attempts":{"type":"integer","minimum":0,"maximum":9007199254740991},"result":{"type":"object","properties":{"status_code":{"type":["integer","null"]},"duration_ms":{"type":"number","minimum":0},"error":{"$ref":"#/components/schemas/TaskError"}},"required":["status_code","duration_ms","error"],"additionalProperties":false}},"required":["id","status","completed_at","attempts"],"additionalProperties":false};
 
-function validate95(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate96(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -11408,7 +11565,7 @@ if(vErrors.length < 100)vErrors.push(err6);
 errors++;
 }
 if(!(((data1 === "completed") || (data1 === "failed")) || (data1 === "cancelled"))){
-const err7 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema86.properties.status.enum}};
+const err7 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema88.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err7];
 }
@@ -11526,7 +11683,7 @@ errors++;
 if(data4.status_code !== undefined){
 let data5 = data4.status_code;
 if((!(((typeof data5 == "number") && (!(data5 % 1) && !isNaN(data5))) && (isFinite(data5)))) && (data5 !== null)){
-const err17 = {instancePath:instancePath+"/result/status_code",schemaPath:"#/properties/result/properties/status_code/type",keyword:"type",params:{type: schema86.properties.result.properties.status_code.type}};
+const err17 = {instancePath:instancePath+"/result/status_code",schemaPath:"#/properties/result/properties/status_code/type",keyword:"type",params:{type: schema88.properties.result.properties.status_code.type}};
 if(vErrors === null){
 vErrors = [err17];
 }
@@ -11655,12 +11812,12 @@ if(vErrors.length < 100)vErrors.push(err27);
 }
 errors++;
 }
-validate95.errors = vErrors;
+validate96.errors = vErrors;
 return errors === 0;
 }
 
 
-function validate94(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate95(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -11719,7 +11876,7 @@ if(vErrors.length < 100)vErrors.push(err4);
 errors++;
 }
 if(!(data0 === "task")){
-const err5 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema85.properties.type.enum}};
+const err5 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema87.properties.type.enum}};
 if(vErrors === null){
 vErrors = [err5];
 }
@@ -11730,8 +11887,8 @@ errors++;
 }
 }
 if(data.task !== undefined){
-if(!(validate95(data.task, {instancePath:instancePath+"/task",parentData:data,parentDataProperty:"task",rootData}))){
-vErrors = vErrors === null ? validate95.errors : vErrors.concat(validate95.errors);
+if(!(validate96(data.task, {instancePath:instancePath+"/task",parentData:data,parentDataProperty:"task",rootData}))){
+vErrors = vErrors === null ? validate96.errors : vErrors.concat(validate96.errors);
 errors = vErrors.length;
 }
 }
@@ -11781,13 +11938,13 @@ if(vErrors.length < 100)vErrors.push(err9);
 }
 errors++;
 }
-validate94.errors = vErrors;
+validate95.errors = vErrors;
 return errors === 0;
 }
 
-export const StreamTaskEnd = validate97;
+export const StreamTaskEnd = validate98;
 
-function validate97(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate98(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -11868,7 +12025,7 @@ if(vErrors.length < 100)vErrors.push(err6);
 errors++;
 }
 if(!(((data1 === "completed") || (data1 === "failed")) || (data1 === "cancelled"))){
-const err7 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema86.properties.status.enum}};
+const err7 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema88.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err7];
 }
@@ -11986,7 +12143,7 @@ errors++;
 if(data4.status_code !== undefined){
 let data5 = data4.status_code;
 if((!(((typeof data5 == "number") && (!(data5 % 1) && !isNaN(data5))) && (isFinite(data5)))) && (data5 !== null)){
-const err17 = {instancePath:instancePath+"/result/status_code",schemaPath:"#/properties/result/properties/status_code/type",keyword:"type",params:{type: schema86.properties.result.properties.status_code.type}};
+const err17 = {instancePath:instancePath+"/result/status_code",schemaPath:"#/properties/result/properties/status_code/type",keyword:"type",params:{type: schema88.properties.result.properties.status_code.type}};
 if(vErrors === null){
 vErrors = [err17];
 }
@@ -12115,14 +12272,14 @@ if(vErrors.length < 100)vErrors.push(err27);
 }
 errors++;
 }
-validate97.errors = vErrors;
+validate98.errors = vErrors;
 return errors === 0;
 }
 
-export const ErrorReply = validate98;
-const schema90 = {"type":"object","properties":{"error":{"type":"object","properties":{"code":{"type":"string","enum":["invalid_json","validation_error","invalid_cron","invalid_timezone","cron_never_fires","target_not_allowed","rate_limiter_not_found","unauthorized","forbidden","batch_not_found","task_not_found","schedule_not_found","notification_not_found","not_found","method_not_allowed","batch_completed","rate_limiter_name_taken","idempotency_conflict","payload_too_large","unsupported_media_type","batch_state_invalid","task_state_invalid","idempotency_key_reused","rate_limited","internal_error","unavailable"]},"message":{"type":"string"},"details":{"type":"object"}},"required":["code","message","details"],"additionalProperties":false}},"required":["error"],"additionalProperties":false};
+export const ErrorReply = validate99;
+const schema92 = {"type":"object","properties":{"error":{"type":"object","properties":{"code":{"type":"string","enum":["invalid_json","validation_error","invalid_cron","invalid_timezone","cron_never_fires","target_not_allowed","rate_limiter_not_found","unauthorized","forbidden","batch_not_found","task_not_found","schedule_not_found","notification_not_found","not_found","method_not_allowed","batch_completed","rate_limiter_name_taken","idempotency_conflict","payload_too_large","unsupported_media_type","batch_state_invalid","task_state_invalid","idempotency_key_reused","rate_limited","internal_error","unavailable"]},"message":{"type":"string"},"details":{"type":"object"}},"required":["code","message","details"],"additionalProperties":false}},"required":["error"],"additionalProperties":false};
 
-function validate98(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate99(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -12206,7 +12363,7 @@ if(vErrors.length < 100)vErrors.push(err6);
 errors++;
 }
 if(!((((((((((((((((((((((((((data1 === "invalid_json") || (data1 === "validation_error")) || (data1 === "invalid_cron")) || (data1 === "invalid_timezone")) || (data1 === "cron_never_fires")) || (data1 === "target_not_allowed")) || (data1 === "rate_limiter_not_found")) || (data1 === "unauthorized")) || (data1 === "forbidden")) || (data1 === "batch_not_found")) || (data1 === "task_not_found")) || (data1 === "schedule_not_found")) || (data1 === "notification_not_found")) || (data1 === "not_found")) || (data1 === "method_not_allowed")) || (data1 === "batch_completed")) || (data1 === "rate_limiter_name_taken")) || (data1 === "idempotency_conflict")) || (data1 === "payload_too_large")) || (data1 === "unsupported_media_type")) || (data1 === "batch_state_invalid")) || (data1 === "task_state_invalid")) || (data1 === "idempotency_key_reused")) || (data1 === "rate_limited")) || (data1 === "internal_error")) || (data1 === "unavailable"))){
-const err7 = {instancePath:instancePath+"/error/code",schemaPath:"#/properties/error/properties/code/enum",keyword:"enum",params:{allowedValues: schema90.properties.error.properties.code.enum}};
+const err7 = {instancePath:instancePath+"/error/code",schemaPath:"#/properties/error/properties/code/enum",keyword:"enum",params:{allowedValues: schema92.properties.error.properties.code.enum}};
 if(vErrors === null){
 vErrors = [err7];
 }
@@ -12264,14 +12421,14 @@ if(vErrors.length < 100)vErrors.push(err11);
 }
 errors++;
 }
-validate98.errors = vErrors;
+validate99.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchCreateEnvelope = validate99;
-const schema91 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"notifications":{"$ref":"#/components/schemas/Notifications"},"options":{"$ref":"#/components/schemas/BatchOptionsInput"},"labels":{"$ref":"#/components/schemas/Labels"}},"required":["tasks"],"additionalProperties":false};
+export const BatchCreateEnvelope = validate100;
+const schema93 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"notifications":{"$ref":"#/components/schemas/Notifications"},"options":{"$ref":"#/components/schemas/BatchOptionsInput"},"labels":{"$ref":"#/components/schemas/Labels"}},"required":["tasks"],"additionalProperties":false};
 
-function validate99(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate100(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -12566,14 +12723,14 @@ if(vErrors.length < 100)vErrors.push(err23);
 }
 errors++;
 }
-validate99.errors = vErrors;
+validate100.errors = vErrors;
 return errors === 0;
 }
 
-export const TasksAddEnvelope = validate101;
-const schema94 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1},"atomic":{"type":"boolean","default":true}},"required":["tasks"],"additionalProperties":false};
+export const TasksAddEnvelope = validate102;
+const schema96 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1},"atomic":{"type":"boolean","default":true}},"required":["tasks"],"additionalProperties":false};
 
-function validate101(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate102(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -12647,14 +12804,14 @@ if(vErrors.length < 100)vErrors.push(err5);
 }
 errors++;
 }
-validate101.errors = vErrors;
+validate102.errors = vErrors;
 return errors === 0;
 }
 
-export const TaskListQuery = validate102;
-const schema95 = {"type":"object","properties":{"status":{"type":"string","enum":["queued","processing","completed","failed"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
+export const TaskListQuery = validate103;
+const schema97 = {"type":"object","properties":{"status":{"type":"string","enum":["queued","processing","completed","failed"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
 
-function validate102(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate103(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -12683,7 +12840,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 if(!((((data0 === "queued") || (data0 === "processing")) || (data0 === "completed")) || (data0 === "failed"))){
-const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema95.properties.status.enum}};
+const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema97.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err2];
 }
@@ -12774,15 +12931,15 @@ if(vErrors.length < 100)vErrors.push(err9);
 }
 errors++;
 }
-validate102.errors = vErrors;
+validate103.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchListQuery = validate103;
-const schema96 = {"type":"object","properties":{"status":{"type":"string","enum":["pending","processing","completed","failed","expired"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false,"patternProperties":{"^label\\.[a-z0-9_.\\x2d]{1,32}$":{"type":"string","minLength":1,"maxLength":64,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"}}};
+export const BatchListQuery = validate104;
+const schema98 = {"type":"object","properties":{"status":{"type":"string","enum":["pending","processing","completed","failed","expired"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false,"patternProperties":{"^label\\.[a-z0-9_.\\x2d]{1,32}$":{"type":"string","minLength":1,"maxLength":64,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"}}};
 const pattern35 = new RegExp("^label\\.[a-z0-9_.\\x2d]{1,32}$", "u");
 
-function validate103(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate104(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -12811,7 +12968,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 if(!(((((data0 === "pending") || (data0 === "processing")) || (data0 === "completed")) || (data0 === "failed")) || (data0 === "expired"))){
-const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema96.properties.status.enum}};
+const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema98.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err2];
 }
@@ -12949,14 +13106,14 @@ if(vErrors.length < 100)vErrors.push(err13);
 }
 errors++;
 }
-validate103.errors = vErrors;
+validate104.errors = vErrors;
 return errors === 0;
 }
 
-export const NotificationListQuery = validate104;
-const schema97 = {"type":"object","properties":{"status":{"type":"string","enum":["pending","delivering","delivered","failed"]},"event":{"type":"string","enum":["on_progress","on_finish","on_success","on_death","on_complete"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
+export const NotificationListQuery = validate105;
+const schema99 = {"type":"object","properties":{"status":{"type":"string","enum":["pending","delivering","delivered","failed"]},"event":{"type":"string","enum":["on_progress","on_finish","on_success","on_death","on_complete"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
 
-function validate104(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate105(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -12985,7 +13142,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 if(!((((data0 === "pending") || (data0 === "delivering")) || (data0 === "delivered")) || (data0 === "failed"))){
-const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema97.properties.status.enum}};
+const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema99.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err2];
 }
@@ -13008,7 +13165,7 @@ if(vErrors.length < 100)vErrors.push(err3);
 errors++;
 }
 if(!(((((data1 === "on_progress") || (data1 === "on_finish")) || (data1 === "on_success")) || (data1 === "on_death")) || (data1 === "on_complete"))){
-const err4 = {instancePath:instancePath+"/event",schemaPath:"#/properties/event/enum",keyword:"enum",params:{allowedValues: schema97.properties.event.enum}};
+const err4 = {instancePath:instancePath+"/event",schemaPath:"#/properties/event/enum",keyword:"enum",params:{allowedValues: schema99.properties.event.enum}};
 if(vErrors === null){
 vErrors = [err4];
 }
@@ -13099,14 +13256,14 @@ if(vErrors.length < 100)vErrors.push(err11);
 }
 errors++;
 }
-validate104.errors = vErrors;
+validate105.errors = vErrors;
 return errors === 0;
 }
 
-export const ScheduleListQuery = validate105;
-const schema98 = {"type":"object","properties":{"status":{"type":"string","enum":["active","disabled"]},"enabled":{"type":"boolean"},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
+export const ScheduleListQuery = validate106;
+const schema100 = {"type":"object","properties":{"status":{"type":"string","enum":["active","disabled"]},"enabled":{"type":"boolean"},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
 
-function validate105(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate106(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -13135,7 +13292,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 if(!((data0 === "active") || (data0 === "disabled"))){
-const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema98.properties.status.enum}};
+const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema100.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err2];
 }
@@ -13238,14 +13395,14 @@ if(vErrors.length < 100)vErrors.push(err10);
 }
 errors++;
 }
-validate105.errors = vErrors;
+validate106.errors = vErrors;
 return errors === 0;
 }
 
-export const SchedulePreviewQuery = validate106;
-const schema99 = {"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":100,"default":10},"start_from":{"type":"string","format":"date-time"}},"required":[],"additionalProperties":false};
+export const SchedulePreviewQuery = validate107;
+const schema101 = {"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":100,"default":10},"start_from":{"type":"string","format":"date-time"}},"required":[],"additionalProperties":false};
 
-function validate106(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate107(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -13332,14 +13489,178 @@ if(vErrors.length < 100)vErrors.push(err6);
 }
 errors++;
 }
-validate106.errors = vErrors;
+validate107.errors = vErrors;
 return errors === 0;
 }
 
-export const StreamQuery = validate107;
-const schema100 = {"type":"object","properties":{"tasks":{"type":"boolean","default":false},"ticket":{"type":"string","pattern":"^[\\x21-\\x7e]+$","maxLength":128}},"required":[],"additionalProperties":false};
+export const CronPreviewQuery = validate108;
+const schema102 = {"type":"object","properties":{"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"limit":{"type":"integer","minimum":1,"maximum":100,"default":10},"start_from":{"type":"string","format":"date-time"}},"required":["cron","timezone"],"additionalProperties":false};
 
-function validate107(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate108(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.cron === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "cron"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.timezone === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "timezone"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+for(const key0 in data){
+if(!((((key0 === "cron") || (key0 === "timezone")) || (key0 === "limit")) || (key0 === "start_from"))){
+const err2 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+}
+if(data.cron !== undefined){
+let data0 = data.cron;
+if(typeof data0 === "string"){
+if(data0.length > 512 || (data0.length > 256 && func2(data0) > 256)){
+const err3 = {instancePath:instancePath+"/cron",schemaPath:"#/properties/cron/maxLength",keyword:"maxLength",params:{limit: 256}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+}
+else {
+const err4 = {instancePath:instancePath+"/cron",schemaPath:"#/properties/cron/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+}
+if(data.timezone !== undefined){
+let data1 = data.timezone;
+if(typeof data1 === "string"){
+if(data1.length > 128 || (data1.length > 64 && func2(data1) > 64)){
+const err5 = {instancePath:instancePath+"/timezone",schemaPath:"#/properties/timezone/maxLength",keyword:"maxLength",params:{limit: 64}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+else {
+const err6 = {instancePath:instancePath+"/timezone",schemaPath:"#/properties/timezone/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+}
+if(data.limit !== undefined){
+let data2 = data.limit;
+if(!(((typeof data2 == "number") && (!(data2 % 1) && !isNaN(data2))) && (isFinite(data2)))){
+const err7 = {instancePath:instancePath+"/limit",schemaPath:"#/properties/limit/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+if((typeof data2 == "number") && (isFinite(data2))){
+if(data2 > 100 || isNaN(data2)){
+const err8 = {instancePath:instancePath+"/limit",schemaPath:"#/properties/limit/maximum",keyword:"maximum",params:{comparison: "<=", limit: 100}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+if(data2 < 1 || isNaN(data2)){
+const err9 = {instancePath:instancePath+"/limit",schemaPath:"#/properties/limit/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+}
+}
+if(data.start_from !== undefined){
+let data3 = data.start_from;
+if(typeof data3 === "string"){
+if(!(formats0(data3))){
+const err10 = {instancePath:instancePath+"/start_from",schemaPath:"#/properties/start_from/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+}
+else {
+const err11 = {instancePath:instancePath+"/start_from",schemaPath:"#/properties/start_from/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err11];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err11);
+}
+errors++;
+}
+}
+}
+else {
+const err12 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err12];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err12);
+}
+errors++;
+}
+validate108.errors = vErrors;
+return errors === 0;
+}
+
+export const StreamQuery = validate109;
+const schema103 = {"type":"object","properties":{"tasks":{"type":"boolean","default":false},"ticket":{"type":"string","pattern":"^[\\x21-\\x7e]+$","maxLength":128}},"required":[],"additionalProperties":false};
+
+function validate109(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -13413,6 +13734,6 @@ if(vErrors.length < 100)vErrors.push(err5);
 }
 errors++;
 }
-validate107.errors = vErrors;
+validate109.errors = vErrors;
 return errors === 0;
 }

@@ -1,10 +1,13 @@
 // The client against a real server: what it sends, what it repeats, what it makes of answers.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, test } from 'node:test';
 import { Webhook } from 'standardwebhooks';
-import { createClient, items, SluiceError, verifyWebhook } from '../../src/client/index.ts';
+import { generate as generateClient } from '../../scripts/gen-client.ts';
+import { generate as generateSchema } from '../../scripts/gen-schema.ts';
+import { createClient, SluiceError, verifyWebhook } from '../../src/client/index.ts';
 
 interface Seen {
   method: string;
@@ -89,17 +92,33 @@ test('a refusal becomes a SluiceError with everything that the service said', as
   assert.equal(seen.length, 1);
 });
 
-test('items brings every page and stops at the last', async () => {
-  const all = Array.from({ length: 1_203 }, (_, i) => i);
-  const pages: number[] = [];
-  const list = async ({ limit, offset }: { limit: number; offset: number }) => {
-    pages.push(offset);
-    return { total: all.length, things: all.slice(offset, offset + limit) };
-  };
-  const got: number[] = [];
-  for await (const thing of items(list, 'things')) got.push(thing);
+test('every item of a list comes, page by page, and none is left out in silence', async () => {
+  const all = Array.from({ length: 1_203 }, (_, n) => ({ id: `task_${n}` }));
+  const page = (from: number) => ({ status: 200, body: { total: all.length, tasks: all.slice(from, from + 500) } });
+  const { seen, base_url } = await serverWith(page(0), page(500), page(1_000));
+  const got: unknown[] = [];
+  for await (const { id } of createClient({ base_url, token: 't' }).allBatchTasks('batch_1', { status: 'failed' })) got.push({ id });
   assert.deepEqual(got, all);
-  assert.deepEqual(pages, [0, 500, 1_000]);
+  const query = (offset: number): string => `/v1/batches/batch_1/tasks?status=failed&limit=500&offset=${offset}`;
+  assert.deepEqual(
+    seen.map(({ url }) => url),
+    [0, 500, 1_000].map(query),
+  );
+
+  const more = { total: 1_000_000, batches: Array.from({ length: 500 }, (_, n) => ({ id: `batch_${n}` })) };
+  const endless = await serverWith({ status: 200, body: more });
+  let count = 0;
+  const counting = async (): Promise<void> => {
+    for await (const _ of createClient({ base_url: endless.base_url, token: 't' }).allBatches()) count++;
+  };
+  await assert.rejects(counting, RangeError);
+  assert.equal(count, 100_500);
+});
+
+test('methods and types are those of the routes and schemas', () => {
+  assert.equal(readFileSync(new URL('../../src/client/operations.gen.ts', import.meta.url), 'utf8'), generateClient());
+  const types = generateSchema().find(({ path }) => path.endsWith('types.gen.ts'));
+  assert.equal(readFileSync(types?.path ?? '', 'utf8'), types?.text);
 });
 
 test('a webhook is verified exactly where the public library verifies it', async () => {

@@ -3,19 +3,17 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { createClient } from '../../src/client/index.ts';
-import { openPage, startBrowser } from '../helpers/browser.ts';
+import { buildDashboard, openPage, signIn, startBrowser } from '../helpers/browser.ts';
 import { startEngine, TOKENS } from '../helpers/engine.ts';
 import { startReceiver } from '../helpers/receiver.ts';
 
+buildDashboard();
 const [engine, browser] = await Promise.all([startEngine(), startBrowser()]);
 const client = createClient({ base_url: engine.url, token: TOKENS.acme });
 
 async function signedIn(hash = '', options: { width?: number; dark?: boolean } = {}): Promise<{ page: Page; complaints: string[] }> {
   const opened = await openPage(browser, options);
-  await opened.page.goto(`${engine.url}/${hash}`);
-  await opened.page.getByLabel('Access token').fill(TOKENS.acme);
-  await opened.page.getByRole('button', { name: 'Sign in' }).click();
-  await opened.page.getByRole('navigation').waitFor();
+  await signIn(opened.page, engine.url, hash);
   return opened;
 }
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 
 import { type Settlement, turn } from '../../src/store/partition.ts';
 import { partitionClaim } from '../../src/store/scripts.gen.ts';
@@ -17,6 +17,7 @@ const SETTINGS = {
 };
 
 const rig = await startRig();
+after(() => rig.redis.disconnect());
 
 test('what cannot even be sent is an error of every part, so that nothing the caller sent is lost', async () => {
   const { redis } = await startRedis();

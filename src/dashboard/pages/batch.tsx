@@ -1,12 +1,11 @@
 // One batch: how far it is, what became of its tasks, what was told to whom; and what can be done about it.
-import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Batch } from '../../client/index.ts';
 import { useSession } from '../context.ts';
 import { isLive, newest, useFollow } from '../follow.ts';
 import { count, hours, shortId } from '../format.ts';
 import { useLoad } from '../load.ts';
-import { Action, ErrorNote, Progress, Status, When } from '../parts.tsx';
+import { Action, ErrorNote, Fact, Progress, Status, When } from '../parts.tsx';
 import { goTo } from '../route.ts';
 import { messageOf } from '../session.ts';
 import { Notifications } from './batch-notifications.tsx';
@@ -14,30 +13,44 @@ import { Tasks } from './batch-tasks.tsx';
 
 const EVERY_MS = 5_000;
 
+interface Shown {
+  batch: Batch | null;
+  /** Whether what is shown moves by itself. */
+  streamed: boolean;
+  /** Why the batch cannot be had; while its stream is open it can. */
+  error: string | null;
+  /** Changes when what belongs to the batch is to be asked for again. */
+  version: string;
+  again(): void;
+}
+
 /** The batch as it was asked for, moved on by its stream until it has ended. */
-function useBatch(id: string): { batch: Batch | null; error: string | null; again(): void } {
+function useBatch(id: string): Shown {
   const { client } = useSession();
   const [asking, setAsking] = useState(true);
   const { data, error, again } = useLoad<Batch>(id, () => client.getBatch(id), asking ? EVERY_MS : null);
   const live = data !== null && isLive(data.status);
-  const { progress, connected } = useFollow(id, live, again);
+  const { progress, connected, reconnects } = useFollow(id, live, again);
   const ask = live && !connected;
   if (asking !== ask) setAsking(ask);
-  return { batch: data === null ? null : newest(data, progress), error, again };
+  if (data === null) return { batch: null, streamed: false, error, version: '', again };
+  const batch = newest(data, progress);
+  const { status, stats } = batch;
+  const version = `${status} ${stats.total} ${stats.pending} ${reconnects}`;
+  return { batch, streamed: connected, error: connected ? null : error, version, again };
 }
 
 export function BatchPage({ id }: { id: string }) {
-  const { batch, error, again } = useBatch(id);
+  const { batch, streamed, error, version, again } = useBatch(id);
   if (batch === null) return error === null ? <p class="faint">Loading…</p> : <ErrorNote text={error} />;
   const { stats } = batch;
   const live = isLive(batch.status);
-  const version = `${batch.status} ${stats.total} ${stats.pending}`;
   return (
     <>
       <p class="crumb">
         <a href="#/batches">Batches</a> / <code>{shortId(id)}</code>
       </p>
-      <Title batch={batch} onChange={again} />
+      <Title batch={batch} streamed={streamed} onChange={again} />
       <ErrorNote text={error} />
       <Progress stats={stats} />
       <dl class="tiles">
@@ -59,7 +72,7 @@ export function BatchPage({ id }: { id: string }) {
   );
 }
 
-function Title({ batch, onChange }: { batch: Batch; onChange(): void }) {
+function Title({ batch, streamed, onChange }: { batch: Batch; streamed: boolean; onChange(): void }) {
   const { client } = useSession();
   const { id, stats, options } = batch;
   const [failure, setFailure] = useState<string | null>(null);
@@ -74,6 +87,11 @@ function Title({ batch, onChange }: { batch: Batch; onChange(): void }) {
       <div class="title">
         <h1>{batch.description ?? 'Batch'}</h1>
         <Status value={batch.status} />
+        {streamed && (
+          <span class="live" title="What happens is shown as it happens.">
+            live
+          </span>
+        )}
         <div class="actions">
           {live && options.hold && <Action label="Release" run={() => client.releaseBatch(id)} onDone={onDone} onError={onError} />}
           {live && (
@@ -129,14 +147,5 @@ function Facts({ batch }: { batch: Batch }) {
         </Fact>
       )}
     </dl>
-  );
-}
-
-function Fact({ name, children }: { name: string; children: ComponentChildren }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
   );
 }

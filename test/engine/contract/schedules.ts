@@ -1,7 +1,14 @@
 // Section 6 of the contract, as callers of the API see schedules.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Schedule, ScheduledTaskList, ScheduleList, SchedulePreview, ScheduleRun } from '../../../src/schema/types.gen.ts';
+import type {
+  CronPreview,
+  Schedule,
+  ScheduledTaskList,
+  ScheduleList,
+  SchedulePreview,
+  ScheduleRun,
+} from '../../../src/schema/types.gen.ts';
 import type { Client } from '../../helpers/api.ts';
 import { until } from '../../helpers/redis.ts';
 import { FORBIDDEN_URL, freshPath, inSeconds, ONCE, type Stage } from '../stage.ts';
@@ -282,6 +289,29 @@ export function schedules({ client, receiver, scoped }: Stage): void {
     for (const query of ['?limit=101', '?limit=0', '?start_from=yesterday', '?start_from=2027-02-30T00:00:00Z']) {
       await acme.refused(400, 'validation_error', 'GET', `/v1/schedules/${id}/preview${query}`);
     }
+  });
+
+  test('an expression that no schedule has yet is previewed too, and refused as a create would be', async () => {
+    const path = (given: Record<string, string>): string => `/v1/schedules/preview?${new URLSearchParams(given)}`;
+    const given = { cron: '30 2 * * MON-FRI', timezone: 'Europe/Berlin', start_from: '2027-03-25T01:30:00Z', limit: '3' };
+    const { id } = await create(acme, { cron: given.cron, timezone: given.timezone, task_template: template() });
+    const { executions } = await ok<CronPreview>(scoped.read, 200, 'GET', path(given));
+    assert.deepEqual(executions, [
+      { scheduled_for: '2027-03-26T01:30:00.000Z', local_time: '2027-03-26T02:30:00.000+01:00' },
+      { scheduled_for: '2027-03-29T00:30:00.000Z', local_time: '2027-03-29T02:30:00.000+02:00' },
+      { scheduled_for: '2027-03-30T00:30:00.000Z', local_time: '2027-03-30T02:30:00.000+02:00' },
+    ]);
+    const stored = await ok<SchedulePreview>(acme, 200, 'GET', `/v1/schedules/${id}/preview?start_from=${given.start_from}&limit=3`);
+    assert.deepEqual(executions, stored.executions);
+    assert.equal((await ok<CronPreview>(acme, 200, 'GET', path({ cron: '@hourly', timezone: 'UTC' }))).executions.length, 10);
+    const refused = (code: string, more: object) => acme.refused(400, code, 'GET', path({ ...given, ...more }));
+    assert.deepEqual((await refused('invalid_cron', { cron: '* * *' })).details, { cron: '* * *' });
+    assert.deepEqual((await refused('invalid_timezone', { timezone: 'local' })).details, { timezone: 'local' });
+    assert.deepEqual((await refused('cron_never_fires', { cron: '0 0 30 2 *' })).details, { cron: '0 0 30 2 *' });
+    for (const more of [{ limit: '101' }, { start_from: 'soon' }, { cron: '*'.repeat(257) }, { extra: '1' }])
+      await refused('validation_error', more);
+    await acme.refused(400, 'validation_error', 'GET', '/v1/schedules/preview?timezone=UTC');
+    await acme.refused(405, 'method_not_allowed', 'DELETE', '/v1/schedules/preview');
   });
 
   test('a trigger makes one run now, of a disabled schedule too', async () => {
