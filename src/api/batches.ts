@@ -8,7 +8,7 @@ import { readRecord, readRecordBeside } from '../store/idempotency.ts';
 import { labelHash } from '../store/keys.ts';
 import { type BatchRead, listBatches, listTasks, readLimited } from '../store/listing.ts';
 import type { QuotaState } from '../store/quota.ts';
-import type { Answer, Call } from './call.ts';
+import type { Answer, Call, QuotaVerdict } from './call.ts';
 import type { ApiContext } from './context.ts';
 import { whenDurable } from './durable.ts';
 import { claimed, type Keyed, keyedAs, once, printHead, recordArgs, replayed, sameRequest } from './idempotency.ts';
@@ -173,10 +173,9 @@ function told(context: ApiContext, read: { quota: QuotaState }): Pick<Answer, 'q
   return quota === null ? {} : { quota };
 }
 
-/** 404, then 429, of a read whose query is at fault. */
-export async function batchReadable(context: ApiContext, call: Call): Promise<void> {
-  const { quota } = told(context, await readWithinLimit(context, call, false));
-  if (quota?.granted === false) throw new ApiError('rate_limited', {}, { retry_after_s: quota.reset_s });
+/** 404 of the batch in the path, and the limit, of a read whose query is at fault. */
+export async function batchReadable(context: ApiContext, call: Call): Promise<QuotaVerdict | null> {
+  return told(context, await readWithinLimit(context, call, false)).quota ?? null;
 }
 
 /** The batch in the path; throws 404. */

@@ -103,7 +103,7 @@ export type Api = Record<HandlerName, Handler> & {
   /**
    * Throws the 404 of a resource that the path names, so that it comes before 429, 413 and 400. Runs after authentication
    * and before anything is said about the body (`call.body` is null); for an endpoint without one, only where the request
-   * has another fault.
+   * has another fault. What it returns is the limit that the request has used, where its work would have told.
    */
-  precheck?: Partial<Record<HandlerName, (call: Call) => Promise<void>>>;
+  precheck?: Partial<Record<HandlerName, (call: Call) => Promise<void> | Promise<QuotaVerdict | null>>>;
 };

@@ -70,11 +70,11 @@ export async function serveRoute(
     if (route.stream === 'websocket' && x.upgrade_head === null) throw invalid([NO_UPGRADE]);
   } catch (error) {
     // What takes no body finds its resource in the one step of its work; only where something else is wrong it is asked for before.
-    if (route.body === null) await byTicket(host, x, call, host.precheck[route.name]);
+    if (route.body === null) applyQuota(x, (await byTicket(host, x, call, (checked) => precheck(host, route, checked))) ?? null);
     throw error;
   }
   if (route.stream !== undefined && x.head) {
-    await byTicket(host, x, call, host.precheck[route.name]);
+    await byTicket(host, x, call, (checked) => precheck(host, route, checked));
     return { status: 200, body: '', type: EVENTS_TYPE };
   }
   const answer = await byTicket(host, x, call, route.run);
@@ -82,6 +82,12 @@ export async function serveRoute(
   x.account_id = answer.stream.account_id;
   host.streams?.begin(x, route.stream, answer.stream.grant);
   return null;
+}
+
+/** 404 of the resource in the path; the limit that was used, where the endpoint would have told it with its answer. */
+async function precheck(host: EndpointHost, route: Route, call: Call): Promise<QuotaVerdict | null> {
+  const used = await host.precheck[route.name]?.(call);
+  return used ? used : null;
 }
 
 /** Runs what may find that a ticket is bad; those are counted as bad tokens are. */
