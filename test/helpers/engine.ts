@@ -5,6 +5,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
+import { programArgs } from './program.ts';
 import { endProcess, killAtExit, stopOnce, until } from './redis.ts';
 
 /** The accounts of every test; their tokens have scope admin. */
@@ -42,9 +43,6 @@ export interface Engine {
 /** A machine that runs many tests at once is slow to start one; what ends at once is told at once. */
 const READY_MS_MAX = 90_000;
 const ROOT = new URL('../../', import.meta.url);
-/** What is started: `make` names what it has built, which starts in a fraction of the time; else the source. */
-const ENTRY = process.env['TEST_ENGINE'] ?? 'src/main.ts';
-const LOADER = ENTRY.endsWith('.ts') ? ['--import', 'tsx'] : [];
 /** API limits are the matter of their own tests; callbacks go to this machine. */
 const DEFAULTS = {
   SLUICE_PORT: '0',
@@ -58,7 +56,7 @@ const DEFAULTS = {
 export async function startEngine(options: EngineOptions = {}): Promise<Engine> {
   const data_dir = options.data_dir ?? dataDir();
   const env = environment(options, data_dir);
-  const child = spawn(process.execPath, [...LOADER, ...(options.node_args ?? []), ENTRY], {
+  const child = spawn(process.execPath, programArgs('main', options.node_args), {
     cwd: ROOT,
     env,
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -161,7 +159,7 @@ async function isReady(url: string): Promise<boolean> {
 }
 
 function runCli(args: readonly string[], env: NodeJS.ProcessEnv): Promise<string> {
-  const child = spawn(process.execPath, ['--import', 'tsx', 'src/cli.ts', ...args], { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(process.execPath, [...programArgs('cli'), ...args], { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'pipe'] });
   killAtExit(child);
   const out: string[] = [];
   const err: string[] = [];
