@@ -17,7 +17,7 @@ export const notifications: Bench = {
   name: 'notifications',
   what: 'on_progress for each task and on_finish, beside the callbacks; and at 1,000 callbacks/s from the answer to the last task to on_finish',
   async run(stage) {
-    const tasks = stage.smoke ? 2_000 : 50_000;
+    const tasks = stage.smoke ? 2_000 : 20_000;
     await callAll(stage, WARM_UP, true);
     const quiet: Run[] = [];
     const telling: Run[] = [];
@@ -26,7 +26,7 @@ export const notifications: Bench = {
       telling.push(await callAll(stage, tasks, true));
     }
     const told = tasks + tasks / BATCH_TASKS;
-    const finish = await finishDelays(stage, stage.smoke ? 1 : 10);
+    const finish = await finishDelays(stage, stage.smoke ? 1 : 30);
     return {
       notifications: told,
       notifications_per_s: medianOf(telling, ({ per_s }) => per_s),

@@ -92,7 +92,7 @@ async function fullLoad(stage: Stage, subscribers: Helper, publisher: Helper, co
   const runs: Record<Watching, LoadRun[]> = { nobody: [], progress: [], tasks: [] };
   const bare: SubscribersAnswer[] = [];
   const bare_us: number[] = [];
-  await loadRun(stage, subscribers, count / PER_BATCH, 'nobody');
+  await loadRun(stage, subscribers, count / PER_BATCH / 10, 'nobody');
   for (let i = 0; i < (stage.smoke ? 1 : 3); i++) {
     runs.nobody.push(await loadRun(stage, subscribers, count / PER_BATCH, 'nobody'));
     runs.progress.push(await loadRun(stage, subscribers, count / PER_BATCH, 'progress'));
