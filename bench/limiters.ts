@@ -44,9 +44,9 @@ export const limiterGrants: Bench = {
     const singles = await grants(redis, 'window', decisions, 1);
     figures.window_singles_per_s = singles.per_s;
     figures.window_singles_redis_us = singles.redis_us;
-    const library = await decideOneByOne(redis, decisions);
-    figures.library_per_s = library.per_s;
-    figures.library_redis_us = library.redis_us;
+    const peer = await decideOneByOne(redis, decisions);
+    figures.rate_limiter_flexible_per_s = peer.per_s;
+    figures.rate_limiter_flexible_redis_us = peer.redis_us;
     return figures;
   },
 };

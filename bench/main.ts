@@ -24,14 +24,18 @@ import { Receiver } from './lib/receiver.ts';
 import { describeMachine, record, table } from './lib/report.ts';
 import { limiterShare, limiterWaiting } from './limiter-rates.ts';
 import { limiterGrants } from './limiters.ts';
+import { notifications } from './notifications.ts';
 import { readBatch } from './read.ts';
 import { scheduleCost, scheduleLateness } from './schedules.ts';
+import { streams } from './streams.ts';
 
 /** In this order: what is parked or kept by one does not stand in the way of the next. */
 const BENCHES: readonly Bench[] = [
   endToEnd,
   latency,
   lateness,
+  notifications,
+  streams,
   readBatch,
   idle,
   limiterGrants,

@@ -24,15 +24,18 @@ export class Api {
   /** Creates one batch from each body, eight requests in flight; their ids, in that order. */
   async createBatches(bodies: readonly (string | Buffer)[]): Promise<string[]> {
     const ids: string[] = [];
-    let next = 0;
-    const create = async (): Promise<void> => {
-      while (next < bodies.length) {
-        const at = next++;
-        ids[at] = (await this.#call<Batch>('POST', '/v1/batches', bodies[at])).id;
-      }
-    };
-    await Promise.all(Array.from({ length: CREATES_IN_FLIGHT }, create));
+    await eightAtOnce(bodies, async (body, at) => {
+      ids[at] = (await this.#call<Batch>('POST', '/v1/batches', body)).id;
+    });
     return ids;
+  }
+
+  /** Adds tasks to batches that are held, and lets them end. */
+  async fillBatches(ids: readonly string[], body: (at: number) => Buffer): Promise<void> {
+    await eightAtOnce(ids, async (id, at) => {
+      await this.#call('POST', `/v1/batches/${id}/tasks`, body(at));
+      await this.#call('POST', `/v1/batches/${id}/release`);
+    });
   }
 
   async createTask(body: string): Promise<void> {
@@ -92,4 +95,12 @@ export class Api {
     if (response.statusCode >= 300) throw new Error(`${method} ${path}: ${response.statusCode} ${text.slice(0, 500)}`);
     return JSON.parse(text) as Answer;
   }
+}
+
+async function eightAtOnce<T>(items: readonly T[], work: (item: T, at: number) => Promise<void>): Promise<void> {
+  const entries = items.entries();
+  const worker = async (): Promise<void> => {
+    for (const [at, item] of entries) await work(item, at);
+  };
+  await Promise.all(Array.from({ length: CREATES_IN_FLIGHT }, worker));
 }

@@ -15,16 +15,21 @@ export function task(url: string, number: number, fields: object = {}): object {
 }
 
 /** The body that creates a batch of these tasks. */
-export function batchBody(tasks: readonly object[]): Buffer {
-  return Buffer.from(JSON.stringify({ tasks }));
+export function batchBody(tasks: readonly object[], fields: object = {}): Buffer {
+  return Buffer.from(JSON.stringify({ tasks, ...fields }));
 }
 
-/** Bodies of batches with `count` tasks altogether. */
-export function batchBodies(url: (index: number) => string, count: number, fields: object = {}): Buffer[] {
+/** Bodies of batches with `count` tasks altogether; `fields` of each task, `batch_fields` of each batch. */
+export function batchBodies(url: (index: number) => string, count: number, fields: object = {}, batch_fields: object = {}): Buffer[] {
   const bodies: Buffer[] = [];
   for (let from = 0; from < count; from += BATCH_TASKS) {
     const size = Math.min(BATCH_TASKS, count - from);
-    bodies.push(batchBody(Array.from({ length: size }, (_, i) => task(url(from + i), from + i, fields))));
+    bodies.push(
+      batchBody(
+        Array.from({ length: size }, (_, i) => task(url(from + i), from + i, fields)),
+        batch_fields,
+      ),
+    );
   }
   return bodies;
 }

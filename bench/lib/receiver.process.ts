@@ -2,11 +2,13 @@
 import { listen, uws } from '../../src/http/uws.ts';
 import { machineMs } from './receiver.ts';
 
-export type ReceiverQuestion = { type: 'reset' } | { type: 'wait'; count: number } | { type: 'read' };
+export type ReceiverQuestion = { type: 'reset' } | { type: 'wait'; count: number } | { type: 'read' } | { type: 'answers' };
 
 let count = 0;
 let wanted = Number.POSITIVE_INFINITY;
 let delays_ms: number[] = [];
+/** Group → when each of its tasks was answered. */
+let answers_ms = new Map<string, number[]>();
 
 function arrived(): void {
   count++;
@@ -14,6 +16,18 @@ function arrived(): void {
     wanted = Number.POSITIVE_INFINITY;
     answer();
   }
+}
+
+/** A task of a group was answered. */
+function noteTask(group: string): void {
+  const answered = answers_ms.get(group);
+  if (answered === undefined) answers_ms.set(group, [machineMs()]);
+  else answered.push(machineMs());
+}
+
+/** What comes after the last task of a group has come in. */
+function noteFinish(group: string): void {
+  delays_ms.push(machineMs() - (answers_ms.get(group)?.at(-1) ?? Number.NaN));
 }
 
 function answer(): void {
@@ -28,6 +42,10 @@ process.on('message', (question: ReceiverQuestion) => {
   } else if (question.type === 'reset') {
     count = 0;
     delays_ms = [];
+    answers_ms = new Map();
+  } else if (question.type === 'answers') {
+    process.send?.(Object.fromEntries(answers_ms));
+    return;
   }
   answer();
 });
@@ -40,7 +58,9 @@ const app = uws.App().any('/*', (res, req) => {
   res.onAborted(() => {});
   res.onData((_chunk, last) => {
     if (!last) return;
+    if (clock === 'finish') noteFinish(at ?? '');
     res.cork(() => res.end('ok'));
+    if (clock === 'task') noteTask(at ?? '');
     arrived();
   });
 });

@@ -31,7 +31,15 @@ export class Receiver {
     return (await this.#ask({ type: 'read' })).count;
   }
 
-  /** Arrival minus `?due=` (milliseconds of the system's clock), or `?sent=` (of its monotonic one). */
+  /** When the tasks with `?task=GROUP` were answered, group by group, in milliseconds of `machineMs`. */
+  answers_ms(): Promise<Record<string, number[]>> {
+    return this.#helper.ask({ type: 'answers' } satisfies ReceiverQuestion);
+  }
+
+  /**
+   * Arrival minus `?due=` (milliseconds of the system's clock), or `?sent=` (of its monotonic one), or the last answer to
+   * a task of the group that `?finish=` names.
+   */
   async delays_ms(): Promise<number[]> {
     return (await this.#ask({ type: 'read' })).delays_ms;
   }

@@ -22,7 +22,7 @@ import * as schedules from '../store/schedules.ts';
 import type { Answer, Call } from './call.ts';
 import type { ApiContext } from './context.ts';
 import { whenDurable } from './durable.ts';
-import { claim, type Keyed, keyedBy, recordArgs, replayed, sameRequest } from './idempotency.ts';
+import { claimed, type Keyed, keyedBy, recordArgs, replayed, sameRequest } from './idempotency.ts';
 import { scheduledTaskBytes, timestamp } from './present.ts';
 import { newTemplate, templateFaults } from './templates.ts';
 
@@ -322,11 +322,12 @@ export async function trigger(context: ApiContext, call: Call): Promise<Answer> 
   context.admit();
   const core = coreOf(call);
   const keyed = keyedBy(context, call, 'triggerSchedule');
-  if (keyed !== null) {
-    await claim(context, keyed);
-    const before = await triggeredBefore(context, call, keyed);
-    if (before !== null) return before;
-  }
+  return claimed(context, keyed, () => triggerOnce(context, call, core, keyed));
+}
+
+async function triggerOnce(context: ApiContext, call: Call, core: string, keyed: Keyed | null): Promise<Answer> {
+  const before = keyed && (await triggeredBefore(context, call, keyed));
+  if (before) return before;
   const operation = newOperation();
   for (let tries = 1; ; tries++) {
     const row = await visible(context, call);

@@ -4,11 +4,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
-import { fileURLToPath } from 'node:url';
-import { killAtExit } from '../helpers/redis.ts';
 
-const CLI = fileURLToPath(new URL('../../src/cli.ts', import.meta.url));
-const TSX = fileURLToPath(new URL('../../node_modules/tsx/dist/esm/index.mjs', import.meta.url));
+import { programArgs } from '../helpers/program.ts';
+import { killAtExit } from '../helpers/redis.ts';
 
 export interface Ran {
   code: number | null;
@@ -23,7 +21,7 @@ export interface Running {
 
 /** `env` is all that it gets, beside PATH. */
 export function begin(args: readonly string[], env: Record<string, string>, options: { cwd?: string; stdin?: string } = {}): Running {
-  const child = spawn(process.execPath, ['--import', TSX, CLI, ...args], {
+  const child = spawn(process.execPath, [...programArgs('cli'), ...args], {
     env: { PATH: process.env['PATH'] ?? '', ...env },
     ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
   });

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { api } from '../helpers/api.ts';
 import { startEngine, TOKENS } from '../helpers/engine.ts';
+import { monitor } from '../helpers/monitor.ts';
 import { startReceiver } from '../helpers/receiver.ts';
 import { startRedis } from '../helpers/redis.ts';
 import { allEnded, createLoad } from './load.ts';
@@ -22,21 +23,18 @@ test('an idle engine sends fewer than 20 commands a second to Redis', async (t) 
   // Idle after work, not before the first: whatever work leaves running shows too.
   await allEnded(client, await createLoad(client, receiver, 16, 50), 20_000);
 
-  const watcher = redis.redis.duplicate();
-  const monitor = await watcher.monitor();
   const seen = new Map<string, number>();
   let in_scripts = 0;
-  monitor.on('monitor', (_time: string, [name = '']: string[], source: string) => {
+  const stopWatching = await monitor(redis.path, ({ name, source }) => {
     if (source === 'lua') in_scripts += 1;
-    else seen.set(name.toLowerCase(), (seen.get(name.toLowerCase()) ?? 0) + 1);
+    else seen.set(name, (seen.get(name) ?? 0) + 1);
   });
   await redis.redis.config('RESETSTAT');
   const began_ms = performance.now();
   await new Promise((resolve) => setTimeout(resolve, WATCH_MS)); // The measurement itself.
   const counted = commandCalls(await redis.redis.info('commandstats'));
   const seconds = (performance.now() - began_ms) / 1_000;
-  monitor.disconnect();
-  watcher.disconnect();
+  stopWatching();
 
   // The server counts the commands of scripts too; MONITOR tells them apart.
   const all = [...counted.values()].reduce((sum, calls) => sum + calls, 0);

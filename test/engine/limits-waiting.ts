@@ -66,7 +66,6 @@ export function limitsWaiting(stage: Stage): void {
         numbersOf(by(1)),
         Array.from({ length: 20 }, (_, i) => 4 * i + 1),
       );
-      checkSpans(by(2), 6, 50);
       await queuedIs(slow.id, 18);
       await changeLimiter(client, slow.id, 'DELETE');
       await client.ended(id, 'completed');
@@ -290,9 +289,9 @@ export function limitsWaiting(stage: Stage): void {
     });
 
     test('Retry-After of one task closes a limiter for all that wait, and that time does not count for queue_timeout', async () => {
-      const { name } = await makeLimiter(client, 'concurrent', { limit: 1 }, { cooldown: 'limiter', timeouts: { queue_timeout: 1 } });
+      const { name } = await makeLimiter(client, 'concurrent', { limit: 1 }, { cooldown: 'limiter', timeouts: { queue_timeout: 4 } });
       const path = freshPath();
-      const url = receiver.at(path, { status: 503, headers: { 'retry-after': '2' } }, {});
+      const url = receiver.at(path, { status: 503, headers: { 'retry-after': '5' } }, {});
       const ready = receiver.at(freshPath(), {});
       const { id } = await client.create({
         tasks: [...tasksFor(url, 1, { rate_limiter: name, ...ONCE }), ...tasksFor(ready, 3, { rate_limiter: name, ...ONCE })],
@@ -300,7 +299,7 @@ export function limitsWaiting(stage: Stage): void {
       await client.ended(id, 'completed');
       const others = receiver.to(new URL(ready).pathname);
       const [first, second] = receiver.to(path);
-      assert.ok((times(others)[0] ?? 0) - (first?.at_ms ?? 0) >= 2_000 - WAY_MS);
+      assert.ok((times(others)[0] ?? 0) - (first?.at_ms ?? 0) >= 5_000 - WAY_MS);
       assert.equal(second?.attempt, 1, 'the attempt was not counted');
     });
   });

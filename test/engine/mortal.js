@@ -1,6 +1,7 @@
-// Loaded in front of an engine by a test: ends the worker thread that first sees the file named by MORTAL_FILE, as a crash
+// Loaded in front of an engine by a test: ends a thread that calls, once it sees the file named by MORTAL_FILE, as a crash
 // in native code or a bug would. What the file says tells how; with `stillborn` the next thread fails before it has begun.
 // The product itself has no such door.
+import { subscribe } from 'node:diagnostics_channel';
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { isMainThread } from 'node:worker_threads';
 
@@ -13,8 +14,13 @@ if (!isMainThread && file !== undefined) {
     rmSync(stillborn);
     throw new Error('stillborn');
   }
+  // Threads of other kinds see the file too, and live on.
+  let calls = false;
+  subscribe('undici:client:sendHeaders', () => {
+    calls = true;
+  });
   setInterval(() => {
-    if (!existsSync(file)) return;
+    if (!calls || !existsSync(file)) return;
     const death = readFileSync(file, 'utf8');
     rmSync(file);
     if (death.includes('stillborn')) writeFileSync(stillborn, '');

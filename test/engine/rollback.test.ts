@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { api } from '../helpers/api.ts';
 import { startEngine, TOKENS } from '../helpers/engine.ts';
+import { monitor } from '../helpers/monitor.ts';
 import { startReceiver } from '../helpers/receiver.ts';
 import { until } from '../helpers/redis.ts';
 import { startKillableRedis } from './killable-redis.ts';
@@ -24,7 +25,7 @@ test('outcomes that Redis has forgotten are found missing, and their tasks are c
   await receiver.heard(path, load.tasks);
 
   // Since the last claim every partition was looked through; from then on nothing happens that would have it done again.
-  const looks = await watchAudits(redis.redis.duplicate());
+  const looks = await watchAudits(redis.url.slice('unix://'.length));
   await until(() => looks.size === PARTITIONS && [...looks.values()].every((count) => count >= 2), 10_000, 'an audit of every partition');
   await redis.redis.save();
   receiver.release(path);
@@ -41,15 +42,11 @@ test('outcomes that Redis has forgotten are found missing, and their tasks are c
 });
 
 /** How often each partition was asked for what a holder has in flight there; grows by itself until Redis dies. */
-async function watchAudits(redis: Awaited<ReturnType<typeof startKillableRedis>>['redis']): Promise<Map<string, number>> {
+async function watchAudits(path: string): Promise<Map<string, number>> {
   const looks = new Map<string, number>();
-  const monitor = await redis.monitor();
-  redis.disconnect();
-  monitor.on('error', () => {});
-  monitor.on('monitor', (_time: string, [name = '', key = '']: string[], source: string) => {
-    if (source === 'lua' || name.toLowerCase() !== 'zrange' || !key.includes(':active:')) return;
+  await monitor(path, ({ name, key, source }) => {
+    if (source === 'lua' || name !== 'zrange' || !key.includes(':active:')) return;
     looks.set(key, (looks.get(key) ?? 0) + 1);
   });
-  monitor.once('close', () => monitor.disconnect());
   return looks;
 }

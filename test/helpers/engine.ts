@@ -5,6 +5,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
+import { programArgs } from './program.ts';
 import { endProcess, killAtExit, stopOnce, until } from './redis.ts';
 
 /** The accounts of every test; their tokens have scope admin. */
@@ -55,7 +56,7 @@ const DEFAULTS = {
 export async function startEngine(options: EngineOptions = {}): Promise<Engine> {
   const data_dir = options.data_dir ?? dataDir();
   const env = environment(options, data_dir);
-  const child = spawn(process.execPath, ['--import', 'tsx', ...(options.node_args ?? []), 'src/main.ts'], {
+  const child = spawn(process.execPath, programArgs('main', options.node_args), {
     cwd: ROOT,
     env,
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -158,7 +159,7 @@ async function isReady(url: string): Promise<boolean> {
 }
 
 function runCli(args: readonly string[], env: NodeJS.ProcessEnv): Promise<string> {
-  const child = spawn(process.execPath, ['--import', 'tsx', 'src/cli.ts', ...args], { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(process.execPath, [...programArgs('cli'), ...args], { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'pipe'] });
   killAtExit(child);
   const out: string[] = [];
   const err: string[] = [];
