@@ -15,7 +15,7 @@
 -- @arg   notes     int     notifications at most, a page rounds up too
 -- @arg   now_ms    now     this shard's clock
 -- @rest  limits            origins that have room again ('*' all): count, then each; origins with little room: count, then (origin, tasks) of each
--- @reply [number, number, number, string[], unknown[], number]   this shard's time; 1 where more may be ready, 2 where notifications are beyond `notes`; first due ms among what was delayed, 0 where none; origins parked, or left with what was granted to them, for want of room; of each run: name in active, core, account, from, to, attempt, recoveries, due_ms, segment base, first page, 1 of a tray and 2 of notifications, pages, ms since a limiter granted it; of the first run of notifications of a batch also its document and when it was created; 1 where messages were written
+-- @reply [number, number, number, string[], unknown[], number]   this shard's time; 1 where more may be ready, 2 where notifications are beyond `notes`; first due ms among what was delayed, 0 where none; origins parked, or left with what was granted to them, for want of room; of each run: name in active, core, account, from, to, attempt, recoveries, due_ms, segment base, first page, 1 of a tray and 2 of notifications, pages, ms since a limiter granted it, less than 0 where its time has not come; of the first run of notifications of a batch also its document and when it was created; 1 where messages were written
 -- @cost  O(budget + visits), visits at most 96
 -- @include lib/limited
 -- @include lib/granted
@@ -160,7 +160,7 @@ end
 -- Starts what waits of a granted range, as far as there is room; tells the lane what does not wait any more.
 local function take_granted(b, entry, flow, origin, member, until_ms)
   local first = #starts
-  entry.age_ms = math.max(0, GRANT_MS - (tonumber(until_ms) - now_ms))
+  entry.age_ms = GRANT_MS - (tonumber(until_ms) - now_ms)
   local started, from = take_range(b, entry, math.min(left, room_of(origin)), room_of(origin), flow)
   local limit = limit_read(entry.limit)
   local at = entry.from

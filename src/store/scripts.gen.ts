@@ -3644,6 +3644,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
+    ahead = 'exact',
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -3683,6 +3684,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.level = {
+    ahead = 'even',
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -3753,7 +3755,7 @@ do
     settle = function(lane)
       local due = string.format('%.17g', lane.v / 1000)
       lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
-      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      lane.slots_new, lane.new_until, lane.freed, lane.reclaimed = {}, math.huge, {}, #lane.slots_gone
       for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
       lane.held_before = call('ZCARD', slots_key(lane))
       lane.held = lane.held_before - lane.reclaimed
@@ -3761,12 +3763,14 @@ do
     end,
     next = function(lane)
       local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      first = math.min(first, lane.new_until)
       return first < math.huge and math.floor(first * 1000) + 1 or nil
     end,
     take = function(lane, units, range, from, to, granted_ms)
       local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local until_ms = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
+      lane.new_until = math.min(lane.new_until, until_ms)
+      local held_until = string.format('%.17g', until_ms)
       local list, prefix = lane.slots_new, range.core .. ','
       for i = from, to do
         list[#list + 1] = held_until
@@ -3817,6 +3821,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
+    ahead = 'exact',
     settle = function(lane)
       lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
       lane.n = lane.n or 0
@@ -4193,7 +4198,7 @@ local now_ms = lane_text(math.floor(now_us / 1000))
 touch({ lane.key })
 call('HSET', lane.key, 'account', account, 'created', now_ms, 'updated', now_ms, unpack(fields, 1, #fields))
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/create.lua",1],[2,"lua/limiter/create.lua",3],[3,"lua/limiter/create.lua",6],[4,"lua/limiter/create.lua",5],[5,"lua/limiter/create.lua",4],[6,"lua/limiter/create.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",9],[36,"lua/lib/limiter/aligned.lua",19],[42,"lua/lib/limiter/aligned.lua",26],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",50],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[167,"lua/lib/limiter/window.lua",4],[169,"lua/lib/limiter/window.lua",7],[170,"lua/lib/limiter/window.lua",9],[171,"lua/lib/limiter/window.lua",12],[175,"lua/lib/limiter/window.lua",17],[179,"lua/lib/limiter/window.lua",23],[188,"lua/lib/limiter/window.lua",34],[197,"lua/lib/limiter/window.lua",44],[245,"lua/lib/limiter/window.lua",94],[280,"lua/lib/tally.lua",6],[281,"lua/lib/tally.lua",8],[282,"lua/lib/tally.lua",11],[296,"lua/lib/tally.lua",27],[319,"lua/lib/tally.lua",51],[322,"lua/lib/lane.lua",55],[323,"lua/lib/lane.lua",57],[324,"lua/lib/lane.lua",60],[338,"lua/lib/lane.lua",75],[339,"lua/lib/lane.lua",77],[353,"lua/lib/lane.lua",93],[357,"lua/lib/lane.lua",98],[365,"lua/lib/lane.lua",107],[372,"lua/lib/lane.lua",116],[376,"lua/lib/lane.lua",122],[377,"lua/lib/lane.lua",125],[383,"lua/lib/lane.lua",133],[389,"lua/lib/lane.lua",140],[393,"lua/lib/lane.lua",146],[401,"lua/lib/lane.lua",155],[402,"lua/lib/lane.lua",158],[413,"lua/lib/lane.lua",171],[416,"lua/lib/lane.lua",176],[420,"lua/lib/lane.lua",181],[427,"lua/lib/lane.lua",190],[435,"lua/lib/lane.lua",201],[440,"lua/lib/lane.lua",207],[449,"lua/lib/lane.lua",217],[451,"lua/lib/lane.lua",221],[463,"lua/lib/lane.lua",235],[471,"lua/lib/lane.lua",245],[474,"lua/lib/lane.lua",251],[479,"lua/lib/lane.lua",257],[487,"lua/lib/lane.lua",266],[490,"lua/lib/lane.lua",270],[524,"lua/lib/lane.lua",305],[525,"lua/lib/lane.lua",308],[529,"lua/lib/lane.lua",313],[551,"lua/lib/lane.lua",336],[555,"lua/lib/record.lua",6],[556,"lua/lib/record.lua",9],[561,"lua/lib/record.lua",16],[568,"lua/limiter/create.lua",12],[570,"lua/limiter/create.lua",15]],
+  map: [[1,"lua/limiter/create.lua",1],[2,"lua/limiter/create.lua",3],[3,"lua/limiter/create.lua",6],[4,"lua/limiter/create.lua",5],[5,"lua/limiter/create.lua",4],[6,"lua/limiter/create.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",52],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[28,"lua/lib/limiter/aligned.lua",10],[37,"lua/lib/limiter/aligned.lua",20],[43,"lua/lib/limiter/aligned.lua",27],[49,"lua/lib/limiter/level.lua",6],[52,"lua/lib/limiter/level.lua",10],[53,"lua/lib/limiter/level.lua",13],[58,"lua/lib/limiter/level.lua",19],[64,"lua/lib/limiter/level.lua",26],[88,"lua/lib/limiter/level.lua",51],[113,"lua/lib/limiter/slots.lua",4],[115,"lua/lib/limiter/slots.lua",7],[116,"lua/lib/limiter/slots.lua",9],[117,"lua/lib/limiter/slots.lua",12],[132,"lua/lib/limiter/slots.lua",28],[142,"lua/lib/limiter/slots.lua",39],[147,"lua/lib/limiter/slots.lua",45],[171,"lua/lib/limiter/window.lua",4],[173,"lua/lib/limiter/window.lua",7],[174,"lua/lib/limiter/window.lua",9],[175,"lua/lib/limiter/window.lua",12],[179,"lua/lib/limiter/window.lua",17],[183,"lua/lib/limiter/window.lua",23],[192,"lua/lib/limiter/window.lua",34],[201,"lua/lib/limiter/window.lua",44],[250,"lua/lib/limiter/window.lua",95],[285,"lua/lib/tally.lua",6],[286,"lua/lib/tally.lua",8],[287,"lua/lib/tally.lua",11],[301,"lua/lib/tally.lua",27],[324,"lua/lib/tally.lua",51],[327,"lua/lib/lane.lua",56],[328,"lua/lib/lane.lua",58],[329,"lua/lib/lane.lua",61],[343,"lua/lib/lane.lua",76],[344,"lua/lib/lane.lua",78],[358,"lua/lib/lane.lua",94],[362,"lua/lib/lane.lua",99],[370,"lua/lib/lane.lua",108],[377,"lua/lib/lane.lua",117],[381,"lua/lib/lane.lua",123],[382,"lua/lib/lane.lua",126],[388,"lua/lib/lane.lua",134],[394,"lua/lib/lane.lua",141],[398,"lua/lib/lane.lua",147],[406,"lua/lib/lane.lua",156],[407,"lua/lib/lane.lua",159],[418,"lua/lib/lane.lua",172],[421,"lua/lib/lane.lua",177],[425,"lua/lib/lane.lua",182],[432,"lua/lib/lane.lua",191],[440,"lua/lib/lane.lua",202],[445,"lua/lib/lane.lua",208],[454,"lua/lib/lane.lua",218],[456,"lua/lib/lane.lua",222],[468,"lua/lib/lane.lua",236],[476,"lua/lib/lane.lua",246],[479,"lua/lib/lane.lua",252],[484,"lua/lib/lane.lua",258],[492,"lua/lib/lane.lua",267],[495,"lua/lib/lane.lua",271],[529,"lua/lib/lane.lua",306],[530,"lua/lib/lane.lua",309],[534,"lua/lib/lane.lua",314],[556,"lua/lib/lane.lua",337],[560,"lua/lib/record.lua",6],[561,"lua/lib/record.lua",9],[566,"lua/lib/record.lua",16],[573,"lua/limiter/create.lua",12],[575,"lua/limiter/create.lua",15]],
 });
 
 /** Deletes a limiter: what waits starts at once, unlimited; its counts stay for 30 days. See lua/limiter/delete.lua. */
@@ -4225,6 +4230,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
+    ahead = 'exact',
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -4264,6 +4270,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.level = {
+    ahead = 'even',
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -4334,7 +4341,7 @@ do
     settle = function(lane)
       local due = string.format('%.17g', lane.v / 1000)
       lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
-      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      lane.slots_new, lane.new_until, lane.freed, lane.reclaimed = {}, math.huge, {}, #lane.slots_gone
       for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
       lane.held_before = call('ZCARD', slots_key(lane))
       lane.held = lane.held_before - lane.reclaimed
@@ -4342,12 +4349,14 @@ do
     end,
     next = function(lane)
       local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      first = math.min(first, lane.new_until)
       return first < math.huge and math.floor(first * 1000) + 1 or nil
     end,
     take = function(lane, units, range, from, to, granted_ms)
       local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local until_ms = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
+      lane.new_until = math.min(lane.new_until, until_ms)
+      local held_until = string.format('%.17g', until_ms)
       local list, prefix = lane.slots_new, range.core .. ','
       for i = from, to do
         list[#list + 1] = held_until
@@ -4398,6 +4407,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
+    ahead = 'exact',
     settle = function(lane)
       lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
       lane.n = lane.n or 0
@@ -4775,7 +4785,7 @@ lane_touch()
 call('HSET', lane.key, 'deleted', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",9],[35,"lua/lib/limiter/aligned.lua",19],[41,"lua/lib/limiter/aligned.lua",26],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",50],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[166,"lua/lib/limiter/window.lua",4],[168,"lua/lib/limiter/window.lua",7],[169,"lua/lib/limiter/window.lua",9],[170,"lua/lib/limiter/window.lua",12],[174,"lua/lib/limiter/window.lua",17],[178,"lua/lib/limiter/window.lua",23],[187,"lua/lib/limiter/window.lua",34],[196,"lua/lib/limiter/window.lua",44],[244,"lua/lib/limiter/window.lua",94],[279,"lua/lib/tally.lua",6],[280,"lua/lib/tally.lua",8],[281,"lua/lib/tally.lua",11],[295,"lua/lib/tally.lua",27],[318,"lua/lib/tally.lua",51],[321,"lua/lib/lane.lua",55],[322,"lua/lib/lane.lua",57],[323,"lua/lib/lane.lua",60],[337,"lua/lib/lane.lua",75],[338,"lua/lib/lane.lua",77],[352,"lua/lib/lane.lua",93],[356,"lua/lib/lane.lua",98],[364,"lua/lib/lane.lua",107],[371,"lua/lib/lane.lua",116],[375,"lua/lib/lane.lua",122],[376,"lua/lib/lane.lua",125],[382,"lua/lib/lane.lua",133],[388,"lua/lib/lane.lua",140],[392,"lua/lib/lane.lua",146],[400,"lua/lib/lane.lua",155],[401,"lua/lib/lane.lua",158],[412,"lua/lib/lane.lua",171],[415,"lua/lib/lane.lua",176],[419,"lua/lib/lane.lua",181],[426,"lua/lib/lane.lua",190],[434,"lua/lib/lane.lua",201],[439,"lua/lib/lane.lua",207],[448,"lua/lib/lane.lua",217],[450,"lua/lib/lane.lua",221],[462,"lua/lib/lane.lua",235],[470,"lua/lib/lane.lua",245],[473,"lua/lib/lane.lua",251],[478,"lua/lib/lane.lua",257],[486,"lua/lib/lane.lua",266],[489,"lua/lib/lane.lua",270],[523,"lua/lib/lane.lua",305],[524,"lua/lib/lane.lua",308],[528,"lua/lib/lane.lua",313],[550,"lua/lib/lane.lua",336],[554,"lua/lib/record.lua",6],[555,"lua/lib/record.lua",9],[560,"lua/lib/record.lua",16],[567,"lua/limiter/delete.lua",12],[569,"lua/limiter/delete.lua",15]],
+  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",52],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",10],[36,"lua/lib/limiter/aligned.lua",20],[42,"lua/lib/limiter/aligned.lua",27],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[87,"lua/lib/limiter/level.lua",51],[112,"lua/lib/limiter/slots.lua",4],[114,"lua/lib/limiter/slots.lua",7],[115,"lua/lib/limiter/slots.lua",9],[116,"lua/lib/limiter/slots.lua",12],[131,"lua/lib/limiter/slots.lua",28],[141,"lua/lib/limiter/slots.lua",39],[146,"lua/lib/limiter/slots.lua",45],[170,"lua/lib/limiter/window.lua",4],[172,"lua/lib/limiter/window.lua",7],[173,"lua/lib/limiter/window.lua",9],[174,"lua/lib/limiter/window.lua",12],[178,"lua/lib/limiter/window.lua",17],[182,"lua/lib/limiter/window.lua",23],[191,"lua/lib/limiter/window.lua",34],[200,"lua/lib/limiter/window.lua",44],[249,"lua/lib/limiter/window.lua",95],[284,"lua/lib/tally.lua",6],[285,"lua/lib/tally.lua",8],[286,"lua/lib/tally.lua",11],[300,"lua/lib/tally.lua",27],[323,"lua/lib/tally.lua",51],[326,"lua/lib/lane.lua",56],[327,"lua/lib/lane.lua",58],[328,"lua/lib/lane.lua",61],[342,"lua/lib/lane.lua",76],[343,"lua/lib/lane.lua",78],[357,"lua/lib/lane.lua",94],[361,"lua/lib/lane.lua",99],[369,"lua/lib/lane.lua",108],[376,"lua/lib/lane.lua",117],[380,"lua/lib/lane.lua",123],[381,"lua/lib/lane.lua",126],[387,"lua/lib/lane.lua",134],[393,"lua/lib/lane.lua",141],[397,"lua/lib/lane.lua",147],[405,"lua/lib/lane.lua",156],[406,"lua/lib/lane.lua",159],[417,"lua/lib/lane.lua",172],[420,"lua/lib/lane.lua",177],[424,"lua/lib/lane.lua",182],[431,"lua/lib/lane.lua",191],[439,"lua/lib/lane.lua",202],[444,"lua/lib/lane.lua",208],[453,"lua/lib/lane.lua",218],[455,"lua/lib/lane.lua",222],[467,"lua/lib/lane.lua",236],[475,"lua/lib/lane.lua",246],[478,"lua/lib/lane.lua",252],[483,"lua/lib/lane.lua",258],[491,"lua/lib/lane.lua",267],[494,"lua/lib/lane.lua",271],[528,"lua/lib/lane.lua",306],[529,"lua/lib/lane.lua",309],[533,"lua/lib/lane.lua",314],[555,"lua/lib/lane.lua",337],[559,"lua/lib/record.lua",6],[560,"lua/lib/record.lua",9],[565,"lua/lib/record.lua",16],[572,"lua/limiter/delete.lua",12],[574,"lua/limiter/delete.lua",15]],
 });
 
 /** Changes a limiter. What it has let start until now counts by its new config; the tasks that wait feel it at once. See lua/limiter/patch.lua. */
@@ -4808,6 +4818,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
+    ahead = 'exact',
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -4847,6 +4858,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.level = {
+    ahead = 'even',
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -4917,7 +4929,7 @@ do
     settle = function(lane)
       local due = string.format('%.17g', lane.v / 1000)
       lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
-      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      lane.slots_new, lane.new_until, lane.freed, lane.reclaimed = {}, math.huge, {}, #lane.slots_gone
       for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
       lane.held_before = call('ZCARD', slots_key(lane))
       lane.held = lane.held_before - lane.reclaimed
@@ -4925,12 +4937,14 @@ do
     end,
     next = function(lane)
       local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      first = math.min(first, lane.new_until)
       return first < math.huge and math.floor(first * 1000) + 1 or nil
     end,
     take = function(lane, units, range, from, to, granted_ms)
       local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local until_ms = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
+      lane.new_until = math.min(lane.new_until, until_ms)
+      local held_until = string.format('%.17g', until_ms)
       local list, prefix = lane.slots_new, range.core .. ','
       for i = from, to do
         list[#list + 1] = held_until
@@ -4981,6 +4995,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
+    ahead = 'exact',
     settle = function(lane)
       lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
       lane.n = lane.n or 0
@@ -5370,7 +5385,7 @@ lane_touch()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)), unpack(fields, 1, #fields))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",9],[36,"lua/lib/limiter/aligned.lua",19],[42,"lua/lib/limiter/aligned.lua",26],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",50],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[167,"lua/lib/limiter/window.lua",4],[169,"lua/lib/limiter/window.lua",7],[170,"lua/lib/limiter/window.lua",9],[171,"lua/lib/limiter/window.lua",12],[175,"lua/lib/limiter/window.lua",17],[179,"lua/lib/limiter/window.lua",23],[188,"lua/lib/limiter/window.lua",34],[197,"lua/lib/limiter/window.lua",44],[245,"lua/lib/limiter/window.lua",94],[280,"lua/lib/tally.lua",6],[281,"lua/lib/tally.lua",8],[282,"lua/lib/tally.lua",11],[296,"lua/lib/tally.lua",27],[319,"lua/lib/tally.lua",51],[322,"lua/lib/lane.lua",55],[323,"lua/lib/lane.lua",57],[324,"lua/lib/lane.lua",60],[338,"lua/lib/lane.lua",75],[339,"lua/lib/lane.lua",77],[353,"lua/lib/lane.lua",93],[357,"lua/lib/lane.lua",98],[365,"lua/lib/lane.lua",107],[372,"lua/lib/lane.lua",116],[376,"lua/lib/lane.lua",122],[377,"lua/lib/lane.lua",125],[383,"lua/lib/lane.lua",133],[389,"lua/lib/lane.lua",140],[393,"lua/lib/lane.lua",146],[401,"lua/lib/lane.lua",155],[402,"lua/lib/lane.lua",158],[413,"lua/lib/lane.lua",171],[416,"lua/lib/lane.lua",176],[420,"lua/lib/lane.lua",181],[427,"lua/lib/lane.lua",190],[435,"lua/lib/lane.lua",201],[440,"lua/lib/lane.lua",207],[449,"lua/lib/lane.lua",217],[451,"lua/lib/lane.lua",221],[463,"lua/lib/lane.lua",235],[471,"lua/lib/lane.lua",245],[474,"lua/lib/lane.lua",251],[479,"lua/lib/lane.lua",257],[487,"lua/lib/lane.lua",266],[490,"lua/lib/lane.lua",270],[524,"lua/lib/lane.lua",305],[525,"lua/lib/lane.lua",308],[529,"lua/lib/lane.lua",313],[551,"lua/lib/lane.lua",336],[555,"lua/lib/record.lua",6],[556,"lua/lib/record.lua",9],[561,"lua/lib/record.lua",16],[568,"lua/limiter/patch.lua",12],[570,"lua/limiter/patch.lua",15],[583,"lua/limiter/patch.lua",29]],
+  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",52],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[28,"lua/lib/limiter/aligned.lua",10],[37,"lua/lib/limiter/aligned.lua",20],[43,"lua/lib/limiter/aligned.lua",27],[49,"lua/lib/limiter/level.lua",6],[52,"lua/lib/limiter/level.lua",10],[53,"lua/lib/limiter/level.lua",13],[58,"lua/lib/limiter/level.lua",19],[64,"lua/lib/limiter/level.lua",26],[88,"lua/lib/limiter/level.lua",51],[113,"lua/lib/limiter/slots.lua",4],[115,"lua/lib/limiter/slots.lua",7],[116,"lua/lib/limiter/slots.lua",9],[117,"lua/lib/limiter/slots.lua",12],[132,"lua/lib/limiter/slots.lua",28],[142,"lua/lib/limiter/slots.lua",39],[147,"lua/lib/limiter/slots.lua",45],[171,"lua/lib/limiter/window.lua",4],[173,"lua/lib/limiter/window.lua",7],[174,"lua/lib/limiter/window.lua",9],[175,"lua/lib/limiter/window.lua",12],[179,"lua/lib/limiter/window.lua",17],[183,"lua/lib/limiter/window.lua",23],[192,"lua/lib/limiter/window.lua",34],[201,"lua/lib/limiter/window.lua",44],[250,"lua/lib/limiter/window.lua",95],[285,"lua/lib/tally.lua",6],[286,"lua/lib/tally.lua",8],[287,"lua/lib/tally.lua",11],[301,"lua/lib/tally.lua",27],[324,"lua/lib/tally.lua",51],[327,"lua/lib/lane.lua",56],[328,"lua/lib/lane.lua",58],[329,"lua/lib/lane.lua",61],[343,"lua/lib/lane.lua",76],[344,"lua/lib/lane.lua",78],[358,"lua/lib/lane.lua",94],[362,"lua/lib/lane.lua",99],[370,"lua/lib/lane.lua",108],[377,"lua/lib/lane.lua",117],[381,"lua/lib/lane.lua",123],[382,"lua/lib/lane.lua",126],[388,"lua/lib/lane.lua",134],[394,"lua/lib/lane.lua",141],[398,"lua/lib/lane.lua",147],[406,"lua/lib/lane.lua",156],[407,"lua/lib/lane.lua",159],[418,"lua/lib/lane.lua",172],[421,"lua/lib/lane.lua",177],[425,"lua/lib/lane.lua",182],[432,"lua/lib/lane.lua",191],[440,"lua/lib/lane.lua",202],[445,"lua/lib/lane.lua",208],[454,"lua/lib/lane.lua",218],[456,"lua/lib/lane.lua",222],[468,"lua/lib/lane.lua",236],[476,"lua/lib/lane.lua",246],[479,"lua/lib/lane.lua",252],[484,"lua/lib/lane.lua",258],[492,"lua/lib/lane.lua",267],[495,"lua/lib/lane.lua",271],[529,"lua/lib/lane.lua",306],[530,"lua/lib/lane.lua",309],[534,"lua/lib/lane.lua",314],[556,"lua/lib/lane.lua",337],[560,"lua/lib/record.lua",6],[561,"lua/lib/record.lua",9],[566,"lua/lib/record.lua",16],[573,"lua/limiter/patch.lua",12],[575,"lua/limiter/patch.lua",15],[588,"lua/limiter/patch.lua",29]],
 });
 
 /** Closes a limiter: nothing starts until then, or until it is resumed. Time in which it is closed does not count for queue_timeout. See lua/limiter/pause.lua. */
@@ -5403,6 +5418,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
+    ahead = 'exact',
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -5442,6 +5458,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.level = {
+    ahead = 'even',
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -5512,7 +5529,7 @@ do
     settle = function(lane)
       local due = string.format('%.17g', lane.v / 1000)
       lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
-      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      lane.slots_new, lane.new_until, lane.freed, lane.reclaimed = {}, math.huge, {}, #lane.slots_gone
       for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
       lane.held_before = call('ZCARD', slots_key(lane))
       lane.held = lane.held_before - lane.reclaimed
@@ -5520,12 +5537,14 @@ do
     end,
     next = function(lane)
       local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      first = math.min(first, lane.new_until)
       return first < math.huge and math.floor(first * 1000) + 1 or nil
     end,
     take = function(lane, units, range, from, to, granted_ms)
       local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local until_ms = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
+      lane.new_until = math.min(lane.new_until, until_ms)
+      local held_until = string.format('%.17g', until_ms)
       local list, prefix = lane.slots_new, range.core .. ','
       for i = from, to do
         list[#list + 1] = held_until
@@ -5576,6 +5595,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
+    ahead = 'exact',
     settle = function(lane)
       lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
       lane.n = lane.n or 0
@@ -5954,7 +5974,7 @@ lane_touch()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",9],[36,"lua/lib/limiter/aligned.lua",19],[42,"lua/lib/limiter/aligned.lua",26],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",50],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[167,"lua/lib/limiter/window.lua",4],[169,"lua/lib/limiter/window.lua",7],[170,"lua/lib/limiter/window.lua",9],[171,"lua/lib/limiter/window.lua",12],[175,"lua/lib/limiter/window.lua",17],[179,"lua/lib/limiter/window.lua",23],[188,"lua/lib/limiter/window.lua",34],[197,"lua/lib/limiter/window.lua",44],[245,"lua/lib/limiter/window.lua",94],[280,"lua/lib/tally.lua",6],[281,"lua/lib/tally.lua",8],[282,"lua/lib/tally.lua",11],[296,"lua/lib/tally.lua",27],[319,"lua/lib/tally.lua",51],[322,"lua/lib/lane.lua",55],[323,"lua/lib/lane.lua",57],[324,"lua/lib/lane.lua",60],[338,"lua/lib/lane.lua",75],[339,"lua/lib/lane.lua",77],[353,"lua/lib/lane.lua",93],[357,"lua/lib/lane.lua",98],[365,"lua/lib/lane.lua",107],[372,"lua/lib/lane.lua",116],[376,"lua/lib/lane.lua",122],[377,"lua/lib/lane.lua",125],[383,"lua/lib/lane.lua",133],[389,"lua/lib/lane.lua",140],[393,"lua/lib/lane.lua",146],[401,"lua/lib/lane.lua",155],[402,"lua/lib/lane.lua",158],[413,"lua/lib/lane.lua",171],[416,"lua/lib/lane.lua",176],[420,"lua/lib/lane.lua",181],[427,"lua/lib/lane.lua",190],[435,"lua/lib/lane.lua",201],[440,"lua/lib/lane.lua",207],[449,"lua/lib/lane.lua",217],[451,"lua/lib/lane.lua",221],[463,"lua/lib/lane.lua",235],[471,"lua/lib/lane.lua",245],[474,"lua/lib/lane.lua",251],[479,"lua/lib/lane.lua",257],[487,"lua/lib/lane.lua",266],[490,"lua/lib/lane.lua",270],[524,"lua/lib/lane.lua",305],[525,"lua/lib/lane.lua",308],[529,"lua/lib/lane.lua",313],[551,"lua/lib/lane.lua",336],[555,"lua/lib/record.lua",6],[556,"lua/lib/record.lua",9],[561,"lua/lib/record.lua",16],[568,"lua/limiter/pause.lua",13],[570,"lua/limiter/pause.lua",17]],
+  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",52],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[28,"lua/lib/limiter/aligned.lua",10],[37,"lua/lib/limiter/aligned.lua",20],[43,"lua/lib/limiter/aligned.lua",27],[49,"lua/lib/limiter/level.lua",6],[52,"lua/lib/limiter/level.lua",10],[53,"lua/lib/limiter/level.lua",13],[58,"lua/lib/limiter/level.lua",19],[64,"lua/lib/limiter/level.lua",26],[88,"lua/lib/limiter/level.lua",51],[113,"lua/lib/limiter/slots.lua",4],[115,"lua/lib/limiter/slots.lua",7],[116,"lua/lib/limiter/slots.lua",9],[117,"lua/lib/limiter/slots.lua",12],[132,"lua/lib/limiter/slots.lua",28],[142,"lua/lib/limiter/slots.lua",39],[147,"lua/lib/limiter/slots.lua",45],[171,"lua/lib/limiter/window.lua",4],[173,"lua/lib/limiter/window.lua",7],[174,"lua/lib/limiter/window.lua",9],[175,"lua/lib/limiter/window.lua",12],[179,"lua/lib/limiter/window.lua",17],[183,"lua/lib/limiter/window.lua",23],[192,"lua/lib/limiter/window.lua",34],[201,"lua/lib/limiter/window.lua",44],[250,"lua/lib/limiter/window.lua",95],[285,"lua/lib/tally.lua",6],[286,"lua/lib/tally.lua",8],[287,"lua/lib/tally.lua",11],[301,"lua/lib/tally.lua",27],[324,"lua/lib/tally.lua",51],[327,"lua/lib/lane.lua",56],[328,"lua/lib/lane.lua",58],[329,"lua/lib/lane.lua",61],[343,"lua/lib/lane.lua",76],[344,"lua/lib/lane.lua",78],[358,"lua/lib/lane.lua",94],[362,"lua/lib/lane.lua",99],[370,"lua/lib/lane.lua",108],[377,"lua/lib/lane.lua",117],[381,"lua/lib/lane.lua",123],[382,"lua/lib/lane.lua",126],[388,"lua/lib/lane.lua",134],[394,"lua/lib/lane.lua",141],[398,"lua/lib/lane.lua",147],[406,"lua/lib/lane.lua",156],[407,"lua/lib/lane.lua",159],[418,"lua/lib/lane.lua",172],[421,"lua/lib/lane.lua",177],[425,"lua/lib/lane.lua",182],[432,"lua/lib/lane.lua",191],[440,"lua/lib/lane.lua",202],[445,"lua/lib/lane.lua",208],[454,"lua/lib/lane.lua",218],[456,"lua/lib/lane.lua",222],[468,"lua/lib/lane.lua",236],[476,"lua/lib/lane.lua",246],[479,"lua/lib/lane.lua",252],[484,"lua/lib/lane.lua",258],[492,"lua/lib/lane.lua",267],[495,"lua/lib/lane.lua",271],[529,"lua/lib/lane.lua",306],[530,"lua/lib/lane.lua",309],[534,"lua/lib/lane.lua",314],[556,"lua/lib/lane.lua",337],[560,"lua/lib/record.lua",6],[561,"lua/lib/record.lua",9],[566,"lua/lib/record.lua",16],[573,"lua/limiter/pause.lua",13],[575,"lua/limiter/pause.lua",17]],
 });
 
 /** Reads a limiter's record; empty where there is none. See lua/limiter/read.lua. */
@@ -5985,6 +6005,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
+    ahead = 'exact',
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -6024,6 +6045,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.level = {
+    ahead = 'even',
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -6094,7 +6116,7 @@ do
     settle = function(lane)
       local due = string.format('%.17g', lane.v / 1000)
       lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
-      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      lane.slots_new, lane.new_until, lane.freed, lane.reclaimed = {}, math.huge, {}, #lane.slots_gone
       for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
       lane.held_before = call('ZCARD', slots_key(lane))
       lane.held = lane.held_before - lane.reclaimed
@@ -6102,12 +6124,14 @@ do
     end,
     next = function(lane)
       local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      first = math.min(first, lane.new_until)
       return first < math.huge and math.floor(first * 1000) + 1 or nil
     end,
     take = function(lane, units, range, from, to, granted_ms)
       local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local until_ms = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
+      lane.new_until = math.min(lane.new_until, until_ms)
+      local held_until = string.format('%.17g', until_ms)
       local list, prefix = lane.slots_new, range.core .. ','
       for i = from, to do
         list[#list + 1] = held_until
@@ -6158,6 +6182,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
+    ahead = 'exact',
     settle = function(lane)
       lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
       lane.n = lane.n or 0
@@ -6530,7 +6555,7 @@ local function record_reply(lane)
 end
 local lane = lane_load(core, now_us)
 return lane.account and record_reply(lane) or {}`,
-  map: [[1,"lua/limiter/read.lua",1],[2,"lua/limiter/read.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/lane.lua",32],[19,"lua/lib/lane.lua",51],[20,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",9],[34,"lua/lib/limiter/aligned.lua",19],[40,"lua/lib/limiter/aligned.lua",26],[46,"lua/lib/limiter/level.lua",6],[49,"lua/lib/limiter/level.lua",10],[50,"lua/lib/limiter/level.lua",13],[55,"lua/lib/limiter/level.lua",19],[61,"lua/lib/limiter/level.lua",26],[84,"lua/lib/limiter/level.lua",50],[109,"lua/lib/limiter/slots.lua",4],[111,"lua/lib/limiter/slots.lua",7],[112,"lua/lib/limiter/slots.lua",9],[113,"lua/lib/limiter/slots.lua",12],[128,"lua/lib/limiter/slots.lua",28],[138,"lua/lib/limiter/slots.lua",39],[143,"lua/lib/limiter/slots.lua",45],[165,"lua/lib/limiter/window.lua",4],[167,"lua/lib/limiter/window.lua",7],[168,"lua/lib/limiter/window.lua",9],[169,"lua/lib/limiter/window.lua",12],[173,"lua/lib/limiter/window.lua",17],[177,"lua/lib/limiter/window.lua",23],[186,"lua/lib/limiter/window.lua",34],[195,"lua/lib/limiter/window.lua",44],[243,"lua/lib/limiter/window.lua",94],[278,"lua/lib/tally.lua",6],[279,"lua/lib/tally.lua",8],[280,"lua/lib/tally.lua",11],[294,"lua/lib/tally.lua",27],[317,"lua/lib/tally.lua",51],[320,"lua/lib/lane.lua",55],[321,"lua/lib/lane.lua",57],[322,"lua/lib/lane.lua",60],[336,"lua/lib/lane.lua",75],[337,"lua/lib/lane.lua",77],[351,"lua/lib/lane.lua",93],[355,"lua/lib/lane.lua",98],[363,"lua/lib/lane.lua",107],[370,"lua/lib/lane.lua",116],[374,"lua/lib/lane.lua",122],[375,"lua/lib/lane.lua",125],[381,"lua/lib/lane.lua",133],[387,"lua/lib/lane.lua",140],[391,"lua/lib/lane.lua",146],[399,"lua/lib/lane.lua",155],[400,"lua/lib/lane.lua",158],[411,"lua/lib/lane.lua",171],[414,"lua/lib/lane.lua",176],[418,"lua/lib/lane.lua",181],[425,"lua/lib/lane.lua",190],[433,"lua/lib/lane.lua",201],[438,"lua/lib/lane.lua",207],[447,"lua/lib/lane.lua",217],[449,"lua/lib/lane.lua",221],[461,"lua/lib/lane.lua",235],[469,"lua/lib/lane.lua",245],[472,"lua/lib/lane.lua",251],[477,"lua/lib/lane.lua",257],[485,"lua/lib/lane.lua",266],[488,"lua/lib/lane.lua",270],[522,"lua/lib/lane.lua",305],[523,"lua/lib/lane.lua",308],[527,"lua/lib/lane.lua",313],[549,"lua/lib/lane.lua",336],[553,"lua/lib/record.lua",6],[554,"lua/lib/record.lua",9],[559,"lua/lib/record.lua",16],[566,"lua/limiter/read.lua",11]],
+  map: [[1,"lua/limiter/read.lua",1],[2,"lua/limiter/read.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/lane.lua",32],[19,"lua/lib/lane.lua",52],[20,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",10],[35,"lua/lib/limiter/aligned.lua",20],[41,"lua/lib/limiter/aligned.lua",27],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",51],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[169,"lua/lib/limiter/window.lua",4],[171,"lua/lib/limiter/window.lua",7],[172,"lua/lib/limiter/window.lua",9],[173,"lua/lib/limiter/window.lua",12],[177,"lua/lib/limiter/window.lua",17],[181,"lua/lib/limiter/window.lua",23],[190,"lua/lib/limiter/window.lua",34],[199,"lua/lib/limiter/window.lua",44],[248,"lua/lib/limiter/window.lua",95],[283,"lua/lib/tally.lua",6],[284,"lua/lib/tally.lua",8],[285,"lua/lib/tally.lua",11],[299,"lua/lib/tally.lua",27],[322,"lua/lib/tally.lua",51],[325,"lua/lib/lane.lua",56],[326,"lua/lib/lane.lua",58],[327,"lua/lib/lane.lua",61],[341,"lua/lib/lane.lua",76],[342,"lua/lib/lane.lua",78],[356,"lua/lib/lane.lua",94],[360,"lua/lib/lane.lua",99],[368,"lua/lib/lane.lua",108],[375,"lua/lib/lane.lua",117],[379,"lua/lib/lane.lua",123],[380,"lua/lib/lane.lua",126],[386,"lua/lib/lane.lua",134],[392,"lua/lib/lane.lua",141],[396,"lua/lib/lane.lua",147],[404,"lua/lib/lane.lua",156],[405,"lua/lib/lane.lua",159],[416,"lua/lib/lane.lua",172],[419,"lua/lib/lane.lua",177],[423,"lua/lib/lane.lua",182],[430,"lua/lib/lane.lua",191],[438,"lua/lib/lane.lua",202],[443,"lua/lib/lane.lua",208],[452,"lua/lib/lane.lua",218],[454,"lua/lib/lane.lua",222],[466,"lua/lib/lane.lua",236],[474,"lua/lib/lane.lua",246],[477,"lua/lib/lane.lua",252],[482,"lua/lib/lane.lua",258],[490,"lua/lib/lane.lua",267],[493,"lua/lib/lane.lua",271],[527,"lua/lib/lane.lua",306],[528,"lua/lib/lane.lua",309],[532,"lua/lib/lane.lua",314],[554,"lua/lib/lane.lua",337],[558,"lua/lib/record.lua",6],[559,"lua/lib/record.lua",9],[564,"lua/lib/record.lua",16],[571,"lua/limiter/read.lua",11]],
 });
 
 /** Forgets the units that a limiter has given out; slots of running tasks stay taken. See lua/limiter/reset.lua. */
@@ -6562,6 +6587,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
+    ahead = 'exact',
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -6601,6 +6627,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.level = {
+    ahead = 'even',
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -6671,7 +6698,7 @@ do
     settle = function(lane)
       local due = string.format('%.17g', lane.v / 1000)
       lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
-      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      lane.slots_new, lane.new_until, lane.freed, lane.reclaimed = {}, math.huge, {}, #lane.slots_gone
       for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
       lane.held_before = call('ZCARD', slots_key(lane))
       lane.held = lane.held_before - lane.reclaimed
@@ -6679,12 +6706,14 @@ do
     end,
     next = function(lane)
       local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      first = math.min(first, lane.new_until)
       return first < math.huge and math.floor(first * 1000) + 1 or nil
     end,
     take = function(lane, units, range, from, to, granted_ms)
       local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local until_ms = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
+      lane.new_until = math.min(lane.new_until, until_ms)
+      local held_until = string.format('%.17g', until_ms)
       local list, prefix = lane.slots_new, range.core .. ','
       for i = from, to do
         list[#list + 1] = held_until
@@ -6735,6 +6764,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
+    ahead = 'exact',
     settle = function(lane)
       lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
       lane.n = lane.n or 0
@@ -7113,7 +7143,7 @@ lane_wake(lane, lane.now)
 lane_touch()
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",9],[35,"lua/lib/limiter/aligned.lua",19],[41,"lua/lib/limiter/aligned.lua",26],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",50],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[166,"lua/lib/limiter/window.lua",4],[168,"lua/lib/limiter/window.lua",7],[169,"lua/lib/limiter/window.lua",9],[170,"lua/lib/limiter/window.lua",12],[174,"lua/lib/limiter/window.lua",17],[178,"lua/lib/limiter/window.lua",23],[187,"lua/lib/limiter/window.lua",34],[196,"lua/lib/limiter/window.lua",44],[244,"lua/lib/limiter/window.lua",94],[279,"lua/lib/tally.lua",6],[280,"lua/lib/tally.lua",8],[281,"lua/lib/tally.lua",11],[295,"lua/lib/tally.lua",27],[318,"lua/lib/tally.lua",51],[321,"lua/lib/lane.lua",55],[322,"lua/lib/lane.lua",57],[323,"lua/lib/lane.lua",60],[337,"lua/lib/lane.lua",75],[338,"lua/lib/lane.lua",77],[352,"lua/lib/lane.lua",93],[356,"lua/lib/lane.lua",98],[364,"lua/lib/lane.lua",107],[371,"lua/lib/lane.lua",116],[375,"lua/lib/lane.lua",122],[376,"lua/lib/lane.lua",125],[382,"lua/lib/lane.lua",133],[388,"lua/lib/lane.lua",140],[392,"lua/lib/lane.lua",146],[400,"lua/lib/lane.lua",155],[401,"lua/lib/lane.lua",158],[412,"lua/lib/lane.lua",171],[415,"lua/lib/lane.lua",176],[419,"lua/lib/lane.lua",181],[426,"lua/lib/lane.lua",190],[434,"lua/lib/lane.lua",201],[439,"lua/lib/lane.lua",207],[448,"lua/lib/lane.lua",217],[450,"lua/lib/lane.lua",221],[462,"lua/lib/lane.lua",235],[470,"lua/lib/lane.lua",245],[473,"lua/lib/lane.lua",251],[478,"lua/lib/lane.lua",257],[486,"lua/lib/lane.lua",266],[489,"lua/lib/lane.lua",270],[523,"lua/lib/lane.lua",305],[524,"lua/lib/lane.lua",308],[528,"lua/lib/lane.lua",313],[550,"lua/lib/lane.lua",336],[554,"lua/lib/record.lua",6],[555,"lua/lib/record.lua",9],[560,"lua/lib/record.lua",16],[567,"lua/limiter/reset.lua",12],[569,"lua/limiter/reset.lua",15]],
+  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",52],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",10],[36,"lua/lib/limiter/aligned.lua",20],[42,"lua/lib/limiter/aligned.lua",27],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[87,"lua/lib/limiter/level.lua",51],[112,"lua/lib/limiter/slots.lua",4],[114,"lua/lib/limiter/slots.lua",7],[115,"lua/lib/limiter/slots.lua",9],[116,"lua/lib/limiter/slots.lua",12],[131,"lua/lib/limiter/slots.lua",28],[141,"lua/lib/limiter/slots.lua",39],[146,"lua/lib/limiter/slots.lua",45],[170,"lua/lib/limiter/window.lua",4],[172,"lua/lib/limiter/window.lua",7],[173,"lua/lib/limiter/window.lua",9],[174,"lua/lib/limiter/window.lua",12],[178,"lua/lib/limiter/window.lua",17],[182,"lua/lib/limiter/window.lua",23],[191,"lua/lib/limiter/window.lua",34],[200,"lua/lib/limiter/window.lua",44],[249,"lua/lib/limiter/window.lua",95],[284,"lua/lib/tally.lua",6],[285,"lua/lib/tally.lua",8],[286,"lua/lib/tally.lua",11],[300,"lua/lib/tally.lua",27],[323,"lua/lib/tally.lua",51],[326,"lua/lib/lane.lua",56],[327,"lua/lib/lane.lua",58],[328,"lua/lib/lane.lua",61],[342,"lua/lib/lane.lua",76],[343,"lua/lib/lane.lua",78],[357,"lua/lib/lane.lua",94],[361,"lua/lib/lane.lua",99],[369,"lua/lib/lane.lua",108],[376,"lua/lib/lane.lua",117],[380,"lua/lib/lane.lua",123],[381,"lua/lib/lane.lua",126],[387,"lua/lib/lane.lua",134],[393,"lua/lib/lane.lua",141],[397,"lua/lib/lane.lua",147],[405,"lua/lib/lane.lua",156],[406,"lua/lib/lane.lua",159],[417,"lua/lib/lane.lua",172],[420,"lua/lib/lane.lua",177],[424,"lua/lib/lane.lua",182],[431,"lua/lib/lane.lua",191],[439,"lua/lib/lane.lua",202],[444,"lua/lib/lane.lua",208],[453,"lua/lib/lane.lua",218],[455,"lua/lib/lane.lua",222],[467,"lua/lib/lane.lua",236],[475,"lua/lib/lane.lua",246],[478,"lua/lib/lane.lua",252],[483,"lua/lib/lane.lua",258],[491,"lua/lib/lane.lua",267],[494,"lua/lib/lane.lua",271],[528,"lua/lib/lane.lua",306],[529,"lua/lib/lane.lua",309],[533,"lua/lib/lane.lua",314],[555,"lua/lib/lane.lua",337],[559,"lua/lib/record.lua",6],[560,"lua/lib/record.lua",9],[565,"lua/lib/record.lua",16],[572,"lua/limiter/reset.lua",12],[574,"lua/limiter/reset.lua",15]],
 });
 
 /** Opens a limiter that is paused, or that a target has asked to cool down. See lua/limiter/resume.lua. */
@@ -7145,6 +7175,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
+    ahead = 'exact',
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -7184,6 +7215,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.level = {
+    ahead = 'even',
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -7254,7 +7286,7 @@ do
     settle = function(lane)
       local due = string.format('%.17g', lane.v / 1000)
       lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
-      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      lane.slots_new, lane.new_until, lane.freed, lane.reclaimed = {}, math.huge, {}, #lane.slots_gone
       for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
       lane.held_before = call('ZCARD', slots_key(lane))
       lane.held = lane.held_before - lane.reclaimed
@@ -7262,12 +7294,14 @@ do
     end,
     next = function(lane)
       local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      first = math.min(first, lane.new_until)
       return first < math.huge and math.floor(first * 1000) + 1 or nil
     end,
     take = function(lane, units, range, from, to, granted_ms)
       local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local until_ms = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
+      lane.new_until = math.min(lane.new_until, until_ms)
+      local held_until = string.format('%.17g', until_ms)
       local list, prefix = lane.slots_new, range.core .. ','
       for i = from, to do
         list[#list + 1] = held_until
@@ -7318,6 +7352,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
+    ahead = 'exact',
     settle = function(lane)
       lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
       lane.n = lane.n or 0
@@ -7696,7 +7731,7 @@ lane_touch()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",9],[35,"lua/lib/limiter/aligned.lua",19],[41,"lua/lib/limiter/aligned.lua",26],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",50],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[166,"lua/lib/limiter/window.lua",4],[168,"lua/lib/limiter/window.lua",7],[169,"lua/lib/limiter/window.lua",9],[170,"lua/lib/limiter/window.lua",12],[174,"lua/lib/limiter/window.lua",17],[178,"lua/lib/limiter/window.lua",23],[187,"lua/lib/limiter/window.lua",34],[196,"lua/lib/limiter/window.lua",44],[244,"lua/lib/limiter/window.lua",94],[279,"lua/lib/tally.lua",6],[280,"lua/lib/tally.lua",8],[281,"lua/lib/tally.lua",11],[295,"lua/lib/tally.lua",27],[318,"lua/lib/tally.lua",51],[321,"lua/lib/lane.lua",55],[322,"lua/lib/lane.lua",57],[323,"lua/lib/lane.lua",60],[337,"lua/lib/lane.lua",75],[338,"lua/lib/lane.lua",77],[352,"lua/lib/lane.lua",93],[356,"lua/lib/lane.lua",98],[364,"lua/lib/lane.lua",107],[371,"lua/lib/lane.lua",116],[375,"lua/lib/lane.lua",122],[376,"lua/lib/lane.lua",125],[382,"lua/lib/lane.lua",133],[388,"lua/lib/lane.lua",140],[392,"lua/lib/lane.lua",146],[400,"lua/lib/lane.lua",155],[401,"lua/lib/lane.lua",158],[412,"lua/lib/lane.lua",171],[415,"lua/lib/lane.lua",176],[419,"lua/lib/lane.lua",181],[426,"lua/lib/lane.lua",190],[434,"lua/lib/lane.lua",201],[439,"lua/lib/lane.lua",207],[448,"lua/lib/lane.lua",217],[450,"lua/lib/lane.lua",221],[462,"lua/lib/lane.lua",235],[470,"lua/lib/lane.lua",245],[473,"lua/lib/lane.lua",251],[478,"lua/lib/lane.lua",257],[486,"lua/lib/lane.lua",266],[489,"lua/lib/lane.lua",270],[523,"lua/lib/lane.lua",305],[524,"lua/lib/lane.lua",308],[528,"lua/lib/lane.lua",313],[550,"lua/lib/lane.lua",336],[554,"lua/lib/record.lua",6],[555,"lua/lib/record.lua",9],[560,"lua/lib/record.lua",16],[567,"lua/limiter/resume.lua",12],[569,"lua/limiter/resume.lua",15]],
+  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",52],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",10],[36,"lua/lib/limiter/aligned.lua",20],[42,"lua/lib/limiter/aligned.lua",27],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[87,"lua/lib/limiter/level.lua",51],[112,"lua/lib/limiter/slots.lua",4],[114,"lua/lib/limiter/slots.lua",7],[115,"lua/lib/limiter/slots.lua",9],[116,"lua/lib/limiter/slots.lua",12],[131,"lua/lib/limiter/slots.lua",28],[141,"lua/lib/limiter/slots.lua",39],[146,"lua/lib/limiter/slots.lua",45],[170,"lua/lib/limiter/window.lua",4],[172,"lua/lib/limiter/window.lua",7],[173,"lua/lib/limiter/window.lua",9],[174,"lua/lib/limiter/window.lua",12],[178,"lua/lib/limiter/window.lua",17],[182,"lua/lib/limiter/window.lua",23],[191,"lua/lib/limiter/window.lua",34],[200,"lua/lib/limiter/window.lua",44],[249,"lua/lib/limiter/window.lua",95],[284,"lua/lib/tally.lua",6],[285,"lua/lib/tally.lua",8],[286,"lua/lib/tally.lua",11],[300,"lua/lib/tally.lua",27],[323,"lua/lib/tally.lua",51],[326,"lua/lib/lane.lua",56],[327,"lua/lib/lane.lua",58],[328,"lua/lib/lane.lua",61],[342,"lua/lib/lane.lua",76],[343,"lua/lib/lane.lua",78],[357,"lua/lib/lane.lua",94],[361,"lua/lib/lane.lua",99],[369,"lua/lib/lane.lua",108],[376,"lua/lib/lane.lua",117],[380,"lua/lib/lane.lua",123],[381,"lua/lib/lane.lua",126],[387,"lua/lib/lane.lua",134],[393,"lua/lib/lane.lua",141],[397,"lua/lib/lane.lua",147],[405,"lua/lib/lane.lua",156],[406,"lua/lib/lane.lua",159],[417,"lua/lib/lane.lua",172],[420,"lua/lib/lane.lua",177],[424,"lua/lib/lane.lua",182],[431,"lua/lib/lane.lua",191],[439,"lua/lib/lane.lua",202],[444,"lua/lib/lane.lua",208],[453,"lua/lib/lane.lua",218],[455,"lua/lib/lane.lua",222],[467,"lua/lib/lane.lua",236],[475,"lua/lib/lane.lua",246],[478,"lua/lib/lane.lua",252],[483,"lua/lib/lane.lua",258],[491,"lua/lib/lane.lua",267],[494,"lua/lib/lane.lua",271],[528,"lua/lib/lane.lua",306],[529,"lua/lib/lane.lua",309],[533,"lua/lib/lane.lua",314],[555,"lua/lib/lane.lua",337],[559,"lua/lib/record.lua",6],[560,"lua/lib/record.lua",9],[565,"lua/lib/record.lua",16],[572,"lua/limiter/resume.lua",12],[574,"lua/limiter/resume.lua",15]],
 });
 
 /** Reads how a limiter is used; changes nothing. See lua/limiter/usage.lua. */
@@ -7728,6 +7763,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
+    ahead = 'exact',
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -7767,6 +7803,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.level = {
+    ahead = 'even',
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -7837,7 +7874,7 @@ do
     settle = function(lane)
       local due = string.format('%.17g', lane.v / 1000)
       lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
-      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      lane.slots_new, lane.new_until, lane.freed, lane.reclaimed = {}, math.huge, {}, #lane.slots_gone
       for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
       lane.held_before = call('ZCARD', slots_key(lane))
       lane.held = lane.held_before - lane.reclaimed
@@ -7845,12 +7882,14 @@ do
     end,
     next = function(lane)
       local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      first = math.min(first, lane.new_until)
       return first < math.huge and math.floor(first * 1000) + 1 or nil
     end,
     take = function(lane, units, range, from, to, granted_ms)
       local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local until_ms = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
+      lane.new_until = math.min(lane.new_until, until_ms)
+      local held_until = string.format('%.17g', until_ms)
       local list, prefix = lane.slots_new, range.core .. ','
       for i = from, to do
         list[#list + 1] = held_until
@@ -7901,6 +7940,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
+    ahead = 'exact',
     settle = function(lane)
       lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
       lane.n = lane.n or 0
@@ -8283,7 +8323,7 @@ if lane.machine then
 end
 local next_ms = next_us and next_us < math.huge and lane_text(math.ceil((next_us - lane.skew) / 1000)) or ''
 return { math.floor(lane.now / 1000), lane.waiting, lane.held or 0, free, next_ms, call('HGETALL', lane.key .. ':use') }`,
-  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",9],[35,"lua/lib/limiter/aligned.lua",19],[41,"lua/lib/limiter/aligned.lua",26],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",50],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[166,"lua/lib/limiter/window.lua",4],[168,"lua/lib/limiter/window.lua",7],[169,"lua/lib/limiter/window.lua",9],[170,"lua/lib/limiter/window.lua",12],[174,"lua/lib/limiter/window.lua",17],[178,"lua/lib/limiter/window.lua",23],[187,"lua/lib/limiter/window.lua",34],[196,"lua/lib/limiter/window.lua",44],[244,"lua/lib/limiter/window.lua",94],[279,"lua/lib/tally.lua",6],[280,"lua/lib/tally.lua",8],[281,"lua/lib/tally.lua",11],[295,"lua/lib/tally.lua",27],[318,"lua/lib/tally.lua",51],[321,"lua/lib/lane.lua",55],[322,"lua/lib/lane.lua",57],[323,"lua/lib/lane.lua",60],[337,"lua/lib/lane.lua",75],[338,"lua/lib/lane.lua",77],[352,"lua/lib/lane.lua",93],[356,"lua/lib/lane.lua",98],[364,"lua/lib/lane.lua",107],[371,"lua/lib/lane.lua",116],[375,"lua/lib/lane.lua",122],[376,"lua/lib/lane.lua",125],[382,"lua/lib/lane.lua",133],[388,"lua/lib/lane.lua",140],[392,"lua/lib/lane.lua",146],[400,"lua/lib/lane.lua",155],[401,"lua/lib/lane.lua",158],[412,"lua/lib/lane.lua",171],[415,"lua/lib/lane.lua",176],[419,"lua/lib/lane.lua",181],[426,"lua/lib/lane.lua",190],[434,"lua/lib/lane.lua",201],[439,"lua/lib/lane.lua",207],[448,"lua/lib/lane.lua",217],[450,"lua/lib/lane.lua",221],[462,"lua/lib/lane.lua",235],[470,"lua/lib/lane.lua",245],[473,"lua/lib/lane.lua",251],[478,"lua/lib/lane.lua",257],[486,"lua/lib/lane.lua",266],[489,"lua/lib/lane.lua",270],[523,"lua/lib/lane.lua",305],[524,"lua/lib/lane.lua",308],[528,"lua/lib/lane.lua",313],[550,"lua/lib/lane.lua",336],[554,"lua/lib/record.lua",6],[555,"lua/lib/record.lua",9],[560,"lua/lib/record.lua",16],[567,"lua/limiter/usage.lua",12],[570,"lua/limiter/usage.lua",16]],
+  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",52],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",10],[36,"lua/lib/limiter/aligned.lua",20],[42,"lua/lib/limiter/aligned.lua",27],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[87,"lua/lib/limiter/level.lua",51],[112,"lua/lib/limiter/slots.lua",4],[114,"lua/lib/limiter/slots.lua",7],[115,"lua/lib/limiter/slots.lua",9],[116,"lua/lib/limiter/slots.lua",12],[131,"lua/lib/limiter/slots.lua",28],[141,"lua/lib/limiter/slots.lua",39],[146,"lua/lib/limiter/slots.lua",45],[170,"lua/lib/limiter/window.lua",4],[172,"lua/lib/limiter/window.lua",7],[173,"lua/lib/limiter/window.lua",9],[174,"lua/lib/limiter/window.lua",12],[178,"lua/lib/limiter/window.lua",17],[182,"lua/lib/limiter/window.lua",23],[191,"lua/lib/limiter/window.lua",34],[200,"lua/lib/limiter/window.lua",44],[249,"lua/lib/limiter/window.lua",95],[284,"lua/lib/tally.lua",6],[285,"lua/lib/tally.lua",8],[286,"lua/lib/tally.lua",11],[300,"lua/lib/tally.lua",27],[323,"lua/lib/tally.lua",51],[326,"lua/lib/lane.lua",56],[327,"lua/lib/lane.lua",58],[328,"lua/lib/lane.lua",61],[342,"lua/lib/lane.lua",76],[343,"lua/lib/lane.lua",78],[357,"lua/lib/lane.lua",94],[361,"lua/lib/lane.lua",99],[369,"lua/lib/lane.lua",108],[376,"lua/lib/lane.lua",117],[380,"lua/lib/lane.lua",123],[381,"lua/lib/lane.lua",126],[387,"lua/lib/lane.lua",134],[393,"lua/lib/lane.lua",141],[397,"lua/lib/lane.lua",147],[405,"lua/lib/lane.lua",156],[406,"lua/lib/lane.lua",159],[417,"lua/lib/lane.lua",172],[420,"lua/lib/lane.lua",177],[424,"lua/lib/lane.lua",182],[431,"lua/lib/lane.lua",191],[439,"lua/lib/lane.lua",202],[444,"lua/lib/lane.lua",208],[453,"lua/lib/lane.lua",218],[455,"lua/lib/lane.lua",222],[467,"lua/lib/lane.lua",236],[475,"lua/lib/lane.lua",246],[478,"lua/lib/lane.lua",252],[483,"lua/lib/lane.lua",258],[491,"lua/lib/lane.lua",267],[494,"lua/lib/lane.lua",271],[528,"lua/lib/lane.lua",306],[529,"lua/lib/lane.lua",309],[533,"lua/lib/lane.lua",314],[555,"lua/lib/lane.lua",337],[559,"lua/lib/record.lua",6],[560,"lua/lib/record.lua",9],[565,"lua/lib/record.lua",16],[572,"lua/limiter/usage.lua",12],[575,"lua/limiter/usage.lua",16]],
 });
 
 /** Says that a process is alive and answers with all that are, by this shard's clock. See lua/member/beat.lua. */
@@ -10583,6 +10623,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
+    ahead = 'exact',
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -10622,6 +10663,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.level = {
+    ahead = 'even',
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -10692,7 +10734,7 @@ do
     settle = function(lane)
       local due = string.format('%.17g', lane.v / 1000)
       lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
-      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      lane.slots_new, lane.new_until, lane.freed, lane.reclaimed = {}, math.huge, {}, #lane.slots_gone
       for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
       lane.held_before = call('ZCARD', slots_key(lane))
       lane.held = lane.held_before - lane.reclaimed
@@ -10700,12 +10742,14 @@ do
     end,
     next = function(lane)
       local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      first = math.min(first, lane.new_until)
       return first < math.huge and math.floor(first * 1000) + 1 or nil
     end,
     take = function(lane, units, range, from, to, granted_ms)
       local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local until_ms = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
+      lane.new_until = math.min(lane.new_until, until_ms)
+      local held_until = string.format('%.17g', until_ms)
       local list, prefix = lane.slots_new, range.core .. ','
       for i = from, to do
         list[#list + 1] = held_until
@@ -10756,6 +10800,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
+    ahead = 'exact',
     settle = function(lane)
       lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
       lane.n = lane.n or 0
@@ -11198,7 +11243,7 @@ kinds.grant = function(body, source_ms, now)
   local lane, place, granted_ms, to, flow, text = string.match(body, '^(%w+) (%d+) (%d+) (%d+) ([^|]+)|(.*)$')
   local entry = entry_read(text)
   grant_away(lane .. ' ' .. entry.core .. ',' .. to .. ',' .. whole(entry.attempts), entry, tonumber(to), now)
-  local left_ms = GRANT_MS - math.max(0, source_ms - tonumber(granted_ms))
+  local left_ms = GRANT_MS - (source_ms - tonumber(granted_ms))
   local marks = ',' .. place .. ',' .. granted_ms
   if left_ms <= 0 then
     entry.limit = entry.limit .. marks
@@ -11268,7 +11313,7 @@ local wrote = outbox_write()
 if #granted_new > 0 then call('SPUBLISH', root .. 'bell', '0') else ring_bell() end
 if applied > 0 then call('HSET', root .. 'hw', field, string.format('%.0f', mark)) end
 return { mark, done, applied, wrote }`,
-  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",14],[4,"lua/outbox/receive.lua",13],[5,"lua/outbox/receive.lua",12],[6,"lua/outbox/receive.lua",11],[7,"lua/outbox/receive.lua",10],[8,"lua/outbox/receive.lua",15],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",12],[16,"lua/lib/batch.lua",14],[37,"lua/lib/batch.lua",37],[42,"lua/lib/batch.lua",43],[43,"lua/lib/batch.lua",45],[44,"lua/lib/batch.lua",49],[45,"lua/lib/batch.lua",51],[46,"lua/lib/batch.lua",53],[47,"lua/lib/batch.lua",56],[51,"lua/lib/batch.lua",62],[63,"lua/lib/batch.lua",75],[64,"lua/lib/batch.lua",77],[68,"lua/lib/batch.lua",83],[84,"lua/lib/batch.lua",101],[91,"lua/lib/batch.lua",109],[94,"lua/lib/batch.lua",114],[99,"lua/lib/batch.lua",121],[109,"lua/lib/batch.lua",133],[114,"lua/lib/batch.lua",141],[122,"lua/lib/batch.lua",150],[140,"lua/lib/ring.lua",4],[141,"lua/lib/ring.lua",6],[149,"lua/lib/ring.lua",16],[155,"lua/lib/ring.lua",23],[156,"lua/lib/ring.lua",25],[157,"lua/lib/ring.lua",28],[161,"lua/lib/ring.lua",34],[168,"lua/lib/ring.lua",42],[174,"lua/lib/ready.lua",9],[175,"lua/lib/ready.lua",11],[176,"lua/lib/ready.lua",14],[190,"lua/lib/ready.lua",29],[195,"lua/lib/ready.lua",35],[198,"lua/lib/ready.lua",39],[210,"lua/lib/ready.lua",52],[213,"lua/lib/ready.lua",56],[219,"lua/lib/ready.lua",67],[222,"lua/lib/ready.lua",71],[229,"lua/lib/ready.lua",80],[230,"lua/lib/ready.lua",83],[231,"lua/lib/delayed.lua",3],[232,"lua/lib/delayed.lua",5],[236,"lua/lib/delayed.lua",11],[239,"lua/lib/delayed.lua",15],[243,"lua/lib/delayed.lua",20],[247,"lua/lib/delayed.lua",26],[254,"lua/lib/delayed.lua",36],[261,"lua/lib/outbox.lua",15],[265,"lua/lib/outbox.lua",20],[266,"lua/lib/outbox.lua",22],[267,"lua/lib/outbox.lua",24],[268,"lua/lib/outbox.lua",27],[269,"lua/lib/outbox.lua",29],[273,"lua/lib/outbox.lua",35],[285,"lua/lib/outbox.lua",49],[289,"lua/lib/outbox.lua",54],[299,"lua/lib/outbox.lua",66],[303,"lua/lib/outbox.lua",72],[307,"lua/lib/outbox.lua",78],[312,"lua/lib/outbox.lua",85],[313,"lua/lib/outbox.lua",87],[319,"lua/lib/outbox.lua",95],[348,"lua/lib/outbox.lua",127],[357,"lua/lib/outbox.lua",138],[360,"lua/lib/limited.lua",12],[361,"lua/lib/limited.lua",14],[367,"lua/lib/limited.lua",22],[371,"lua/lib/limited.lua",28],[382,"lua/lib/limited.lua",41],[386,"lua/lib/limited.lua",47],[394,"lua/lib/limited.lua",57],[399,"lua/lib/limited.lua",64],[404,"lua/lib/limited.lua",71],[408,"lua/lib/limited.lua",77],[420,"lua/lib/limited.lua",91],[432,"lua/lib/limited.lua",106],[445,"lua/lib/limited.lua",120],[448,"lua/lib/limited.lua",125],[455,"lua/lib/granted.lua",4],[457,"lua/lib/granted.lua",7],[461,"lua/lib/granted.lua",12],[462,"lua/lib/granted.lua",14],[463,"lua/lib/granted.lua",16],[467,"lua/lib/results.lua",3],[476,"lua/lib/results.lua",13],[477,"lua/lib/results.lua",15],[478,"lua/lib/lost.lua",4],[479,"lua/lib/lost.lua",7],[490,"lua/lib/lost.lua",19],[493,"lua/lib/lost.lua",23],[498,"lua/lib/notify.lua",19],[499,"lua/lib/notify.lua",22],[508,"lua/lib/notify.lua",34],[509,"lua/lib/notify.lua",36],[514,"lua/lib/notify.lua",43],[530,"lua/lib/notify.lua",60],[542,"lua/lib/notify.lua",74],[552,"lua/lib/notify.lua",85],[570,"lua/lib/notify.lua",105],[577,"lua/lib/notify.lua",115],[589,"lua/lib/notify.lua",130],[605,"lua/lib/notify.lua",148],[617,"lua/lib/notify.lua",161],[620,"lua/lib/notify.lua",166],[631,"lua/lib/notify.lua",179],[644,"lua/lib/notify.lua",193],[649,"lua/lib/notify.lua",199],[652,"lua/lib/notify.lua",204],[657,"lua/lib/notify.lua",211],[687,"lua/lib/notify.lua",243],[709,"lua/lib/notify.lua",267],[710,"lua/lib/notify.lua",269],[717,"lua/lib/notify.lua",277],[732,"lua/lib/notify.lua",293],[734,"lua/lib/notify.lua",297],[740,"lua/lib/notify.lua",304],[743,"lua/outbox/receive.lua",23],[745,"lua/lib/lane.lua",32],[753,"lua/lib/lane.lua",51],[754,"lua/lib/limiter/aligned.lua",2],[756,"lua/lib/limiter/aligned.lua",5],[759,"lua/lib/limiter/aligned.lua",9],[768,"lua/lib/limiter/aligned.lua",19],[774,"lua/lib/limiter/aligned.lua",26],[780,"lua/lib/limiter/level.lua",6],[783,"lua/lib/limiter/level.lua",10],[784,"lua/lib/limiter/level.lua",13],[789,"lua/lib/limiter/level.lua",19],[795,"lua/lib/limiter/level.lua",26],[818,"lua/lib/limiter/level.lua",50],[843,"lua/lib/limiter/slots.lua",4],[845,"lua/lib/limiter/slots.lua",7],[846,"lua/lib/limiter/slots.lua",9],[847,"lua/lib/limiter/slots.lua",12],[862,"lua/lib/limiter/slots.lua",28],[872,"lua/lib/limiter/slots.lua",39],[877,"lua/lib/limiter/slots.lua",45],[899,"lua/lib/limiter/window.lua",4],[901,"lua/lib/limiter/window.lua",7],[902,"lua/lib/limiter/window.lua",9],[903,"lua/lib/limiter/window.lua",12],[907,"lua/lib/limiter/window.lua",17],[911,"lua/lib/limiter/window.lua",23],[920,"lua/lib/limiter/window.lua",34],[929,"lua/lib/limiter/window.lua",44],[977,"lua/lib/limiter/window.lua",94],[1012,"lua/lib/tally.lua",6],[1013,"lua/lib/tally.lua",8],[1014,"lua/lib/tally.lua",11],[1028,"lua/lib/tally.lua",27],[1051,"lua/lib/tally.lua",51],[1054,"lua/lib/lane.lua",55],[1055,"lua/lib/lane.lua",57],[1056,"lua/lib/lane.lua",60],[1070,"lua/lib/lane.lua",75],[1071,"lua/lib/lane.lua",77],[1085,"lua/lib/lane.lua",93],[1089,"lua/lib/lane.lua",98],[1097,"lua/lib/lane.lua",107],[1104,"lua/lib/lane.lua",116],[1108,"lua/lib/lane.lua",122],[1109,"lua/lib/lane.lua",125],[1115,"lua/lib/lane.lua",133],[1121,"lua/lib/lane.lua",140],[1125,"lua/lib/lane.lua",146],[1133,"lua/lib/lane.lua",155],[1134,"lua/lib/lane.lua",158],[1145,"lua/lib/lane.lua",171],[1148,"lua/lib/lane.lua",176],[1152,"lua/lib/lane.lua",181],[1159,"lua/lib/lane.lua",190],[1167,"lua/lib/lane.lua",201],[1172,"lua/lib/lane.lua",207],[1181,"lua/lib/lane.lua",217],[1183,"lua/lib/lane.lua",221],[1195,"lua/lib/lane.lua",235],[1203,"lua/lib/lane.lua",245],[1206,"lua/lib/lane.lua",251],[1211,"lua/lib/lane.lua",257],[1219,"lua/lib/lane.lua",266],[1222,"lua/lib/lane.lua",270],[1256,"lua/lib/lane.lua",305],[1257,"lua/lib/lane.lua",308],[1261,"lua/lib/lane.lua",313],[1283,"lua/lib/lane.lua",336],[1287,"lua/lib/receive/back.lua",3],[1293,"lua/lib/receive/cool.lua",3],[1294,"lua/lib/receive/cool.lua",5],[1299,"lua/lib/receive/cool.lua",11],[1301,"lua/lib/receive/drop.lua",3],[1305,"lua/lib/receive/fail.lua",5],[1311,"lua/lib/receive/fail.lua",12],[1312,"lua/lib/receive/fail.lua",14],[1325,"lua/lib/receive/fail.lua",28],[1338,"lua/lib/receive/fail.lua",42],[1341,"lua/lib/receive/fail.lua",46],[1344,"lua/lib/receive/free.lua",3],[1352,"lua/lib/receive/grant.lua",7],[1368,"lua/lib/receive/grant.lua",24],[1380,"lua/lib/receive/late.lua",3],[1384,"lua/lib/receive/late.lua",8],[1389,"lua/lib/receive/points.lua",3],[1397,"lua/lib/receive/queue.lua",3],[1401,"lua/lib/receive/unused.lua",3],[1406,"lua/outbox/receive.lua",27],[1412,"lua/outbox/receive.lua",34],[1422,"lua/outbox/receive.lua",45],[1431,"lua/outbox/receive.lua",55]],
+  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",14],[4,"lua/outbox/receive.lua",13],[5,"lua/outbox/receive.lua",12],[6,"lua/outbox/receive.lua",11],[7,"lua/outbox/receive.lua",10],[8,"lua/outbox/receive.lua",15],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",12],[16,"lua/lib/batch.lua",14],[37,"lua/lib/batch.lua",37],[42,"lua/lib/batch.lua",43],[43,"lua/lib/batch.lua",45],[44,"lua/lib/batch.lua",49],[45,"lua/lib/batch.lua",51],[46,"lua/lib/batch.lua",53],[47,"lua/lib/batch.lua",56],[51,"lua/lib/batch.lua",62],[63,"lua/lib/batch.lua",75],[64,"lua/lib/batch.lua",77],[68,"lua/lib/batch.lua",83],[84,"lua/lib/batch.lua",101],[91,"lua/lib/batch.lua",109],[94,"lua/lib/batch.lua",114],[99,"lua/lib/batch.lua",121],[109,"lua/lib/batch.lua",133],[114,"lua/lib/batch.lua",141],[122,"lua/lib/batch.lua",150],[140,"lua/lib/ring.lua",4],[141,"lua/lib/ring.lua",6],[149,"lua/lib/ring.lua",16],[155,"lua/lib/ring.lua",23],[156,"lua/lib/ring.lua",25],[157,"lua/lib/ring.lua",28],[161,"lua/lib/ring.lua",34],[168,"lua/lib/ring.lua",42],[174,"lua/lib/ready.lua",9],[175,"lua/lib/ready.lua",11],[176,"lua/lib/ready.lua",14],[190,"lua/lib/ready.lua",29],[195,"lua/lib/ready.lua",35],[198,"lua/lib/ready.lua",39],[210,"lua/lib/ready.lua",52],[213,"lua/lib/ready.lua",56],[219,"lua/lib/ready.lua",67],[222,"lua/lib/ready.lua",71],[229,"lua/lib/ready.lua",80],[230,"lua/lib/ready.lua",83],[231,"lua/lib/delayed.lua",3],[232,"lua/lib/delayed.lua",5],[236,"lua/lib/delayed.lua",11],[239,"lua/lib/delayed.lua",15],[243,"lua/lib/delayed.lua",20],[247,"lua/lib/delayed.lua",26],[254,"lua/lib/delayed.lua",36],[261,"lua/lib/outbox.lua",15],[265,"lua/lib/outbox.lua",20],[266,"lua/lib/outbox.lua",22],[267,"lua/lib/outbox.lua",24],[268,"lua/lib/outbox.lua",27],[269,"lua/lib/outbox.lua",29],[273,"lua/lib/outbox.lua",35],[285,"lua/lib/outbox.lua",49],[289,"lua/lib/outbox.lua",54],[299,"lua/lib/outbox.lua",66],[303,"lua/lib/outbox.lua",72],[307,"lua/lib/outbox.lua",78],[312,"lua/lib/outbox.lua",85],[313,"lua/lib/outbox.lua",87],[319,"lua/lib/outbox.lua",95],[348,"lua/lib/outbox.lua",127],[357,"lua/lib/outbox.lua",138],[360,"lua/lib/limited.lua",12],[361,"lua/lib/limited.lua",14],[367,"lua/lib/limited.lua",22],[371,"lua/lib/limited.lua",28],[382,"lua/lib/limited.lua",41],[386,"lua/lib/limited.lua",47],[394,"lua/lib/limited.lua",57],[399,"lua/lib/limited.lua",64],[404,"lua/lib/limited.lua",71],[408,"lua/lib/limited.lua",77],[420,"lua/lib/limited.lua",91],[432,"lua/lib/limited.lua",106],[445,"lua/lib/limited.lua",120],[448,"lua/lib/limited.lua",125],[455,"lua/lib/granted.lua",4],[457,"lua/lib/granted.lua",7],[461,"lua/lib/granted.lua",12],[462,"lua/lib/granted.lua",14],[463,"lua/lib/granted.lua",16],[467,"lua/lib/results.lua",3],[476,"lua/lib/results.lua",13],[477,"lua/lib/results.lua",15],[478,"lua/lib/lost.lua",4],[479,"lua/lib/lost.lua",7],[490,"lua/lib/lost.lua",19],[493,"lua/lib/lost.lua",23],[498,"lua/lib/notify.lua",19],[499,"lua/lib/notify.lua",22],[508,"lua/lib/notify.lua",34],[509,"lua/lib/notify.lua",36],[514,"lua/lib/notify.lua",43],[530,"lua/lib/notify.lua",60],[542,"lua/lib/notify.lua",74],[552,"lua/lib/notify.lua",85],[570,"lua/lib/notify.lua",105],[577,"lua/lib/notify.lua",115],[589,"lua/lib/notify.lua",130],[605,"lua/lib/notify.lua",148],[617,"lua/lib/notify.lua",161],[620,"lua/lib/notify.lua",166],[631,"lua/lib/notify.lua",179],[644,"lua/lib/notify.lua",193],[649,"lua/lib/notify.lua",199],[652,"lua/lib/notify.lua",204],[657,"lua/lib/notify.lua",211],[687,"lua/lib/notify.lua",243],[709,"lua/lib/notify.lua",267],[710,"lua/lib/notify.lua",269],[717,"lua/lib/notify.lua",277],[732,"lua/lib/notify.lua",293],[734,"lua/lib/notify.lua",297],[740,"lua/lib/notify.lua",304],[743,"lua/outbox/receive.lua",23],[745,"lua/lib/lane.lua",32],[753,"lua/lib/lane.lua",52],[754,"lua/lib/limiter/aligned.lua",2],[756,"lua/lib/limiter/aligned.lua",5],[760,"lua/lib/limiter/aligned.lua",10],[769,"lua/lib/limiter/aligned.lua",20],[775,"lua/lib/limiter/aligned.lua",27],[781,"lua/lib/limiter/level.lua",6],[784,"lua/lib/limiter/level.lua",10],[785,"lua/lib/limiter/level.lua",13],[790,"lua/lib/limiter/level.lua",19],[796,"lua/lib/limiter/level.lua",26],[820,"lua/lib/limiter/level.lua",51],[845,"lua/lib/limiter/slots.lua",4],[847,"lua/lib/limiter/slots.lua",7],[848,"lua/lib/limiter/slots.lua",9],[849,"lua/lib/limiter/slots.lua",12],[864,"lua/lib/limiter/slots.lua",28],[874,"lua/lib/limiter/slots.lua",39],[879,"lua/lib/limiter/slots.lua",45],[903,"lua/lib/limiter/window.lua",4],[905,"lua/lib/limiter/window.lua",7],[906,"lua/lib/limiter/window.lua",9],[907,"lua/lib/limiter/window.lua",12],[911,"lua/lib/limiter/window.lua",17],[915,"lua/lib/limiter/window.lua",23],[924,"lua/lib/limiter/window.lua",34],[933,"lua/lib/limiter/window.lua",44],[982,"lua/lib/limiter/window.lua",95],[1017,"lua/lib/tally.lua",6],[1018,"lua/lib/tally.lua",8],[1019,"lua/lib/tally.lua",11],[1033,"lua/lib/tally.lua",27],[1056,"lua/lib/tally.lua",51],[1059,"lua/lib/lane.lua",56],[1060,"lua/lib/lane.lua",58],[1061,"lua/lib/lane.lua",61],[1075,"lua/lib/lane.lua",76],[1076,"lua/lib/lane.lua",78],[1090,"lua/lib/lane.lua",94],[1094,"lua/lib/lane.lua",99],[1102,"lua/lib/lane.lua",108],[1109,"lua/lib/lane.lua",117],[1113,"lua/lib/lane.lua",123],[1114,"lua/lib/lane.lua",126],[1120,"lua/lib/lane.lua",134],[1126,"lua/lib/lane.lua",141],[1130,"lua/lib/lane.lua",147],[1138,"lua/lib/lane.lua",156],[1139,"lua/lib/lane.lua",159],[1150,"lua/lib/lane.lua",172],[1153,"lua/lib/lane.lua",177],[1157,"lua/lib/lane.lua",182],[1164,"lua/lib/lane.lua",191],[1172,"lua/lib/lane.lua",202],[1177,"lua/lib/lane.lua",208],[1186,"lua/lib/lane.lua",218],[1188,"lua/lib/lane.lua",222],[1200,"lua/lib/lane.lua",236],[1208,"lua/lib/lane.lua",246],[1211,"lua/lib/lane.lua",252],[1216,"lua/lib/lane.lua",258],[1224,"lua/lib/lane.lua",267],[1227,"lua/lib/lane.lua",271],[1261,"lua/lib/lane.lua",306],[1262,"lua/lib/lane.lua",309],[1266,"lua/lib/lane.lua",314],[1288,"lua/lib/lane.lua",337],[1292,"lua/lib/receive/back.lua",3],[1298,"lua/lib/receive/cool.lua",3],[1299,"lua/lib/receive/cool.lua",5],[1304,"lua/lib/receive/cool.lua",11],[1306,"lua/lib/receive/drop.lua",3],[1310,"lua/lib/receive/fail.lua",5],[1316,"lua/lib/receive/fail.lua",12],[1317,"lua/lib/receive/fail.lua",14],[1330,"lua/lib/receive/fail.lua",28],[1343,"lua/lib/receive/fail.lua",42],[1346,"lua/lib/receive/fail.lua",46],[1349,"lua/lib/receive/free.lua",3],[1357,"lua/lib/receive/grant.lua",7],[1373,"lua/lib/receive/grant.lua",24],[1377,"lua/lib/receive/grant.lua",29],[1385,"lua/lib/receive/late.lua",3],[1389,"lua/lib/receive/late.lua",8],[1394,"lua/lib/receive/points.lua",3],[1402,"lua/lib/receive/queue.lua",3],[1406,"lua/lib/receive/unused.lua",3],[1411,"lua/outbox/receive.lua",27],[1417,"lua/outbox/receive.lua",34],[1427,"lua/outbox/receive.lua",45],[1436,"lua/outbox/receive.lua",55]],
 });
 
 /** Reads the first messages that wait for other partitions, oldest destination first; takes nothing away. See lua/outbox/slice.lua. */
@@ -12028,7 +12073,7 @@ local function expand(b, entry)
 end
 local function take_granted(b, entry, flow, origin, member, until_ms)
   local first = #starts
-  entry.age_ms = math.max(0, GRANT_MS - (tonumber(until_ms) - now_ms))
+  entry.age_ms = GRANT_MS - (tonumber(until_ms) - now_ms)
   local started, from = take_range(b, entry, math.min(left, room_of(origin)), room_of(origin), flow)
   local limit = limit_read(entry.limit)
   local at = entry.from
@@ -12183,16 +12228,17 @@ return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded or #granted == 2
 });
 
 /** Lets tasks start that wait for rate limiters, as many as those allow now, and fails those that have waited too long. See lua/partition/grant.lua. */
-export const partitionGrant = script<{ meta: string }, { lanes_max: number; tasks_max: number; now_us?: number | '' | undefined }, [number, string, number, number, [string, string, number, number, number, number, number[]][], [number, string[]][]]>({
+export const partitionGrant = script<{ meta: string }, { lanes_max: number; tasks_max: number; ahead_us: number; now_us?: number | '' | undefined }, [number, string, number, number, [string, string, number, number, number, number, number[]][], [number, string[]][]]>({
   name: 'partition/grant',
   keys: ["meta"],
-  args: [["lanes_max","int"],["tasks_max","int"],["now_us","now_us"]],
+  args: [["lanes_max","int"],["tasks_max","int"],["ahead_us","int"],["now_us","now_us"]],
   rest: null,
   lua: `#!lua flags=allow-oom
 local meta = KEYS[1]
 local lanes_max = tonumber(ARGV[1])
 local tasks_max = tonumber(ARGV[2])
-local now_us = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()
+local ahead_us = tonumber(ARGV[3])
+local now_us = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
@@ -12211,6 +12257,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
+    ahead = 'exact',
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -12250,6 +12297,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.level = {
+    ahead = 'even',
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -12320,7 +12368,7 @@ do
     settle = function(lane)
       local due = string.format('%.17g', lane.v / 1000)
       lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
-      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      lane.slots_new, lane.new_until, lane.freed, lane.reclaimed = {}, math.huge, {}, #lane.slots_gone
       for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
       lane.held_before = call('ZCARD', slots_key(lane))
       lane.held = lane.held_before - lane.reclaimed
@@ -12328,12 +12376,14 @@ do
     end,
     next = function(lane)
       local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      first = math.min(first, lane.new_until)
       return first < math.huge and math.floor(first * 1000) + 1 or nil
     end,
     take = function(lane, units, range, from, to, granted_ms)
       local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local until_ms = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
+      lane.new_until = math.min(lane.new_until, until_ms)
+      local held_until = string.format('%.17g', until_ms)
       local list, prefix = lane.slots_new, range.core .. ','
       for i = from, to do
         list[#list + 1] = held_until
@@ -12384,6 +12434,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
+    ahead = 'exact',
     settle = function(lane)
       lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
       lane.n = lane.n or 0
@@ -12841,8 +12892,9 @@ local function outbox_bell()
   if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
 end
 local GRANT_AGED_MAX, GRANT_RANGES_MAX, GRANT_KEEP_US = 200, 500, 2592000000000 -- a deleted limiter's usage stays for 30 days
+local GRANT_PAUSE_US = 5000 -- between two looks at a lane that grants ahead of time
 local function grant_send(lane, range, kind, body)
-  outbox_send(math.floor(lane.now / 1000), partition_of(range.core), kind, lane.core .. ' ' .. body)
+  outbox_send(math.floor((lane.now - lane.ahead) / 1000), partition_of(range.core), kind, lane.core .. ' ' .. body)
 end
 local function grant_fail(lane, range, code)
   local tasks = range.to - range.from + 1
@@ -12866,8 +12918,8 @@ local function grant_age(lane, index, until_ms, code)
   if #keys == GRANT_AGED_MAX then lane.more = true end
 end
 local function grant_fault(lane, range)
-  if lane.now >= lane_invalid_at(lane, range) then return range.valid_ms > 0 and 'expired' or 'validity_timeout' end
-  if lane_limited(lane) and lane.queue_s and lane.active - range.arrived >= lane.queue_s * 1000000 then return 'queue_timeout' end
+  if lane.now - lane.ahead >= lane_invalid_at(lane, range) then return range.valid_ms > 0 and 'expired' or 'validity_timeout' end
+  if lane_limited(lane) and lane.queue_s and lane.active - lane.ahead - range.arrived >= lane.queue_s * 1000000 then return 'queue_timeout' end
   return nil
 end
 local function grant_range(lane, range, tasks_max)
@@ -12936,7 +12988,7 @@ local function grant_index_first(lane, index)
   end
   return nil
 end
-local function grant_next(lane, range)
+local function grant_next(lane, range, ahead_us)
   local at = math.huge
   local function no_later(time) if time and time < at then at = time end end
   if range then
@@ -12945,7 +12997,11 @@ local function grant_next(lane, range)
       no_later(closed_until - lane.skew)
     else
       local fits_at = lane.machine.next(lane, math.min(range.cost, lane.max))
-      if fits_at then no_later(fits_at - lane.skew) end
+      if fits_at and ahead_us > 0 and lane.machine.ahead then
+        no_later(math.max(fits_at - lane.skew - ahead_us, lane.now - lane.ahead + GRANT_PAUSE_US))
+      elseif fits_at then
+        no_later(fits_at - lane.skew)
+      end
       if lane.queue_s then no_later(lane.now + range.arrived + lane.queue_s * 1000000 - lane.active) end
     end
     local first_ms, until_ms = grant_index_first(lane, ':first'), grant_index_first(lane, ':until')
@@ -12953,9 +13009,22 @@ local function grant_next(lane, range)
     if until_ms then no_later(until_ms * 1000) end
   end
   if lane.deleted then no_later(lane.deleted * 1000 + GRANT_KEEP_US) end
-  return at < math.huge and math.max(at, lane.now) or false
+  return at < math.huge and math.max(at, lane.now - lane.ahead) or false
 end
-local function grant_lane(lane, tasks_max)
+local function grant_ahead(lane, range, ahead_us)
+  local machine = lane.machine
+  if not range or lane.granted > 0 or lane.closed or not machine or not machine.ahead then return false end
+  local step = machine.next(lane, math.min(range.cost, lane.max)) - lane.v
+  if step <= 0 or step > ahead_us then return false end
+  if machine.ahead == 'even' then step = math.max(step, math.min(ahead_us, GRANT_PAUSE_US)) end
+  step = math.ceil((lane.now + step) / 1000) * 1000 - lane.now -- a grant tells its time in whole ms, which must not be before it
+  lane.v, lane.t, lane.now, lane.active = lane.v + step, lane.v + step, lane.now + step, lane.active + step
+  lane.ahead, lane.settled = step, false
+  lane_settle(lane)
+  return true
+end
+local function grant_lane(lane, tasks_max, ahead_us)
+  lane.ahead = 0
   lane_settle(lane)
   lane.granted, lane.expired, lane.waits, lane.more = 0, 0, {}, false
   lane.closed = lane_limited(lane) and lane_closed_until(lane)
@@ -12964,13 +13033,14 @@ local function grant_lane(lane, tasks_max)
   end
   grant_age(lane, ':until', math.floor(lane.now / 1000), 'expired')
   local range = grant_line(lane, tasks_max)
+  if grant_ahead(lane, range, ahead_us) then range = grant_line(lane, tasks_max) end
   if range == false or lane.more then
     lane.more = true
     lane.next = lane.real
   else
     lane.throttled = math.min(lane.fresh, lane.waiting)
     lane.seen, lane.fresh = lane.seq, 0
-    lane.next = grant_next(lane, range)
+    lane.next = grant_next(lane, range, ahead_us)
   end
   lane.purge = lane.deleted and not range and not lane.more and lane.now >= lane.deleted * 1000 + GRANT_KEEP_US
   tally(lane, lane.now, lane.granted, lane.throttled or 0, lane.expired)
@@ -12987,7 +13057,7 @@ local more, reply = 0, {}
 local shown = {}
 for i, core in ipairs(due) do
   local lane = lane_load(core, now_us)
-  left = left - grant_lane(lane, math.ceil(left / (#due - i + 1)))
+  left = left - grant_lane(lane, math.ceil(left / (#due - i + 1)), ahead_us)
   if lane.more then more = 1 end
   shown[i] = lane
 end
@@ -13012,7 +13082,7 @@ for i, lane in ipairs(shown) do
 end
 if next_ms <= now_ms then more = 1 end
 return { math.floor(now_ms), next_ms < math.huge and string.format('%.3f', next_ms) or '', more, wrote, reply, outbox_slices() }`,
-  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",9],[35,"lua/lib/limiter/aligned.lua",19],[41,"lua/lib/limiter/aligned.lua",26],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",50],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[166,"lua/lib/limiter/window.lua",4],[168,"lua/lib/limiter/window.lua",7],[169,"lua/lib/limiter/window.lua",9],[170,"lua/lib/limiter/window.lua",12],[174,"lua/lib/limiter/window.lua",17],[178,"lua/lib/limiter/window.lua",23],[187,"lua/lib/limiter/window.lua",34],[196,"lua/lib/limiter/window.lua",44],[244,"lua/lib/limiter/window.lua",94],[279,"lua/lib/tally.lua",6],[280,"lua/lib/tally.lua",8],[281,"lua/lib/tally.lua",11],[295,"lua/lib/tally.lua",27],[318,"lua/lib/tally.lua",51],[321,"lua/lib/lane.lua",55],[322,"lua/lib/lane.lua",57],[323,"lua/lib/lane.lua",60],[337,"lua/lib/lane.lua",75],[338,"lua/lib/lane.lua",77],[352,"lua/lib/lane.lua",93],[356,"lua/lib/lane.lua",98],[364,"lua/lib/lane.lua",107],[371,"lua/lib/lane.lua",116],[375,"lua/lib/lane.lua",122],[376,"lua/lib/lane.lua",125],[382,"lua/lib/lane.lua",133],[388,"lua/lib/lane.lua",140],[392,"lua/lib/lane.lua",146],[400,"lua/lib/lane.lua",155],[401,"lua/lib/lane.lua",158],[412,"lua/lib/lane.lua",171],[415,"lua/lib/lane.lua",176],[419,"lua/lib/lane.lua",181],[426,"lua/lib/lane.lua",190],[434,"lua/lib/lane.lua",201],[439,"lua/lib/lane.lua",207],[448,"lua/lib/lane.lua",217],[450,"lua/lib/lane.lua",221],[462,"lua/lib/lane.lua",235],[470,"lua/lib/lane.lua",245],[473,"lua/lib/lane.lua",251],[478,"lua/lib/lane.lua",257],[486,"lua/lib/lane.lua",266],[489,"lua/lib/lane.lua",270],[523,"lua/lib/lane.lua",305],[524,"lua/lib/lane.lua",308],[528,"lua/lib/lane.lua",313],[550,"lua/lib/lane.lua",336],[554,"lua/lib/outbox.lua",15],[558,"lua/lib/outbox.lua",20],[559,"lua/lib/outbox.lua",22],[560,"lua/lib/outbox.lua",24],[561,"lua/lib/outbox.lua",27],[562,"lua/lib/outbox.lua",29],[566,"lua/lib/outbox.lua",35],[578,"lua/lib/outbox.lua",49],[582,"lua/lib/outbox.lua",54],[592,"lua/lib/outbox.lua",66],[596,"lua/lib/outbox.lua",72],[600,"lua/lib/outbox.lua",78],[605,"lua/lib/outbox.lua",85],[606,"lua/lib/outbox.lua",87],[612,"lua/lib/outbox.lua",95],[641,"lua/lib/outbox.lua",127],[650,"lua/lib/outbox.lua",138],[653,"lua/lib/grant.lua",5],[654,"lua/lib/grant.lua",7],[657,"lua/lib/grant.lua",12],[663,"lua/lib/grant.lua",20],[678,"lua/lib/grant.lua",37],[683,"lua/lib/grant.lua",44],[700,"lua/lib/grant.lua",63],[738,"lua/lib/grant.lua",103],[749,"lua/lib/grant.lua",116],[768,"lua/lib/grant.lua",137],[781,"lua/lib/grant.lua",151],[789,"lua/partition/grant.lua",16],[792,"lua/partition/grant.lua",21],[795,"lua/partition/grant.lua",25],[804,"lua/partition/grant.lua",35],[805,"lua/partition/grant.lua",37],[808,"lua/partition/grant.lua",41],[815,"lua/partition/grant.lua",49]],
+  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",52],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[28,"lua/lib/limiter/aligned.lua",10],[37,"lua/lib/limiter/aligned.lua",20],[43,"lua/lib/limiter/aligned.lua",27],[49,"lua/lib/limiter/level.lua",6],[52,"lua/lib/limiter/level.lua",10],[53,"lua/lib/limiter/level.lua",13],[58,"lua/lib/limiter/level.lua",19],[64,"lua/lib/limiter/level.lua",26],[88,"lua/lib/limiter/level.lua",51],[113,"lua/lib/limiter/slots.lua",4],[115,"lua/lib/limiter/slots.lua",7],[116,"lua/lib/limiter/slots.lua",9],[117,"lua/lib/limiter/slots.lua",12],[132,"lua/lib/limiter/slots.lua",28],[142,"lua/lib/limiter/slots.lua",39],[147,"lua/lib/limiter/slots.lua",45],[171,"lua/lib/limiter/window.lua",4],[173,"lua/lib/limiter/window.lua",7],[174,"lua/lib/limiter/window.lua",9],[175,"lua/lib/limiter/window.lua",12],[179,"lua/lib/limiter/window.lua",17],[183,"lua/lib/limiter/window.lua",23],[192,"lua/lib/limiter/window.lua",34],[201,"lua/lib/limiter/window.lua",44],[250,"lua/lib/limiter/window.lua",95],[285,"lua/lib/tally.lua",6],[286,"lua/lib/tally.lua",8],[287,"lua/lib/tally.lua",11],[301,"lua/lib/tally.lua",27],[324,"lua/lib/tally.lua",51],[327,"lua/lib/lane.lua",56],[328,"lua/lib/lane.lua",58],[329,"lua/lib/lane.lua",61],[343,"lua/lib/lane.lua",76],[344,"lua/lib/lane.lua",78],[358,"lua/lib/lane.lua",94],[362,"lua/lib/lane.lua",99],[370,"lua/lib/lane.lua",108],[377,"lua/lib/lane.lua",117],[381,"lua/lib/lane.lua",123],[382,"lua/lib/lane.lua",126],[388,"lua/lib/lane.lua",134],[394,"lua/lib/lane.lua",141],[398,"lua/lib/lane.lua",147],[406,"lua/lib/lane.lua",156],[407,"lua/lib/lane.lua",159],[418,"lua/lib/lane.lua",172],[421,"lua/lib/lane.lua",177],[425,"lua/lib/lane.lua",182],[432,"lua/lib/lane.lua",191],[440,"lua/lib/lane.lua",202],[445,"lua/lib/lane.lua",208],[454,"lua/lib/lane.lua",218],[456,"lua/lib/lane.lua",222],[468,"lua/lib/lane.lua",236],[476,"lua/lib/lane.lua",246],[479,"lua/lib/lane.lua",252],[484,"lua/lib/lane.lua",258],[492,"lua/lib/lane.lua",267],[495,"lua/lib/lane.lua",271],[529,"lua/lib/lane.lua",306],[530,"lua/lib/lane.lua",309],[534,"lua/lib/lane.lua",314],[556,"lua/lib/lane.lua",337],[560,"lua/lib/outbox.lua",15],[564,"lua/lib/outbox.lua",20],[565,"lua/lib/outbox.lua",22],[566,"lua/lib/outbox.lua",24],[567,"lua/lib/outbox.lua",27],[568,"lua/lib/outbox.lua",29],[572,"lua/lib/outbox.lua",35],[584,"lua/lib/outbox.lua",49],[588,"lua/lib/outbox.lua",54],[598,"lua/lib/outbox.lua",66],[602,"lua/lib/outbox.lua",72],[606,"lua/lib/outbox.lua",78],[611,"lua/lib/outbox.lua",85],[612,"lua/lib/outbox.lua",87],[618,"lua/lib/outbox.lua",95],[647,"lua/lib/outbox.lua",127],[656,"lua/lib/outbox.lua",138],[659,"lua/lib/grant.lua",5],[661,"lua/lib/grant.lua",8],[664,"lua/lib/grant.lua",13],[670,"lua/lib/grant.lua",21],[685,"lua/lib/grant.lua",38],[690,"lua/lib/grant.lua",45],[707,"lua/lib/grant.lua",64],[745,"lua/lib/grant.lua",104],[756,"lua/lib/grant.lua",117],[779,"lua/lib/grant.lua",143],[791,"lua/lib/grant.lua",157],[806,"lua/lib/grant.lua",173],[814,"lua/partition/grant.lua",17],[817,"lua/partition/grant.lua",22],[820,"lua/partition/grant.lua",26],[829,"lua/partition/grant.lua",36],[830,"lua/partition/grant.lua",38],[833,"lua/partition/grant.lua",42],[840,"lua/partition/grant.lua",50]],
 });
 
 /** Tells limiters of tasks whose requests were written later than they were granted, so that no span holds more than it may. See lua/partition/late.lua. */
