@@ -4,6 +4,8 @@
 -- overtaken by one that would. Bounded: so many ranges and tasks, then `more`.
 local GRANT_AGED_MAX, GRANT_RANGES_MAX, GRANT_KEEP_US = 200, 500, 2592000000000 -- a deleted limiter's usage stays for 30 days
 local GRANT_PAUSE_US = 5000 -- between two looks at a lane that grants ahead of time
+-- Where starts are late by more than this, a look lets less start: the square of how much more, but so many at least.
+local GRANT_LAG_MS, GRANT_PACE_MIN = 50, 8
 
 local function grant_send(lane, range, kind, body)
   outbox_send(math.floor((lane.now - lane.ahead) / 1000), partition_of(range.core), kind, lane.core .. ' ' .. body)
@@ -163,9 +165,15 @@ local function grant_lane(lane, tasks_max, ahead_us)
     grant_age(lane, ':first', math.floor(lane.now / 1000) - lane.valid_s * 1000, 'validity_timeout')
   end
   grant_age(lane, ':until', math.floor(lane.now / 1000), 'expired')
+  local lag = lane.lag or 0
+  local paced = ahead_us > 0 and lag > GRANT_LAG_MS
+  if paced then tasks_max = math.min(tasks_max, math.max(GRANT_PACE_MIN, math.floor(tasks_max * (GRANT_LAG_MS / lag) ^ 2))) end
+  if lag > 0 then lane.lag = math.floor(lag * 0.95) end
   local range = grant_line(lane, tasks_max)
   if grant_ahead(lane, range, ahead_us) then range = grant_line(lane, tasks_max) end
-  if range == false or lane.more then
+  if range == false and paced and not lane.more then
+    lane.next = lane.real + GRANT_PAUSE_US
+  elseif range == false or lane.more then
     lane.more = true
     lane.next = lane.real
   else

@@ -31,10 +31,10 @@
 -- step (failover, NTP) adds to `skew`. `active` is v without the time in which the lane was closed.
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 
@@ -253,6 +253,12 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
+end
+
+-- How late (ms) what was granted starts, on the whole; those who start it cannot keep up where that is long. A look lets less start then.
+local function lane_lags(lane, granted_ms)
+  local lag = lane.lag or 0
+  lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
 end
 
 local function lane_touch()
