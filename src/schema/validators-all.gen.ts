@@ -119,7 +119,7 @@ return errors === 0;
 }
 
 export const Target = validate12;
-const schema13 = {"type":["string","object"],"format":"uri","minLength":1,"maxLength":2048,"properties":{"url":{"type":"string","format":"uri","minLength":1,"maxLength":2048},"method":{"type":"string","enum":["GET","HEAD","POST","PUT","PATCH","DELETE","OPTIONS"],"default":"POST"},"headers":{"$ref":"#/components/schemas/TargetHeaders"}},"required":["url"],"additionalProperties":false};
+const schema13 = {"type":["string","object"],"minLength":1,"maxLength":2048,"properties":{"url":{"type":"string","minLength":1,"maxLength":2048},"method":{"type":"string","enum":["GET","HEAD","POST","PUT","PATCH","DELETE","OPTIONS"],"default":"POST"},"headers":{"$ref":"#/components/schemas/TargetHeaders"}},"required":["url"],"additionalProperties":false};
 
 function validate12(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
@@ -349,7 +349,7 @@ return errors === 0;
 }
 
 export const Webhook = validate13;
-const schema15 = {"type":"object","properties":{"url":{"type":"string","format":"uri","minLength":1,"maxLength":2048},"method":{"type":"string","enum":["POST","PUT","PATCH"],"default":"POST"},"headers":{"$ref":"#/components/schemas/TargetHeaders"}},"required":["url"],"additionalProperties":false};
+const schema15 = {"type":"object","properties":{"url":{"type":"string","minLength":1,"maxLength":2048},"method":{"type":"string","enum":["POST","PUT","PATCH"],"default":"POST"},"headers":{"$ref":"#/components/schemas/TargetHeaders"}},"required":["url"],"additionalProperties":false};
 
 function validate13(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
@@ -557,7 +557,7 @@ return errors === 0;
 }
 
 export const ProgressWebhook = validate14;
-const schema17 = {"type":"object","properties":{"url":{"type":"string","format":"uri","minLength":1,"maxLength":2048},"method":{"type":"string","enum":["POST","PUT","PATCH"],"default":"POST"},"headers":{"$ref":"#/components/schemas/TargetHeaders"},"min_interval":{"type":"number","minimum":0,"maximum":86400,"default":0}},"required":["url"],"additionalProperties":false};
+const schema17 = {"type":"object","properties":{"url":{"type":"string","minLength":1,"maxLength":2048},"method":{"type":"string","enum":["POST","PUT","PATCH"],"default":"POST"},"headers":{"$ref":"#/components/schemas/TargetHeaders"},"min_interval":{"type":"number","minimum":0,"maximum":86400,"default":0}},"required":["url"],"additionalProperties":false};
 
 function validate14(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;

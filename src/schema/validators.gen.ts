@@ -7,7 +7,7 @@ const schema12 = {"type":"object","properties":{"target":{"$ref":"#/components/s
 const schema15 = {"type":"object","properties":{"max_retries":{"type":"integer","minimum":0,"maximum":25,"default":3},"backoff":{"type":"string","enum":["exponential","linear","fixed"],"default":"exponential"},"delay":{"type":"number","minimum":0,"maximum":86400,"default":1},"max_delay":{"type":"number","minimum":0,"maximum":86400,"default":3600}},"required":[],"additionalProperties":false};
 const func2 = Object.prototype.hasOwnProperty;
 const func3 = codePoints;
-const schema13 = {"type":["string","object"],"format":"uri","minLength":1,"maxLength":2048,"properties":{"url":{"type":"string","format":"uri","minLength":1,"maxLength":2048},"method":{"type":"string","enum":["GET","HEAD","POST","PUT","PATCH","DELETE","OPTIONS"],"default":"POST"},"headers":{"$ref":"#/components/schemas/TargetHeaders"}},"required":["url"],"additionalProperties":false};
+const schema13 = {"type":["string","object"],"minLength":1,"maxLength":2048,"properties":{"url":{"type":"string","minLength":1,"maxLength":2048},"method":{"type":"string","enum":["GET","HEAD","POST","PUT","PATCH","DELETE","OPTIONS"],"default":"POST"},"headers":{"$ref":"#/components/schemas/TargetHeaders"}},"required":["url"],"additionalProperties":false};
 const schema14 = {"type":"object","propertyNames":{"type":"string","pattern":"^[A-Za-z0-9!#$%&'*+.^_`|~\\x2d]+$","maxLength":128},"additionalProperties":{"type":"string","pattern":"^[\\t\\x20-\\x7e]*$","maxLength":4096},"maxProperties":64};
 const pattern0 = new RegExp("^[A-Za-z0-9!#$%&'*+.^_`|~\\x2d]+$", "u");
 const pattern1 = new RegExp("^[\\t\\x20-\\x7e]*$", "u");
@@ -19,7 +19,6 @@ if((typeof data !== "string") && (!(data && typeof data == "object" && !Array.is
 validate12.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: schema13.type}}];
 return false;
 }
-if(errors === 0){
 if(errors === 0){
 if(typeof data === "string"){
 if(data.length === 0){
@@ -54,7 +53,6 @@ if(data.url !== undefined){
 let data0 = data.url;
 const _errs2 = errors;
 if(errors === _errs2){
-if(errors === _errs2){
 if(typeof data0 === "string"){
 if(data0.length === 0){
 validate12.errors = [{instancePath:instancePath+"/url",schemaPath:"#/properties/url/minLength",keyword:"minLength",params:{limit: 1}}];
@@ -70,7 +68,6 @@ return false;
 else {
 validate12.errors = [{instancePath:instancePath+"/url",schemaPath:"#/properties/url/type",keyword:"type",params:{type: "string"}}];
 return false;
-}
 }
 }
 var valid0 = _errs2 === errors;
@@ -199,7 +196,6 @@ var valid0 = _errs6 === errors;
 }
 else {
 var valid0 = true;
-}
 }
 }
 }
@@ -547,7 +543,7 @@ const schema16 = {"type":"object","properties":{"tasks":{"type":"array","minItem
 const schema22 = {"type":"object","properties":{"atomic":{"type":"boolean","default":true},"expiration":{"type":"number","exclusiveMinimum":0,"maximum":720,"default":24},"hold":{"type":"boolean","default":false}},"required":[],"additionalProperties":false};
 const schema23 = {"type":"object","propertyNames":{"type":"string","pattern":"^[a-z0-9_.\\x2d]{1,32}$"},"additionalProperties":{"type":"string","minLength":1,"maxLength":64,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"maxProperties":16};
 const schema17 = {"type":"object","properties":{"on_progress":{"$ref":"#/components/schemas/ProgressWebhook"},"on_finish":{"$ref":"#/components/schemas/Webhook"},"on_success":{"$ref":"#/components/schemas/Webhook"},"on_death":{"$ref":"#/components/schemas/Webhook"},"on_complete":{"$ref":"#/components/schemas/Webhook"}},"required":[],"additionalProperties":false};
-const schema18 = {"type":"object","properties":{"url":{"type":"string","format":"uri","minLength":1,"maxLength":2048},"method":{"type":"string","enum":["POST","PUT","PATCH"],"default":"POST"},"headers":{"$ref":"#/components/schemas/TargetHeaders"},"min_interval":{"type":"number","minimum":0,"maximum":86400,"default":0}},"required":["url"],"additionalProperties":false};
+const schema18 = {"type":"object","properties":{"url":{"type":"string","minLength":1,"maxLength":2048},"method":{"type":"string","enum":["POST","PUT","PATCH"],"default":"POST"},"headers":{"$ref":"#/components/schemas/TargetHeaders"},"min_interval":{"type":"number","minimum":0,"maximum":86400,"default":0}},"required":["url"],"additionalProperties":false};
 
 function validate17(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
@@ -573,7 +569,6 @@ if(data.url !== undefined){
 let data0 = data.url;
 const _errs2 = errors;
 if(errors === _errs2){
-if(errors === _errs2){
 if(typeof data0 === "string"){
 if(data0.length === 0){
 validate17.errors = [{instancePath:instancePath+"/url",schemaPath:"#/properties/url/minLength",keyword:"minLength",params:{limit: 1}}];
@@ -589,7 +584,6 @@ return false;
 else {
 validate17.errors = [{instancePath:instancePath+"/url",schemaPath:"#/properties/url/type",keyword:"type",params:{type: "string"}}];
 return false;
-}
 }
 }
 var valid0 = _errs2 === errors;
@@ -761,7 +755,7 @@ validate17.errors = vErrors;
 return errors === 0;
 }
 
-const schema20 = {"type":"object","properties":{"url":{"type":"string","format":"uri","minLength":1,"maxLength":2048},"method":{"type":"string","enum":["POST","PUT","PATCH"],"default":"POST"},"headers":{"$ref":"#/components/schemas/TargetHeaders"}},"required":["url"],"additionalProperties":false};
+const schema20 = {"type":"object","properties":{"url":{"type":"string","minLength":1,"maxLength":2048},"method":{"type":"string","enum":["POST","PUT","PATCH"],"default":"POST"},"headers":{"$ref":"#/components/schemas/TargetHeaders"}},"required":["url"],"additionalProperties":false};
 
 function validate19(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
@@ -787,7 +781,6 @@ if(data.url !== undefined){
 let data0 = data.url;
 const _errs2 = errors;
 if(errors === _errs2){
-if(errors === _errs2){
 if(typeof data0 === "string"){
 if(data0.length === 0){
 validate19.errors = [{instancePath:instancePath+"/url",schemaPath:"#/properties/url/minLength",keyword:"minLength",params:{limit: 1}}];
@@ -803,7 +796,6 @@ return false;
 else {
 validate19.errors = [{instancePath:instancePath+"/url",schemaPath:"#/properties/url/type",keyword:"type",params:{type: "string"}}];
 return false;
-}
 }
 }
 var valid0 = _errs2 === errors;
