@@ -26,6 +26,8 @@ local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND, GRANTED_MAX = 48, 96, 16, 250, 128
 -- A grant with less time left may not be written in time (STALE_MS in delivery/shard.ts). So it goes back as a range, with one message;
 -- there it would be one for each task.
 local SPARE_MS = 250
+-- So soon a new holder is looked for; he calls as often as that.
+local ALIVE_MS = 2000
 local visits = 0
 local expanded = false
 local runs, active, starts, saved = {}, {}, {}, {}
@@ -316,6 +318,10 @@ if #runs > 0 then
   call('HSET', written[2], holder, string.format('%.0f ', call_no) .. table.concat(saved, ' '))
   -- Where nobody held anything nobody called: what `tick` would take for a gap is none.
   if alone then call('HSET', meta, 'last', now_ms) end
-  call('HSETNX', written[3], holder, now_ms)
+  -- Who owns the partition may not know that another works here, too (one that takes itself for the owner still), and look again
+  -- only after many seconds. Were that one to die now, so long nobody would miss it.
+  if call('HSETNX', written[3], holder, now_ms) == 1 then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', now_ms + ALIVE_MS))
+  end
 end
 return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded or #granted == 2 * GRANTED_MAX) and 1 or notes_ready, delays_first() or 0, parked, runs, outbox_write() }
