@@ -192,8 +192,14 @@ local function lane_queue(lane, range)
   range.key = lane_key(range)
   if lane_entry(lane, range.key) then return end
   range.place = lane.seq - range.from
-  lane.seq = lane.seq + range.to - range.from + 1
+  local tasks = range.to - range.from + 1
+  lane.seq = lane.seq + tasks
   range.arrived = lane.active
+  -- Whoever comes behind those that a look has left has to wait, and is counted now: the next look may be far.
+  if lane.waiting > 0 and lane.fresh == 0 then
+    lane.seen = lane.seq
+    tally(lane, lane.now, 0, tasks, 0)
+  end
   lane_add(lane, range)
 end
 
