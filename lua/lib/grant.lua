@@ -145,26 +145,28 @@ end
 local function grant_ahead(lane, range, ahead_us)
   local machine = lane.machine
   if not range or lane.granted > 0 or lane.closed or not machine or not machine.ahead then return false end
-  local step = machine.next(lane, math.min(range.cost, lane.max)) - lane.v
-  if step <= 0 or step > ahead_us then return false end
-  if machine.ahead == 'even' then step = math.max(step, math.min(ahead_us, GRANT_PAUSE_US)) end
+  local step, most = machine.next(lane, math.min(range.cost, lane.max)) - lane.v, ahead_us - lane.ahead
+  if step <= 0 or step > most then return false end
+  if machine.ahead == 'even' then step = math.max(step, math.min(most, GRANT_PAUSE_US)) end
   step = math.ceil((lane.now + step) / 1000) * 1000 - lane.now -- a grant tells its time in whole ms, which must not be before it
   lane.v, lane.t, lane.now, lane.active = lane.v + step, lane.v + step, lane.now + step, lane.active + step
-  lane.ahead, lane.settled = step, false
+  lane.ahead, lane.settled = lane.ahead + step, false
   lane_settle(lane)
   return true
 end
 
 -- Looks at a lane and plans what follows; returns the tasks that it let start. Starts may be granted `ahead_us` before their time.
 local function grant_lane(lane, tasks_max, ahead_us)
-  lane.ahead = 0
+  -- It may be ahead since the last look.
+  lane.ahead = math.max(0, math.min(ahead_us, lane.now - lane.real))
   lane_settle(lane)
   lane.granted, lane.expired, lane.waits, lane.more = 0, 0, {}, false
   lane.closed = lane_limited(lane) and lane_closed_until(lane)
+  local now_ms = math.floor((lane.now - lane.ahead) / 1000)
   if lane_limited(lane) and lane.valid_s then
-    grant_age(lane, ':first', math.floor(lane.now / 1000) - lane.valid_s * 1000, 'validity_timeout')
+    grant_age(lane, ':first', now_ms - lane.valid_s * 1000, 'validity_timeout')
   end
-  grant_age(lane, ':until', math.floor(lane.now / 1000), 'expired')
+  grant_age(lane, ':until', now_ms, 'expired')
   local lag = lane.lag or 0
   local paced = ahead_us > 0 and lag > GRANT_LAG_MS
   if paced then tasks_max = math.min(tasks_max, math.max(GRANT_PACE_MIN, math.floor(tasks_max * (GRANT_LAG_MS / lag) ^ 2))) end
