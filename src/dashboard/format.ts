@@ -45,6 +45,11 @@ export function localTime(timestamp: string): string {
   return `${WEEKDAY.format(at)} ${SORTABLE.format(at)}`;
 }
 
+/** An instant as an input of a date and a time has it: on this reader's clocks, to the second. */
+export function inputTime(timestamp: string): string {
+  return SORTABLE.format(new Date(timestamp)).replace(' ', 'T');
+}
+
 /** `2026-03-29T03:30:00.000+02:00` → `2026-03-29 03:30:00 +02:00`: the time of another zone, as its clocks show it. */
 export function zonedTime(local_time: string): string {
   return local_time

@@ -30,8 +30,15 @@ export function clientWith(token: string): Client {
 /** What to tell people about an error; of a request that was not valid, each fault. */
 export function messageOf(error: unknown): string {
   if (!(error instanceof SluiceError)) return 'The service cannot be reached.';
-  const faults = Array.isArray(error.details['errors']) ? (error.details['errors'] as { path: string; message: string }[]) : [];
-  return [error.message, ...faults.map(({ path, message }) => `${path}: ${message}`)].join('\n');
+  return [error.message, ...faultsOf(error).map(({ path, message }) => (message === error.message ? path : `${path}: ${message}`))].join(
+    '\n',
+  );
+}
+
+/** The places of a request that were not valid. */
+export function faultsOf({ details, message }: SluiceError): { path: string; message: string }[] {
+  if (Array.isArray(details['errors'])) return details['errors'] as { path: string; message: string }[];
+  return typeof details['path'] === 'string' ? [{ path: details['path'], message }] : [];
 }
 
 export function isUnauthorized(error: unknown): boolean {

@@ -55,6 +55,7 @@ test('a limiter is paused and resumed, changed while tasks wait for it, and dele
   await page.locator('.title .status.active').waitFor();
   await receiver.heard('/paused', 1);
   await tile(page, 'Waiting', /^3$/);
+  await page.getByRole('button', { name: 'Edit' }).click();
   await page.getByLabel('Starts').fill('3');
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByText('3 in any hour').waitFor();
@@ -64,6 +65,35 @@ test('a limiter is paused and resumed, changed while tasks wait for it, and dele
   await page.getByRole('heading', { name: /^Rate limiters/ }).waitFor();
   await receiver.heard('/paused', 4);
   assert.deepEqual(complaints, []);
+});
+
+test('what is typed stays while others change the limiter, and what they changed is told before it is replaced', async () => {
+  const { id } = await client.createLimiter({ name: 'shared', type: 'window', config: { limit: 1, interval: 60 } });
+  const { page, complaints } = await openPage(browser);
+  await signIn(page, engine.url, `#/limiters/${id}`);
+  await page.getByRole('button', { name: 'Edit' }).click();
+  await page.getByLabel('Starts').fill('5');
+  await page.getByRole('button', { name: 'Pause' }).click();
+  await page.locator('.title .status.paused').waitFor();
+  assert.equal(await page.getByLabel('Starts').inputValue(), '5');
+  await client.updateLimiter(id, { config: { limit: 2, interval: 60 } });
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('Somebody else has changed it').waitFor();
+  assert.equal((await client.getLimiter(id)).config['limit'], 2);
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('5 in any minute').waitFor();
+  assert.deepEqual(complaints, []);
+});
+
+test('a name that is taken is said at the name', async () => {
+  await client.createLimiter({ name: 'taken', type: 'concurrent', config: { limit: 1 } });
+  const { page } = await openPage(browser);
+  await signIn(page, engine.url, '#/limiters/new');
+  await page.getByLabel('Name, by which').fill('taken');
+  await page.getByLabel('Starts').fill('2');
+  await page.getByLabel('Seconds', { exact: true }).fill('60');
+  await page.getByRole('button', { name: 'Create' }).click();
+  await page.getByRole('textbox', { name: 'Name', description: 'exists already' }).waitFor();
 });
 
 test('limiters fit a phone, by night', async () => {

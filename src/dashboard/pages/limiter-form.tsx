@@ -2,10 +2,9 @@
 import { useState } from 'preact/hooks';
 import type { Limiter, LimiterTimeouts } from '../../client/index.ts';
 import { useSession } from '../context.ts';
+import { Editing, type Faults, Field, Form, same, useEdit } from '../form.tsx';
 import { KINDS, type Kind, kindOf } from '../limiter-kinds.ts';
-import { ErrorNote } from '../parts.tsx';
 import { goTo } from '../route.ts';
-import { messageOf } from '../session.ts';
 
 const TIMEOUT_S_MAX = 604_800;
 
@@ -23,15 +22,10 @@ export function LimiterFormPage() {
   const [name, setName] = useState('');
   const [kind, setKind] = useState<Kind>(KINDS[0]);
   const [rules, setRules] = useState(FIRST);
-  const [error, setError] = useState<string | null>(null);
-  const submit = async (event: Event): Promise<void> => {
-    event.preventDefault();
-    try {
-      const { id } = await client.createLimiter({ name, type: kind.type, ...rules });
-      goTo(`#/limiters/${id}`);
-    } catch (thrown) {
-      setError(messageOf(thrown));
-    }
+  const send = async (): Promise<null> => {
+    const { id } = await client.createLimiter({ name, type: kind.type, ...rules });
+    goTo(`#/limiters/${id}`);
+    return null;
   };
   return (
     <>
@@ -39,67 +33,88 @@ export function LimiterFormPage() {
         <a href="#/limiters">Rate limiters</a> / new
       </p>
       <h1>New rate limiter</h1>
-      <form class="card form" onSubmit={(event) => void submit(event)}>
-        <label>
-          Name, by which tasks ask for it
-          <input required pattern="[A-Za-z0-9\-]{1,64}" value={name} onInput={({ currentTarget }) => setName(currentTarget.value)} />
-        </label>
-        <label>
-          Kind
-          <select
-            value={kind.label}
-            onChange={({ currentTarget }) => {
-              setRules({ ...rules, config: {} });
-              setKind(KINDS.find(({ label }) => label === currentTarget.value) ?? KINDS[0]);
-            }}
-          >
-            {KINDS.map(({ label }) => (
-              <option key={label}>{label}</option>
-            ))}
-          </select>
-        </label>
-        <RuleFields kind={kind} rules={rules} onRules={setRules} />
-        <ErrorNote text={error} />
-        <button type="submit">Create</button>
-      </form>
+      <Form fields={['name', ...namesOf(kind)]} label="Create" send={send}>
+        {(faults) => (
+          <>
+            <Field name="name" label="Name, by which tasks ask for it" faults={faults}>
+              {(tied) => (
+                <input
+                  {...tied}
+                  required
+                  pattern="[A-Za-z0-9\-]{1,64}"
+                  value={name}
+                  onInput={({ currentTarget }) => setName(currentTarget.value)}
+                />
+              )}
+            </Field>
+            <label>
+              Kind
+              <select
+                value={kind.label}
+                onChange={({ currentTarget }) => {
+                  setRules({ ...rules, config: {} });
+                  setKind(KINDS.find(({ label }) => label === currentTarget.value) ?? KINDS[0]);
+                }}
+              >
+                {KINDS.map(({ label }) => (
+                  <option key={label}>{label}</option>
+                ))}
+              </select>
+            </label>
+            <RuleFields kind={kind} rules={rules} faults={faults} onRules={setRules} />
+          </>
+        )}
+      </Form>
     </>
   );
 }
 
-/** Changes a limiter; `onDone` when that was done. */
-export function LimiterEdit({ limiter, onDone }: { limiter: Limiter; onDone(): void }) {
+interface LimiterEditProps {
+  /** As it is now. */
+  limiter: Limiter;
+  /** Asks for it again. */
+  onChange(): void;
+  onClose(): void;
+}
+
+/** Changes a limiter; what was not touched is not sent, so that it stays as somebody else may have made it meanwhile. */
+export function LimiterEdit({ limiter, onChange, onClose }: LimiterEditProps) {
   const { client } = useSession();
-  const { id, config, timeouts, cooldown = 'task' } = limiter;
-  const [rules, setRules] = useState<Rules>({ config, timeouts, cooldown });
-  const [error, setError] = useState<string | null>(null);
-  const submit = async (event: Event): Promise<void> => {
-    event.preventDefault();
-    try {
-      await client.updateLimiter(id, rules);
-      onDone();
-    } catch (thrown) {
-      setError(messageOf(thrown));
-    }
+  const { id, type } = limiter;
+  const ask = async (): Promise<Rules> => rulesOf(await client.getLimiter(id));
+  const { base, fields: rules, setFields: setRules, overtaken, reload, save } = useEdit(rulesOf(limiter), { ask, onChange, onClose });
+  const kind = kindOf(type, base.config);
+  const send = (): Promise<Faults | null> => {
+    const changed = (['config', 'timeouts', 'cooldown'] as const).filter((name) => !same(base[name], rules[name]));
+    const patch = Object.fromEntries(changed.map((name) => [name, rules[name]]));
+    return save(changed.length === 0 ? null : () => client.updateLimiter(id, patch));
   };
   return (
-    <section aria-labelledby="edit">
-      <h2 id="edit">Change what it allows</h2>
-      <form class="card form" onSubmit={(event) => void submit(event)}>
-        <RuleFields kind={kindOf(limiter.type, config)} rules={rules} onRules={setRules} />
-        <ErrorNote text={error} />
-        <button type="submit">Save</button>
-      </form>
-    </section>
+    <Editing title="Change what it allows" overtaken={overtaken} onReload={reload}>
+      <Form fields={namesOf(kind)} label="Save" send={send} onCancel={onClose}>
+        {(faults) => <RuleFields kind={kind} rules={rules} faults={faults} onRules={setRules} />}
+      </Form>
+    </Editing>
   );
+}
+
+function rulesOf({ config, timeouts, cooldown = 'task' }: Limiter): Rules {
+  return { config, timeouts, cooldown };
+}
+
+/** Those that show faults. */
+function namesOf({ fields }: Kind): readonly string[] {
+  return [...fields.map(({ name }) => `config/${name}`), 'timeouts/queue_timeout', 'timeouts/validity_timeout'];
 }
 
 interface RuleFieldsProps {
   kind: Kind;
   rules: Rules;
+  faults: Faults;
   onRules(rules: Rules): void;
 }
 
-function RuleFields({ kind, rules, onRules }: RuleFieldsProps) {
+function RuleFields({ kind, rules, faults, onRules }: RuleFieldsProps) {
   const { config, timeouts, cooldown } = rules;
   return (
     <>
@@ -108,6 +123,8 @@ function RuleFields({ kind, rules, onRules }: RuleFieldsProps) {
         {kind.fields.map(({ name, label, max, optional }) => (
           <NumberField
             key={name}
+            name={`config/${name}`}
+            faults={faults}
             label={label}
             max={max}
             required={optional !== true}
@@ -118,12 +135,16 @@ function RuleFields({ kind, rules, onRules }: RuleFieldsProps) {
       </div>
       <div class="row numbers">
         <NumberField
+          name="timeouts/queue_timeout"
+          faults={faults}
           label="May wait, seconds"
           max={TIMEOUT_S_MAX}
           value={timeouts.queue_timeout}
           onValue={(value) => onRules({ ...rules, timeouts: withValue(timeouts, 'queue_timeout', value) })}
         />
         <NumberField
+          name="timeouts/validity_timeout"
+          faults={faults}
           label="May take in all, seconds"
           max={TIMEOUT_S_MAX}
           value={timeouts.validity_timeout}
@@ -148,6 +169,8 @@ function withValue<T extends object>(fields: T, name: string, value: number | nu
 }
 
 interface NumberFieldProps {
+  name: string;
+  faults: Faults;
   label: string;
   max: number;
   required?: boolean;
@@ -156,19 +179,21 @@ interface NumberFieldProps {
   onValue(value: number | null): void;
 }
 
-function NumberField({ label, max, required = false, value, onValue }: NumberFieldProps) {
+function NumberField({ name, faults, label, max, required = false, value, onValue }: NumberFieldProps) {
   return (
-    <label>
-      {label}
-      <input
-        type="number"
-        placeholder={required ? undefined : 'default'}
-        required={required}
-        min={1}
-        max={max}
-        value={typeof value === 'number' ? value : ''}
-        onInput={({ currentTarget }) => onValue(currentTarget.value === '' ? null : Number(currentTarget.value))}
-      />
-    </label>
+    <Field name={name} label={label} faults={faults}>
+      {(tied) => (
+        <input
+          {...tied}
+          type="number"
+          placeholder={required ? undefined : 'default'}
+          required={required}
+          min={1}
+          max={max}
+          value={typeof value === 'number' ? value : ''}
+          onInput={({ currentTarget }) => onValue(currentTarget.value === '' ? null : Number(currentTarget.value))}
+        />
+      )}
+    </Field>
   );
 }

@@ -1,8 +1,10 @@
 // One rate limiter: how much of it is used, what waits, and what can be done about it.
+import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { Limiter, LimiterUsage } from '../../client/index.ts';
 import { Chart } from '../chart.tsx';
 import { useSession } from '../context.ts';
+import { useEditing } from '../form.tsx';
 import { count } from '../format.ts';
 import { configText, kindOf } from '../limiter-kinds.ts';
 import { useLoad } from '../load.ts';
@@ -24,22 +26,23 @@ export function LimiterPage({ id }: { id: string }) {
   const { client } = useSession();
   const { data: limiter, error, again } = useLoad<Limiter>(id, () => client.getLimiter(id), LIMITER_MS);
   const { data: usage } = useLoad<LimiterUsage>(`${id} usage`, () => client.getLimiterUsage(id), USAGE_MS);
+  const { editing, button, close } = useEditing();
   if (limiter === null) return error === null ? <p class="faint">Loading…</p> : <ErrorNote text={error} />;
   return (
     <>
       <p class="crumb">
         <a href="#/limiters">Rate limiters</a> / {limiter.name}
       </p>
-      <Title limiter={limiter} onChange={again} />
+      <Title limiter={limiter} edit={button} onChange={again} />
       <ErrorNote text={error} />
+      {editing && <LimiterEdit limiter={limiter} onChange={again} onClose={close} />}
       <Facts limiter={limiter} />
       {usage !== null && <Usage usage={usage} slots={limiter.type === 'concurrent'} />}
-      <LimiterEdit key={limiter.updated_at} limiter={limiter} onDone={again} />
     </>
   );
 }
 
-function Title({ limiter, onChange }: { limiter: Limiter; onChange(): void }) {
+function Title({ limiter, edit, onChange }: { limiter: Limiter; edit: ComponentChildren; onChange(): void }) {
   const { client } = useSession();
   const { id, name, paused = false } = limiter;
   const [failure, setFailure] = useState<string | null>(null);
@@ -54,6 +57,7 @@ function Title({ limiter, onChange }: { limiter: Limiter; onChange(): void }) {
         <h1>{name}</h1>
         <Status value={paused ? 'paused' : 'active'} />
         <div class="actions">
+          {edit}
           {paused ? (
             <Action label="Resume" run={() => client.resumeLimiter(id)} onDone={onDone} onError={onError} />
           ) : (

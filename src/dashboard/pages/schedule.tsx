@@ -2,12 +2,14 @@
 import { useState } from 'preact/hooks';
 import type { Schedule, ScheduledTaskList, SchedulePreview } from '../../client/index.ts';
 import { useSession } from '../context.ts';
+import { useEditing } from '../form.tsx';
 import { count, shortId, time } from '../format.ts';
 import { useLoad } from '../load.ts';
 import { Action, ErrorNote, Executions, Fact, Pager, Status, When } from '../parts.tsx';
 import { goTo } from '../route.ts';
 import { messageOf } from '../session.ts';
 import { Answer } from './batch-tasks.tsx';
+import { ScheduleEdit } from './schedule-form.tsx';
 import { targetText } from './schedules.tsx';
 
 const LIMIT = 25;
@@ -17,6 +19,7 @@ export function SchedulePage({ id }: { id: string }) {
   const { client } = useSession();
   const { data: schedule, error, again } = useLoad<Schedule>(id, () => client.getSchedule(id), TASKS_MS);
   const [failure, setFailure] = useState<string | null>(null);
+  const { editing, button, close } = useEditing();
   if (schedule === null) return error === null ? <p class="faint">Loading…</p> : <ErrorNote text={error} />;
   const done = (): void => {
     setFailure(null);
@@ -35,6 +38,7 @@ export function SchedulePage({ id }: { id: string }) {
         </h1>
         <Status value={schedule.status} />
         <div class="actions">
+          {button}
           <Action label="Run now" run={() => client.triggerSchedule(id)} onDone={done} onError={onError} />
           <Action
             label={enabled ? 'Disable' : 'Enable'}
@@ -51,7 +55,8 @@ export function SchedulePage({ id }: { id: string }) {
           />
         </div>
       </div>
-      <ErrorNote text={failure} />
+      <ErrorNote text={failure ?? error} />
+      {editing && <ScheduleEdit schedule={schedule} onChange={again} onClose={close} />}
       <dl class="facts">
         <Fact name="Calls">{targetText(schedule)}</Fact>
         <Fact name="Time zone">{schedule.timezone}</Fact>
