@@ -1,5 +1,5 @@
 // The frame of the page: signing in, the way around, and which view the address names.
-import { useEffect, useState } from 'preact/hooks';
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import type { Client } from '../client/index.ts';
 import { SessionContext } from './context.ts';
 import icon from './icon.svg';
@@ -51,17 +51,29 @@ export function App() {
   useEffect(() => {
     document.title = `${view?.title ?? ''} · Sluice`;
   }, [view]);
-  const signOut = (): void => {
+  const [why, setWhy] = useState<string | null>(null);
+  const signOut = useCallback((reason: string | null = null): void => {
     forgetToken();
+    setWhy(reason);
     setClient(null);
-  };
-  if (client === null) return <SignIn onClient={setClient} />;
+  }, []);
+  const main = useRef<HTMLElement>(null);
+  const place = `${route.view}/${route.id}`;
+  const known = useRef(place);
+  useEffect(() => {
+    if (known.current === place) return;
+    known.current = place;
+    // What was clicked is gone, and its page may have been scrolled far down.
+    main.current?.focus();
+    scrollTo(0, 0);
+  }, [place]);
+  if (client === null) return <SignIn why={why} onClient={setClient} />;
   const Page = view?.page ?? OverviewPage;
   return (
     <SessionContext.Provider value={{ client, signOut }}>
-      <a class="skip" href="#main">
+      <button type="button" class="skip" onClick={() => main.current?.focus()}>
         Skip to the content
-      </a>
+      </button>
       <header class="bar">
         <a class="brand" href="#/overview">
           <img src={icon} alt="" width="22" height="22" />
@@ -74,11 +86,11 @@ export function App() {
             </a>
           ))}
         </nav>
-        <button type="button" class="quiet" onClick={signOut}>
+        <button type="button" class="quiet" onClick={() => signOut()}>
           Sign out
         </button>
       </header>
-      <main id="main" tabIndex={-1}>
+      <main ref={main} tabIndex={-1}>
         <Page route={route} />
       </main>
     </SessionContext.Provider>

@@ -21,6 +21,8 @@ export interface ChartProps {
 }
 
 const HEIGHT = 150;
+/** What is shown of time at least: of one reading alone uPlot makes a day. */
+const SPAN_S_MIN = 30;
 const CLOCK = '{HH}:{mm}:{ss}';
 
 export function Chart({ title, series, data, format, top_min, clock = CLOCK }: ChartProps) {
@@ -40,7 +42,10 @@ export function Chart({ title, series, data, format, top_min, clock = CLOCK }: C
         height: HEIGHT,
         cursor: { y: false, drag: { x: false } },
         legend: { live: true, markers: { width: 0, fill: (_, i) => color(series[i - 1]?.color ?? '--line') } },
-        scales: { y: { range: (_, __, max) => [0, Math.max(max * 1.1, top_min)] } },
+        scales: {
+          x: { range: ({ data: [times] }) => spanOf(times) },
+          y: { range: (_, __, max) => [0, Math.max(max * 1.1, top_min)] },
+        },
         axes: [
           { ...axis, values: clock, space: 70, size: 30 },
           { ...axis, size: 58, values: (_, values) => values.map((value) => shown.current(value)) },
@@ -80,4 +85,9 @@ export function Chart({ title, series, data, format, top_min, clock = CLOCK }: C
       <div ref={place} role="img" aria-label={`${title}: now ${last}`} />
     </figure>
   );
+}
+
+function spanOf(times: ArrayLike<number>): [from_s: number, to_s: number] {
+  const to_s = times[times.length - 1] ?? SPAN_S_MIN;
+  return [Math.min(times[0] ?? to_s, to_s - SPAN_S_MIN), to_s];
 }

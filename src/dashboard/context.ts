@@ -5,7 +5,8 @@ import type { Client } from '../client/index.ts';
 
 export interface Session {
   client: Client;
-  signOut(): void;
+  /** `why` where nobody asked for it. */
+  signOut(why?: string): void;
 }
 
 export const SessionContext = createContext<Session | null>(null);

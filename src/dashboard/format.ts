@@ -10,6 +10,10 @@ export function count(value: number): string {
   return NUMBER.format(value);
 }
 
+export function tasks(value: number): string {
+  return `${count(value)} ${value === 1 ? 'task' : 'tasks'}`;
+}
+
 /** 0.0012 → `1.2 ms`; 3.4 → `3.4 s`. */
 export function seconds(value: number): string {
   if (value === 0) return '0 s';

@@ -5,7 +5,10 @@ import { useSession } from './context.ts';
 import { isUnauthorized, messageOf } from './session.ts';
 
 export interface Loaded<T> {
-  /** null: not here yet. Stays while newer is on its way, or cannot be had. */
+  /**
+   * null: not here yet. Stays while newer is on its way, or cannot be had; while another question is answered, so that what
+   * is under the reader's eyes and hands does not go away for a moment, it is still that of the one before.
+   */
   data: T | null;
   error: string | null;
   again(): void;
@@ -23,16 +26,20 @@ export function useLoad<T>(name: string, ask: () => Promise<T>, every_ms: number
   const [state, setState] = useState<{ name: string; data: T | null; error: string | null }>({ name, data: null, error: null });
   const latest = useRef({ ask, name });
   latest.current = { ask, name };
+  const order = useRef({ asked: 0, told: 0 });
   const load = useCallback(async () => {
     const asked = latest.current;
+    const turn = ++order.current.asked;
     const tell = (data: T | null, error: string | null): void => {
-      if (latest.current.name === asked.name)
-        setState((before) => ({ name: asked.name, data: data ?? (before.name === asked.name ? before.data : null), error }));
+      // An answer that took long does not replace one to a later question.
+      if (latest.current.name !== asked.name || turn < order.current.told) return;
+      order.current.told = turn;
+      setState((before) => ({ name: asked.name, data: data ?? (before.name === asked.name ? before.data : null), error }));
     };
     try {
       tell(await asked.ask(), null);
     } catch (error) {
-      if (isUnauthorized(error)) signOut();
+      if (isUnauthorized(error)) signOut(messageOf(error));
       else tell(null, messageOf(error));
     }
   }, [signOut]);
@@ -59,6 +66,5 @@ export function useLoad<T>(name: string, ask: () => Promise<T>, every_ms: number
     known.current = version;
   }, [version, load]);
   useEffect(() => () => clearTimeout(due.current ?? undefined), []);
-  const current = state.name === name ? state : { data: null, error: null };
-  return { data: current.data, error: current.error, again: () => void load() };
+  return { data: state.data, error: state.name === name ? state.error : null, again: () => void load() };
 }

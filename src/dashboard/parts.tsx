@@ -1,6 +1,6 @@
 // The pieces that every view is made of.
 import type { ComponentChildren } from 'preact';
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import type { BatchStats, ScheduleExecution } from '../client/index.ts';
 import { useAgo } from './clock.ts';
 import { count, localTime, time, zonedTime } from './format.ts';
@@ -80,7 +80,7 @@ export function Executions({ timezone, executions }: { timezone: string; executi
   if (executions.length === 0) return <p class="faint">It does not run any more.</p>;
   return (
     <div class="scroll">
-      <table>
+      <table class="times">
         <thead>
           <tr>
             <th scope="col">Here</th>
@@ -127,16 +127,23 @@ export function Pager({
   offset: number;
   onOffset(offset: number): void;
 }) {
+  const last = Math.max(0, Math.ceil(total / limit) - 1) * limit;
+  // What was on this page may be gone.
+  useEffect(() => {
+    if (offset > last) onOffset(last);
+  }, [offset, last]);
   if (total <= limit) return null;
+  // A button that is disabled loses the focus.
+  const to = (next: number): void => onOffset(Math.min(last, Math.max(0, next)));
   return (
     <div class="pager">
-      <button type="button" class="quiet" disabled={offset === 0} onClick={() => onOffset(Math.max(0, offset - limit))}>
+      <button type="button" class="quiet" aria-disabled={offset === 0} onClick={() => to(offset - limit)}>
         ← Back
       </button>
       <span class="faint">
         {count(offset + 1)}–{count(Math.min(total, offset + limit))} of {count(total)}
       </span>
-      <button type="button" class="quiet" disabled={offset + limit >= total} onClick={() => onOffset(offset + limit)}>
+      <button type="button" class="quiet" aria-disabled={offset >= last} onClick={() => to(offset + limit)}>
         Next →
       </button>
     </div>
@@ -157,7 +164,7 @@ interface ActionProps {
 export function Action({ label, question, disabled = false, run, onDone, onError }: ActionProps) {
   const [busy, setBusy] = useState(false);
   const act = async (): Promise<void> => {
-    if (question !== undefined && !confirm(question)) return;
+    if (busy || (question !== undefined && !confirm(question))) return;
     setBusy(true);
     try {
       await run();
@@ -168,7 +175,7 @@ export function Action({ label, question, disabled = false, run, onDone, onError
     setBusy(false);
   };
   return (
-    <button type="button" disabled={disabled || busy} onClick={() => void act()}>
+    <button type="button" disabled={disabled} aria-busy={busy} onClick={() => void act()}>
       {busy ? '…' : label}
     </button>
   );

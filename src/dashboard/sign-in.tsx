@@ -3,12 +3,14 @@ import { useState } from 'preact/hooks';
 import type { Client } from '../client/index.ts';
 import { signIn } from './session.ts';
 
-export function SignIn({ onClient }: { onClient(client: Client): void }) {
+/** `why`: what ended the session before, null where it was ended by hand or none was. */
+export function SignIn({ why, onClient }: { why: string | null; onClient(client: Client): void }) {
   const [token, setToken] = useState('');
-  const [refused, setRefused] = useState<string | null>(null);
+  const [refused, setRefused] = useState(why);
   const [busy, setBusy] = useState(false);
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
+    if (busy) return;
     setBusy(true);
     const answer = await signIn(token.trim());
     setBusy(false);
@@ -40,7 +42,7 @@ export function SignIn({ onClient }: { onClient(client: Client): void }) {
             {refused}
           </p>
         )}
-        <button type="submit" disabled={busy}>
+        <button type="submit" aria-busy={busy}>
           {busy ? 'Looking…' : 'Sign in'}
         </button>
       </form>

@@ -149,6 +149,77 @@ test('everything is reached by the keyboard', async () => {
   await page.getByRole('heading', { name: /^Batches/ }).waitFor();
 });
 
+const focused = (page: Page): Promise<unknown> => page.evaluate('document.activeElement?.textContent?.trim()');
+
+test('the way past the navigation leads to the content of the same page, and a new page begins with its content', async () => {
+  const { page } = await signedIn('#/schedules');
+  await page.getByRole('heading', { level: 1, name: /^Schedules/ }).waitFor();
+  await page.locator('body').press('Tab');
+  await page.keyboard.press('Enter');
+  await page.keyboard.press('Tab');
+  assert.equal(await focused(page), 'New schedule');
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { level: 1, name: 'New schedule' }).waitFor();
+  assert.equal(await page.evaluate('document.activeElement?.tagName'), 'MAIN');
+});
+
+test('paging and acting leave the focus where it is', async () => {
+  await Promise.all(
+    Array.from({ length: 26 }, (_, n) => client.createLimiter({ name: `n-${n}`, type: 'concurrent', config: { limit: 1 } })),
+  );
+  const { page, complaints } = await signedIn('#/limiters');
+  await page.getByRole('button', { name: 'Next' }).press('Enter');
+  await page.locator('tbody tr').nth(1).waitFor({ state: 'detached' });
+  assert.equal(await focused(page), 'Next →');
+  await page.locator('tbody a').press('Enter');
+  await page.getByRole('button', { name: 'Pause' }).press('Enter');
+  await page.locator('.title .status.paused').waitFor();
+  assert.equal(await focused(page), 'Resume');
+  assert.deepEqual(complaints, []);
+});
+
+test('a label that is being typed is not wiped away when the list comes again', async () => {
+  await client.createBatch({ description: 'Labelled', labels: { env: 'prod' }, tasks: [{ target: 'http://127.0.0.1:9/' }] });
+  const { page } = await signedIn('#/batches');
+  await page.getByRole('link', { name: 'Labelled' }).waitFor();
+  const label = page.getByLabel('Label');
+  await label.pressSequentially('env=');
+  const again = page.waitForResponse((response) => response.url().includes('/v1/batches?'));
+  await page.evaluate('document.dispatchEvent(new Event("visibilitychange"))');
+  await (await again).finished();
+  await label.pressSequentially('none');
+  assert.equal(await label.inputValue(), 'env=none');
+  await page.keyboard.press('Enter');
+  await page.getByText('No batch is like this').waitFor();
+  await label.fill('env');
+  await page.keyboard.press('Enter');
+  await page.getByText('asked for as key=value').waitFor();
+});
+
+test('failures of a batch that still runs are among those of the overview', async () => {
+  const receiver = await startReceiver();
+  const target = receiver.at('/failing', { status: 418 });
+  const execute_after = new Date(Date.now() + 3_600_000).toISOString();
+  await client.createBatch({
+    description: 'Runs on',
+    tasks: [
+      { target, retry: { max_retries: 0 } },
+      { target, execute_after },
+    ],
+  });
+  await receiver.heard('/failing', 1);
+  const { page } = await signedIn('#/overview');
+  await page.getByRole('cell', { name: 'answers 418' }).waitFor();
+});
+
+test('a token that is no longer taken is said to be so', async () => {
+  const { page } = await signedIn('#/schedules');
+  await page.evaluate('sessionStorage.setItem("sluice.token", "slk_revoked")');
+  await page.reload();
+  await page.getByLabel('Access token').waitFor();
+  await page.getByRole('alert').getByText('A valid access token is required').waitFor();
+});
+
 test('the page is served with a policy that lets nothing in from elsewhere, and its assets for ever', async () => {
   const page = await fetch(engine.url);
   const policy = page.headers.get('content-security-policy') ?? '';

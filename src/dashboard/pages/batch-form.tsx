@@ -49,6 +49,7 @@ export function BatchFormPage() {
   const set = <K extends keyof Fields>(name: K, value: Fields[K]): void => setFields({ ...fields, [name]: value });
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
+    if (busy) return;
     setBusy(true);
     try {
       const { id } = await client.createBatch(bodyOf(fields));
@@ -93,7 +94,7 @@ export function BatchFormPage() {
           />
         </label>
         <ErrorNote text={error} />
-        <button type="submit" disabled={busy}>
+        <button type="submit" aria-busy={busy}>
           {busy ? 'Creating…' : 'Create'}
         </button>
       </form>

@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import type { Batch } from '../../client/index.ts';
 import { useSession } from '../context.ts';
 import { isLive, newest, useFollow } from '../follow.ts';
-import { count, hours, shortId } from '../format.ts';
+import { count, hours, shortId, tasks } from '../format.ts';
 import { useLoad } from '../load.ts';
 import { Action, ErrorNote, Fact, Labels, Progress, Status, When } from '../parts.tsx';
 import { goTo } from '../route.ts';
@@ -97,7 +97,7 @@ function Title({ batch, streamed, onChange }: { batch: Batch; streamed: boolean;
           {live && (
             <Action
               label="Cancel"
-              question={`Cancel the ${count(stats.pending)} tasks that have not finished? Running ones finish.`}
+              question={`Cancel what has not finished, ${tasks(stats.pending)}? Running ones finish.`}
               run={() => client.cancelBatch(id)}
               onDone={onDone}
               onError={onError}

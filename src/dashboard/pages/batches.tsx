@@ -20,16 +20,19 @@ const STREAMS_MAX = 6;
 export function BatchesPage() {
   const { client } = useSession();
   const { filters } = useRoute();
-  const [offset, setOffset] = useState(0);
+  const shown = filters.toString();
+  const [page, setPage] = useState({ of: shown, offset: 0 });
+  // Other filters begin with their first page, however they came about.
+  const offset = page.of === shown ? page.offset : 0;
+  const [typed, setTyped] = useState<string | null>(null);
   const status = (filters.get('status') ?? '') as Filter | '';
   const label = filters.get('label') ?? '';
-  const query = { limit: LIMIT, offset, ...(status === '' ? {} : { status }), ...labelOf(label) };
+  const query = { limit: LIMIT, offset, ...(status === '' ? {} : { status }), ...(labelOf(label) ?? {}) };
   const { data, error, again } = useLoad<BatchList>(JSON.stringify(query), () => client.listBatches(query), LIST_MS);
   const filter = (name: string, value: string): void => {
     const next = new URLSearchParams(filters);
     if (value === '') next.delete(name);
     else next.set(name, value);
-    setOffset(0);
     goTo(`#/batches?${next}`);
   };
   const running = data?.batches.filter((batch) => isLive(batch.status)).slice(0, STREAMS_MAX) ?? [];
@@ -54,10 +57,20 @@ export function BatchesPage() {
         </label>
         <label>
           Label
-          <input placeholder="key=value" value={label} onChange={({ currentTarget }) => filter('label', currentTarget.value.trim())} />
+          <input
+            placeholder="key=value"
+            value={typed ?? label}
+            onInput={({ currentTarget }) => setTyped(currentTarget.value)}
+            onChange={({ currentTarget }) => {
+              setTyped(null);
+              filter('label', currentTarget.value.trim());
+            }}
+          />
         </label>
       </div>
-      <ErrorNote text={error} />
+      <ErrorNote
+        text={label === '' || labelOf(label) !== null ? error : 'A label is asked for as key=value. Batches of all labels are shown.'}
+      />
       {data?.total === 0 && <NoBatches filtered={status !== '' || label !== ''} />}
       {data !== null && data.batches.length > 0 && (
         <div class="scroll">
@@ -86,15 +99,17 @@ export function BatchesPage() {
           </table>
         </div>
       )}
-      {data !== null && <Pager total={data.total} limit={LIMIT} offset={offset} onOffset={setOffset} />}
+      {data !== null && (
+        <Pager total={data.total} limit={LIMIT} offset={offset} onOffset={(next) => setPage({ of: shown, offset: next })} />
+      )}
     </>
   );
 }
 
-/** `key=value` as the query takes it; anything else filters nothing. */
-function labelOf(text: string): Record<string, string> {
+/** `key=value` as the query takes it; null where it is anything else. */
+function labelOf(text: string): Record<string, string> | null {
   const [, key, value] = /^([a-z0-9_.-]+)=(.+)$/.exec(text) ?? [];
-  return key === undefined || value === undefined ? {} : { [`label.${key}`]: value };
+  return key === undefined || value === undefined ? null : { [`label.${key}`]: value };
 }
 
 function NoBatches({ filtered }: { filtered: boolean }) {

@@ -41,7 +41,9 @@ export function LimitersPage() {
             <thead>
               <tr>
                 <th scope="col">Name</th>
-                <th scope="col">Kind</th>
+                <th scope="col" class="spare">
+                  Kind
+                </th>
                 <th scope="col">Allows</th>
                 <th scope="col" class="number">
                   Waiting
@@ -71,10 +73,10 @@ function Row({ limiter }: { limiter: Item }) {
   const { data: usage } = useLoad<LimiterUsage>(`${id} usage`, () => client.getLimiterUsage(id), LIST_MS);
   return (
     <tr>
-      <td>
+      <td class="name">
         <a href={`#/limiters/${id}`}>{name}</a>
       </td>
-      <td>{kindOf(type, config).label}</td>
+      <td class="spare">{kindOf(type, config).label}</td>
       <td>{configText(type, config)}</td>
       <td class="number">{usage === null ? '–' : count(usage.queued)}</td>
       <td class="number">{usage === null ? '–' : count(usage.granted_last_minute)}</td>

@@ -10,6 +10,7 @@ import { Empty, ErrorNote, Progress, Status, When } from '../parts.tsx';
 
 const METRICS_TOKEN = 'sluice.metrics-token';
 const LIST_MS = 5_000;
+const FAILING_MAX = 5;
 
 export function OverviewPage() {
   const [token, setToken] = useState(() => sessionStorage.getItem(METRICS_TOKEN));
@@ -152,15 +153,19 @@ function Running() {
   );
 }
 
-/** Where the newest failures come from: the targets and errors of the batches that failed last. */
+/** Where the newest failures come from: the targets and errors of the batches that run with failures, and that failed last. */
 function Failing() {
   const { client } = useSession();
   const { data, error } = useLoad(
     'failing',
     async () => {
-      const { batches, total } = await client.listBatches({ status: 'failed', limit: 5 });
+      const [running, failed] = await Promise.all([
+        client.listBatches({ status: 'processing', limit: 25 }),
+        client.listBatches({ status: 'failed', limit: FAILING_MAX }),
+      ]);
+      const batches = [...running.batches.filter(({ stats }) => stats.failed > 0), ...failed.batches].slice(0, FAILING_MAX);
       const lists = await Promise.all(batches.map(({ id }) => client.listBatchTasks(id, { status: 'failed', limit: 50 })));
-      return { total, batches, targets: targetsOf(lists) };
+      return { batches, targets: targetsOf(lists) };
     },
     LIST_MS * 4,
   );

@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks';
 import type { ScheduleList } from '../../client/index.ts';
 import { useSession } from '../context.ts';
-import { count, shortId } from '../format.ts';
+import { count, shortId, tasks } from '../format.ts';
 import { useLoad } from '../load.ts';
 import { Empty, ErrorNote, Pager, Status, When } from '../parts.tsx';
 
@@ -49,7 +49,7 @@ export function SchedulesPage() {
             <tbody>
               {data.schedules.map((schedule) => (
                 <tr key={schedule.id}>
-                  <td>
+                  <td class="name">
                     <a href={`#/schedules/${schedule.id}`}>{targetText(schedule) ?? shortId(schedule.id)}</a>
                   </td>
                   <td>
@@ -77,7 +77,7 @@ type Item = ScheduleList['schedules'][number];
 
 /** What a schedule does, in a line. */
 export function targetText({ task_template, batch_template }: Pick<Item, 'task_template' | 'batch_template'>): string | null {
-  if (batch_template !== undefined) return batch_template.description ?? `a batch of ${count(batch_template.task_templates.length)} tasks`;
+  if (batch_template !== undefined) return batch_template.description ?? `a batch of ${tasks(batch_template.task_templates.length)}`;
   if (task_template === undefined) return null;
   return typeof task_template.target === 'string' ? task_template.target : task_template.target.url;
 }
