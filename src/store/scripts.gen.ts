@@ -3633,10 +3633,10 @@ local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
-local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
   't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
-local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
+local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
 local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
@@ -3967,7 +3967,7 @@ local function lane_load(core, now_us)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
   lane.t = lane.v
-  lane.queued_max = lane.waiting
+  lane.queued_max, lane.waiting_before = lane.waiting, lane.waiting
   lanes_by_core[core] = lane
   lanes_loaded[#lanes_loaded + 1] = lane
   return lane
@@ -4099,7 +4099,7 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   lane_eased(lane)
 end
 local function lane_touch()
-  local list = { root .. 'lanes' }
+  local list = { meta, root .. 'lanes' }
   for _, lane in ipairs(lanes_loaded) do
     for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
     tally_plan(lane)
@@ -4148,6 +4148,12 @@ local function lane_forget(lane)
   for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
   call('ZREM', root .. 'lanes', lane.core)
 end
+local function lane_write_waiting(lane)
+  local more = lane.waiting - lane.waiting_before
+  if more == 0 then return end
+  local field = 'limited:' .. (lane.kind or '')
+  if call('HINCRBY', meta, field, more) < 0 then call('HSET', meta, field, 0) end
+end
 local function lane_write()
   for _, lane in ipairs(lanes_loaded) do
     lane_write_entries(lane)
@@ -4159,6 +4165,7 @@ local function lane_write()
       end
     end
     call('HSET', lane.key, unpack(fields, 1, #fields))
+    lane_write_waiting(lane)
     if lane.machine and lane.machine.write then lane.machine.write(lane) end
     tally_write(lane)
     if lane.next == false then
@@ -4193,7 +4200,7 @@ local now_ms = lane_text(math.floor(now_us / 1000))
 touch({ lane.key })
 call('HSET', lane.key, 'account', account, 'created', now_ms, 'updated', now_ms, unpack(fields, 1, #fields))
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/create.lua",1],[2,"lua/limiter/create.lua",3],[3,"lua/limiter/create.lua",6],[4,"lua/limiter/create.lua",5],[5,"lua/limiter/create.lua",4],[6,"lua/limiter/create.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",9],[36,"lua/lib/limiter/aligned.lua",19],[42,"lua/lib/limiter/aligned.lua",26],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",50],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[167,"lua/lib/limiter/window.lua",4],[169,"lua/lib/limiter/window.lua",7],[170,"lua/lib/limiter/window.lua",9],[171,"lua/lib/limiter/window.lua",12],[175,"lua/lib/limiter/window.lua",17],[179,"lua/lib/limiter/window.lua",23],[188,"lua/lib/limiter/window.lua",34],[197,"lua/lib/limiter/window.lua",44],[245,"lua/lib/limiter/window.lua",94],[280,"lua/lib/tally.lua",6],[281,"lua/lib/tally.lua",8],[282,"lua/lib/tally.lua",11],[296,"lua/lib/tally.lua",27],[319,"lua/lib/tally.lua",51],[322,"lua/lib/lane.lua",55],[323,"lua/lib/lane.lua",57],[324,"lua/lib/lane.lua",60],[338,"lua/lib/lane.lua",75],[339,"lua/lib/lane.lua",77],[353,"lua/lib/lane.lua",93],[357,"lua/lib/lane.lua",98],[365,"lua/lib/lane.lua",107],[372,"lua/lib/lane.lua",116],[376,"lua/lib/lane.lua",122],[377,"lua/lib/lane.lua",125],[383,"lua/lib/lane.lua",133],[389,"lua/lib/lane.lua",140],[393,"lua/lib/lane.lua",146],[401,"lua/lib/lane.lua",155],[402,"lua/lib/lane.lua",158],[413,"lua/lib/lane.lua",171],[416,"lua/lib/lane.lua",176],[420,"lua/lib/lane.lua",181],[427,"lua/lib/lane.lua",190],[435,"lua/lib/lane.lua",201],[440,"lua/lib/lane.lua",207],[449,"lua/lib/lane.lua",217],[451,"lua/lib/lane.lua",221],[463,"lua/lib/lane.lua",235],[471,"lua/lib/lane.lua",245],[474,"lua/lib/lane.lua",251],[479,"lua/lib/lane.lua",257],[487,"lua/lib/lane.lua",266],[490,"lua/lib/lane.lua",270],[524,"lua/lib/lane.lua",305],[525,"lua/lib/lane.lua",308],[529,"lua/lib/lane.lua",313],[551,"lua/lib/lane.lua",336],[555,"lua/lib/record.lua",6],[556,"lua/lib/record.lua",9],[561,"lua/lib/record.lua",16],[568,"lua/limiter/create.lua",12],[570,"lua/limiter/create.lua",15]],
+  map: [[1,"lua/limiter/create.lua",1],[2,"lua/limiter/create.lua",3],[3,"lua/limiter/create.lua",6],[4,"lua/limiter/create.lua",5],[5,"lua/limiter/create.lua",4],[6,"lua/limiter/create.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",9],[36,"lua/lib/limiter/aligned.lua",19],[42,"lua/lib/limiter/aligned.lua",26],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",50],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[167,"lua/lib/limiter/window.lua",4],[169,"lua/lib/limiter/window.lua",7],[170,"lua/lib/limiter/window.lua",9],[171,"lua/lib/limiter/window.lua",12],[175,"lua/lib/limiter/window.lua",17],[179,"lua/lib/limiter/window.lua",23],[188,"lua/lib/limiter/window.lua",34],[197,"lua/lib/limiter/window.lua",44],[245,"lua/lib/limiter/window.lua",94],[280,"lua/lib/tally.lua",6],[281,"lua/lib/tally.lua",8],[282,"lua/lib/tally.lua",11],[296,"lua/lib/tally.lua",27],[319,"lua/lib/tally.lua",51],[322,"lua/lib/lane.lua",55],[323,"lua/lib/lane.lua",57],[324,"lua/lib/lane.lua",60],[338,"lua/lib/lane.lua",75],[339,"lua/lib/lane.lua",77],[353,"lua/lib/lane.lua",93],[357,"lua/lib/lane.lua",98],[365,"lua/lib/lane.lua",107],[372,"lua/lib/lane.lua",116],[376,"lua/lib/lane.lua",122],[377,"lua/lib/lane.lua",125],[383,"lua/lib/lane.lua",133],[389,"lua/lib/lane.lua",140],[393,"lua/lib/lane.lua",146],[401,"lua/lib/lane.lua",155],[402,"lua/lib/lane.lua",158],[413,"lua/lib/lane.lua",171],[416,"lua/lib/lane.lua",176],[420,"lua/lib/lane.lua",181],[427,"lua/lib/lane.lua",190],[435,"lua/lib/lane.lua",201],[440,"lua/lib/lane.lua",207],[449,"lua/lib/lane.lua",217],[451,"lua/lib/lane.lua",221],[463,"lua/lib/lane.lua",235],[471,"lua/lib/lane.lua",245],[474,"lua/lib/lane.lua",251],[479,"lua/lib/lane.lua",257],[487,"lua/lib/lane.lua",266],[490,"lua/lib/lane.lua",270],[524,"lua/lib/lane.lua",305],[525,"lua/lib/lane.lua",308],[529,"lua/lib/lane.lua",314],[535,"lua/lib/lane.lua",321],[558,"lua/lib/lane.lua",345],[562,"lua/lib/record.lua",6],[563,"lua/lib/record.lua",9],[568,"lua/lib/record.lua",16],[575,"lua/limiter/create.lua",12],[577,"lua/limiter/create.lua",15]],
 });
 
 /** Deletes a limiter: what waits starts at once, unlimited; its counts stay for 30 days. See lua/limiter/delete.lua. */
@@ -4214,10 +4221,10 @@ local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
-local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
   't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
-local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
+local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
 local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
@@ -4548,7 +4555,7 @@ local function lane_load(core, now_us)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
   lane.t = lane.v
-  lane.queued_max = lane.waiting
+  lane.queued_max, lane.waiting_before = lane.waiting, lane.waiting
   lanes_by_core[core] = lane
   lanes_loaded[#lanes_loaded + 1] = lane
   return lane
@@ -4680,7 +4687,7 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   lane_eased(lane)
 end
 local function lane_touch()
-  local list = { root .. 'lanes' }
+  local list = { meta, root .. 'lanes' }
   for _, lane in ipairs(lanes_loaded) do
     for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
     tally_plan(lane)
@@ -4729,6 +4736,12 @@ local function lane_forget(lane)
   for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
   call('ZREM', root .. 'lanes', lane.core)
 end
+local function lane_write_waiting(lane)
+  local more = lane.waiting - lane.waiting_before
+  if more == 0 then return end
+  local field = 'limited:' .. (lane.kind or '')
+  if call('HINCRBY', meta, field, more) < 0 then call('HSET', meta, field, 0) end
+end
 local function lane_write()
   for _, lane in ipairs(lanes_loaded) do
     lane_write_entries(lane)
@@ -4740,6 +4753,7 @@ local function lane_write()
       end
     end
     call('HSET', lane.key, unpack(fields, 1, #fields))
+    lane_write_waiting(lane)
     if lane.machine and lane.machine.write then lane.machine.write(lane) end
     tally_write(lane)
     if lane.next == false then
@@ -4775,7 +4789,7 @@ lane_touch()
 call('HSET', lane.key, 'deleted', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",9],[35,"lua/lib/limiter/aligned.lua",19],[41,"lua/lib/limiter/aligned.lua",26],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",50],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[166,"lua/lib/limiter/window.lua",4],[168,"lua/lib/limiter/window.lua",7],[169,"lua/lib/limiter/window.lua",9],[170,"lua/lib/limiter/window.lua",12],[174,"lua/lib/limiter/window.lua",17],[178,"lua/lib/limiter/window.lua",23],[187,"lua/lib/limiter/window.lua",34],[196,"lua/lib/limiter/window.lua",44],[244,"lua/lib/limiter/window.lua",94],[279,"lua/lib/tally.lua",6],[280,"lua/lib/tally.lua",8],[281,"lua/lib/tally.lua",11],[295,"lua/lib/tally.lua",27],[318,"lua/lib/tally.lua",51],[321,"lua/lib/lane.lua",55],[322,"lua/lib/lane.lua",57],[323,"lua/lib/lane.lua",60],[337,"lua/lib/lane.lua",75],[338,"lua/lib/lane.lua",77],[352,"lua/lib/lane.lua",93],[356,"lua/lib/lane.lua",98],[364,"lua/lib/lane.lua",107],[371,"lua/lib/lane.lua",116],[375,"lua/lib/lane.lua",122],[376,"lua/lib/lane.lua",125],[382,"lua/lib/lane.lua",133],[388,"lua/lib/lane.lua",140],[392,"lua/lib/lane.lua",146],[400,"lua/lib/lane.lua",155],[401,"lua/lib/lane.lua",158],[412,"lua/lib/lane.lua",171],[415,"lua/lib/lane.lua",176],[419,"lua/lib/lane.lua",181],[426,"lua/lib/lane.lua",190],[434,"lua/lib/lane.lua",201],[439,"lua/lib/lane.lua",207],[448,"lua/lib/lane.lua",217],[450,"lua/lib/lane.lua",221],[462,"lua/lib/lane.lua",235],[470,"lua/lib/lane.lua",245],[473,"lua/lib/lane.lua",251],[478,"lua/lib/lane.lua",257],[486,"lua/lib/lane.lua",266],[489,"lua/lib/lane.lua",270],[523,"lua/lib/lane.lua",305],[524,"lua/lib/lane.lua",308],[528,"lua/lib/lane.lua",313],[550,"lua/lib/lane.lua",336],[554,"lua/lib/record.lua",6],[555,"lua/lib/record.lua",9],[560,"lua/lib/record.lua",16],[567,"lua/limiter/delete.lua",12],[569,"lua/limiter/delete.lua",15]],
+  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",9],[35,"lua/lib/limiter/aligned.lua",19],[41,"lua/lib/limiter/aligned.lua",26],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",50],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[166,"lua/lib/limiter/window.lua",4],[168,"lua/lib/limiter/window.lua",7],[169,"lua/lib/limiter/window.lua",9],[170,"lua/lib/limiter/window.lua",12],[174,"lua/lib/limiter/window.lua",17],[178,"lua/lib/limiter/window.lua",23],[187,"lua/lib/limiter/window.lua",34],[196,"lua/lib/limiter/window.lua",44],[244,"lua/lib/limiter/window.lua",94],[279,"lua/lib/tally.lua",6],[280,"lua/lib/tally.lua",8],[281,"lua/lib/tally.lua",11],[295,"lua/lib/tally.lua",27],[318,"lua/lib/tally.lua",51],[321,"lua/lib/lane.lua",55],[322,"lua/lib/lane.lua",57],[323,"lua/lib/lane.lua",60],[337,"lua/lib/lane.lua",75],[338,"lua/lib/lane.lua",77],[352,"lua/lib/lane.lua",93],[356,"lua/lib/lane.lua",98],[364,"lua/lib/lane.lua",107],[371,"lua/lib/lane.lua",116],[375,"lua/lib/lane.lua",122],[376,"lua/lib/lane.lua",125],[382,"lua/lib/lane.lua",133],[388,"lua/lib/lane.lua",140],[392,"lua/lib/lane.lua",146],[400,"lua/lib/lane.lua",155],[401,"lua/lib/lane.lua",158],[412,"lua/lib/lane.lua",171],[415,"lua/lib/lane.lua",176],[419,"lua/lib/lane.lua",181],[426,"lua/lib/lane.lua",190],[434,"lua/lib/lane.lua",201],[439,"lua/lib/lane.lua",207],[448,"lua/lib/lane.lua",217],[450,"lua/lib/lane.lua",221],[462,"lua/lib/lane.lua",235],[470,"lua/lib/lane.lua",245],[473,"lua/lib/lane.lua",251],[478,"lua/lib/lane.lua",257],[486,"lua/lib/lane.lua",266],[489,"lua/lib/lane.lua",270],[523,"lua/lib/lane.lua",305],[524,"lua/lib/lane.lua",308],[528,"lua/lib/lane.lua",314],[534,"lua/lib/lane.lua",321],[557,"lua/lib/lane.lua",345],[561,"lua/lib/record.lua",6],[562,"lua/lib/record.lua",9],[567,"lua/lib/record.lua",16],[574,"lua/limiter/delete.lua",12],[576,"lua/limiter/delete.lua",15]],
 });
 
 /** Changes a limiter. What it has let start until now counts by its new config; the tasks that wait feel it at once. See lua/limiter/patch.lua. */
@@ -4797,10 +4811,10 @@ local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
-local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
   't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
-local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
+local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
 local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
@@ -5131,7 +5145,7 @@ local function lane_load(core, now_us)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
   lane.t = lane.v
-  lane.queued_max = lane.waiting
+  lane.queued_max, lane.waiting_before = lane.waiting, lane.waiting
   lanes_by_core[core] = lane
   lanes_loaded[#lanes_loaded + 1] = lane
   return lane
@@ -5263,7 +5277,7 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   lane_eased(lane)
 end
 local function lane_touch()
-  local list = { root .. 'lanes' }
+  local list = { meta, root .. 'lanes' }
   for _, lane in ipairs(lanes_loaded) do
     for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
     tally_plan(lane)
@@ -5312,6 +5326,12 @@ local function lane_forget(lane)
   for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
   call('ZREM', root .. 'lanes', lane.core)
 end
+local function lane_write_waiting(lane)
+  local more = lane.waiting - lane.waiting_before
+  if more == 0 then return end
+  local field = 'limited:' .. (lane.kind or '')
+  if call('HINCRBY', meta, field, more) < 0 then call('HSET', meta, field, 0) end
+end
 local function lane_write()
   for _, lane in ipairs(lanes_loaded) do
     lane_write_entries(lane)
@@ -5323,6 +5343,7 @@ local function lane_write()
       end
     end
     call('HSET', lane.key, unpack(fields, 1, #fields))
+    lane_write_waiting(lane)
     if lane.machine and lane.machine.write then lane.machine.write(lane) end
     tally_write(lane)
     if lane.next == false then
@@ -5370,7 +5391,7 @@ lane_touch()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)), unpack(fields, 1, #fields))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",9],[36,"lua/lib/limiter/aligned.lua",19],[42,"lua/lib/limiter/aligned.lua",26],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",50],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[167,"lua/lib/limiter/window.lua",4],[169,"lua/lib/limiter/window.lua",7],[170,"lua/lib/limiter/window.lua",9],[171,"lua/lib/limiter/window.lua",12],[175,"lua/lib/limiter/window.lua",17],[179,"lua/lib/limiter/window.lua",23],[188,"lua/lib/limiter/window.lua",34],[197,"lua/lib/limiter/window.lua",44],[245,"lua/lib/limiter/window.lua",94],[280,"lua/lib/tally.lua",6],[281,"lua/lib/tally.lua",8],[282,"lua/lib/tally.lua",11],[296,"lua/lib/tally.lua",27],[319,"lua/lib/tally.lua",51],[322,"lua/lib/lane.lua",55],[323,"lua/lib/lane.lua",57],[324,"lua/lib/lane.lua",60],[338,"lua/lib/lane.lua",75],[339,"lua/lib/lane.lua",77],[353,"lua/lib/lane.lua",93],[357,"lua/lib/lane.lua",98],[365,"lua/lib/lane.lua",107],[372,"lua/lib/lane.lua",116],[376,"lua/lib/lane.lua",122],[377,"lua/lib/lane.lua",125],[383,"lua/lib/lane.lua",133],[389,"lua/lib/lane.lua",140],[393,"lua/lib/lane.lua",146],[401,"lua/lib/lane.lua",155],[402,"lua/lib/lane.lua",158],[413,"lua/lib/lane.lua",171],[416,"lua/lib/lane.lua",176],[420,"lua/lib/lane.lua",181],[427,"lua/lib/lane.lua",190],[435,"lua/lib/lane.lua",201],[440,"lua/lib/lane.lua",207],[449,"lua/lib/lane.lua",217],[451,"lua/lib/lane.lua",221],[463,"lua/lib/lane.lua",235],[471,"lua/lib/lane.lua",245],[474,"lua/lib/lane.lua",251],[479,"lua/lib/lane.lua",257],[487,"lua/lib/lane.lua",266],[490,"lua/lib/lane.lua",270],[524,"lua/lib/lane.lua",305],[525,"lua/lib/lane.lua",308],[529,"lua/lib/lane.lua",313],[551,"lua/lib/lane.lua",336],[555,"lua/lib/record.lua",6],[556,"lua/lib/record.lua",9],[561,"lua/lib/record.lua",16],[568,"lua/limiter/patch.lua",12],[570,"lua/limiter/patch.lua",15],[583,"lua/limiter/patch.lua",29]],
+  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",9],[36,"lua/lib/limiter/aligned.lua",19],[42,"lua/lib/limiter/aligned.lua",26],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",50],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[167,"lua/lib/limiter/window.lua",4],[169,"lua/lib/limiter/window.lua",7],[170,"lua/lib/limiter/window.lua",9],[171,"lua/lib/limiter/window.lua",12],[175,"lua/lib/limiter/window.lua",17],[179,"lua/lib/limiter/window.lua",23],[188,"lua/lib/limiter/window.lua",34],[197,"lua/lib/limiter/window.lua",44],[245,"lua/lib/limiter/window.lua",94],[280,"lua/lib/tally.lua",6],[281,"lua/lib/tally.lua",8],[282,"lua/lib/tally.lua",11],[296,"lua/lib/tally.lua",27],[319,"lua/lib/tally.lua",51],[322,"lua/lib/lane.lua",55],[323,"lua/lib/lane.lua",57],[324,"lua/lib/lane.lua",60],[338,"lua/lib/lane.lua",75],[339,"lua/lib/lane.lua",77],[353,"lua/lib/lane.lua",93],[357,"lua/lib/lane.lua",98],[365,"lua/lib/lane.lua",107],[372,"lua/lib/lane.lua",116],[376,"lua/lib/lane.lua",122],[377,"lua/lib/lane.lua",125],[383,"lua/lib/lane.lua",133],[389,"lua/lib/lane.lua",140],[393,"lua/lib/lane.lua",146],[401,"lua/lib/lane.lua",155],[402,"lua/lib/lane.lua",158],[413,"lua/lib/lane.lua",171],[416,"lua/lib/lane.lua",176],[420,"lua/lib/lane.lua",181],[427,"lua/lib/lane.lua",190],[435,"lua/lib/lane.lua",201],[440,"lua/lib/lane.lua",207],[449,"lua/lib/lane.lua",217],[451,"lua/lib/lane.lua",221],[463,"lua/lib/lane.lua",235],[471,"lua/lib/lane.lua",245],[474,"lua/lib/lane.lua",251],[479,"lua/lib/lane.lua",257],[487,"lua/lib/lane.lua",266],[490,"lua/lib/lane.lua",270],[524,"lua/lib/lane.lua",305],[525,"lua/lib/lane.lua",308],[529,"lua/lib/lane.lua",314],[535,"lua/lib/lane.lua",321],[558,"lua/lib/lane.lua",345],[562,"lua/lib/record.lua",6],[563,"lua/lib/record.lua",9],[568,"lua/lib/record.lua",16],[575,"lua/limiter/patch.lua",12],[577,"lua/limiter/patch.lua",15],[590,"lua/limiter/patch.lua",29]],
 });
 
 /** Closes a limiter: nothing starts until then, or until it is resumed. Time in which it is closed does not count for queue_timeout. See lua/limiter/pause.lua. */
@@ -5392,10 +5413,10 @@ local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
-local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
   't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
-local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
+local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
 local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
@@ -5726,7 +5747,7 @@ local function lane_load(core, now_us)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
   lane.t = lane.v
-  lane.queued_max = lane.waiting
+  lane.queued_max, lane.waiting_before = lane.waiting, lane.waiting
   lanes_by_core[core] = lane
   lanes_loaded[#lanes_loaded + 1] = lane
   return lane
@@ -5858,7 +5879,7 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   lane_eased(lane)
 end
 local function lane_touch()
-  local list = { root .. 'lanes' }
+  local list = { meta, root .. 'lanes' }
   for _, lane in ipairs(lanes_loaded) do
     for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
     tally_plan(lane)
@@ -5907,6 +5928,12 @@ local function lane_forget(lane)
   for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
   call('ZREM', root .. 'lanes', lane.core)
 end
+local function lane_write_waiting(lane)
+  local more = lane.waiting - lane.waiting_before
+  if more == 0 then return end
+  local field = 'limited:' .. (lane.kind or '')
+  if call('HINCRBY', meta, field, more) < 0 then call('HSET', meta, field, 0) end
+end
 local function lane_write()
   for _, lane in ipairs(lanes_loaded) do
     lane_write_entries(lane)
@@ -5918,6 +5945,7 @@ local function lane_write()
       end
     end
     call('HSET', lane.key, unpack(fields, 1, #fields))
+    lane_write_waiting(lane)
     if lane.machine and lane.machine.write then lane.machine.write(lane) end
     tally_write(lane)
     if lane.next == false then
@@ -5954,7 +5982,7 @@ lane_touch()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",9],[36,"lua/lib/limiter/aligned.lua",19],[42,"lua/lib/limiter/aligned.lua",26],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",50],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[167,"lua/lib/limiter/window.lua",4],[169,"lua/lib/limiter/window.lua",7],[170,"lua/lib/limiter/window.lua",9],[171,"lua/lib/limiter/window.lua",12],[175,"lua/lib/limiter/window.lua",17],[179,"lua/lib/limiter/window.lua",23],[188,"lua/lib/limiter/window.lua",34],[197,"lua/lib/limiter/window.lua",44],[245,"lua/lib/limiter/window.lua",94],[280,"lua/lib/tally.lua",6],[281,"lua/lib/tally.lua",8],[282,"lua/lib/tally.lua",11],[296,"lua/lib/tally.lua",27],[319,"lua/lib/tally.lua",51],[322,"lua/lib/lane.lua",55],[323,"lua/lib/lane.lua",57],[324,"lua/lib/lane.lua",60],[338,"lua/lib/lane.lua",75],[339,"lua/lib/lane.lua",77],[353,"lua/lib/lane.lua",93],[357,"lua/lib/lane.lua",98],[365,"lua/lib/lane.lua",107],[372,"lua/lib/lane.lua",116],[376,"lua/lib/lane.lua",122],[377,"lua/lib/lane.lua",125],[383,"lua/lib/lane.lua",133],[389,"lua/lib/lane.lua",140],[393,"lua/lib/lane.lua",146],[401,"lua/lib/lane.lua",155],[402,"lua/lib/lane.lua",158],[413,"lua/lib/lane.lua",171],[416,"lua/lib/lane.lua",176],[420,"lua/lib/lane.lua",181],[427,"lua/lib/lane.lua",190],[435,"lua/lib/lane.lua",201],[440,"lua/lib/lane.lua",207],[449,"lua/lib/lane.lua",217],[451,"lua/lib/lane.lua",221],[463,"lua/lib/lane.lua",235],[471,"lua/lib/lane.lua",245],[474,"lua/lib/lane.lua",251],[479,"lua/lib/lane.lua",257],[487,"lua/lib/lane.lua",266],[490,"lua/lib/lane.lua",270],[524,"lua/lib/lane.lua",305],[525,"lua/lib/lane.lua",308],[529,"lua/lib/lane.lua",313],[551,"lua/lib/lane.lua",336],[555,"lua/lib/record.lua",6],[556,"lua/lib/record.lua",9],[561,"lua/lib/record.lua",16],[568,"lua/limiter/pause.lua",13],[570,"lua/limiter/pause.lua",17]],
+  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",9],[36,"lua/lib/limiter/aligned.lua",19],[42,"lua/lib/limiter/aligned.lua",26],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",50],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[167,"lua/lib/limiter/window.lua",4],[169,"lua/lib/limiter/window.lua",7],[170,"lua/lib/limiter/window.lua",9],[171,"lua/lib/limiter/window.lua",12],[175,"lua/lib/limiter/window.lua",17],[179,"lua/lib/limiter/window.lua",23],[188,"lua/lib/limiter/window.lua",34],[197,"lua/lib/limiter/window.lua",44],[245,"lua/lib/limiter/window.lua",94],[280,"lua/lib/tally.lua",6],[281,"lua/lib/tally.lua",8],[282,"lua/lib/tally.lua",11],[296,"lua/lib/tally.lua",27],[319,"lua/lib/tally.lua",51],[322,"lua/lib/lane.lua",55],[323,"lua/lib/lane.lua",57],[324,"lua/lib/lane.lua",60],[338,"lua/lib/lane.lua",75],[339,"lua/lib/lane.lua",77],[353,"lua/lib/lane.lua",93],[357,"lua/lib/lane.lua",98],[365,"lua/lib/lane.lua",107],[372,"lua/lib/lane.lua",116],[376,"lua/lib/lane.lua",122],[377,"lua/lib/lane.lua",125],[383,"lua/lib/lane.lua",133],[389,"lua/lib/lane.lua",140],[393,"lua/lib/lane.lua",146],[401,"lua/lib/lane.lua",155],[402,"lua/lib/lane.lua",158],[413,"lua/lib/lane.lua",171],[416,"lua/lib/lane.lua",176],[420,"lua/lib/lane.lua",181],[427,"lua/lib/lane.lua",190],[435,"lua/lib/lane.lua",201],[440,"lua/lib/lane.lua",207],[449,"lua/lib/lane.lua",217],[451,"lua/lib/lane.lua",221],[463,"lua/lib/lane.lua",235],[471,"lua/lib/lane.lua",245],[474,"lua/lib/lane.lua",251],[479,"lua/lib/lane.lua",257],[487,"lua/lib/lane.lua",266],[490,"lua/lib/lane.lua",270],[524,"lua/lib/lane.lua",305],[525,"lua/lib/lane.lua",308],[529,"lua/lib/lane.lua",314],[535,"lua/lib/lane.lua",321],[558,"lua/lib/lane.lua",345],[562,"lua/lib/record.lua",6],[563,"lua/lib/record.lua",9],[568,"lua/lib/record.lua",16],[575,"lua/limiter/pause.lua",13],[577,"lua/limiter/pause.lua",17]],
 });
 
 /** Reads a limiter's record; empty where there is none. See lua/limiter/read.lua. */
@@ -5974,10 +6002,10 @@ local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
-local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
   't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
-local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
+local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
 local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
@@ -6308,7 +6336,7 @@ local function lane_load(core, now_us)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
   lane.t = lane.v
-  lane.queued_max = lane.waiting
+  lane.queued_max, lane.waiting_before = lane.waiting, lane.waiting
   lanes_by_core[core] = lane
   lanes_loaded[#lanes_loaded + 1] = lane
   return lane
@@ -6440,7 +6468,7 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   lane_eased(lane)
 end
 local function lane_touch()
-  local list = { root .. 'lanes' }
+  local list = { meta, root .. 'lanes' }
   for _, lane in ipairs(lanes_loaded) do
     for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
     tally_plan(lane)
@@ -6489,6 +6517,12 @@ local function lane_forget(lane)
   for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
   call('ZREM', root .. 'lanes', lane.core)
 end
+local function lane_write_waiting(lane)
+  local more = lane.waiting - lane.waiting_before
+  if more == 0 then return end
+  local field = 'limited:' .. (lane.kind or '')
+  if call('HINCRBY', meta, field, more) < 0 then call('HSET', meta, field, 0) end
+end
 local function lane_write()
   for _, lane in ipairs(lanes_loaded) do
     lane_write_entries(lane)
@@ -6500,6 +6534,7 @@ local function lane_write()
       end
     end
     call('HSET', lane.key, unpack(fields, 1, #fields))
+    lane_write_waiting(lane)
     if lane.machine and lane.machine.write then lane.machine.write(lane) end
     tally_write(lane)
     if lane.next == false then
@@ -6530,7 +6565,7 @@ local function record_reply(lane)
 end
 local lane = lane_load(core, now_us)
 return lane.account and record_reply(lane) or {}`,
-  map: [[1,"lua/limiter/read.lua",1],[2,"lua/limiter/read.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/lane.lua",32],[19,"lua/lib/lane.lua",51],[20,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",9],[34,"lua/lib/limiter/aligned.lua",19],[40,"lua/lib/limiter/aligned.lua",26],[46,"lua/lib/limiter/level.lua",6],[49,"lua/lib/limiter/level.lua",10],[50,"lua/lib/limiter/level.lua",13],[55,"lua/lib/limiter/level.lua",19],[61,"lua/lib/limiter/level.lua",26],[84,"lua/lib/limiter/level.lua",50],[109,"lua/lib/limiter/slots.lua",4],[111,"lua/lib/limiter/slots.lua",7],[112,"lua/lib/limiter/slots.lua",9],[113,"lua/lib/limiter/slots.lua",12],[128,"lua/lib/limiter/slots.lua",28],[138,"lua/lib/limiter/slots.lua",39],[143,"lua/lib/limiter/slots.lua",45],[165,"lua/lib/limiter/window.lua",4],[167,"lua/lib/limiter/window.lua",7],[168,"lua/lib/limiter/window.lua",9],[169,"lua/lib/limiter/window.lua",12],[173,"lua/lib/limiter/window.lua",17],[177,"lua/lib/limiter/window.lua",23],[186,"lua/lib/limiter/window.lua",34],[195,"lua/lib/limiter/window.lua",44],[243,"lua/lib/limiter/window.lua",94],[278,"lua/lib/tally.lua",6],[279,"lua/lib/tally.lua",8],[280,"lua/lib/tally.lua",11],[294,"lua/lib/tally.lua",27],[317,"lua/lib/tally.lua",51],[320,"lua/lib/lane.lua",55],[321,"lua/lib/lane.lua",57],[322,"lua/lib/lane.lua",60],[336,"lua/lib/lane.lua",75],[337,"lua/lib/lane.lua",77],[351,"lua/lib/lane.lua",93],[355,"lua/lib/lane.lua",98],[363,"lua/lib/lane.lua",107],[370,"lua/lib/lane.lua",116],[374,"lua/lib/lane.lua",122],[375,"lua/lib/lane.lua",125],[381,"lua/lib/lane.lua",133],[387,"lua/lib/lane.lua",140],[391,"lua/lib/lane.lua",146],[399,"lua/lib/lane.lua",155],[400,"lua/lib/lane.lua",158],[411,"lua/lib/lane.lua",171],[414,"lua/lib/lane.lua",176],[418,"lua/lib/lane.lua",181],[425,"lua/lib/lane.lua",190],[433,"lua/lib/lane.lua",201],[438,"lua/lib/lane.lua",207],[447,"lua/lib/lane.lua",217],[449,"lua/lib/lane.lua",221],[461,"lua/lib/lane.lua",235],[469,"lua/lib/lane.lua",245],[472,"lua/lib/lane.lua",251],[477,"lua/lib/lane.lua",257],[485,"lua/lib/lane.lua",266],[488,"lua/lib/lane.lua",270],[522,"lua/lib/lane.lua",305],[523,"lua/lib/lane.lua",308],[527,"lua/lib/lane.lua",313],[549,"lua/lib/lane.lua",336],[553,"lua/lib/record.lua",6],[554,"lua/lib/record.lua",9],[559,"lua/lib/record.lua",16],[566,"lua/limiter/read.lua",11]],
+  map: [[1,"lua/limiter/read.lua",1],[2,"lua/limiter/read.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/lane.lua",32],[19,"lua/lib/lane.lua",51],[20,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",9],[34,"lua/lib/limiter/aligned.lua",19],[40,"lua/lib/limiter/aligned.lua",26],[46,"lua/lib/limiter/level.lua",6],[49,"lua/lib/limiter/level.lua",10],[50,"lua/lib/limiter/level.lua",13],[55,"lua/lib/limiter/level.lua",19],[61,"lua/lib/limiter/level.lua",26],[84,"lua/lib/limiter/level.lua",50],[109,"lua/lib/limiter/slots.lua",4],[111,"lua/lib/limiter/slots.lua",7],[112,"lua/lib/limiter/slots.lua",9],[113,"lua/lib/limiter/slots.lua",12],[128,"lua/lib/limiter/slots.lua",28],[138,"lua/lib/limiter/slots.lua",39],[143,"lua/lib/limiter/slots.lua",45],[165,"lua/lib/limiter/window.lua",4],[167,"lua/lib/limiter/window.lua",7],[168,"lua/lib/limiter/window.lua",9],[169,"lua/lib/limiter/window.lua",12],[173,"lua/lib/limiter/window.lua",17],[177,"lua/lib/limiter/window.lua",23],[186,"lua/lib/limiter/window.lua",34],[195,"lua/lib/limiter/window.lua",44],[243,"lua/lib/limiter/window.lua",94],[278,"lua/lib/tally.lua",6],[279,"lua/lib/tally.lua",8],[280,"lua/lib/tally.lua",11],[294,"lua/lib/tally.lua",27],[317,"lua/lib/tally.lua",51],[320,"lua/lib/lane.lua",55],[321,"lua/lib/lane.lua",57],[322,"lua/lib/lane.lua",60],[336,"lua/lib/lane.lua",75],[337,"lua/lib/lane.lua",77],[351,"lua/lib/lane.lua",93],[355,"lua/lib/lane.lua",98],[363,"lua/lib/lane.lua",107],[370,"lua/lib/lane.lua",116],[374,"lua/lib/lane.lua",122],[375,"lua/lib/lane.lua",125],[381,"lua/lib/lane.lua",133],[387,"lua/lib/lane.lua",140],[391,"lua/lib/lane.lua",146],[399,"lua/lib/lane.lua",155],[400,"lua/lib/lane.lua",158],[411,"lua/lib/lane.lua",171],[414,"lua/lib/lane.lua",176],[418,"lua/lib/lane.lua",181],[425,"lua/lib/lane.lua",190],[433,"lua/lib/lane.lua",201],[438,"lua/lib/lane.lua",207],[447,"lua/lib/lane.lua",217],[449,"lua/lib/lane.lua",221],[461,"lua/lib/lane.lua",235],[469,"lua/lib/lane.lua",245],[472,"lua/lib/lane.lua",251],[477,"lua/lib/lane.lua",257],[485,"lua/lib/lane.lua",266],[488,"lua/lib/lane.lua",270],[522,"lua/lib/lane.lua",305],[523,"lua/lib/lane.lua",308],[527,"lua/lib/lane.lua",314],[533,"lua/lib/lane.lua",321],[556,"lua/lib/lane.lua",345],[560,"lua/lib/record.lua",6],[561,"lua/lib/record.lua",9],[566,"lua/lib/record.lua",16],[573,"lua/limiter/read.lua",11]],
 });
 
 /** Forgets the units that a limiter has given out; slots of running tasks stay taken. See lua/limiter/reset.lua. */
@@ -6551,10 +6586,10 @@ local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
-local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
   't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
-local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
+local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
 local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
@@ -6885,7 +6920,7 @@ local function lane_load(core, now_us)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
   lane.t = lane.v
-  lane.queued_max = lane.waiting
+  lane.queued_max, lane.waiting_before = lane.waiting, lane.waiting
   lanes_by_core[core] = lane
   lanes_loaded[#lanes_loaded + 1] = lane
   return lane
@@ -7017,7 +7052,7 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   lane_eased(lane)
 end
 local function lane_touch()
-  local list = { root .. 'lanes' }
+  local list = { meta, root .. 'lanes' }
   for _, lane in ipairs(lanes_loaded) do
     for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
     tally_plan(lane)
@@ -7066,6 +7101,12 @@ local function lane_forget(lane)
   for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
   call('ZREM', root .. 'lanes', lane.core)
 end
+local function lane_write_waiting(lane)
+  local more = lane.waiting - lane.waiting_before
+  if more == 0 then return end
+  local field = 'limited:' .. (lane.kind or '')
+  if call('HINCRBY', meta, field, more) < 0 then call('HSET', meta, field, 0) end
+end
 local function lane_write()
   for _, lane in ipairs(lanes_loaded) do
     lane_write_entries(lane)
@@ -7077,6 +7118,7 @@ local function lane_write()
       end
     end
     call('HSET', lane.key, unpack(fields, 1, #fields))
+    lane_write_waiting(lane)
     if lane.machine and lane.machine.write then lane.machine.write(lane) end
     tally_write(lane)
     if lane.next == false then
@@ -7113,7 +7155,7 @@ lane_wake(lane, lane.now)
 lane_touch()
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",9],[35,"lua/lib/limiter/aligned.lua",19],[41,"lua/lib/limiter/aligned.lua",26],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",50],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[166,"lua/lib/limiter/window.lua",4],[168,"lua/lib/limiter/window.lua",7],[169,"lua/lib/limiter/window.lua",9],[170,"lua/lib/limiter/window.lua",12],[174,"lua/lib/limiter/window.lua",17],[178,"lua/lib/limiter/window.lua",23],[187,"lua/lib/limiter/window.lua",34],[196,"lua/lib/limiter/window.lua",44],[244,"lua/lib/limiter/window.lua",94],[279,"lua/lib/tally.lua",6],[280,"lua/lib/tally.lua",8],[281,"lua/lib/tally.lua",11],[295,"lua/lib/tally.lua",27],[318,"lua/lib/tally.lua",51],[321,"lua/lib/lane.lua",55],[322,"lua/lib/lane.lua",57],[323,"lua/lib/lane.lua",60],[337,"lua/lib/lane.lua",75],[338,"lua/lib/lane.lua",77],[352,"lua/lib/lane.lua",93],[356,"lua/lib/lane.lua",98],[364,"lua/lib/lane.lua",107],[371,"lua/lib/lane.lua",116],[375,"lua/lib/lane.lua",122],[376,"lua/lib/lane.lua",125],[382,"lua/lib/lane.lua",133],[388,"lua/lib/lane.lua",140],[392,"lua/lib/lane.lua",146],[400,"lua/lib/lane.lua",155],[401,"lua/lib/lane.lua",158],[412,"lua/lib/lane.lua",171],[415,"lua/lib/lane.lua",176],[419,"lua/lib/lane.lua",181],[426,"lua/lib/lane.lua",190],[434,"lua/lib/lane.lua",201],[439,"lua/lib/lane.lua",207],[448,"lua/lib/lane.lua",217],[450,"lua/lib/lane.lua",221],[462,"lua/lib/lane.lua",235],[470,"lua/lib/lane.lua",245],[473,"lua/lib/lane.lua",251],[478,"lua/lib/lane.lua",257],[486,"lua/lib/lane.lua",266],[489,"lua/lib/lane.lua",270],[523,"lua/lib/lane.lua",305],[524,"lua/lib/lane.lua",308],[528,"lua/lib/lane.lua",313],[550,"lua/lib/lane.lua",336],[554,"lua/lib/record.lua",6],[555,"lua/lib/record.lua",9],[560,"lua/lib/record.lua",16],[567,"lua/limiter/reset.lua",12],[569,"lua/limiter/reset.lua",15]],
+  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",9],[35,"lua/lib/limiter/aligned.lua",19],[41,"lua/lib/limiter/aligned.lua",26],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",50],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[166,"lua/lib/limiter/window.lua",4],[168,"lua/lib/limiter/window.lua",7],[169,"lua/lib/limiter/window.lua",9],[170,"lua/lib/limiter/window.lua",12],[174,"lua/lib/limiter/window.lua",17],[178,"lua/lib/limiter/window.lua",23],[187,"lua/lib/limiter/window.lua",34],[196,"lua/lib/limiter/window.lua",44],[244,"lua/lib/limiter/window.lua",94],[279,"lua/lib/tally.lua",6],[280,"lua/lib/tally.lua",8],[281,"lua/lib/tally.lua",11],[295,"lua/lib/tally.lua",27],[318,"lua/lib/tally.lua",51],[321,"lua/lib/lane.lua",55],[322,"lua/lib/lane.lua",57],[323,"lua/lib/lane.lua",60],[337,"lua/lib/lane.lua",75],[338,"lua/lib/lane.lua",77],[352,"lua/lib/lane.lua",93],[356,"lua/lib/lane.lua",98],[364,"lua/lib/lane.lua",107],[371,"lua/lib/lane.lua",116],[375,"lua/lib/lane.lua",122],[376,"lua/lib/lane.lua",125],[382,"lua/lib/lane.lua",133],[388,"lua/lib/lane.lua",140],[392,"lua/lib/lane.lua",146],[400,"lua/lib/lane.lua",155],[401,"lua/lib/lane.lua",158],[412,"lua/lib/lane.lua",171],[415,"lua/lib/lane.lua",176],[419,"lua/lib/lane.lua",181],[426,"lua/lib/lane.lua",190],[434,"lua/lib/lane.lua",201],[439,"lua/lib/lane.lua",207],[448,"lua/lib/lane.lua",217],[450,"lua/lib/lane.lua",221],[462,"lua/lib/lane.lua",235],[470,"lua/lib/lane.lua",245],[473,"lua/lib/lane.lua",251],[478,"lua/lib/lane.lua",257],[486,"lua/lib/lane.lua",266],[489,"lua/lib/lane.lua",270],[523,"lua/lib/lane.lua",305],[524,"lua/lib/lane.lua",308],[528,"lua/lib/lane.lua",314],[534,"lua/lib/lane.lua",321],[557,"lua/lib/lane.lua",345],[561,"lua/lib/record.lua",6],[562,"lua/lib/record.lua",9],[567,"lua/lib/record.lua",16],[574,"lua/limiter/reset.lua",12],[576,"lua/limiter/reset.lua",15]],
 });
 
 /** Opens a limiter that is paused, or that a target has asked to cool down. See lua/limiter/resume.lua. */
@@ -7134,10 +7176,10 @@ local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
-local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
   't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
-local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
+local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
 local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
@@ -7468,7 +7510,7 @@ local function lane_load(core, now_us)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
   lane.t = lane.v
-  lane.queued_max = lane.waiting
+  lane.queued_max, lane.waiting_before = lane.waiting, lane.waiting
   lanes_by_core[core] = lane
   lanes_loaded[#lanes_loaded + 1] = lane
   return lane
@@ -7600,7 +7642,7 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   lane_eased(lane)
 end
 local function lane_touch()
-  local list = { root .. 'lanes' }
+  local list = { meta, root .. 'lanes' }
   for _, lane in ipairs(lanes_loaded) do
     for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
     tally_plan(lane)
@@ -7649,6 +7691,12 @@ local function lane_forget(lane)
   for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
   call('ZREM', root .. 'lanes', lane.core)
 end
+local function lane_write_waiting(lane)
+  local more = lane.waiting - lane.waiting_before
+  if more == 0 then return end
+  local field = 'limited:' .. (lane.kind or '')
+  if call('HINCRBY', meta, field, more) < 0 then call('HSET', meta, field, 0) end
+end
 local function lane_write()
   for _, lane in ipairs(lanes_loaded) do
     lane_write_entries(lane)
@@ -7660,6 +7708,7 @@ local function lane_write()
       end
     end
     call('HSET', lane.key, unpack(fields, 1, #fields))
+    lane_write_waiting(lane)
     if lane.machine and lane.machine.write then lane.machine.write(lane) end
     tally_write(lane)
     if lane.next == false then
@@ -7696,7 +7745,7 @@ lane_touch()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",9],[35,"lua/lib/limiter/aligned.lua",19],[41,"lua/lib/limiter/aligned.lua",26],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",50],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[166,"lua/lib/limiter/window.lua",4],[168,"lua/lib/limiter/window.lua",7],[169,"lua/lib/limiter/window.lua",9],[170,"lua/lib/limiter/window.lua",12],[174,"lua/lib/limiter/window.lua",17],[178,"lua/lib/limiter/window.lua",23],[187,"lua/lib/limiter/window.lua",34],[196,"lua/lib/limiter/window.lua",44],[244,"lua/lib/limiter/window.lua",94],[279,"lua/lib/tally.lua",6],[280,"lua/lib/tally.lua",8],[281,"lua/lib/tally.lua",11],[295,"lua/lib/tally.lua",27],[318,"lua/lib/tally.lua",51],[321,"lua/lib/lane.lua",55],[322,"lua/lib/lane.lua",57],[323,"lua/lib/lane.lua",60],[337,"lua/lib/lane.lua",75],[338,"lua/lib/lane.lua",77],[352,"lua/lib/lane.lua",93],[356,"lua/lib/lane.lua",98],[364,"lua/lib/lane.lua",107],[371,"lua/lib/lane.lua",116],[375,"lua/lib/lane.lua",122],[376,"lua/lib/lane.lua",125],[382,"lua/lib/lane.lua",133],[388,"lua/lib/lane.lua",140],[392,"lua/lib/lane.lua",146],[400,"lua/lib/lane.lua",155],[401,"lua/lib/lane.lua",158],[412,"lua/lib/lane.lua",171],[415,"lua/lib/lane.lua",176],[419,"lua/lib/lane.lua",181],[426,"lua/lib/lane.lua",190],[434,"lua/lib/lane.lua",201],[439,"lua/lib/lane.lua",207],[448,"lua/lib/lane.lua",217],[450,"lua/lib/lane.lua",221],[462,"lua/lib/lane.lua",235],[470,"lua/lib/lane.lua",245],[473,"lua/lib/lane.lua",251],[478,"lua/lib/lane.lua",257],[486,"lua/lib/lane.lua",266],[489,"lua/lib/lane.lua",270],[523,"lua/lib/lane.lua",305],[524,"lua/lib/lane.lua",308],[528,"lua/lib/lane.lua",313],[550,"lua/lib/lane.lua",336],[554,"lua/lib/record.lua",6],[555,"lua/lib/record.lua",9],[560,"lua/lib/record.lua",16],[567,"lua/limiter/resume.lua",12],[569,"lua/limiter/resume.lua",15]],
+  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",9],[35,"lua/lib/limiter/aligned.lua",19],[41,"lua/lib/limiter/aligned.lua",26],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",50],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[166,"lua/lib/limiter/window.lua",4],[168,"lua/lib/limiter/window.lua",7],[169,"lua/lib/limiter/window.lua",9],[170,"lua/lib/limiter/window.lua",12],[174,"lua/lib/limiter/window.lua",17],[178,"lua/lib/limiter/window.lua",23],[187,"lua/lib/limiter/window.lua",34],[196,"lua/lib/limiter/window.lua",44],[244,"lua/lib/limiter/window.lua",94],[279,"lua/lib/tally.lua",6],[280,"lua/lib/tally.lua",8],[281,"lua/lib/tally.lua",11],[295,"lua/lib/tally.lua",27],[318,"lua/lib/tally.lua",51],[321,"lua/lib/lane.lua",55],[322,"lua/lib/lane.lua",57],[323,"lua/lib/lane.lua",60],[337,"lua/lib/lane.lua",75],[338,"lua/lib/lane.lua",77],[352,"lua/lib/lane.lua",93],[356,"lua/lib/lane.lua",98],[364,"lua/lib/lane.lua",107],[371,"lua/lib/lane.lua",116],[375,"lua/lib/lane.lua",122],[376,"lua/lib/lane.lua",125],[382,"lua/lib/lane.lua",133],[388,"lua/lib/lane.lua",140],[392,"lua/lib/lane.lua",146],[400,"lua/lib/lane.lua",155],[401,"lua/lib/lane.lua",158],[412,"lua/lib/lane.lua",171],[415,"lua/lib/lane.lua",176],[419,"lua/lib/lane.lua",181],[426,"lua/lib/lane.lua",190],[434,"lua/lib/lane.lua",201],[439,"lua/lib/lane.lua",207],[448,"lua/lib/lane.lua",217],[450,"lua/lib/lane.lua",221],[462,"lua/lib/lane.lua",235],[470,"lua/lib/lane.lua",245],[473,"lua/lib/lane.lua",251],[478,"lua/lib/lane.lua",257],[486,"lua/lib/lane.lua",266],[489,"lua/lib/lane.lua",270],[523,"lua/lib/lane.lua",305],[524,"lua/lib/lane.lua",308],[528,"lua/lib/lane.lua",314],[534,"lua/lib/lane.lua",321],[557,"lua/lib/lane.lua",345],[561,"lua/lib/record.lua",6],[562,"lua/lib/record.lua",9],[567,"lua/lib/record.lua",16],[574,"lua/limiter/resume.lua",12],[576,"lua/limiter/resume.lua",15]],
 });
 
 /** Reads how a limiter is used; changes nothing. See lua/limiter/usage.lua. */
@@ -7717,10 +7766,10 @@ local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
-local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
   't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
-local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
+local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
 local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
@@ -8051,7 +8100,7 @@ local function lane_load(core, now_us)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
   lane.t = lane.v
-  lane.queued_max = lane.waiting
+  lane.queued_max, lane.waiting_before = lane.waiting, lane.waiting
   lanes_by_core[core] = lane
   lanes_loaded[#lanes_loaded + 1] = lane
   return lane
@@ -8183,7 +8232,7 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   lane_eased(lane)
 end
 local function lane_touch()
-  local list = { root .. 'lanes' }
+  local list = { meta, root .. 'lanes' }
   for _, lane in ipairs(lanes_loaded) do
     for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
     tally_plan(lane)
@@ -8232,6 +8281,12 @@ local function lane_forget(lane)
   for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
   call('ZREM', root .. 'lanes', lane.core)
 end
+local function lane_write_waiting(lane)
+  local more = lane.waiting - lane.waiting_before
+  if more == 0 then return end
+  local field = 'limited:' .. (lane.kind or '')
+  if call('HINCRBY', meta, field, more) < 0 then call('HSET', meta, field, 0) end
+end
 local function lane_write()
   for _, lane in ipairs(lanes_loaded) do
     lane_write_entries(lane)
@@ -8243,6 +8298,7 @@ local function lane_write()
       end
     end
     call('HSET', lane.key, unpack(fields, 1, #fields))
+    lane_write_waiting(lane)
     if lane.machine and lane.machine.write then lane.machine.write(lane) end
     tally_write(lane)
     if lane.next == false then
@@ -8283,7 +8339,7 @@ if lane.machine then
 end
 local next_ms = next_us and next_us < math.huge and lane_text(math.ceil((next_us - lane.skew) / 1000)) or ''
 return { math.floor(lane.now / 1000), lane.waiting, lane.held or 0, free, next_ms, call('HGETALL', lane.key .. ':use') }`,
-  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",9],[35,"lua/lib/limiter/aligned.lua",19],[41,"lua/lib/limiter/aligned.lua",26],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",50],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[166,"lua/lib/limiter/window.lua",4],[168,"lua/lib/limiter/window.lua",7],[169,"lua/lib/limiter/window.lua",9],[170,"lua/lib/limiter/window.lua",12],[174,"lua/lib/limiter/window.lua",17],[178,"lua/lib/limiter/window.lua",23],[187,"lua/lib/limiter/window.lua",34],[196,"lua/lib/limiter/window.lua",44],[244,"lua/lib/limiter/window.lua",94],[279,"lua/lib/tally.lua",6],[280,"lua/lib/tally.lua",8],[281,"lua/lib/tally.lua",11],[295,"lua/lib/tally.lua",27],[318,"lua/lib/tally.lua",51],[321,"lua/lib/lane.lua",55],[322,"lua/lib/lane.lua",57],[323,"lua/lib/lane.lua",60],[337,"lua/lib/lane.lua",75],[338,"lua/lib/lane.lua",77],[352,"lua/lib/lane.lua",93],[356,"lua/lib/lane.lua",98],[364,"lua/lib/lane.lua",107],[371,"lua/lib/lane.lua",116],[375,"lua/lib/lane.lua",122],[376,"lua/lib/lane.lua",125],[382,"lua/lib/lane.lua",133],[388,"lua/lib/lane.lua",140],[392,"lua/lib/lane.lua",146],[400,"lua/lib/lane.lua",155],[401,"lua/lib/lane.lua",158],[412,"lua/lib/lane.lua",171],[415,"lua/lib/lane.lua",176],[419,"lua/lib/lane.lua",181],[426,"lua/lib/lane.lua",190],[434,"lua/lib/lane.lua",201],[439,"lua/lib/lane.lua",207],[448,"lua/lib/lane.lua",217],[450,"lua/lib/lane.lua",221],[462,"lua/lib/lane.lua",235],[470,"lua/lib/lane.lua",245],[473,"lua/lib/lane.lua",251],[478,"lua/lib/lane.lua",257],[486,"lua/lib/lane.lua",266],[489,"lua/lib/lane.lua",270],[523,"lua/lib/lane.lua",305],[524,"lua/lib/lane.lua",308],[528,"lua/lib/lane.lua",313],[550,"lua/lib/lane.lua",336],[554,"lua/lib/record.lua",6],[555,"lua/lib/record.lua",9],[560,"lua/lib/record.lua",16],[567,"lua/limiter/usage.lua",12],[570,"lua/limiter/usage.lua",16]],
+  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",9],[35,"lua/lib/limiter/aligned.lua",19],[41,"lua/lib/limiter/aligned.lua",26],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",50],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[166,"lua/lib/limiter/window.lua",4],[168,"lua/lib/limiter/window.lua",7],[169,"lua/lib/limiter/window.lua",9],[170,"lua/lib/limiter/window.lua",12],[174,"lua/lib/limiter/window.lua",17],[178,"lua/lib/limiter/window.lua",23],[187,"lua/lib/limiter/window.lua",34],[196,"lua/lib/limiter/window.lua",44],[244,"lua/lib/limiter/window.lua",94],[279,"lua/lib/tally.lua",6],[280,"lua/lib/tally.lua",8],[281,"lua/lib/tally.lua",11],[295,"lua/lib/tally.lua",27],[318,"lua/lib/tally.lua",51],[321,"lua/lib/lane.lua",55],[322,"lua/lib/lane.lua",57],[323,"lua/lib/lane.lua",60],[337,"lua/lib/lane.lua",75],[338,"lua/lib/lane.lua",77],[352,"lua/lib/lane.lua",93],[356,"lua/lib/lane.lua",98],[364,"lua/lib/lane.lua",107],[371,"lua/lib/lane.lua",116],[375,"lua/lib/lane.lua",122],[376,"lua/lib/lane.lua",125],[382,"lua/lib/lane.lua",133],[388,"lua/lib/lane.lua",140],[392,"lua/lib/lane.lua",146],[400,"lua/lib/lane.lua",155],[401,"lua/lib/lane.lua",158],[412,"lua/lib/lane.lua",171],[415,"lua/lib/lane.lua",176],[419,"lua/lib/lane.lua",181],[426,"lua/lib/lane.lua",190],[434,"lua/lib/lane.lua",201],[439,"lua/lib/lane.lua",207],[448,"lua/lib/lane.lua",217],[450,"lua/lib/lane.lua",221],[462,"lua/lib/lane.lua",235],[470,"lua/lib/lane.lua",245],[473,"lua/lib/lane.lua",251],[478,"lua/lib/lane.lua",257],[486,"lua/lib/lane.lua",266],[489,"lua/lib/lane.lua",270],[523,"lua/lib/lane.lua",305],[524,"lua/lib/lane.lua",308],[528,"lua/lib/lane.lua",314],[534,"lua/lib/lane.lua",321],[557,"lua/lib/lane.lua",345],[561,"lua/lib/record.lua",6],[562,"lua/lib/record.lua",9],[567,"lua/lib/record.lua",16],[574,"lua/limiter/usage.lua",12],[577,"lua/limiter/usage.lua",16]],
 });
 
 /** Says that a process is alive and answers with all that are, by this shard's clock. See lua/member/beat.lua. */
@@ -10572,10 +10628,10 @@ end
 local FAILED_MAX = 1000
 local kinds = {}
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
-local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
   't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
-local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
+local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
 local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
@@ -10906,7 +10962,7 @@ local function lane_load(core, now_us)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
   lane.t = lane.v
-  lane.queued_max = lane.waiting
+  lane.queued_max, lane.waiting_before = lane.waiting, lane.waiting
   lanes_by_core[core] = lane
   lanes_loaded[#lanes_loaded + 1] = lane
   return lane
@@ -11038,7 +11094,7 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   lane_eased(lane)
 end
 local function lane_touch()
-  local list = { root .. 'lanes' }
+  local list = { meta, root .. 'lanes' }
   for _, lane in ipairs(lanes_loaded) do
     for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
     tally_plan(lane)
@@ -11087,6 +11143,12 @@ local function lane_forget(lane)
   for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
   call('ZREM', root .. 'lanes', lane.core)
 end
+local function lane_write_waiting(lane)
+  local more = lane.waiting - lane.waiting_before
+  if more == 0 then return end
+  local field = 'limited:' .. (lane.kind or '')
+  if call('HINCRBY', meta, field, more) < 0 then call('HSET', meta, field, 0) end
+end
 local function lane_write()
   for _, lane in ipairs(lanes_loaded) do
     lane_write_entries(lane)
@@ -11098,6 +11160,7 @@ local function lane_write()
       end
     end
     call('HSET', lane.key, unpack(fields, 1, #fields))
+    lane_write_waiting(lane)
     if lane.machine and lane.machine.write then lane.machine.write(lane) end
     tally_write(lane)
     if lane.next == false then
@@ -11268,7 +11331,7 @@ local wrote = outbox_write()
 if #granted_new > 0 then call('SPUBLISH', root .. 'bell', '0') else ring_bell() end
 if applied > 0 then call('HSET', root .. 'hw', field, string.format('%.0f', mark)) end
 return { mark, done, applied, wrote }`,
-  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",14],[4,"lua/outbox/receive.lua",13],[5,"lua/outbox/receive.lua",12],[6,"lua/outbox/receive.lua",11],[7,"lua/outbox/receive.lua",10],[8,"lua/outbox/receive.lua",15],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",12],[16,"lua/lib/batch.lua",14],[37,"lua/lib/batch.lua",37],[42,"lua/lib/batch.lua",43],[43,"lua/lib/batch.lua",45],[44,"lua/lib/batch.lua",49],[45,"lua/lib/batch.lua",51],[46,"lua/lib/batch.lua",53],[47,"lua/lib/batch.lua",56],[51,"lua/lib/batch.lua",62],[63,"lua/lib/batch.lua",75],[64,"lua/lib/batch.lua",77],[68,"lua/lib/batch.lua",83],[84,"lua/lib/batch.lua",101],[91,"lua/lib/batch.lua",109],[94,"lua/lib/batch.lua",114],[99,"lua/lib/batch.lua",121],[109,"lua/lib/batch.lua",133],[114,"lua/lib/batch.lua",141],[122,"lua/lib/batch.lua",150],[140,"lua/lib/ring.lua",4],[141,"lua/lib/ring.lua",6],[149,"lua/lib/ring.lua",16],[155,"lua/lib/ring.lua",23],[156,"lua/lib/ring.lua",25],[157,"lua/lib/ring.lua",28],[161,"lua/lib/ring.lua",34],[168,"lua/lib/ring.lua",42],[174,"lua/lib/ready.lua",9],[175,"lua/lib/ready.lua",11],[176,"lua/lib/ready.lua",14],[190,"lua/lib/ready.lua",29],[195,"lua/lib/ready.lua",35],[198,"lua/lib/ready.lua",39],[210,"lua/lib/ready.lua",52],[213,"lua/lib/ready.lua",56],[219,"lua/lib/ready.lua",67],[222,"lua/lib/ready.lua",71],[229,"lua/lib/ready.lua",80],[230,"lua/lib/ready.lua",83],[231,"lua/lib/delayed.lua",3],[232,"lua/lib/delayed.lua",5],[236,"lua/lib/delayed.lua",11],[239,"lua/lib/delayed.lua",15],[243,"lua/lib/delayed.lua",20],[247,"lua/lib/delayed.lua",26],[254,"lua/lib/delayed.lua",36],[261,"lua/lib/outbox.lua",15],[265,"lua/lib/outbox.lua",20],[266,"lua/lib/outbox.lua",22],[267,"lua/lib/outbox.lua",24],[268,"lua/lib/outbox.lua",27],[269,"lua/lib/outbox.lua",29],[273,"lua/lib/outbox.lua",35],[285,"lua/lib/outbox.lua",49],[289,"lua/lib/outbox.lua",54],[299,"lua/lib/outbox.lua",66],[303,"lua/lib/outbox.lua",72],[307,"lua/lib/outbox.lua",78],[312,"lua/lib/outbox.lua",85],[313,"lua/lib/outbox.lua",87],[319,"lua/lib/outbox.lua",95],[348,"lua/lib/outbox.lua",127],[357,"lua/lib/outbox.lua",138],[360,"lua/lib/limited.lua",12],[361,"lua/lib/limited.lua",14],[367,"lua/lib/limited.lua",22],[371,"lua/lib/limited.lua",28],[382,"lua/lib/limited.lua",41],[386,"lua/lib/limited.lua",47],[394,"lua/lib/limited.lua",57],[399,"lua/lib/limited.lua",64],[404,"lua/lib/limited.lua",71],[408,"lua/lib/limited.lua",77],[420,"lua/lib/limited.lua",91],[432,"lua/lib/limited.lua",106],[445,"lua/lib/limited.lua",120],[448,"lua/lib/limited.lua",125],[455,"lua/lib/granted.lua",4],[457,"lua/lib/granted.lua",7],[461,"lua/lib/granted.lua",12],[462,"lua/lib/granted.lua",14],[463,"lua/lib/granted.lua",16],[467,"lua/lib/results.lua",3],[476,"lua/lib/results.lua",13],[477,"lua/lib/results.lua",15],[478,"lua/lib/lost.lua",4],[479,"lua/lib/lost.lua",7],[490,"lua/lib/lost.lua",19],[493,"lua/lib/lost.lua",23],[498,"lua/lib/notify.lua",19],[499,"lua/lib/notify.lua",22],[508,"lua/lib/notify.lua",34],[509,"lua/lib/notify.lua",36],[514,"lua/lib/notify.lua",43],[530,"lua/lib/notify.lua",60],[542,"lua/lib/notify.lua",74],[552,"lua/lib/notify.lua",85],[570,"lua/lib/notify.lua",105],[577,"lua/lib/notify.lua",115],[589,"lua/lib/notify.lua",130],[605,"lua/lib/notify.lua",148],[617,"lua/lib/notify.lua",161],[620,"lua/lib/notify.lua",166],[631,"lua/lib/notify.lua",179],[644,"lua/lib/notify.lua",193],[649,"lua/lib/notify.lua",199],[652,"lua/lib/notify.lua",204],[657,"lua/lib/notify.lua",211],[687,"lua/lib/notify.lua",243],[709,"lua/lib/notify.lua",267],[710,"lua/lib/notify.lua",269],[717,"lua/lib/notify.lua",277],[732,"lua/lib/notify.lua",293],[734,"lua/lib/notify.lua",297],[740,"lua/lib/notify.lua",304],[743,"lua/outbox/receive.lua",23],[745,"lua/lib/lane.lua",32],[753,"lua/lib/lane.lua",51],[754,"lua/lib/limiter/aligned.lua",2],[756,"lua/lib/limiter/aligned.lua",5],[759,"lua/lib/limiter/aligned.lua",9],[768,"lua/lib/limiter/aligned.lua",19],[774,"lua/lib/limiter/aligned.lua",26],[780,"lua/lib/limiter/level.lua",6],[783,"lua/lib/limiter/level.lua",10],[784,"lua/lib/limiter/level.lua",13],[789,"lua/lib/limiter/level.lua",19],[795,"lua/lib/limiter/level.lua",26],[818,"lua/lib/limiter/level.lua",50],[843,"lua/lib/limiter/slots.lua",4],[845,"lua/lib/limiter/slots.lua",7],[846,"lua/lib/limiter/slots.lua",9],[847,"lua/lib/limiter/slots.lua",12],[862,"lua/lib/limiter/slots.lua",28],[872,"lua/lib/limiter/slots.lua",39],[877,"lua/lib/limiter/slots.lua",45],[899,"lua/lib/limiter/window.lua",4],[901,"lua/lib/limiter/window.lua",7],[902,"lua/lib/limiter/window.lua",9],[903,"lua/lib/limiter/window.lua",12],[907,"lua/lib/limiter/window.lua",17],[911,"lua/lib/limiter/window.lua",23],[920,"lua/lib/limiter/window.lua",34],[929,"lua/lib/limiter/window.lua",44],[977,"lua/lib/limiter/window.lua",94],[1012,"lua/lib/tally.lua",6],[1013,"lua/lib/tally.lua",8],[1014,"lua/lib/tally.lua",11],[1028,"lua/lib/tally.lua",27],[1051,"lua/lib/tally.lua",51],[1054,"lua/lib/lane.lua",55],[1055,"lua/lib/lane.lua",57],[1056,"lua/lib/lane.lua",60],[1070,"lua/lib/lane.lua",75],[1071,"lua/lib/lane.lua",77],[1085,"lua/lib/lane.lua",93],[1089,"lua/lib/lane.lua",98],[1097,"lua/lib/lane.lua",107],[1104,"lua/lib/lane.lua",116],[1108,"lua/lib/lane.lua",122],[1109,"lua/lib/lane.lua",125],[1115,"lua/lib/lane.lua",133],[1121,"lua/lib/lane.lua",140],[1125,"lua/lib/lane.lua",146],[1133,"lua/lib/lane.lua",155],[1134,"lua/lib/lane.lua",158],[1145,"lua/lib/lane.lua",171],[1148,"lua/lib/lane.lua",176],[1152,"lua/lib/lane.lua",181],[1159,"lua/lib/lane.lua",190],[1167,"lua/lib/lane.lua",201],[1172,"lua/lib/lane.lua",207],[1181,"lua/lib/lane.lua",217],[1183,"lua/lib/lane.lua",221],[1195,"lua/lib/lane.lua",235],[1203,"lua/lib/lane.lua",245],[1206,"lua/lib/lane.lua",251],[1211,"lua/lib/lane.lua",257],[1219,"lua/lib/lane.lua",266],[1222,"lua/lib/lane.lua",270],[1256,"lua/lib/lane.lua",305],[1257,"lua/lib/lane.lua",308],[1261,"lua/lib/lane.lua",313],[1283,"lua/lib/lane.lua",336],[1287,"lua/lib/receive/back.lua",3],[1293,"lua/lib/receive/cool.lua",3],[1294,"lua/lib/receive/cool.lua",5],[1299,"lua/lib/receive/cool.lua",11],[1301,"lua/lib/receive/drop.lua",3],[1305,"lua/lib/receive/fail.lua",5],[1311,"lua/lib/receive/fail.lua",12],[1312,"lua/lib/receive/fail.lua",14],[1325,"lua/lib/receive/fail.lua",28],[1338,"lua/lib/receive/fail.lua",42],[1341,"lua/lib/receive/fail.lua",46],[1344,"lua/lib/receive/free.lua",3],[1352,"lua/lib/receive/grant.lua",7],[1368,"lua/lib/receive/grant.lua",24],[1380,"lua/lib/receive/late.lua",3],[1384,"lua/lib/receive/late.lua",8],[1389,"lua/lib/receive/points.lua",3],[1397,"lua/lib/receive/queue.lua",3],[1401,"lua/lib/receive/unused.lua",3],[1406,"lua/outbox/receive.lua",27],[1412,"lua/outbox/receive.lua",34],[1422,"lua/outbox/receive.lua",45],[1431,"lua/outbox/receive.lua",55]],
+  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",14],[4,"lua/outbox/receive.lua",13],[5,"lua/outbox/receive.lua",12],[6,"lua/outbox/receive.lua",11],[7,"lua/outbox/receive.lua",10],[8,"lua/outbox/receive.lua",15],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",12],[16,"lua/lib/batch.lua",14],[37,"lua/lib/batch.lua",37],[42,"lua/lib/batch.lua",43],[43,"lua/lib/batch.lua",45],[44,"lua/lib/batch.lua",49],[45,"lua/lib/batch.lua",51],[46,"lua/lib/batch.lua",53],[47,"lua/lib/batch.lua",56],[51,"lua/lib/batch.lua",62],[63,"lua/lib/batch.lua",75],[64,"lua/lib/batch.lua",77],[68,"lua/lib/batch.lua",83],[84,"lua/lib/batch.lua",101],[91,"lua/lib/batch.lua",109],[94,"lua/lib/batch.lua",114],[99,"lua/lib/batch.lua",121],[109,"lua/lib/batch.lua",133],[114,"lua/lib/batch.lua",141],[122,"lua/lib/batch.lua",150],[140,"lua/lib/ring.lua",4],[141,"lua/lib/ring.lua",6],[149,"lua/lib/ring.lua",16],[155,"lua/lib/ring.lua",23],[156,"lua/lib/ring.lua",25],[157,"lua/lib/ring.lua",28],[161,"lua/lib/ring.lua",34],[168,"lua/lib/ring.lua",42],[174,"lua/lib/ready.lua",9],[175,"lua/lib/ready.lua",11],[176,"lua/lib/ready.lua",14],[190,"lua/lib/ready.lua",29],[195,"lua/lib/ready.lua",35],[198,"lua/lib/ready.lua",39],[210,"lua/lib/ready.lua",52],[213,"lua/lib/ready.lua",56],[219,"lua/lib/ready.lua",67],[222,"lua/lib/ready.lua",71],[229,"lua/lib/ready.lua",80],[230,"lua/lib/ready.lua",83],[231,"lua/lib/delayed.lua",3],[232,"lua/lib/delayed.lua",5],[236,"lua/lib/delayed.lua",11],[239,"lua/lib/delayed.lua",15],[243,"lua/lib/delayed.lua",20],[247,"lua/lib/delayed.lua",26],[254,"lua/lib/delayed.lua",36],[261,"lua/lib/outbox.lua",15],[265,"lua/lib/outbox.lua",20],[266,"lua/lib/outbox.lua",22],[267,"lua/lib/outbox.lua",24],[268,"lua/lib/outbox.lua",27],[269,"lua/lib/outbox.lua",29],[273,"lua/lib/outbox.lua",35],[285,"lua/lib/outbox.lua",49],[289,"lua/lib/outbox.lua",54],[299,"lua/lib/outbox.lua",66],[303,"lua/lib/outbox.lua",72],[307,"lua/lib/outbox.lua",78],[312,"lua/lib/outbox.lua",85],[313,"lua/lib/outbox.lua",87],[319,"lua/lib/outbox.lua",95],[348,"lua/lib/outbox.lua",127],[357,"lua/lib/outbox.lua",138],[360,"lua/lib/limited.lua",12],[361,"lua/lib/limited.lua",14],[367,"lua/lib/limited.lua",22],[371,"lua/lib/limited.lua",28],[382,"lua/lib/limited.lua",41],[386,"lua/lib/limited.lua",47],[394,"lua/lib/limited.lua",57],[399,"lua/lib/limited.lua",64],[404,"lua/lib/limited.lua",71],[408,"lua/lib/limited.lua",77],[420,"lua/lib/limited.lua",91],[432,"lua/lib/limited.lua",106],[445,"lua/lib/limited.lua",120],[448,"lua/lib/limited.lua",125],[455,"lua/lib/granted.lua",4],[457,"lua/lib/granted.lua",7],[461,"lua/lib/granted.lua",12],[462,"lua/lib/granted.lua",14],[463,"lua/lib/granted.lua",16],[467,"lua/lib/results.lua",3],[476,"lua/lib/results.lua",13],[477,"lua/lib/results.lua",15],[478,"lua/lib/lost.lua",4],[479,"lua/lib/lost.lua",7],[490,"lua/lib/lost.lua",19],[493,"lua/lib/lost.lua",23],[498,"lua/lib/notify.lua",19],[499,"lua/lib/notify.lua",22],[508,"lua/lib/notify.lua",34],[509,"lua/lib/notify.lua",36],[514,"lua/lib/notify.lua",43],[530,"lua/lib/notify.lua",60],[542,"lua/lib/notify.lua",74],[552,"lua/lib/notify.lua",85],[570,"lua/lib/notify.lua",105],[577,"lua/lib/notify.lua",115],[589,"lua/lib/notify.lua",130],[605,"lua/lib/notify.lua",148],[617,"lua/lib/notify.lua",161],[620,"lua/lib/notify.lua",166],[631,"lua/lib/notify.lua",179],[644,"lua/lib/notify.lua",193],[649,"lua/lib/notify.lua",199],[652,"lua/lib/notify.lua",204],[657,"lua/lib/notify.lua",211],[687,"lua/lib/notify.lua",243],[709,"lua/lib/notify.lua",267],[710,"lua/lib/notify.lua",269],[717,"lua/lib/notify.lua",277],[732,"lua/lib/notify.lua",293],[734,"lua/lib/notify.lua",297],[740,"lua/lib/notify.lua",304],[743,"lua/outbox/receive.lua",23],[745,"lua/lib/lane.lua",32],[753,"lua/lib/lane.lua",51],[754,"lua/lib/limiter/aligned.lua",2],[756,"lua/lib/limiter/aligned.lua",5],[759,"lua/lib/limiter/aligned.lua",9],[768,"lua/lib/limiter/aligned.lua",19],[774,"lua/lib/limiter/aligned.lua",26],[780,"lua/lib/limiter/level.lua",6],[783,"lua/lib/limiter/level.lua",10],[784,"lua/lib/limiter/level.lua",13],[789,"lua/lib/limiter/level.lua",19],[795,"lua/lib/limiter/level.lua",26],[818,"lua/lib/limiter/level.lua",50],[843,"lua/lib/limiter/slots.lua",4],[845,"lua/lib/limiter/slots.lua",7],[846,"lua/lib/limiter/slots.lua",9],[847,"lua/lib/limiter/slots.lua",12],[862,"lua/lib/limiter/slots.lua",28],[872,"lua/lib/limiter/slots.lua",39],[877,"lua/lib/limiter/slots.lua",45],[899,"lua/lib/limiter/window.lua",4],[901,"lua/lib/limiter/window.lua",7],[902,"lua/lib/limiter/window.lua",9],[903,"lua/lib/limiter/window.lua",12],[907,"lua/lib/limiter/window.lua",17],[911,"lua/lib/limiter/window.lua",23],[920,"lua/lib/limiter/window.lua",34],[929,"lua/lib/limiter/window.lua",44],[977,"lua/lib/limiter/window.lua",94],[1012,"lua/lib/tally.lua",6],[1013,"lua/lib/tally.lua",8],[1014,"lua/lib/tally.lua",11],[1028,"lua/lib/tally.lua",27],[1051,"lua/lib/tally.lua",51],[1054,"lua/lib/lane.lua",55],[1055,"lua/lib/lane.lua",57],[1056,"lua/lib/lane.lua",60],[1070,"lua/lib/lane.lua",75],[1071,"lua/lib/lane.lua",77],[1085,"lua/lib/lane.lua",93],[1089,"lua/lib/lane.lua",98],[1097,"lua/lib/lane.lua",107],[1104,"lua/lib/lane.lua",116],[1108,"lua/lib/lane.lua",122],[1109,"lua/lib/lane.lua",125],[1115,"lua/lib/lane.lua",133],[1121,"lua/lib/lane.lua",140],[1125,"lua/lib/lane.lua",146],[1133,"lua/lib/lane.lua",155],[1134,"lua/lib/lane.lua",158],[1145,"lua/lib/lane.lua",171],[1148,"lua/lib/lane.lua",176],[1152,"lua/lib/lane.lua",181],[1159,"lua/lib/lane.lua",190],[1167,"lua/lib/lane.lua",201],[1172,"lua/lib/lane.lua",207],[1181,"lua/lib/lane.lua",217],[1183,"lua/lib/lane.lua",221],[1195,"lua/lib/lane.lua",235],[1203,"lua/lib/lane.lua",245],[1206,"lua/lib/lane.lua",251],[1211,"lua/lib/lane.lua",257],[1219,"lua/lib/lane.lua",266],[1222,"lua/lib/lane.lua",270],[1256,"lua/lib/lane.lua",305],[1257,"lua/lib/lane.lua",308],[1261,"lua/lib/lane.lua",314],[1267,"lua/lib/lane.lua",321],[1290,"lua/lib/lane.lua",345],[1294,"lua/lib/receive/back.lua",3],[1300,"lua/lib/receive/cool.lua",3],[1301,"lua/lib/receive/cool.lua",5],[1306,"lua/lib/receive/cool.lua",11],[1308,"lua/lib/receive/drop.lua",3],[1312,"lua/lib/receive/fail.lua",5],[1318,"lua/lib/receive/fail.lua",12],[1319,"lua/lib/receive/fail.lua",14],[1332,"lua/lib/receive/fail.lua",28],[1345,"lua/lib/receive/fail.lua",42],[1348,"lua/lib/receive/fail.lua",46],[1351,"lua/lib/receive/free.lua",3],[1359,"lua/lib/receive/grant.lua",7],[1375,"lua/lib/receive/grant.lua",24],[1387,"lua/lib/receive/late.lua",3],[1391,"lua/lib/receive/late.lua",8],[1396,"lua/lib/receive/points.lua",3],[1404,"lua/lib/receive/queue.lua",3],[1408,"lua/lib/receive/unused.lua",3],[1413,"lua/outbox/receive.lua",27],[1419,"lua/outbox/receive.lua",34],[1429,"lua/outbox/receive.lua",45],[1438,"lua/outbox/receive.lua",55]],
 });
 
 /** Reads the first messages that wait for other partitions, oldest destination first; takes nothing away. See lua/outbox/slice.lua. */
@@ -12180,7 +12243,7 @@ return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded or #granted == 2
 });
 
 /** Lets tasks start that wait for rate limiters, as many as those allow now, and fails those that have waited too long. See lua/partition/grant.lua. */
-export const partitionGrant = script<{ meta: string }, { lanes_max: number; tasks_max: number; now_us?: number | '' | undefined }, [number, string, number, number, [string, string, number, number, number, number, number[]][], [number, string[]][]]>({
+export const partitionGrant = script<{ meta: string }, { lanes_max: number; tasks_max: number; now_us?: number | '' | undefined }, [number, string, number, number, [string, string, number, number, number, number, number[], string, string][], [number, string[]][]]>({
   name: 'partition/grant',
   keys: ["meta"],
   args: [["lanes_max","int"],["tasks_max","int"],["now_us","now_us"]],
@@ -12197,10 +12260,10 @@ local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
-local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
   't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
-local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
+local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
 local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
@@ -12531,7 +12594,7 @@ local function lane_load(core, now_us)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
   lane.t = lane.v
-  lane.queued_max = lane.waiting
+  lane.queued_max, lane.waiting_before = lane.waiting, lane.waiting
   lanes_by_core[core] = lane
   lanes_loaded[#lanes_loaded + 1] = lane
   return lane
@@ -12663,7 +12726,7 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   lane_eased(lane)
 end
 local function lane_touch()
-  local list = { root .. 'lanes' }
+  local list = { meta, root .. 'lanes' }
   for _, lane in ipairs(lanes_loaded) do
     for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
     tally_plan(lane)
@@ -12712,6 +12775,12 @@ local function lane_forget(lane)
   for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
   call('ZREM', root .. 'lanes', lane.core)
 end
+local function lane_write_waiting(lane)
+  local more = lane.waiting - lane.waiting_before
+  if more == 0 then return end
+  local field = 'limited:' .. (lane.kind or '')
+  if call('HINCRBY', meta, field, more) < 0 then call('HSET', meta, field, 0) end
+end
 local function lane_write()
   for _, lane in ipairs(lanes_loaded) do
     lane_write_entries(lane)
@@ -12723,6 +12792,7 @@ local function lane_write()
       end
     end
     call('HSET', lane.key, unpack(fields, 1, #fields))
+    lane_write_waiting(lane)
     if lane.machine and lane.machine.write then lane.machine.write(lane) end
     tally_write(lane)
     if lane.next == false then
@@ -13005,11 +13075,12 @@ for i = 1, #after, 2 do
 end
 for i, lane in ipairs(shown) do
   if lane.next and not lane.purge then next_ms = math.min(next_ms, lane.next / 1000) end
-  reply[i] = { lane.core, lane.kind or '', lane.granted, lane.expired, lane.reclaimed or 0, lane.waiting, lane.waits }
+  reply[i] = { lane.core, lane.kind or '', lane.granted, lane.expired, lane.reclaimed or 0, lane.waiting, lane.waits,
+    lane.account or '', lane.name or '' }
 end
 if next_ms <= now_ms then more = 1 end
 return { math.floor(now_ms), next_ms < math.huge and string.format('%.3f', next_ms) or '', more, wrote, reply, outbox_slices() }`,
-  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",9],[35,"lua/lib/limiter/aligned.lua",19],[41,"lua/lib/limiter/aligned.lua",26],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",50],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[166,"lua/lib/limiter/window.lua",4],[168,"lua/lib/limiter/window.lua",7],[169,"lua/lib/limiter/window.lua",9],[170,"lua/lib/limiter/window.lua",12],[174,"lua/lib/limiter/window.lua",17],[178,"lua/lib/limiter/window.lua",23],[187,"lua/lib/limiter/window.lua",34],[196,"lua/lib/limiter/window.lua",44],[244,"lua/lib/limiter/window.lua",94],[279,"lua/lib/tally.lua",6],[280,"lua/lib/tally.lua",8],[281,"lua/lib/tally.lua",11],[295,"lua/lib/tally.lua",27],[318,"lua/lib/tally.lua",51],[321,"lua/lib/lane.lua",55],[322,"lua/lib/lane.lua",57],[323,"lua/lib/lane.lua",60],[337,"lua/lib/lane.lua",75],[338,"lua/lib/lane.lua",77],[352,"lua/lib/lane.lua",93],[356,"lua/lib/lane.lua",98],[364,"lua/lib/lane.lua",107],[371,"lua/lib/lane.lua",116],[375,"lua/lib/lane.lua",122],[376,"lua/lib/lane.lua",125],[382,"lua/lib/lane.lua",133],[388,"lua/lib/lane.lua",140],[392,"lua/lib/lane.lua",146],[400,"lua/lib/lane.lua",155],[401,"lua/lib/lane.lua",158],[412,"lua/lib/lane.lua",171],[415,"lua/lib/lane.lua",176],[419,"lua/lib/lane.lua",181],[426,"lua/lib/lane.lua",190],[434,"lua/lib/lane.lua",201],[439,"lua/lib/lane.lua",207],[448,"lua/lib/lane.lua",217],[450,"lua/lib/lane.lua",221],[462,"lua/lib/lane.lua",235],[470,"lua/lib/lane.lua",245],[473,"lua/lib/lane.lua",251],[478,"lua/lib/lane.lua",257],[486,"lua/lib/lane.lua",266],[489,"lua/lib/lane.lua",270],[523,"lua/lib/lane.lua",305],[524,"lua/lib/lane.lua",308],[528,"lua/lib/lane.lua",313],[550,"lua/lib/lane.lua",336],[554,"lua/lib/outbox.lua",15],[558,"lua/lib/outbox.lua",20],[559,"lua/lib/outbox.lua",22],[560,"lua/lib/outbox.lua",24],[561,"lua/lib/outbox.lua",27],[562,"lua/lib/outbox.lua",29],[566,"lua/lib/outbox.lua",35],[578,"lua/lib/outbox.lua",49],[582,"lua/lib/outbox.lua",54],[592,"lua/lib/outbox.lua",66],[596,"lua/lib/outbox.lua",72],[600,"lua/lib/outbox.lua",78],[605,"lua/lib/outbox.lua",85],[606,"lua/lib/outbox.lua",87],[612,"lua/lib/outbox.lua",95],[641,"lua/lib/outbox.lua",127],[650,"lua/lib/outbox.lua",138],[653,"lua/lib/grant.lua",5],[654,"lua/lib/grant.lua",7],[657,"lua/lib/grant.lua",12],[663,"lua/lib/grant.lua",20],[678,"lua/lib/grant.lua",37],[683,"lua/lib/grant.lua",44],[700,"lua/lib/grant.lua",63],[738,"lua/lib/grant.lua",103],[749,"lua/lib/grant.lua",116],[768,"lua/lib/grant.lua",137],[781,"lua/lib/grant.lua",151],[789,"lua/partition/grant.lua",16],[792,"lua/partition/grant.lua",21],[795,"lua/partition/grant.lua",25],[804,"lua/partition/grant.lua",35],[805,"lua/partition/grant.lua",37],[808,"lua/partition/grant.lua",41],[815,"lua/partition/grant.lua",49]],
+  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",9],[35,"lua/lib/limiter/aligned.lua",19],[41,"lua/lib/limiter/aligned.lua",26],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",50],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[166,"lua/lib/limiter/window.lua",4],[168,"lua/lib/limiter/window.lua",7],[169,"lua/lib/limiter/window.lua",9],[170,"lua/lib/limiter/window.lua",12],[174,"lua/lib/limiter/window.lua",17],[178,"lua/lib/limiter/window.lua",23],[187,"lua/lib/limiter/window.lua",34],[196,"lua/lib/limiter/window.lua",44],[244,"lua/lib/limiter/window.lua",94],[279,"lua/lib/tally.lua",6],[280,"lua/lib/tally.lua",8],[281,"lua/lib/tally.lua",11],[295,"lua/lib/tally.lua",27],[318,"lua/lib/tally.lua",51],[321,"lua/lib/lane.lua",55],[322,"lua/lib/lane.lua",57],[323,"lua/lib/lane.lua",60],[337,"lua/lib/lane.lua",75],[338,"lua/lib/lane.lua",77],[352,"lua/lib/lane.lua",93],[356,"lua/lib/lane.lua",98],[364,"lua/lib/lane.lua",107],[371,"lua/lib/lane.lua",116],[375,"lua/lib/lane.lua",122],[376,"lua/lib/lane.lua",125],[382,"lua/lib/lane.lua",133],[388,"lua/lib/lane.lua",140],[392,"lua/lib/lane.lua",146],[400,"lua/lib/lane.lua",155],[401,"lua/lib/lane.lua",158],[412,"lua/lib/lane.lua",171],[415,"lua/lib/lane.lua",176],[419,"lua/lib/lane.lua",181],[426,"lua/lib/lane.lua",190],[434,"lua/lib/lane.lua",201],[439,"lua/lib/lane.lua",207],[448,"lua/lib/lane.lua",217],[450,"lua/lib/lane.lua",221],[462,"lua/lib/lane.lua",235],[470,"lua/lib/lane.lua",245],[473,"lua/lib/lane.lua",251],[478,"lua/lib/lane.lua",257],[486,"lua/lib/lane.lua",266],[489,"lua/lib/lane.lua",270],[523,"lua/lib/lane.lua",305],[524,"lua/lib/lane.lua",308],[528,"lua/lib/lane.lua",314],[534,"lua/lib/lane.lua",321],[557,"lua/lib/lane.lua",345],[561,"lua/lib/outbox.lua",15],[565,"lua/lib/outbox.lua",20],[566,"lua/lib/outbox.lua",22],[567,"lua/lib/outbox.lua",24],[568,"lua/lib/outbox.lua",27],[569,"lua/lib/outbox.lua",29],[573,"lua/lib/outbox.lua",35],[585,"lua/lib/outbox.lua",49],[589,"lua/lib/outbox.lua",54],[599,"lua/lib/outbox.lua",66],[603,"lua/lib/outbox.lua",72],[607,"lua/lib/outbox.lua",78],[612,"lua/lib/outbox.lua",85],[613,"lua/lib/outbox.lua",87],[619,"lua/lib/outbox.lua",95],[648,"lua/lib/outbox.lua",127],[657,"lua/lib/outbox.lua",138],[660,"lua/lib/grant.lua",5],[661,"lua/lib/grant.lua",7],[664,"lua/lib/grant.lua",12],[670,"lua/lib/grant.lua",20],[685,"lua/lib/grant.lua",37],[690,"lua/lib/grant.lua",44],[707,"lua/lib/grant.lua",63],[745,"lua/lib/grant.lua",103],[756,"lua/lib/grant.lua",116],[775,"lua/lib/grant.lua",137],[788,"lua/lib/grant.lua",151],[796,"lua/partition/grant.lua",16],[799,"lua/partition/grant.lua",21],[802,"lua/partition/grant.lua",25],[811,"lua/partition/grant.lua",35],[812,"lua/partition/grant.lua",37],[815,"lua/partition/grant.lua",41],[822,"lua/partition/grant.lua",49]],
 });
 
 /** Tells limiters of tasks whose requests were written later than they were granted, so that no span holds more than it may. See lua/partition/late.lua. */
@@ -13136,14 +13207,16 @@ return outbox_write()`,
 });
 
 /** What waits in a partition, for the operator's gauges. Counts are exact; the oldest is looked for at the heads of the See lua/partition/look.lua. */
-export const partitionLook = script<{ meta: string }, { now_ms?: number | '' | undefined }, [number, number, number, number, number]>({
+export const partitionLook = script<{ meta: string }, { kinds: string; now_ms?: number | '' | undefined; lanes: readonly RestValue[] }, [number, number, number, number, number, number[], number[]]>({
   name: 'partition/look',
   keys: ["meta"],
-  args: [["now_ms","now"]],
-  rest: null,
+  args: [["kinds","string"],["now_ms","now"]],
+  rest: "lanes",
   lua: `#!lua flags=no-writes
 local meta = KEYS[1]
-local now_ms = tonumber(ARGV[1]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local kinds = table.remove(ARGV)
+local lanes = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
@@ -13164,8 +13237,11 @@ for i, cls in ipairs({ 'f', 'r', 'n' }) do
     end
   end
 end
-return { counts[1], counts[2], counts[3], call('ZCARD', root .. 'delayed'), now_ms - oldest_ms }`,
-  map: [[1,"lua/partition/look.lua",1],[2,"lua/partition/look.lua",5],[4,"lua/lib/root.lua",2],[6,"lua/lib/root.lua",8],[7,"lua/lib/root.lua",11],[10,"lua/partition/look.lua",11]],
+local limited, waiting = {}, {}
+for kind in string.gmatch(kinds, '%a') do limited[#limited + 1] = tonumber(call('HGET', meta, 'limited:' .. kind) or '0') end
+for i, core in ipairs(lanes) do waiting[i] = tonumber(call('HGET', root .. 'lane:' .. core, 'waiting') or '0') end
+return { counts[1], counts[2], counts[3], call('ZCARD', root .. 'delayed'), now_ms - oldest_ms, limited, waiting }`,
+  map: [[1,"lua/partition/look.lua",1],[2,"lua/partition/look.lua",5],[3,"lua/partition/look.lua",7],[4,"lua/partition/look.lua",6],[5,"lua/partition/look.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/partition/look.lua",13]],
 });
 
 /** Counts outcomes of attempts, each once: only of tasks that are still in flight under the name that this holder has. See lua/partition/settle.lua. */
