@@ -2,6 +2,7 @@
 
 import { ApiError } from '../base/errors.ts';
 import { isUnavailable } from '../store/errors.ts';
+import { addLines } from './add-lines.ts';
 import * as batches from './batches.ts';
 import type { Api, Call, QuotaVerdict } from './call.ts';
 import type { ApiContext, ApiLimits } from './context.ts';
@@ -31,7 +32,7 @@ export function makeApi(context: ApiContext): Api {
     createBatch: bind(batches.createBatch),
     listBatches: bind(batches.list),
     getBatch: bind(batches.getBatch),
-    addTasks: bind(batches.addTasks),
+    addTasks: bind((context, call) => (call.lines === null ? batches.addTasks(context, call) : addLines(context, call, call.lines))),
     cancelBatch: bind(batches.cancelBatch),
     releaseBatch: bind(batches.releaseBatch),
     retryBatch: bind(rounds.retryBatch),

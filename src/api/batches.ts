@@ -4,7 +4,7 @@ import { ID_PREFIX, newCore, parseId, partitionOf } from '../base/id.ts';
 import { DEFAULT_EXPIRATION_H } from '../base/limits.ts';
 import type { Batch, BatchListQuery, TaskListQuery } from '../schema/types.gen.ts';
 import * as batches from '../store/batches.ts';
-import { readRecord, readRecordBeside } from '../store/idempotency.ts';
+import { type IdemArgs, readRecord, readRecordBeside } from '../store/idempotency.ts';
 import { labelHash } from '../store/keys.ts';
 import { type BatchRead, listBatches, listTasks, readLimited } from '../store/listing.ts';
 import type { QuotaState } from '../store/quota.ts';
@@ -128,15 +128,13 @@ async function prepare(
   known_keys: readonly string[],
 ): Promise<Resolved> {
   const print_head = call.idempotency_key === null ? null : printHead(call, name);
-  const limiters = new Map(await resolveLimiters(context.client, call.account_id, namesIn(body)));
-  const request: PrepareRequest = {
-    what: name === 'createBatch' ? 'create' : 'add',
-    body,
-    now_ms: call.now_ms,
-    print_head,
-    known_keys,
-    limiters,
-  };
+  return prepareBody(context, call, { what: name === 'createBatch' ? 'create' : 'add', body, print_head, known_keys });
+}
+
+/** The same for any body of tasks. Its memory may be gone afterwards. */
+export async function prepareBody(context: ApiContext, call: Call, wanted: Omit<PrepareRequest, 'now_ms' | 'limiters'>): Promise<Resolved> {
+  const limiters = new Map(await resolveLimiters(context.client, call.account_id, namesIn(wanted.body)));
+  const request: PrepareRequest = { ...wanted, now_ms: call.now_ms, limiters };
   const { print, outcome } = await context.prepare(request);
   if (outcome.kind !== 'names') return { print, outcome };
   for (const [one, limiter] of await resolveLimiters(context.client, call.account_id, outcome.names)) limiters.set(one, limiter);
@@ -239,13 +237,33 @@ async function addPrepared(context: ApiContext, call: Call, keyed: Keyed | null,
   const core = coreOf(call);
   const before = keyed && (await addedBefore(context, core, keyed));
   if (before) return before;
-  let add = ready(prepared);
+  const again = async (body: Uint8Array, known: readonly string[]) => ready(await prepare(context, call, 'addTasks', body, known));
+  const idem = ({ left_out }: Ready) => recordArgs(keyed, Buffer.concat([BEGIN_OBJECT, left_out.subarray(1), END_OBJECT]));
+  const done = await addReady(context, call, ready(prepared), again, idem);
+  if (done === null) return (keyed && (await addedBefore(context, core, keyed))) ?? unavailable();
+  const { change, add } = done;
+  return whenDurable(context, partitionOf(core), { body: withMembers(changeView(core, change.status, change), add.left_out) });
+}
+
+/**
+ * Adds what was prepared; where the batch has keys of its tasks, what `again` makes of its body without those. null: the key that
+ * `idem` names has a record already.
+ */
+export async function addReady(
+  context: ApiContext,
+  call: Call,
+  first: Ready,
+  again: (body: Uint8Array, known_keys: readonly string[]) => Promise<Ready>,
+  idem: (add: Ready) => IdemArgs,
+): Promise<{ change: batches.BatchChange; add: Ready } | null> {
+  const core = coreOf(call);
+  let add = first;
   const known = new Set<string>();
   for (let tries = 1; ; tries++) {
     const found = await batches.knownTaskKeys(context.client, core, add.task_keys);
     if (found.size > 0 && add.body !== null) {
       for (const hash of found) known.add(hash);
-      add = ready(await prepare(context, call, 'addTasks', add.body, [...known]));
+      add = await again(add.body, [...known]);
     }
     const outcome = await batches.addTasks(context.client, {
       account_id: call.account_id,
@@ -255,21 +273,19 @@ async function addPrepared(context: ApiContext, call: Call, keyed: Keyed | null,
       task_keys: add.task_keys,
       expires_from_ms: add.latest_ms,
       expiration_ms: DEFAULT_EXPIRATION_H * HOUR_MS,
-      idem: recordArgs(keyed, Buffer.concat([BEGIN_OBJECT, add.left_out.subarray(1), END_OBJECT])),
+      idem: idem(add),
     });
     switch (outcome.kind) {
       case 'added':
         context.meter.added(add.tasks.count);
         if (add.tasks.lanes.length > 0) await context.relay(partitionOf(core));
-        return whenDurable(context, partitionOf(core), {
-          body: withMembers(changeView(core, outcome.change.status, outcome.change), add.left_out),
-        });
+        return { change: outcome.change, add };
       case 'missing':
         throw missing(call);
       case 'state':
         throw stateError(call, outcome.status);
       case 'taken':
-        return (keyed && (await addedBefore(context, core, keyed))) ?? unavailable();
+        return null;
       case 'repeat':
       case 'lost':
         if (tries === TRIES_MAX) unavailable();

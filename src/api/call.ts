@@ -17,6 +17,8 @@ export interface Call {
   body: unknown;
   /** The bytes of the body. */
   raw_body: Buffer | null;
+  /** What comes of a body of one task a line, piece by piece, null at its end; it rejects where its client is gone. null: the body is none. */
+  lines: (() => Promise<Buffer | null>) | null;
   /** Faults of query and headers, for an endpoint that reads its body itself: whether that is JSON at all comes first. */
   head_faults: readonly Fault[];
   request_id: string;

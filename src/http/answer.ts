@@ -46,6 +46,7 @@ const STATUS_TEXT: Record<number, string> = {
 const STATUS_LINE = new Map(Object.entries(STATUS_TEXT).map(([status, text]) => [Number(status), `${status} ${text}`]));
 
 export const JSON_TYPE = 'application/json';
+export const LINES_TYPE = 'application/x-ndjson';
 export const EVENTS_TYPE = 'text/event-stream';
 /** The value of Content-Type and the headers behind it: one call into native code for all of them. */
 const NO_SNIFF = '\r\nX-Content-Type-Options: nosniff';

@@ -3,7 +3,8 @@ import { randomBytes } from 'node:crypto';
 import { type Clock, monotonicMs } from '../base/clock.ts';
 import { base62 } from '../base/id.ts';
 import { beginEvents, type Reply, write } from './answer.ts';
-import { type BodyBudget, BodyReader } from './body.ts';
+import { type BodyBudget, BodyReader, type IncomingBody } from './body.ts';
+import { BodyStream } from './body-stream.ts';
 import type { UpgradeCork } from './cork.ts';
 import type { HttpRequest, HttpResponse, us_socket_context_t } from './uws.ts';
 
@@ -67,7 +68,7 @@ export class Exchange {
   readonly #res: HttpResponse;
   readonly #host: ExchangeHost;
   readonly #started_ms = monotonicMs();
-  #reader: BodyReader | null = null;
+  #reader: IncomingBody | null = null;
   #paused = false;
   #onGone: (() => void) | null = null;
 
@@ -88,9 +89,19 @@ export class Exchange {
 
   /** Starts to read the body; only before the request handler has returned. */
   read(bytes_max: number): BodyReader {
-    this.#reader = new BodyReader(this.#host.budget, bytes_max, this.announced_bytes);
-    this.#reader.attach(this.#res);
-    return this.#reader;
+    const reader = new BodyReader(this.#host.budget, bytes_max, this.announced_bytes);
+    this.#reader = reader;
+    reader.attach(this.#res);
+    return reader;
+  }
+
+  /** The same for a body that is taken piece by piece. null: there is no room for one more. */
+  readPieces(): BodyStream | null {
+    const stream = BodyStream.open(this.#host.budget, this.announced_bytes, this, () => this.#host.draining);
+    if (stream === null) return null;
+    this.#reader = stream;
+    stream.attach(this.#res);
+    return stream;
   }
 
   /** Takes no more of the body for now: at most what has come already (one read of the socket) is held. */

@@ -30,6 +30,8 @@ export interface Row {
   resource: Resource | null;
   /** The endpoint gets the bytes alone: bodies of many tasks are large, and with `atomic: false` a bad task is no bad request. */
   reads_body?: true;
+  /** Its body may also be one task a line, of any length. */
+  lines?: true;
   /** A request without a body is one with `{}`. */
   body_optional?: true;
   /** It answers with a progress stream; a ticket in the query may stand for the token. */
@@ -101,7 +103,8 @@ export function makeRoutes(api: Api): Route[] {
     route('POST', '/v1/batches/{batch_id}/tasks', {
       name: 'addTasks',
       summary: 'Add tasks to a batch',
-      description: 'Only while the batch is pending or processing.',
+      description:
+        'Only while the batch is pending or processing. A body of type application/x-ndjson is one task a line, of any length: up to 1,000 lines at a time are added as they come, each such piece all or none, so hold the batch. At a line that is refused it stops; details.added says how many tasks were added before, and paths begin with the number of the line, from 0. With an Idempotency-Key a repeat adds what is missing.',
       tags: BATCHES,
       scope: 'write',
       query: null,
@@ -112,6 +115,7 @@ export function makeRoutes(api: Api): Route[] {
       quota: 'batch_add',
       resource: 'batch',
       reads_body: true,
+      lines: true,
     }),
     route('GET', '/v1/batches/{batch_id}/tasks', {
       name: 'listBatchTasks',

@@ -19,6 +19,8 @@ export interface RouteDoc {
   body: SchemaName | null;
   /** It may be left out. */
   body_optional?: true;
+  /** It may also be one task a line. */
+  lines?: true;
   /** Null where the answer is described by its status alone. */
   reply: SchemaName | null;
   /** Of the answer when all is well. */
@@ -91,8 +93,16 @@ function operation(route: RouteDoc): Json {
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(route.body === null
       ? {}
-      : { requestBody: { required: route.body_optional !== true, content: { 'application/json': { schema: ref(route.body) } } } }),
+      : { requestBody: { required: route.body_optional !== true, content: bodyContent(route.body, route.lines === true) } }),
     responses: { [route.status]: success(route), ...failures(route) },
+  };
+}
+
+function bodyContent(body: SchemaName, lines: boolean): Json {
+  const description = 'One TaskInput as JSON a line; empty lines are skipped.';
+  return {
+    'application/json': { schema: ref(body) },
+    ...(lines ? { 'application/x-ndjson': { schema: { type: 'string', description } } } : {}),
   };
 }
 
