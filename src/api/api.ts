@@ -9,6 +9,7 @@ import type { ApiContext, ApiLimits } from './context.ts';
 import * as limiters from './limiters.ts';
 import * as notifications from './notifications.ts';
 import { takeQuota } from './quota.ts';
+import * as results from './results.ts';
 import * as rounds from './rounds.ts';
 import * as schedules from './schedules.ts';
 import * as secrets from './secrets.ts';
@@ -40,6 +41,7 @@ export function makeApi(context: ApiContext): Api {
     listNotifications: bind(notifications.listNotifications),
     redeliverNotification: bind(notifications.redeliverNotification),
     listBatchTasks: bind(batches.listBatchTasks),
+    getBatchResults: bind(results.getBatchResults),
     createStreamTicket: bind(streams.createStreamTicket),
     streamBatch: bind(streams.openStream),
     streamBatchEvents: bind(streams.openStream),
@@ -71,6 +73,7 @@ export function makeApi(context: ApiContext): Api {
       addTasks: bind(batches.batchExists),
       getBatch: bind(batches.batchReadable),
       listBatchTasks: bind(batches.batchReadable),
+      getBatchResults: bind(batches.batchReadable),
       cancelBatch: bind(batches.batchExists),
       releaseBatch: bind(batches.batchExists),
       retryBatch: bind(batches.batchExists),

@@ -159,14 +159,14 @@ function viewOf(row: batches.BatchRow): Batch {
 }
 
 /** Throws 404; a refused read is the caller's to tell, with `told`. */
-async function readWithinLimit(context: ApiContext, call: Call, states: boolean): Promise<Exclude<BatchRead, { kind: 'missing' }>> {
+export async function readWithinLimit(context: ApiContext, call: Call, states: boolean): Promise<Exclude<BatchRead, { kind: 'missing' }>> {
   const read = await readLimited(context.client, call.account_id, coreOf(call), { limit: context.limits.batch_status, states });
   if (read.kind === 'missing') throw missing(call);
   return read;
 }
 
 /** How the limit on reads stands; one that is not granted becomes the answer 429. */
-function told(context: ApiContext, read: { quota: QuotaState }): Pick<Answer, 'quota'> {
+export function told(context: ApiContext, read: { quota: QuotaState }): Pick<Answer, 'quota'> {
   const quota = verdictOf('batch-status', context.limits.batch_status, read.quota);
   return quota === null ? {} : { quota };
 }

@@ -92,6 +92,14 @@ export function beginEvents(res: HttpResponse, request_id: string): void {
   });
 }
 
+/** Writes the head of an answer of lines, whose length nobody knows yet. */
+export function beginLines(res: HttpResponse, headers: Readonly<Record<string, string>>): void {
+  res.cork(() => {
+    res.writeStatus('200 OK').writeHeader('Content-Type', LINES_TYPE + FIXED_HEADERS);
+    for (const name in headers) res.writeHeader(name, headers[name] ?? '');
+  });
+}
+
 /** The error envelope, with the headers that its status asks for. */
 export function refusal(error: ApiError, headers: Record<string, string> = {}): Reply {
   const { status } = ERRORS[error.row];

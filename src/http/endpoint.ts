@@ -77,11 +77,16 @@ export async function serveRoute(
     if (route.body === null) applyQuota(x, (await byTicket(host, x, call, (checked) => precheck(host, route, checked))) ?? null);
     throw error;
   }
-  if (route.stream !== undefined && x.head) {
-    await byTicket(host, x, call, (checked) => precheck(host, route, checked));
-    return { status: 200, body: '', type: EVENTS_TYPE };
+  if ((route.stream !== undefined || route.reply_lines === true) && x.head) {
+    applyQuota(x, (await byTicket(host, x, call, (checked) => precheck(host, route, checked))) ?? null);
+    return { status: 200, body: '', type: route.stream === undefined ? LINES_TYPE : EVENTS_TYPE };
   }
   const answer = await byTicket(host, x, call, route.run);
+  if (answer?.lines !== undefined) {
+    if (answer.quota !== undefined) applyQuota(x, answer.quota);
+    await x.sendLines(answer.lines);
+    return null;
+  }
   if (answer?.stream === undefined || route.stream === undefined) return answer === undefined ? null : toReply(x, route, answer);
   x.account_id = answer.stream.account_id;
   host.streams?.begin(x, route.stream, answer.stream.grant);

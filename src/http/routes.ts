@@ -32,6 +32,8 @@ export interface Row {
   reads_body?: true;
   /** Its body may also be one task a line, of any length. */
   lines?: true;
+  /** It answers with lines of JSON, each as `reply` says. */
+  reply_lines?: true;
   /** A request without a body is one with `{}`. */
   body_optional?: true;
   /** It answers with a progress stream; a ticket in the query may stand for the token. */
@@ -125,6 +127,22 @@ export function makeRoutes(api: Api): Route[] {
       query: 'TaskListQuery',
       body: null,
       reply: 'TaskList',
+      status: 200,
+      errors: ['batch_not_found'],
+      quota: 'batch_status',
+      resource: 'batch',
+    }),
+    route('GET', '/v1/batches/{batch_id}/results', {
+      name: 'getBatchResults',
+      summary: 'Download how the tasks of a batch ended',
+      description:
+        'One line for each task that has ended, in the order of their creation, also while the batch runs. An answer that does not end as it should (its connection is cut) is not whole: go on with start_index, the one after that of the last line.',
+      tags: BATCHES,
+      scope: 'read',
+      query: 'ResultsQuery',
+      body: null,
+      reply: 'TaskOutcome',
+      reply_lines: true,
       status: 200,
       errors: ['batch_not_found'],
       quota: 'batch_status',

@@ -112,6 +112,20 @@ export interface TaskListItem {
   batch_id: string;
 }
 
+/** How a task ended. */
+export interface TaskOutcome {
+  id: string;
+  /** Its place in the batch, from 0. */
+  index: number;
+  status: 'completed' | 'failed' | 'cancelled';
+  /** How many calls have been made. */
+  attempts: number;
+  created_at: string;
+  /** When its last attempt ended; not there where it never ran. */
+  completed_at?: string;
+  result?: TaskResult;
+}
+
 /** A page of the tasks of a batch, in the order of their creation. */
 export interface TaskList {
   total: number;
@@ -747,6 +761,13 @@ export interface ErrorReply {
   };
 }
 
+export interface ResultsQuery {
+  /** One TaskOutcome a line. */
+  format: 'ndjson';
+  /** Index of the task to begin with. */
+  start_index: number;
+}
+
 export interface TaskListQuery {
   /** Only tasks of this status. */
   status?: 'queued' | 'processing' | 'completed' | 'failed';
@@ -832,6 +853,7 @@ export interface Schemas {
   TaskError: TaskError;
   Task: Task;
   TaskListItem: TaskListItem;
+  TaskOutcome: TaskOutcome;
   TaskList: TaskList;
   Notifications: Notifications;
   NotificationDelivery: NotificationDelivery;
@@ -894,6 +916,7 @@ export interface Schemas {
 
 /** Query strings, by name. Parameters with a default are always there. */
 export interface Queries {
+  ResultsQuery: ResultsQuery;
   TaskListQuery: TaskListQuery;
   BatchListQuery: BatchListQuery;
   LimiterListQuery: LimiterListQuery;

@@ -175,6 +175,28 @@ export async function listTasks(
   return { total, rows: await readTasks(client, batch, states, indexes) };
 }
 
+/** Of a batch that was read, its tasks from `from` on that have ended, some at a time, in their order; null where it is gone meanwhile. */
+export async function* readEnded(client: RedisClient, batch: BatchRow, from: number): AsyncGenerator<TaskRow[] | null, void, undefined> {
+  const key = keys.states(partitionOf(batch.core), batch.core);
+  for (let at = from; at < batch.total; at += ENDED_STATES) {
+    const last = Math.min(at + ENDED_STATES, batch.total) - 1;
+    const states = waitingIn((await client.getrangeBuffer(key, at, last)).toString('latin1'), batch, at);
+    const indexes = [...states].flatMap((byte, i) => (ENDED.has(statusOf(byte, batch)) ? [at + i] : []));
+    for (let i = 0; i < indexes.length; i += ENDED_TASKS) {
+      const page = indexes.slice(i, i + ENDED_TASKS);
+      const rows = await readTasks(client, batch, states, page, at);
+      if (rows.length < page.length) return yield null;
+      yield rows;
+    }
+    if (states === '') return yield null;
+  }
+}
+
+/** State bytes that are read at once, and tasks: with the longest excerpts about 1 MB. */
+const ENDED_STATES = 16_384;
+const ENDED_TASKS = 500;
+const ENDED: ReadonlySet<TaskStatus> = new Set(['completed', 'failed', 'cancelled'] as const);
+
 function choose(
   states: string,
   batch: BatchRow,
