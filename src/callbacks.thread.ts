@@ -48,8 +48,9 @@ const SNAPSHOT_MS = 1_000;
 const RELAY_STOP_MS = 1_000;
 /**
  * If nobody called a partition for this long, it was not the holders' fault. More than a dead process's partitions go
- * without an owner (4.5 s, delivery/membership.ts), or its tasks would wait that much longer; with the time between two
- * calls (2.5 s) less than the silence that counts as death.
+ * without a call (2 s where their owner does not know of it, 1.25 s until they have one: delivery/membership.ts); with the
+ * time between two calls (2.5 s) less than the silence that counts as death. Even where a gap comes right after a death, as
+ * when the only process is started again, its work is back 5.6 s after the first call (lua/partition/tick.lua).
  */
 const GAP_MS = 5_000;
 /** Shorter than the silence after which others take over, so that nothing is started that they may have. */

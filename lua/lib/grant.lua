@@ -3,9 +3,10 @@
 -- One look at a lane: what is too old fails, what the limiter allows starts, strictly first in first out: a task that does not fit is not
 -- overtaken by one that would. Bounded: so many ranges and tasks, then `more`.
 local GRANT_AGED_MAX, GRANT_RANGES_MAX, GRANT_KEEP_US = 200, 500, 2592000000000 -- a deleted limiter's usage stays for 30 days
+local GRANT_PAUSE_US = 5000 -- between two looks at a lane that grants ahead of time
 
 local function grant_send(lane, range, kind, body)
-  outbox_send(math.floor(lane.now / 1000), partition_of(range.core), kind, lane.core .. ' ' .. body)
+  outbox_send(math.floor((lane.now - lane.ahead) / 1000), partition_of(range.core), kind, lane.core .. ' ' .. body)
 end
 
 -- Fails a whole range.
@@ -35,8 +36,8 @@ end
 
 -- Why a range fails now, or nil.
 local function grant_fault(lane, range)
-  if lane.now >= lane_invalid_at(lane, range) then return range.valid_ms > 0 and 'expired' or 'validity_timeout' end
-  if lane_limited(lane) and lane.queue_s and lane.active - range.arrived >= lane.queue_s * 1000000 then return 'queue_timeout' end
+  if lane.now - lane.ahead >= lane_invalid_at(lane, range) then return range.valid_ms > 0 and 'expired' or 'validity_timeout' end
+  if lane_limited(lane) and lane.queue_s and lane.active - lane.ahead - range.arrived >= lane.queue_s * 1000000 then return 'queue_timeout' end
   return nil
 end
 
@@ -113,7 +114,7 @@ local function grant_index_first(lane, index)
 end
 
 -- When (in now's time) this lane is to be looked at again, the `range` at its front being stuck; false for never.
-local function grant_next(lane, range)
+local function grant_next(lane, range, ahead_us)
   local at = math.huge
   local function no_later(time) if time and time < at then at = time end end
   if range then
@@ -122,7 +123,11 @@ local function grant_next(lane, range)
       no_later(closed_until - lane.skew)
     else
       local fits_at = lane.machine.next(lane, math.min(range.cost, lane.max))
-      if fits_at then no_later(fits_at - lane.skew) end
+      if fits_at and ahead_us > 0 and lane.machine.ahead then
+        no_later(math.max(fits_at - lane.skew - ahead_us, lane.now - lane.ahead + GRANT_PAUSE_US))
+      elseif fits_at then
+        no_later(fits_at - lane.skew)
+      end
       if lane.queue_s then no_later(lane.now + range.arrived + lane.queue_s * 1000000 - lane.active) end
     end
     local first_ms, until_ms = grant_index_first(lane, ':first'), grant_index_first(lane, ':until')
@@ -130,11 +135,27 @@ local function grant_next(lane, range)
     if until_ms then no_later(until_ms * 1000) end
   end
   if lane.deleted then no_later(lane.deleted * 1000 + GRANT_KEEP_US) end
-  return at < math.huge and math.max(at, lane.now) or false
+  return at < math.huge and math.max(at, lane.now - lane.ahead) or false
 end
 
--- Looks at a lane and plans what follows; returns the tasks that it let start.
-local function grant_lane(lane, tasks_max)
+-- Where the first in line fits soon, the lane goes to that time at once: what is granted then is told before it, and can start at it.
+-- So the way to the task costs a limiter nothing of what it allows. A level takes what fits until the next look.
+local function grant_ahead(lane, range, ahead_us)
+  local machine = lane.machine
+  if not range or lane.granted > 0 or lane.closed or not machine or not machine.ahead then return false end
+  local step = machine.next(lane, math.min(range.cost, lane.max)) - lane.v
+  if step <= 0 or step > ahead_us then return false end
+  if machine.ahead == 'even' then step = math.max(step, math.min(ahead_us, GRANT_PAUSE_US)) end
+  step = math.ceil((lane.now + step) / 1000) * 1000 - lane.now -- a grant tells its time in whole ms, which must not be before it
+  lane.v, lane.t, lane.now, lane.active = lane.v + step, lane.v + step, lane.now + step, lane.active + step
+  lane.ahead, lane.settled = step, false
+  lane_settle(lane)
+  return true
+end
+
+-- Looks at a lane and plans what follows; returns the tasks that it let start. Starts may be granted `ahead_us` before their time.
+local function grant_lane(lane, tasks_max, ahead_us)
+  lane.ahead = 0
   lane_settle(lane)
   lane.granted, lane.expired, lane.waits, lane.more = 0, 0, {}, false
   lane.closed = lane_limited(lane) and lane_closed_until(lane)
@@ -143,6 +164,7 @@ local function grant_lane(lane, tasks_max)
   end
   grant_age(lane, ':until', math.floor(lane.now / 1000), 'expired')
   local range = grant_line(lane, tasks_max)
+  if grant_ahead(lane, range, ahead_us) then range = grant_line(lane, tasks_max) end
   if range == false or lane.more then
     lane.more = true
     lane.next = lane.real
@@ -150,7 +172,7 @@ local function grant_lane(lane, tasks_max)
     -- Whoever came since the last look and did not start at it has to wait.
     lane.throttled = math.min(lane.fresh, lane.waiting)
     lane.seen, lane.fresh = lane.seq, 0
-    lane.next = grant_next(lane, range)
+    lane.next = grant_next(lane, range, ahead_us)
   end
   lane.purge = lane.deleted and not range and not lane.more and lane.now >= lane.deleted * 1000 + GRANT_KEEP_US
   tally(lane, lane.now, lane.granted, lane.throttled or 0, lane.expired)

@@ -46,6 +46,7 @@ local lane_bell = false
 --   charge(lane, difference)        optional: a task has cost more or less
 --   reset(lane)                     forgets used units
 --   adapt(lane, before)             the numbers have changed; `before` are the old ones
+--   ahead                           optional: starts may be granted before their time, each at it ('exact') or a few together ('even')
 --   done(lane, core, from, to)      optional: tasks have ended, and with them what they held
 --   write(lane)                     optional: writes what it has besides the fields `n`, `at`, `rem`: keys `:log` (window), `:run` (slots)
 local machines = {}

@@ -15,7 +15,7 @@
 -- @arg   notes     int     notifications at most, a page rounds up too
 -- @arg   now_ms    now     this shard's clock
 -- @rest  limits            origins that have room again ('*' all): count, then each; origins with little room: count, then (origin, tasks) of each
--- @reply [number, number, number, string[], unknown[], number]   this shard's time; 1 where more may be ready, 2 where notifications are beyond `notes`; first due ms among what was delayed, 0 where none; origins parked, or left with what was granted to them, for want of room; of each run: name in active, core, account, from, to, attempt, recoveries, due_ms, segment base, first page, 1 of a tray and 2 of notifications, pages, ms since a limiter granted it; of the first run of notifications of a batch also its document and when it was created; 1 where messages were written
+-- @reply [number, number, number, string[], unknown[], number]   this shard's time; 1 where more may be ready, 2 where notifications are beyond `notes`; first due ms among what was delayed, 0 where none; origins parked, or left with what was granted to them, for want of room; of each run: name in active, core, account, from, to, attempt, recoveries, due_ms, segment base, first page, 1 of a tray and 2 of notifications, pages, ms since a limiter granted it, less than 0 where its time has not come; of the first run of notifications of a batch also its document and when it was created; 1 where messages were written
 -- @cost  O(budget + visits), visits at most 96
 -- @include lib/limited
 -- @include lib/granted
@@ -26,6 +26,8 @@ local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND, GRANTED_MAX = 48, 96, 16, 250, 128
 -- A grant with less time left may not be written in time (STALE_MS in delivery/shard.ts). So it goes back as a range, with one message;
 -- there it would be one for each task.
 local SPARE_MS = 250
+-- So soon a new holder is looked for; he calls as often as that.
+local ALIVE_MS = 2000
 local visits = 0
 local expanded = false
 local runs, active, starts, saved = {}, {}, {}, {}
@@ -158,7 +160,7 @@ end
 -- Starts what waits of a granted range, as far as there is room; tells the lane what does not wait any more.
 local function take_granted(b, entry, flow, origin, member, until_ms)
   local first = #starts
-  entry.age_ms = math.max(0, GRANT_MS - (tonumber(until_ms) - now_ms))
+  entry.age_ms = GRANT_MS - (tonumber(until_ms) - now_ms)
   local started, from = take_range(b, entry, math.min(left, room_of(origin)), room_of(origin), flow)
   local limit = limit_read(entry.limit)
   local at = entry.from
@@ -316,6 +318,10 @@ if #runs > 0 then
   call('HSET', written[2], holder, string.format('%.0f ', call_no) .. table.concat(saved, ' '))
   -- Where nobody held anything nobody called: what `tick` would take for a gap is none.
   if alone then call('HSET', meta, 'last', now_ms) end
-  call('HSETNX', written[3], holder, now_ms)
+  -- Who owns the partition may not know that another works here, too (one that takes itself for the owner still), and look again
+  -- only after many seconds. Were that one to die now, so long nobody would miss it.
+  if call('HSETNX', written[3], holder, now_ms) == 1 then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', now_ms + ALIVE_MS))
+  end
 end
 return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded or #granted == 2 * GRANTED_MAX) and 1 or notes_ready, delays_first() or 0, parked, runs, outbox_write() }

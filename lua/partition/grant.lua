@@ -8,6 +8,7 @@
 -- @key   meta      hash    {pN}:m
 -- @arg   lanes_max int     lanes looked at in one call; never more than 16
 -- @arg   tasks_max int     tasks that start in one call; never more than 500
+-- @arg   ahead_us  int     how long before its time a start may be granted; 0 for none
 -- @arg   now_us    now_us  this shard's clock
 -- @reply [number, string, number, number, [string, string, number, number, number, number, number[], string, string][], [number, string[]][]]   this shard's time (ms); next time that a lane is to be looked at, '' where none; 1 where more is due now; 1 where messages were written; of each lane: core, kind ('' unknown), granted, expired, reclaimed, waiting, (ms waited, tasks) of each range, account, name; messages that the caller may carry over at once: of each destination its number and all that waits for it
 -- @cost  O(tasks + ranges), 500 of each at most for each lane
@@ -27,7 +28,7 @@ local more, reply = 0, {}
 local shown = {}
 for i, core in ipairs(due) do
   local lane = lane_load(core, now_us)
-  left = left - grant_lane(lane, math.ceil(left / (#due - i + 1)))
+  left = left - grant_lane(lane, math.ceil(left / (#due - i + 1)), ahead_us)
   if lane.more then more = 1 end
   shown[i] = lane
 end

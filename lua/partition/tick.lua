@@ -1,8 +1,9 @@
 -- What time brings to a partition: work becomes due, batches expire or are deleted, silent holders lose their work.
 --
 -- Liveness is judged here, by this shard's clock alone. A holder with work calls at least every 2.5 s; one silent for
--- `silence_ms` is reaped. If nobody called for a while (Redis frozen, failover, clock step) all marks move forward by
--- the gap first, so a thaw is not a massacre.
+-- `silence_ms` is reaped, and its silence is looked for at the very time when it is too long. If nobody called for a while
+-- (Redis frozen, failover, clock step) all marks move forward by the gap first, so a thaw is not a massacre: but none to later
+-- than QUIET of the silence ago, since who lives may be as quiet as that at any time. So the dead are gone soon after a gap, too.
 --
 -- @flags allow-oom
 -- @key   meta       hash    {pN}:m
@@ -21,7 +22,7 @@
 -- @include lib/lost
 -- @include lib/notify
 
-local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX, AWAY_MS = 200, 50, 200, 500, 30000
+local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX, AWAY_MS, ALIVE_MS, QUIET = 200, 50, 200, 500, 30000, 2000, 0.3
 -- Before their time so many batches, of so many segments, go in a call; the pause to the next leaves time to see that it helped.
 local EARLY_LOOK, EARLY_MAX, EARLY_SEGMENTS, EARLY_PAUSE_MS = 100, 20, 20, 250
 local more = 0
@@ -48,17 +49,26 @@ if now_ms < last_ms then shift_ms = now_ms - last_ms end
 local thaw_ms = shift_ms ~= 0 and now_ms or tonumber(before[2] or 0)
 local thawed = now_ms - thaw_ms >= silence_ms
 local marks = call('HGETALL', root .. 'holders')
-local silent, marks_new, others = {}, {}, 0
+local silent, marks_new, others, first_silent_ms = {}, {}, 0, math.huge
+-- As a mark is after a gap; a step back only moves it.
+local function mark_moved(seen_ms)
+  local moved_ms = seen_ms + shift_ms
+  if shift_ms > 0 then moved_ms = math.max(seen_ms, math.min(moved_ms, now_ms - math.floor(QUIET * silence_ms))) end
+  return math.min(now_ms, moved_ms)
+end
 local mine = call('ZCARD', root .. 'active:' .. holder)
 for i = 1, #marks, 2 do
-  local name, seen_ms = marks[i], math.min(now_ms, tonumber(marks[i + 1]) + shift_ms)
+  local name, seen_ms = marks[i], mark_moved(tonumber(marks[i + 1]))
   if name ~= holder then
     others = others + 1
     if now_ms - seen_ms > silence_ms then
       silent[#silent + 1] = name
-    elseif shift_ms ~= 0 then
-      marks_new[#marks_new + 1] = name
-      marks_new[#marks_new + 1] = seen_ms
+    else
+      first_silent_ms = math.min(first_silent_ms, seen_ms + silence_ms + 1)
+      if shift_ms ~= 0 then
+        marks_new[#marks_new + 1] = name
+        marks_new[#marks_new + 1] = seen_ms
+      end
     end
   end
 end
@@ -239,7 +249,7 @@ if early > 0 or (early_rank or 0) > 0 then
   next_ms = math.min(next_ms > 0 and next_ms or math.huge, now_ms + EARLY_PAUSE_MS)
 end
 -- A partition where somebody has work is looked at often enough to notice his death.
-if (others > 0 or mine > 0) and (next_ms == 0 or now_ms + 2000 < next_ms) then next_ms = now_ms + 2000 end
+if others > 0 or mine > 0 then next_ms = math.min(next_ms > 0 and next_ms or math.huge, now_ms + ALIVE_MS, first_silent_ms) end
 local ready = (#plans_made > 0 or call('EXISTS', root .. 'ready:f', root .. 'ready:r', root .. 'ready:n') > 0) and 1 or 0
 
 local parked = call('SCARD', root .. 'parked')

@@ -19,7 +19,7 @@ export interface PumpHost {
   /** A turn ended and left work to claim. */
   stillHungry(pump: Pump): void;
   origins: Origins;
-  /** Starts tasks; each takes one reserved place until `pump.settle` names it. They were claimed at `now_ms` of the partition, after `asked_ms` here. */
+  /** Starts tasks, each when its limiter lets it; each takes one reserved place until `pump.settle` names it. They were claimed at `now_ms` of the partition, after `asked_ms` here. */
   run(pump: Pump, tasks: readonly Claimed[], now_ms: number, asked_ms: number): void;
   ticked(reply: TickReply): void;
   granted(reply: GrantReply): void;

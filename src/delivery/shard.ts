@@ -1,9 +1,11 @@
 // A callback thread's work: the pumps of the partitions it owns, one budget of calls in flight, one outbound client.
 import { monotonicMs } from '../base/clock.ts';
+import { groupBy } from '../base/group-by.ts';
 import { ID_PREFIX, taskId } from '../base/id.ts';
 import { CLAIM_PATIENCE_MS, CLAIMS_UNDER_WAY_MAX, NOTIFICATIONS_SHARE } from '../base/limits.ts';
 import { type LimitedLog, type Log, limitedLog } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
+import { endsWithin, notBefore } from '../base/timing.ts';
 import type { RunningCall } from '../outbound/call.ts';
 import type { FailureCode } from '../outbound/failures.ts';
 import type { Outbound } from '../outbound/outbound.ts';
@@ -229,15 +231,24 @@ export class CallbackShard implements Service, PumpHost {
   }
 
   run(pump: Pump, tasks: readonly Claimed[], now_ms: number, asked_ms: number): void {
-    const unsigned = new Map<string, Claimed[]>();
     this.#taken += tasks.length;
+    for (const task of tasks) this.origins.began(task.flight.origin);
+    for (const [age_ms, together] of groupBy(tasks, (task) => Math.min(0, task.granted_age_ms))) {
+      if (age_ms === 0) this.#start(pump, together, now_ms, asked_ms);
+      else notBefore(monotonicMs() - age_ms, () => this.#start(pump, together, pump.now_ms(), asked_ms));
+    }
+  }
+
+  #start(pump: Pump, tasks: readonly Claimed[], now_ms: number, asked_ms: number): void {
+    const unsigned: Claimed[] = [];
     for (const task of tasks) {
-      this.origins.began(task.flight.origin);
       const secrets = this.#keys.get(task.account_id);
       if (secrets !== null) this.#begin(pump, task, secrets, now_ms, asked_ms);
-      else unsigned.set(task.account_id, [...(unsigned.get(task.account_id) ?? []), task]);
+      else unsigned.push(task);
     }
-    for (const [account_id, waiting] of unsigned) void this.#runSigned(pump, account_id, waiting, asked_ms);
+    for (const [account_id, waiting] of groupBy(unsigned, (task) => task.account_id)) {
+      void this.#runSigned(pump, account_id, waiting, asked_ms);
+    }
   }
 
   async #runSigned(pump: Pump, account_id: string, tasks: readonly Claimed[], asked_ms: number): Promise<void> {
@@ -386,15 +397,4 @@ export class CallbackShard implements Service, PumpHost {
     if (this.#draining) return;
     this.#audit = setTimeout(() => void this.#auditAll(), Math.max(0, this.#deps.audit_ms - (monotonicMs() - began_ms)));
   }
-}
-
-/** Whether `work` ended within so many milliseconds. */
-async function endsWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<false>((done) => {
-    timer = setTimeout(() => done(false), ms);
-  });
-  const ended = await Promise.race([work.then(() => true as const), late]);
-  clearTimeout(timer);
-  return ended;
 }

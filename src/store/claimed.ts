@@ -43,7 +43,7 @@ export interface Claimed extends StoredTask {
   recoveries: number;
   /** When it became ready, by the partition's clock. */
   due_ms: number;
-  /** How long ago its rate limiter let it start; 0 where it has none. */
+  /** How long ago its rate limiter let it start; less than 0 where that time is to come, 0 where it has no limiter. */
   granted_age_ms: number;
   /** Of a notification: the batch that it tells of; the task is one of its companion. */
   of: NotesParent | null;

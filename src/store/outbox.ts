@@ -10,6 +10,7 @@
 // loses after it was acknowledged is found by the sweep, which asks lanes about references that have been away for long.
 // docs/decisions/0010-outbox.md says what exactly is guaranteed.
 import { monotonicMs } from '../base/clock.ts';
+import { groupBy } from '../base/group-by.ts';
 import type { Keep } from './batches.ts';
 import { keys } from './keys.ts';
 import type { RedisClient } from './script.ts';
@@ -152,7 +153,7 @@ export async function sweep(client: RedisClient, source: number, options: SweepO
   for (let round = 0; round < (options.rounds_max ?? ROUNDS_MAX); round++) {
     const { asked_ms, references, more } = await readOverdue(client, source, options.after_ms ?? AWAY_AFTER_MS);
     const answers = await Promise.all(
-      [...groupByDestination(references)].map(async ([destination, group]) => {
+      [...groupBy(references, ({ destination }) => destination)].map(async ([destination, group]) => {
         const answer = await withinPatience(askLanes(client, destination, group), ASK_PATIENCE_MS);
         if (!(answer instanceof Error)) return answer;
         result.failed.push({ destination, error: answer });
@@ -245,14 +246,4 @@ async function withinPatience<T>(work: Promise<T>, patience_ms: number): Promise
   const ended = await Promise.race([work.catch((error: Error) => error), late]);
   clearTimeout(timer);
   return ended;
-}
-
-function groupByDestination(references: readonly Overdue[]): Map<number, Overdue[]> {
-  const groups = new Map<number, Overdue[]>();
-  for (const one of references) {
-    const group = groups.get(one.destination);
-    if (group === undefined) groups.set(one.destination, [one]);
-    else group.push(one);
-  }
-  return groups;
 }

@@ -1,5 +1,6 @@
 // One partition as its callback thread sees it: a turn settles outcomes, lets time pass and claims work, in one round trip.
 import { monotonicMs } from '../base/clock.ts';
+import { groupBy } from '../base/group-by.ts';
 import { type ClaimReply, type Flight, readClaimed } from './claimed.ts';
 import { keys } from './keys.ts';
 import type { Slice } from './outbox.ts';
@@ -12,6 +13,8 @@ export { type Claimed, type ClaimReply, type Flight, type FlightLimit, type Note
 /** Limiters in one call, and the tasks that it lets start: about a millisecond of Redis. */
 const LANES_MAX = 16;
 const GRANTS_MAX = 500;
+/** Starts are granted so long before their time: as long as a grant takes to its task, on a machine that is busy. */
+const GRANT_AHEAD_US = 20_000;
 
 export type Verdict = 'c' | 'f' | 'r' | 'b' | 's' | 'k';
 
@@ -201,7 +204,8 @@ async function tryTurn(client: RedisClient, partition: number, settings: TurnSet
     const limits = [unpark.length, ...unpark, rooms.length, ...rooms.flat()];
     partitionClaim.queueBuffer(pipeline, { meta }, { holder, call_no, budget, room, grace_ms: settings.grace_ms, notes, limits });
   }
-  if (request.grant === true) partitionGrant.queue(pipeline, { meta }, { lanes_max: LANES_MAX, tasks_max: GRANTS_MAX });
+  if (request.grant === true)
+    partitionGrant.queue(pipeline, { meta }, { lanes_max: LANES_MAX, tasks_max: GRANTS_MAX, ahead_us: GRANT_AHEAD_US });
   const lates = lateParts(request.lates ?? []);
   if (lates.length > 0) partitionLate.queue(pipeline, { meta }, { lates });
   const sent_ms = monotonicMs();
@@ -240,13 +244,7 @@ function lateParts(lates: readonly Late[]): (string | number)[] {
  * been started twice under one name.
  */
 function groupByFlight(settlements: readonly Settlement[]): Settlement[][] {
-  const groups = new Map<string, Settlement[]>();
-  for (const settlement of settlements) {
-    const group = groups.get(settlement.flight.name);
-    if (group === undefined) groups.set(settlement.flight.name, [settlement]);
-    else group.push(settlement);
-  }
-  return [...groups.values()].map((group) => {
+  return [...groupBy(settlements, ({ flight }) => flight.name).values()].map((group) => {
     group.sort((a, b) => a.index - b.index);
     return group.filter(({ index }, i) => index !== group[i - 1]?.index);
   });

@@ -3644,6 +3644,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
+    ahead = 'exact',
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -3683,6 +3684,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.level = {
+    ahead = 'even',
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -3753,7 +3755,7 @@ do
     settle = function(lane)
       local due = string.format('%.17g', lane.v / 1000)
       lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
-      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      lane.slots_new, lane.new_until, lane.freed, lane.reclaimed = {}, math.huge, {}, #lane.slots_gone
       for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
       lane.held_before = call('ZCARD', slots_key(lane))
       lane.held = lane.held_before - lane.reclaimed
@@ -3761,12 +3763,14 @@ do
     end,
     next = function(lane)
       local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      first = math.min(first, lane.new_until)
       return first < math.huge and math.floor(first * 1000) + 1 or nil
     end,
     take = function(lane, units, range, from, to, granted_ms)
       local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local until_ms = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
+      lane.new_until = math.min(lane.new_until, until_ms)
+      local held_until = string.format('%.17g', until_ms)
       local list, prefix = lane.slots_new, range.core .. ','
       for i = from, to do
         list[#list + 1] = held_until
@@ -3817,6 +3821,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
+    ahead = 'exact',
     settle = function(lane)
       lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
       lane.n = lane.n or 0
@@ -4200,7 +4205,7 @@ local now_ms = lane_text(math.floor(now_us / 1000))
 touch({ lane.key })
 call('HSET', lane.key, 'account', account, 'created', now_ms, 'updated', now_ms, unpack(fields, 1, #fields))
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/create.lua",1],[2,"lua/limiter/create.lua",3],[3,"lua/limiter/create.lua",6],[4,"lua/limiter/create.lua",5],[5,"lua/limiter/create.lua",4],[6,"lua/limiter/create.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",9],[36,"lua/lib/limiter/aligned.lua",19],[42,"lua/lib/limiter/aligned.lua",26],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",50],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[167,"lua/lib/limiter/window.lua",4],[169,"lua/lib/limiter/window.lua",7],[170,"lua/lib/limiter/window.lua",9],[171,"lua/lib/limiter/window.lua",12],[175,"lua/lib/limiter/window.lua",17],[179,"lua/lib/limiter/window.lua",23],[188,"lua/lib/limiter/window.lua",34],[197,"lua/lib/limiter/window.lua",44],[245,"lua/lib/limiter/window.lua",94],[280,"lua/lib/tally.lua",6],[281,"lua/lib/tally.lua",8],[282,"lua/lib/tally.lua",11],[296,"lua/lib/tally.lua",27],[319,"lua/lib/tally.lua",51],[322,"lua/lib/lane.lua",55],[323,"lua/lib/lane.lua",57],[324,"lua/lib/lane.lua",60],[338,"lua/lib/lane.lua",75],[339,"lua/lib/lane.lua",77],[353,"lua/lib/lane.lua",93],[357,"lua/lib/lane.lua",98],[365,"lua/lib/lane.lua",107],[372,"lua/lib/lane.lua",116],[376,"lua/lib/lane.lua",122],[377,"lua/lib/lane.lua",125],[383,"lua/lib/lane.lua",133],[389,"lua/lib/lane.lua",140],[393,"lua/lib/lane.lua",146],[401,"lua/lib/lane.lua",155],[402,"lua/lib/lane.lua",158],[413,"lua/lib/lane.lua",171],[416,"lua/lib/lane.lua",176],[420,"lua/lib/lane.lua",181],[427,"lua/lib/lane.lua",190],[435,"lua/lib/lane.lua",201],[440,"lua/lib/lane.lua",207],[449,"lua/lib/lane.lua",217],[451,"lua/lib/lane.lua",221],[463,"lua/lib/lane.lua",235],[471,"lua/lib/lane.lua",245],[474,"lua/lib/lane.lua",251],[479,"lua/lib/lane.lua",257],[487,"lua/lib/lane.lua",266],[490,"lua/lib/lane.lua",270],[524,"lua/lib/lane.lua",305],[525,"lua/lib/lane.lua",308],[529,"lua/lib/lane.lua",314],[535,"lua/lib/lane.lua",321],[558,"lua/lib/lane.lua",345],[562,"lua/lib/record.lua",6],[563,"lua/lib/record.lua",9],[568,"lua/lib/record.lua",16],[575,"lua/limiter/create.lua",12],[577,"lua/limiter/create.lua",15]],
+  map: [[1,"lua/limiter/create.lua",1],[2,"lua/limiter/create.lua",3],[3,"lua/limiter/create.lua",6],[4,"lua/limiter/create.lua",5],[5,"lua/limiter/create.lua",4],[6,"lua/limiter/create.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",52],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[28,"lua/lib/limiter/aligned.lua",10],[37,"lua/lib/limiter/aligned.lua",20],[43,"lua/lib/limiter/aligned.lua",27],[49,"lua/lib/limiter/level.lua",6],[52,"lua/lib/limiter/level.lua",10],[53,"lua/lib/limiter/level.lua",13],[58,"lua/lib/limiter/level.lua",19],[64,"lua/lib/limiter/level.lua",26],[88,"lua/lib/limiter/level.lua",51],[113,"lua/lib/limiter/slots.lua",4],[115,"lua/lib/limiter/slots.lua",7],[116,"lua/lib/limiter/slots.lua",9],[117,"lua/lib/limiter/slots.lua",12],[132,"lua/lib/limiter/slots.lua",28],[142,"lua/lib/limiter/slots.lua",39],[147,"lua/lib/limiter/slots.lua",45],[171,"lua/lib/limiter/window.lua",4],[173,"lua/lib/limiter/window.lua",7],[174,"lua/lib/limiter/window.lua",9],[175,"lua/lib/limiter/window.lua",12],[179,"lua/lib/limiter/window.lua",17],[183,"lua/lib/limiter/window.lua",23],[192,"lua/lib/limiter/window.lua",34],[201,"lua/lib/limiter/window.lua",44],[250,"lua/lib/limiter/window.lua",95],[285,"lua/lib/tally.lua",6],[286,"lua/lib/tally.lua",8],[287,"lua/lib/tally.lua",11],[301,"lua/lib/tally.lua",27],[324,"lua/lib/tally.lua",51],[327,"lua/lib/lane.lua",56],[328,"lua/lib/lane.lua",58],[329,"lua/lib/lane.lua",61],[343,"lua/lib/lane.lua",76],[344,"lua/lib/lane.lua",78],[358,"lua/lib/lane.lua",94],[362,"lua/lib/lane.lua",99],[370,"lua/lib/lane.lua",108],[377,"lua/lib/lane.lua",117],[381,"lua/lib/lane.lua",123],[382,"lua/lib/lane.lua",126],[388,"lua/lib/lane.lua",134],[394,"lua/lib/lane.lua",141],[398,"lua/lib/lane.lua",147],[406,"lua/lib/lane.lua",156],[407,"lua/lib/lane.lua",159],[418,"lua/lib/lane.lua",172],[421,"lua/lib/lane.lua",177],[425,"lua/lib/lane.lua",182],[432,"lua/lib/lane.lua",191],[440,"lua/lib/lane.lua",202],[445,"lua/lib/lane.lua",208],[454,"lua/lib/lane.lua",218],[456,"lua/lib/lane.lua",222],[468,"lua/lib/lane.lua",236],[476,"lua/lib/lane.lua",246],[479,"lua/lib/lane.lua",252],[484,"lua/lib/lane.lua",258],[492,"lua/lib/lane.lua",267],[495,"lua/lib/lane.lua",271],[529,"lua/lib/lane.lua",306],[530,"lua/lib/lane.lua",309],[534,"lua/lib/lane.lua",315],[540,"lua/lib/lane.lua",322],[563,"lua/lib/lane.lua",346],[567,"lua/lib/record.lua",6],[568,"lua/lib/record.lua",9],[573,"lua/lib/record.lua",16],[580,"lua/limiter/create.lua",12],[582,"lua/limiter/create.lua",15]],
 });
 
 /** Deletes a limiter: what waits starts at once, unlimited; its counts stay for 30 days. See lua/limiter/delete.lua. */
@@ -4232,6 +4237,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
+    ahead = 'exact',
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -4271,6 +4277,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.level = {
+    ahead = 'even',
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -4341,7 +4348,7 @@ do
     settle = function(lane)
       local due = string.format('%.17g', lane.v / 1000)
       lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
-      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      lane.slots_new, lane.new_until, lane.freed, lane.reclaimed = {}, math.huge, {}, #lane.slots_gone
       for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
       lane.held_before = call('ZCARD', slots_key(lane))
       lane.held = lane.held_before - lane.reclaimed
@@ -4349,12 +4356,14 @@ do
     end,
     next = function(lane)
       local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      first = math.min(first, lane.new_until)
       return first < math.huge and math.floor(first * 1000) + 1 or nil
     end,
     take = function(lane, units, range, from, to, granted_ms)
       local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local until_ms = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
+      lane.new_until = math.min(lane.new_until, until_ms)
+      local held_until = string.format('%.17g', until_ms)
       local list, prefix = lane.slots_new, range.core .. ','
       for i = from, to do
         list[#list + 1] = held_until
@@ -4405,6 +4414,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
+    ahead = 'exact',
     settle = function(lane)
       lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
       lane.n = lane.n or 0
@@ -4789,7 +4799,7 @@ lane_touch()
 call('HSET', lane.key, 'deleted', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",9],[35,"lua/lib/limiter/aligned.lua",19],[41,"lua/lib/limiter/aligned.lua",26],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",50],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[166,"lua/lib/limiter/window.lua",4],[168,"lua/lib/limiter/window.lua",7],[169,"lua/lib/limiter/window.lua",9],[170,"lua/lib/limiter/window.lua",12],[174,"lua/lib/limiter/window.lua",17],[178,"lua/lib/limiter/window.lua",23],[187,"lua/lib/limiter/window.lua",34],[196,"lua/lib/limiter/window.lua",44],[244,"lua/lib/limiter/window.lua",94],[279,"lua/lib/tally.lua",6],[280,"lua/lib/tally.lua",8],[281,"lua/lib/tally.lua",11],[295,"lua/lib/tally.lua",27],[318,"lua/lib/tally.lua",51],[321,"lua/lib/lane.lua",55],[322,"lua/lib/lane.lua",57],[323,"lua/lib/lane.lua",60],[337,"lua/lib/lane.lua",75],[338,"lua/lib/lane.lua",77],[352,"lua/lib/lane.lua",93],[356,"lua/lib/lane.lua",98],[364,"lua/lib/lane.lua",107],[371,"lua/lib/lane.lua",116],[375,"lua/lib/lane.lua",122],[376,"lua/lib/lane.lua",125],[382,"lua/lib/lane.lua",133],[388,"lua/lib/lane.lua",140],[392,"lua/lib/lane.lua",146],[400,"lua/lib/lane.lua",155],[401,"lua/lib/lane.lua",158],[412,"lua/lib/lane.lua",171],[415,"lua/lib/lane.lua",176],[419,"lua/lib/lane.lua",181],[426,"lua/lib/lane.lua",190],[434,"lua/lib/lane.lua",201],[439,"lua/lib/lane.lua",207],[448,"lua/lib/lane.lua",217],[450,"lua/lib/lane.lua",221],[462,"lua/lib/lane.lua",235],[470,"lua/lib/lane.lua",245],[473,"lua/lib/lane.lua",251],[478,"lua/lib/lane.lua",257],[486,"lua/lib/lane.lua",266],[489,"lua/lib/lane.lua",270],[523,"lua/lib/lane.lua",305],[524,"lua/lib/lane.lua",308],[528,"lua/lib/lane.lua",314],[534,"lua/lib/lane.lua",321],[557,"lua/lib/lane.lua",345],[561,"lua/lib/record.lua",6],[562,"lua/lib/record.lua",9],[567,"lua/lib/record.lua",16],[574,"lua/limiter/delete.lua",12],[576,"lua/limiter/delete.lua",15]],
+  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",52],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",10],[36,"lua/lib/limiter/aligned.lua",20],[42,"lua/lib/limiter/aligned.lua",27],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[87,"lua/lib/limiter/level.lua",51],[112,"lua/lib/limiter/slots.lua",4],[114,"lua/lib/limiter/slots.lua",7],[115,"lua/lib/limiter/slots.lua",9],[116,"lua/lib/limiter/slots.lua",12],[131,"lua/lib/limiter/slots.lua",28],[141,"lua/lib/limiter/slots.lua",39],[146,"lua/lib/limiter/slots.lua",45],[170,"lua/lib/limiter/window.lua",4],[172,"lua/lib/limiter/window.lua",7],[173,"lua/lib/limiter/window.lua",9],[174,"lua/lib/limiter/window.lua",12],[178,"lua/lib/limiter/window.lua",17],[182,"lua/lib/limiter/window.lua",23],[191,"lua/lib/limiter/window.lua",34],[200,"lua/lib/limiter/window.lua",44],[249,"lua/lib/limiter/window.lua",95],[284,"lua/lib/tally.lua",6],[285,"lua/lib/tally.lua",8],[286,"lua/lib/tally.lua",11],[300,"lua/lib/tally.lua",27],[323,"lua/lib/tally.lua",51],[326,"lua/lib/lane.lua",56],[327,"lua/lib/lane.lua",58],[328,"lua/lib/lane.lua",61],[342,"lua/lib/lane.lua",76],[343,"lua/lib/lane.lua",78],[357,"lua/lib/lane.lua",94],[361,"lua/lib/lane.lua",99],[369,"lua/lib/lane.lua",108],[376,"lua/lib/lane.lua",117],[380,"lua/lib/lane.lua",123],[381,"lua/lib/lane.lua",126],[387,"lua/lib/lane.lua",134],[393,"lua/lib/lane.lua",141],[397,"lua/lib/lane.lua",147],[405,"lua/lib/lane.lua",156],[406,"lua/lib/lane.lua",159],[417,"lua/lib/lane.lua",172],[420,"lua/lib/lane.lua",177],[424,"lua/lib/lane.lua",182],[431,"lua/lib/lane.lua",191],[439,"lua/lib/lane.lua",202],[444,"lua/lib/lane.lua",208],[453,"lua/lib/lane.lua",218],[455,"lua/lib/lane.lua",222],[467,"lua/lib/lane.lua",236],[475,"lua/lib/lane.lua",246],[478,"lua/lib/lane.lua",252],[483,"lua/lib/lane.lua",258],[491,"lua/lib/lane.lua",267],[494,"lua/lib/lane.lua",271],[528,"lua/lib/lane.lua",306],[529,"lua/lib/lane.lua",309],[533,"lua/lib/lane.lua",315],[539,"lua/lib/lane.lua",322],[562,"lua/lib/lane.lua",346],[566,"lua/lib/record.lua",6],[567,"lua/lib/record.lua",9],[572,"lua/lib/record.lua",16],[579,"lua/limiter/delete.lua",12],[581,"lua/limiter/delete.lua",15]],
 });
 
 /** Changes a limiter. What it has let start until now counts by its new config; the tasks that wait feel it at once. See lua/limiter/patch.lua. */
@@ -4822,6 +4832,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
+    ahead = 'exact',
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -4861,6 +4872,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.level = {
+    ahead = 'even',
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -4931,7 +4943,7 @@ do
     settle = function(lane)
       local due = string.format('%.17g', lane.v / 1000)
       lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
-      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      lane.slots_new, lane.new_until, lane.freed, lane.reclaimed = {}, math.huge, {}, #lane.slots_gone
       for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
       lane.held_before = call('ZCARD', slots_key(lane))
       lane.held = lane.held_before - lane.reclaimed
@@ -4939,12 +4951,14 @@ do
     end,
     next = function(lane)
       local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      first = math.min(first, lane.new_until)
       return first < math.huge and math.floor(first * 1000) + 1 or nil
     end,
     take = function(lane, units, range, from, to, granted_ms)
       local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local until_ms = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
+      lane.new_until = math.min(lane.new_until, until_ms)
+      local held_until = string.format('%.17g', until_ms)
       local list, prefix = lane.slots_new, range.core .. ','
       for i = from, to do
         list[#list + 1] = held_until
@@ -4995,6 +5009,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
+    ahead = 'exact',
     settle = function(lane)
       lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
       lane.n = lane.n or 0
@@ -5391,7 +5406,7 @@ lane_touch()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)), unpack(fields, 1, #fields))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",9],[36,"lua/lib/limiter/aligned.lua",19],[42,"lua/lib/limiter/aligned.lua",26],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",50],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[167,"lua/lib/limiter/window.lua",4],[169,"lua/lib/limiter/window.lua",7],[170,"lua/lib/limiter/window.lua",9],[171,"lua/lib/limiter/window.lua",12],[175,"lua/lib/limiter/window.lua",17],[179,"lua/lib/limiter/window.lua",23],[188,"lua/lib/limiter/window.lua",34],[197,"lua/lib/limiter/window.lua",44],[245,"lua/lib/limiter/window.lua",94],[280,"lua/lib/tally.lua",6],[281,"lua/lib/tally.lua",8],[282,"lua/lib/tally.lua",11],[296,"lua/lib/tally.lua",27],[319,"lua/lib/tally.lua",51],[322,"lua/lib/lane.lua",55],[323,"lua/lib/lane.lua",57],[324,"lua/lib/lane.lua",60],[338,"lua/lib/lane.lua",75],[339,"lua/lib/lane.lua",77],[353,"lua/lib/lane.lua",93],[357,"lua/lib/lane.lua",98],[365,"lua/lib/lane.lua",107],[372,"lua/lib/lane.lua",116],[376,"lua/lib/lane.lua",122],[377,"lua/lib/lane.lua",125],[383,"lua/lib/lane.lua",133],[389,"lua/lib/lane.lua",140],[393,"lua/lib/lane.lua",146],[401,"lua/lib/lane.lua",155],[402,"lua/lib/lane.lua",158],[413,"lua/lib/lane.lua",171],[416,"lua/lib/lane.lua",176],[420,"lua/lib/lane.lua",181],[427,"lua/lib/lane.lua",190],[435,"lua/lib/lane.lua",201],[440,"lua/lib/lane.lua",207],[449,"lua/lib/lane.lua",217],[451,"lua/lib/lane.lua",221],[463,"lua/lib/lane.lua",235],[471,"lua/lib/lane.lua",245],[474,"lua/lib/lane.lua",251],[479,"lua/lib/lane.lua",257],[487,"lua/lib/lane.lua",266],[490,"lua/lib/lane.lua",270],[524,"lua/lib/lane.lua",305],[525,"lua/lib/lane.lua",308],[529,"lua/lib/lane.lua",314],[535,"lua/lib/lane.lua",321],[558,"lua/lib/lane.lua",345],[562,"lua/lib/record.lua",6],[563,"lua/lib/record.lua",9],[568,"lua/lib/record.lua",16],[575,"lua/limiter/patch.lua",12],[577,"lua/limiter/patch.lua",15],[590,"lua/limiter/patch.lua",29]],
+  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",52],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[28,"lua/lib/limiter/aligned.lua",10],[37,"lua/lib/limiter/aligned.lua",20],[43,"lua/lib/limiter/aligned.lua",27],[49,"lua/lib/limiter/level.lua",6],[52,"lua/lib/limiter/level.lua",10],[53,"lua/lib/limiter/level.lua",13],[58,"lua/lib/limiter/level.lua",19],[64,"lua/lib/limiter/level.lua",26],[88,"lua/lib/limiter/level.lua",51],[113,"lua/lib/limiter/slots.lua",4],[115,"lua/lib/limiter/slots.lua",7],[116,"lua/lib/limiter/slots.lua",9],[117,"lua/lib/limiter/slots.lua",12],[132,"lua/lib/limiter/slots.lua",28],[142,"lua/lib/limiter/slots.lua",39],[147,"lua/lib/limiter/slots.lua",45],[171,"lua/lib/limiter/window.lua",4],[173,"lua/lib/limiter/window.lua",7],[174,"lua/lib/limiter/window.lua",9],[175,"lua/lib/limiter/window.lua",12],[179,"lua/lib/limiter/window.lua",17],[183,"lua/lib/limiter/window.lua",23],[192,"lua/lib/limiter/window.lua",34],[201,"lua/lib/limiter/window.lua",44],[250,"lua/lib/limiter/window.lua",95],[285,"lua/lib/tally.lua",6],[286,"lua/lib/tally.lua",8],[287,"lua/lib/tally.lua",11],[301,"lua/lib/tally.lua",27],[324,"lua/lib/tally.lua",51],[327,"lua/lib/lane.lua",56],[328,"lua/lib/lane.lua",58],[329,"lua/lib/lane.lua",61],[343,"lua/lib/lane.lua",76],[344,"lua/lib/lane.lua",78],[358,"lua/lib/lane.lua",94],[362,"lua/lib/lane.lua",99],[370,"lua/lib/lane.lua",108],[377,"lua/lib/lane.lua",117],[381,"lua/lib/lane.lua",123],[382,"lua/lib/lane.lua",126],[388,"lua/lib/lane.lua",134],[394,"lua/lib/lane.lua",141],[398,"lua/lib/lane.lua",147],[406,"lua/lib/lane.lua",156],[407,"lua/lib/lane.lua",159],[418,"lua/lib/lane.lua",172],[421,"lua/lib/lane.lua",177],[425,"lua/lib/lane.lua",182],[432,"lua/lib/lane.lua",191],[440,"lua/lib/lane.lua",202],[445,"lua/lib/lane.lua",208],[454,"lua/lib/lane.lua",218],[456,"lua/lib/lane.lua",222],[468,"lua/lib/lane.lua",236],[476,"lua/lib/lane.lua",246],[479,"lua/lib/lane.lua",252],[484,"lua/lib/lane.lua",258],[492,"lua/lib/lane.lua",267],[495,"lua/lib/lane.lua",271],[529,"lua/lib/lane.lua",306],[530,"lua/lib/lane.lua",309],[534,"lua/lib/lane.lua",315],[540,"lua/lib/lane.lua",322],[563,"lua/lib/lane.lua",346],[567,"lua/lib/record.lua",6],[568,"lua/lib/record.lua",9],[573,"lua/lib/record.lua",16],[580,"lua/limiter/patch.lua",12],[582,"lua/limiter/patch.lua",15],[595,"lua/limiter/patch.lua",29]],
 });
 
 /** Closes a limiter: nothing starts until then, or until it is resumed. Time in which it is closed does not count for queue_timeout. See lua/limiter/pause.lua. */
@@ -5424,6 +5439,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
+    ahead = 'exact',
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -5463,6 +5479,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.level = {
+    ahead = 'even',
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -5533,7 +5550,7 @@ do
     settle = function(lane)
       local due = string.format('%.17g', lane.v / 1000)
       lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
-      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      lane.slots_new, lane.new_until, lane.freed, lane.reclaimed = {}, math.huge, {}, #lane.slots_gone
       for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
       lane.held_before = call('ZCARD', slots_key(lane))
       lane.held = lane.held_before - lane.reclaimed
@@ -5541,12 +5558,14 @@ do
     end,
     next = function(lane)
       local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      first = math.min(first, lane.new_until)
       return first < math.huge and math.floor(first * 1000) + 1 or nil
     end,
     take = function(lane, units, range, from, to, granted_ms)
       local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local until_ms = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
+      lane.new_until = math.min(lane.new_until, until_ms)
+      local held_until = string.format('%.17g', until_ms)
       local list, prefix = lane.slots_new, range.core .. ','
       for i = from, to do
         list[#list + 1] = held_until
@@ -5597,6 +5616,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
+    ahead = 'exact',
     settle = function(lane)
       lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
       lane.n = lane.n or 0
@@ -5982,7 +6002,7 @@ lane_touch()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",51],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",9],[36,"lua/lib/limiter/aligned.lua",19],[42,"lua/lib/limiter/aligned.lua",26],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",50],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[167,"lua/lib/limiter/window.lua",4],[169,"lua/lib/limiter/window.lua",7],[170,"lua/lib/limiter/window.lua",9],[171,"lua/lib/limiter/window.lua",12],[175,"lua/lib/limiter/window.lua",17],[179,"lua/lib/limiter/window.lua",23],[188,"lua/lib/limiter/window.lua",34],[197,"lua/lib/limiter/window.lua",44],[245,"lua/lib/limiter/window.lua",94],[280,"lua/lib/tally.lua",6],[281,"lua/lib/tally.lua",8],[282,"lua/lib/tally.lua",11],[296,"lua/lib/tally.lua",27],[319,"lua/lib/tally.lua",51],[322,"lua/lib/lane.lua",55],[323,"lua/lib/lane.lua",57],[324,"lua/lib/lane.lua",60],[338,"lua/lib/lane.lua",75],[339,"lua/lib/lane.lua",77],[353,"lua/lib/lane.lua",93],[357,"lua/lib/lane.lua",98],[365,"lua/lib/lane.lua",107],[372,"lua/lib/lane.lua",116],[376,"lua/lib/lane.lua",122],[377,"lua/lib/lane.lua",125],[383,"lua/lib/lane.lua",133],[389,"lua/lib/lane.lua",140],[393,"lua/lib/lane.lua",146],[401,"lua/lib/lane.lua",155],[402,"lua/lib/lane.lua",158],[413,"lua/lib/lane.lua",171],[416,"lua/lib/lane.lua",176],[420,"lua/lib/lane.lua",181],[427,"lua/lib/lane.lua",190],[435,"lua/lib/lane.lua",201],[440,"lua/lib/lane.lua",207],[449,"lua/lib/lane.lua",217],[451,"lua/lib/lane.lua",221],[463,"lua/lib/lane.lua",235],[471,"lua/lib/lane.lua",245],[474,"lua/lib/lane.lua",251],[479,"lua/lib/lane.lua",257],[487,"lua/lib/lane.lua",266],[490,"lua/lib/lane.lua",270],[524,"lua/lib/lane.lua",305],[525,"lua/lib/lane.lua",308],[529,"lua/lib/lane.lua",314],[535,"lua/lib/lane.lua",321],[558,"lua/lib/lane.lua",345],[562,"lua/lib/record.lua",6],[563,"lua/lib/record.lua",9],[568,"lua/lib/record.lua",16],[575,"lua/limiter/pause.lua",13],[577,"lua/limiter/pause.lua",17]],
+  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",52],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[28,"lua/lib/limiter/aligned.lua",10],[37,"lua/lib/limiter/aligned.lua",20],[43,"lua/lib/limiter/aligned.lua",27],[49,"lua/lib/limiter/level.lua",6],[52,"lua/lib/limiter/level.lua",10],[53,"lua/lib/limiter/level.lua",13],[58,"lua/lib/limiter/level.lua",19],[64,"lua/lib/limiter/level.lua",26],[88,"lua/lib/limiter/level.lua",51],[113,"lua/lib/limiter/slots.lua",4],[115,"lua/lib/limiter/slots.lua",7],[116,"lua/lib/limiter/slots.lua",9],[117,"lua/lib/limiter/slots.lua",12],[132,"lua/lib/limiter/slots.lua",28],[142,"lua/lib/limiter/slots.lua",39],[147,"lua/lib/limiter/slots.lua",45],[171,"lua/lib/limiter/window.lua",4],[173,"lua/lib/limiter/window.lua",7],[174,"lua/lib/limiter/window.lua",9],[175,"lua/lib/limiter/window.lua",12],[179,"lua/lib/limiter/window.lua",17],[183,"lua/lib/limiter/window.lua",23],[192,"lua/lib/limiter/window.lua",34],[201,"lua/lib/limiter/window.lua",44],[250,"lua/lib/limiter/window.lua",95],[285,"lua/lib/tally.lua",6],[286,"lua/lib/tally.lua",8],[287,"lua/lib/tally.lua",11],[301,"lua/lib/tally.lua",27],[324,"lua/lib/tally.lua",51],[327,"lua/lib/lane.lua",56],[328,"lua/lib/lane.lua",58],[329,"lua/lib/lane.lua",61],[343,"lua/lib/lane.lua",76],[344,"lua/lib/lane.lua",78],[358,"lua/lib/lane.lua",94],[362,"lua/lib/lane.lua",99],[370,"lua/lib/lane.lua",108],[377,"lua/lib/lane.lua",117],[381,"lua/lib/lane.lua",123],[382,"lua/lib/lane.lua",126],[388,"lua/lib/lane.lua",134],[394,"lua/lib/lane.lua",141],[398,"lua/lib/lane.lua",147],[406,"lua/lib/lane.lua",156],[407,"lua/lib/lane.lua",159],[418,"lua/lib/lane.lua",172],[421,"lua/lib/lane.lua",177],[425,"lua/lib/lane.lua",182],[432,"lua/lib/lane.lua",191],[440,"lua/lib/lane.lua",202],[445,"lua/lib/lane.lua",208],[454,"lua/lib/lane.lua",218],[456,"lua/lib/lane.lua",222],[468,"lua/lib/lane.lua",236],[476,"lua/lib/lane.lua",246],[479,"lua/lib/lane.lua",252],[484,"lua/lib/lane.lua",258],[492,"lua/lib/lane.lua",267],[495,"lua/lib/lane.lua",271],[529,"lua/lib/lane.lua",306],[530,"lua/lib/lane.lua",309],[534,"lua/lib/lane.lua",315],[540,"lua/lib/lane.lua",322],[563,"lua/lib/lane.lua",346],[567,"lua/lib/record.lua",6],[568,"lua/lib/record.lua",9],[573,"lua/lib/record.lua",16],[580,"lua/limiter/pause.lua",13],[582,"lua/limiter/pause.lua",17]],
 });
 
 /** Reads a limiter's record; empty where there is none. See lua/limiter/read.lua. */
@@ -6013,6 +6033,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
+    ahead = 'exact',
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -6052,6 +6073,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.level = {
+    ahead = 'even',
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -6122,7 +6144,7 @@ do
     settle = function(lane)
       local due = string.format('%.17g', lane.v / 1000)
       lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
-      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      lane.slots_new, lane.new_until, lane.freed, lane.reclaimed = {}, math.huge, {}, #lane.slots_gone
       for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
       lane.held_before = call('ZCARD', slots_key(lane))
       lane.held = lane.held_before - lane.reclaimed
@@ -6130,12 +6152,14 @@ do
     end,
     next = function(lane)
       local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      first = math.min(first, lane.new_until)
       return first < math.huge and math.floor(first * 1000) + 1 or nil
     end,
     take = function(lane, units, range, from, to, granted_ms)
       local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local until_ms = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
+      lane.new_until = math.min(lane.new_until, until_ms)
+      local held_until = string.format('%.17g', until_ms)
       local list, prefix = lane.slots_new, range.core .. ','
       for i = from, to do
         list[#list + 1] = held_until
@@ -6186,6 +6210,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
+    ahead = 'exact',
     settle = function(lane)
       lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
       lane.n = lane.n or 0
@@ -6565,7 +6590,7 @@ local function record_reply(lane)
 end
 local lane = lane_load(core, now_us)
 return lane.account and record_reply(lane) or {}`,
-  map: [[1,"lua/limiter/read.lua",1],[2,"lua/limiter/read.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/lane.lua",32],[19,"lua/lib/lane.lua",51],[20,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",9],[34,"lua/lib/limiter/aligned.lua",19],[40,"lua/lib/limiter/aligned.lua",26],[46,"lua/lib/limiter/level.lua",6],[49,"lua/lib/limiter/level.lua",10],[50,"lua/lib/limiter/level.lua",13],[55,"lua/lib/limiter/level.lua",19],[61,"lua/lib/limiter/level.lua",26],[84,"lua/lib/limiter/level.lua",50],[109,"lua/lib/limiter/slots.lua",4],[111,"lua/lib/limiter/slots.lua",7],[112,"lua/lib/limiter/slots.lua",9],[113,"lua/lib/limiter/slots.lua",12],[128,"lua/lib/limiter/slots.lua",28],[138,"lua/lib/limiter/slots.lua",39],[143,"lua/lib/limiter/slots.lua",45],[165,"lua/lib/limiter/window.lua",4],[167,"lua/lib/limiter/window.lua",7],[168,"lua/lib/limiter/window.lua",9],[169,"lua/lib/limiter/window.lua",12],[173,"lua/lib/limiter/window.lua",17],[177,"lua/lib/limiter/window.lua",23],[186,"lua/lib/limiter/window.lua",34],[195,"lua/lib/limiter/window.lua",44],[243,"lua/lib/limiter/window.lua",94],[278,"lua/lib/tally.lua",6],[279,"lua/lib/tally.lua",8],[280,"lua/lib/tally.lua",11],[294,"lua/lib/tally.lua",27],[317,"lua/lib/tally.lua",51],[320,"lua/lib/lane.lua",55],[321,"lua/lib/lane.lua",57],[322,"lua/lib/lane.lua",60],[336,"lua/lib/lane.lua",75],[337,"lua/lib/lane.lua",77],[351,"lua/lib/lane.lua",93],[355,"lua/lib/lane.lua",98],[363,"lua/lib/lane.lua",107],[370,"lua/lib/lane.lua",116],[374,"lua/lib/lane.lua",122],[375,"lua/lib/lane.lua",125],[381,"lua/lib/lane.lua",133],[387,"lua/lib/lane.lua",140],[391,"lua/lib/lane.lua",146],[399,"lua/lib/lane.lua",155],[400,"lua/lib/lane.lua",158],[411,"lua/lib/lane.lua",171],[414,"lua/lib/lane.lua",176],[418,"lua/lib/lane.lua",181],[425,"lua/lib/lane.lua",190],[433,"lua/lib/lane.lua",201],[438,"lua/lib/lane.lua",207],[447,"lua/lib/lane.lua",217],[449,"lua/lib/lane.lua",221],[461,"lua/lib/lane.lua",235],[469,"lua/lib/lane.lua",245],[472,"lua/lib/lane.lua",251],[477,"lua/lib/lane.lua",257],[485,"lua/lib/lane.lua",266],[488,"lua/lib/lane.lua",270],[522,"lua/lib/lane.lua",305],[523,"lua/lib/lane.lua",308],[527,"lua/lib/lane.lua",314],[533,"lua/lib/lane.lua",321],[556,"lua/lib/lane.lua",345],[560,"lua/lib/record.lua",6],[561,"lua/lib/record.lua",9],[566,"lua/lib/record.lua",16],[573,"lua/limiter/read.lua",11]],
+  map: [[1,"lua/limiter/read.lua",1],[2,"lua/limiter/read.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/lane.lua",32],[19,"lua/lib/lane.lua",52],[20,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",10],[35,"lua/lib/limiter/aligned.lua",20],[41,"lua/lib/limiter/aligned.lua",27],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",51],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[169,"lua/lib/limiter/window.lua",4],[171,"lua/lib/limiter/window.lua",7],[172,"lua/lib/limiter/window.lua",9],[173,"lua/lib/limiter/window.lua",12],[177,"lua/lib/limiter/window.lua",17],[181,"lua/lib/limiter/window.lua",23],[190,"lua/lib/limiter/window.lua",34],[199,"lua/lib/limiter/window.lua",44],[248,"lua/lib/limiter/window.lua",95],[283,"lua/lib/tally.lua",6],[284,"lua/lib/tally.lua",8],[285,"lua/lib/tally.lua",11],[299,"lua/lib/tally.lua",27],[322,"lua/lib/tally.lua",51],[325,"lua/lib/lane.lua",56],[326,"lua/lib/lane.lua",58],[327,"lua/lib/lane.lua",61],[341,"lua/lib/lane.lua",76],[342,"lua/lib/lane.lua",78],[356,"lua/lib/lane.lua",94],[360,"lua/lib/lane.lua",99],[368,"lua/lib/lane.lua",108],[375,"lua/lib/lane.lua",117],[379,"lua/lib/lane.lua",123],[380,"lua/lib/lane.lua",126],[386,"lua/lib/lane.lua",134],[392,"lua/lib/lane.lua",141],[396,"lua/lib/lane.lua",147],[404,"lua/lib/lane.lua",156],[405,"lua/lib/lane.lua",159],[416,"lua/lib/lane.lua",172],[419,"lua/lib/lane.lua",177],[423,"lua/lib/lane.lua",182],[430,"lua/lib/lane.lua",191],[438,"lua/lib/lane.lua",202],[443,"lua/lib/lane.lua",208],[452,"lua/lib/lane.lua",218],[454,"lua/lib/lane.lua",222],[466,"lua/lib/lane.lua",236],[474,"lua/lib/lane.lua",246],[477,"lua/lib/lane.lua",252],[482,"lua/lib/lane.lua",258],[490,"lua/lib/lane.lua",267],[493,"lua/lib/lane.lua",271],[527,"lua/lib/lane.lua",306],[528,"lua/lib/lane.lua",309],[532,"lua/lib/lane.lua",315],[538,"lua/lib/lane.lua",322],[561,"lua/lib/lane.lua",346],[565,"lua/lib/record.lua",6],[566,"lua/lib/record.lua",9],[571,"lua/lib/record.lua",16],[578,"lua/limiter/read.lua",11]],
 });
 
 /** Forgets the units that a limiter has given out; slots of running tasks stay taken. See lua/limiter/reset.lua. */
@@ -6597,6 +6622,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
+    ahead = 'exact',
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -6636,6 +6662,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.level = {
+    ahead = 'even',
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -6706,7 +6733,7 @@ do
     settle = function(lane)
       local due = string.format('%.17g', lane.v / 1000)
       lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
-      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      lane.slots_new, lane.new_until, lane.freed, lane.reclaimed = {}, math.huge, {}, #lane.slots_gone
       for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
       lane.held_before = call('ZCARD', slots_key(lane))
       lane.held = lane.held_before - lane.reclaimed
@@ -6714,12 +6741,14 @@ do
     end,
     next = function(lane)
       local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      first = math.min(first, lane.new_until)
       return first < math.huge and math.floor(first * 1000) + 1 or nil
     end,
     take = function(lane, units, range, from, to, granted_ms)
       local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local until_ms = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
+      lane.new_until = math.min(lane.new_until, until_ms)
+      local held_until = string.format('%.17g', until_ms)
       local list, prefix = lane.slots_new, range.core .. ','
       for i = from, to do
         list[#list + 1] = held_until
@@ -6770,6 +6799,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
+    ahead = 'exact',
     settle = function(lane)
       lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
       lane.n = lane.n or 0
@@ -7155,7 +7185,7 @@ lane_wake(lane, lane.now)
 lane_touch()
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",9],[35,"lua/lib/limiter/aligned.lua",19],[41,"lua/lib/limiter/aligned.lua",26],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",50],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[166,"lua/lib/limiter/window.lua",4],[168,"lua/lib/limiter/window.lua",7],[169,"lua/lib/limiter/window.lua",9],[170,"lua/lib/limiter/window.lua",12],[174,"lua/lib/limiter/window.lua",17],[178,"lua/lib/limiter/window.lua",23],[187,"lua/lib/limiter/window.lua",34],[196,"lua/lib/limiter/window.lua",44],[244,"lua/lib/limiter/window.lua",94],[279,"lua/lib/tally.lua",6],[280,"lua/lib/tally.lua",8],[281,"lua/lib/tally.lua",11],[295,"lua/lib/tally.lua",27],[318,"lua/lib/tally.lua",51],[321,"lua/lib/lane.lua",55],[322,"lua/lib/lane.lua",57],[323,"lua/lib/lane.lua",60],[337,"lua/lib/lane.lua",75],[338,"lua/lib/lane.lua",77],[352,"lua/lib/lane.lua",93],[356,"lua/lib/lane.lua",98],[364,"lua/lib/lane.lua",107],[371,"lua/lib/lane.lua",116],[375,"lua/lib/lane.lua",122],[376,"lua/lib/lane.lua",125],[382,"lua/lib/lane.lua",133],[388,"lua/lib/lane.lua",140],[392,"lua/lib/lane.lua",146],[400,"lua/lib/lane.lua",155],[401,"lua/lib/lane.lua",158],[412,"lua/lib/lane.lua",171],[415,"lua/lib/lane.lua",176],[419,"lua/lib/lane.lua",181],[426,"lua/lib/lane.lua",190],[434,"lua/lib/lane.lua",201],[439,"lua/lib/lane.lua",207],[448,"lua/lib/lane.lua",217],[450,"lua/lib/lane.lua",221],[462,"lua/lib/lane.lua",235],[470,"lua/lib/lane.lua",245],[473,"lua/lib/lane.lua",251],[478,"lua/lib/lane.lua",257],[486,"lua/lib/lane.lua",266],[489,"lua/lib/lane.lua",270],[523,"lua/lib/lane.lua",305],[524,"lua/lib/lane.lua",308],[528,"lua/lib/lane.lua",314],[534,"lua/lib/lane.lua",321],[557,"lua/lib/lane.lua",345],[561,"lua/lib/record.lua",6],[562,"lua/lib/record.lua",9],[567,"lua/lib/record.lua",16],[574,"lua/limiter/reset.lua",12],[576,"lua/limiter/reset.lua",15]],
+  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",52],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",10],[36,"lua/lib/limiter/aligned.lua",20],[42,"lua/lib/limiter/aligned.lua",27],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[87,"lua/lib/limiter/level.lua",51],[112,"lua/lib/limiter/slots.lua",4],[114,"lua/lib/limiter/slots.lua",7],[115,"lua/lib/limiter/slots.lua",9],[116,"lua/lib/limiter/slots.lua",12],[131,"lua/lib/limiter/slots.lua",28],[141,"lua/lib/limiter/slots.lua",39],[146,"lua/lib/limiter/slots.lua",45],[170,"lua/lib/limiter/window.lua",4],[172,"lua/lib/limiter/window.lua",7],[173,"lua/lib/limiter/window.lua",9],[174,"lua/lib/limiter/window.lua",12],[178,"lua/lib/limiter/window.lua",17],[182,"lua/lib/limiter/window.lua",23],[191,"lua/lib/limiter/window.lua",34],[200,"lua/lib/limiter/window.lua",44],[249,"lua/lib/limiter/window.lua",95],[284,"lua/lib/tally.lua",6],[285,"lua/lib/tally.lua",8],[286,"lua/lib/tally.lua",11],[300,"lua/lib/tally.lua",27],[323,"lua/lib/tally.lua",51],[326,"lua/lib/lane.lua",56],[327,"lua/lib/lane.lua",58],[328,"lua/lib/lane.lua",61],[342,"lua/lib/lane.lua",76],[343,"lua/lib/lane.lua",78],[357,"lua/lib/lane.lua",94],[361,"lua/lib/lane.lua",99],[369,"lua/lib/lane.lua",108],[376,"lua/lib/lane.lua",117],[380,"lua/lib/lane.lua",123],[381,"lua/lib/lane.lua",126],[387,"lua/lib/lane.lua",134],[393,"lua/lib/lane.lua",141],[397,"lua/lib/lane.lua",147],[405,"lua/lib/lane.lua",156],[406,"lua/lib/lane.lua",159],[417,"lua/lib/lane.lua",172],[420,"lua/lib/lane.lua",177],[424,"lua/lib/lane.lua",182],[431,"lua/lib/lane.lua",191],[439,"lua/lib/lane.lua",202],[444,"lua/lib/lane.lua",208],[453,"lua/lib/lane.lua",218],[455,"lua/lib/lane.lua",222],[467,"lua/lib/lane.lua",236],[475,"lua/lib/lane.lua",246],[478,"lua/lib/lane.lua",252],[483,"lua/lib/lane.lua",258],[491,"lua/lib/lane.lua",267],[494,"lua/lib/lane.lua",271],[528,"lua/lib/lane.lua",306],[529,"lua/lib/lane.lua",309],[533,"lua/lib/lane.lua",315],[539,"lua/lib/lane.lua",322],[562,"lua/lib/lane.lua",346],[566,"lua/lib/record.lua",6],[567,"lua/lib/record.lua",9],[572,"lua/lib/record.lua",16],[579,"lua/limiter/reset.lua",12],[581,"lua/limiter/reset.lua",15]],
 });
 
 /** Opens a limiter that is paused, or that a target has asked to cool down. See lua/limiter/resume.lua. */
@@ -7187,6 +7217,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
+    ahead = 'exact',
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -7226,6 +7257,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.level = {
+    ahead = 'even',
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -7296,7 +7328,7 @@ do
     settle = function(lane)
       local due = string.format('%.17g', lane.v / 1000)
       lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
-      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      lane.slots_new, lane.new_until, lane.freed, lane.reclaimed = {}, math.huge, {}, #lane.slots_gone
       for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
       lane.held_before = call('ZCARD', slots_key(lane))
       lane.held = lane.held_before - lane.reclaimed
@@ -7304,12 +7336,14 @@ do
     end,
     next = function(lane)
       local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      first = math.min(first, lane.new_until)
       return first < math.huge and math.floor(first * 1000) + 1 or nil
     end,
     take = function(lane, units, range, from, to, granted_ms)
       local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local until_ms = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
+      lane.new_until = math.min(lane.new_until, until_ms)
+      local held_until = string.format('%.17g', until_ms)
       local list, prefix = lane.slots_new, range.core .. ','
       for i = from, to do
         list[#list + 1] = held_until
@@ -7360,6 +7394,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
+    ahead = 'exact',
     settle = function(lane)
       lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
       lane.n = lane.n or 0
@@ -7745,7 +7780,7 @@ lane_touch()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",9],[35,"lua/lib/limiter/aligned.lua",19],[41,"lua/lib/limiter/aligned.lua",26],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",50],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[166,"lua/lib/limiter/window.lua",4],[168,"lua/lib/limiter/window.lua",7],[169,"lua/lib/limiter/window.lua",9],[170,"lua/lib/limiter/window.lua",12],[174,"lua/lib/limiter/window.lua",17],[178,"lua/lib/limiter/window.lua",23],[187,"lua/lib/limiter/window.lua",34],[196,"lua/lib/limiter/window.lua",44],[244,"lua/lib/limiter/window.lua",94],[279,"lua/lib/tally.lua",6],[280,"lua/lib/tally.lua",8],[281,"lua/lib/tally.lua",11],[295,"lua/lib/tally.lua",27],[318,"lua/lib/tally.lua",51],[321,"lua/lib/lane.lua",55],[322,"lua/lib/lane.lua",57],[323,"lua/lib/lane.lua",60],[337,"lua/lib/lane.lua",75],[338,"lua/lib/lane.lua",77],[352,"lua/lib/lane.lua",93],[356,"lua/lib/lane.lua",98],[364,"lua/lib/lane.lua",107],[371,"lua/lib/lane.lua",116],[375,"lua/lib/lane.lua",122],[376,"lua/lib/lane.lua",125],[382,"lua/lib/lane.lua",133],[388,"lua/lib/lane.lua",140],[392,"lua/lib/lane.lua",146],[400,"lua/lib/lane.lua",155],[401,"lua/lib/lane.lua",158],[412,"lua/lib/lane.lua",171],[415,"lua/lib/lane.lua",176],[419,"lua/lib/lane.lua",181],[426,"lua/lib/lane.lua",190],[434,"lua/lib/lane.lua",201],[439,"lua/lib/lane.lua",207],[448,"lua/lib/lane.lua",217],[450,"lua/lib/lane.lua",221],[462,"lua/lib/lane.lua",235],[470,"lua/lib/lane.lua",245],[473,"lua/lib/lane.lua",251],[478,"lua/lib/lane.lua",257],[486,"lua/lib/lane.lua",266],[489,"lua/lib/lane.lua",270],[523,"lua/lib/lane.lua",305],[524,"lua/lib/lane.lua",308],[528,"lua/lib/lane.lua",314],[534,"lua/lib/lane.lua",321],[557,"lua/lib/lane.lua",345],[561,"lua/lib/record.lua",6],[562,"lua/lib/record.lua",9],[567,"lua/lib/record.lua",16],[574,"lua/limiter/resume.lua",12],[576,"lua/limiter/resume.lua",15]],
+  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",52],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",10],[36,"lua/lib/limiter/aligned.lua",20],[42,"lua/lib/limiter/aligned.lua",27],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[87,"lua/lib/limiter/level.lua",51],[112,"lua/lib/limiter/slots.lua",4],[114,"lua/lib/limiter/slots.lua",7],[115,"lua/lib/limiter/slots.lua",9],[116,"lua/lib/limiter/slots.lua",12],[131,"lua/lib/limiter/slots.lua",28],[141,"lua/lib/limiter/slots.lua",39],[146,"lua/lib/limiter/slots.lua",45],[170,"lua/lib/limiter/window.lua",4],[172,"lua/lib/limiter/window.lua",7],[173,"lua/lib/limiter/window.lua",9],[174,"lua/lib/limiter/window.lua",12],[178,"lua/lib/limiter/window.lua",17],[182,"lua/lib/limiter/window.lua",23],[191,"lua/lib/limiter/window.lua",34],[200,"lua/lib/limiter/window.lua",44],[249,"lua/lib/limiter/window.lua",95],[284,"lua/lib/tally.lua",6],[285,"lua/lib/tally.lua",8],[286,"lua/lib/tally.lua",11],[300,"lua/lib/tally.lua",27],[323,"lua/lib/tally.lua",51],[326,"lua/lib/lane.lua",56],[327,"lua/lib/lane.lua",58],[328,"lua/lib/lane.lua",61],[342,"lua/lib/lane.lua",76],[343,"lua/lib/lane.lua",78],[357,"lua/lib/lane.lua",94],[361,"lua/lib/lane.lua",99],[369,"lua/lib/lane.lua",108],[376,"lua/lib/lane.lua",117],[380,"lua/lib/lane.lua",123],[381,"lua/lib/lane.lua",126],[387,"lua/lib/lane.lua",134],[393,"lua/lib/lane.lua",141],[397,"lua/lib/lane.lua",147],[405,"lua/lib/lane.lua",156],[406,"lua/lib/lane.lua",159],[417,"lua/lib/lane.lua",172],[420,"lua/lib/lane.lua",177],[424,"lua/lib/lane.lua",182],[431,"lua/lib/lane.lua",191],[439,"lua/lib/lane.lua",202],[444,"lua/lib/lane.lua",208],[453,"lua/lib/lane.lua",218],[455,"lua/lib/lane.lua",222],[467,"lua/lib/lane.lua",236],[475,"lua/lib/lane.lua",246],[478,"lua/lib/lane.lua",252],[483,"lua/lib/lane.lua",258],[491,"lua/lib/lane.lua",267],[494,"lua/lib/lane.lua",271],[528,"lua/lib/lane.lua",306],[529,"lua/lib/lane.lua",309],[533,"lua/lib/lane.lua",315],[539,"lua/lib/lane.lua",322],[562,"lua/lib/lane.lua",346],[566,"lua/lib/record.lua",6],[567,"lua/lib/record.lua",9],[572,"lua/lib/record.lua",16],[579,"lua/limiter/resume.lua",12],[581,"lua/limiter/resume.lua",15]],
 });
 
 /** Reads how a limiter is used; changes nothing. See lua/limiter/usage.lua. */
@@ -7777,6 +7812,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
+    ahead = 'exact',
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -7816,6 +7852,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.level = {
+    ahead = 'even',
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -7886,7 +7923,7 @@ do
     settle = function(lane)
       local due = string.format('%.17g', lane.v / 1000)
       lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
-      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      lane.slots_new, lane.new_until, lane.freed, lane.reclaimed = {}, math.huge, {}, #lane.slots_gone
       for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
       lane.held_before = call('ZCARD', slots_key(lane))
       lane.held = lane.held_before - lane.reclaimed
@@ -7894,12 +7931,14 @@ do
     end,
     next = function(lane)
       local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      first = math.min(first, lane.new_until)
       return first < math.huge and math.floor(first * 1000) + 1 or nil
     end,
     take = function(lane, units, range, from, to, granted_ms)
       local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local until_ms = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
+      lane.new_until = math.min(lane.new_until, until_ms)
+      local held_until = string.format('%.17g', until_ms)
       local list, prefix = lane.slots_new, range.core .. ','
       for i = from, to do
         list[#list + 1] = held_until
@@ -7950,6 +7989,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
+    ahead = 'exact',
     settle = function(lane)
       lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
       lane.n = lane.n or 0
@@ -8339,7 +8379,7 @@ if lane.machine then
 end
 local next_ms = next_us and next_us < math.huge and lane_text(math.ceil((next_us - lane.skew) / 1000)) or ''
 return { math.floor(lane.now / 1000), lane.waiting, lane.held or 0, free, next_ms, call('HGETALL', lane.key .. ':use') }`,
-  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",9],[35,"lua/lib/limiter/aligned.lua",19],[41,"lua/lib/limiter/aligned.lua",26],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",50],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[166,"lua/lib/limiter/window.lua",4],[168,"lua/lib/limiter/window.lua",7],[169,"lua/lib/limiter/window.lua",9],[170,"lua/lib/limiter/window.lua",12],[174,"lua/lib/limiter/window.lua",17],[178,"lua/lib/limiter/window.lua",23],[187,"lua/lib/limiter/window.lua",34],[196,"lua/lib/limiter/window.lua",44],[244,"lua/lib/limiter/window.lua",94],[279,"lua/lib/tally.lua",6],[280,"lua/lib/tally.lua",8],[281,"lua/lib/tally.lua",11],[295,"lua/lib/tally.lua",27],[318,"lua/lib/tally.lua",51],[321,"lua/lib/lane.lua",55],[322,"lua/lib/lane.lua",57],[323,"lua/lib/lane.lua",60],[337,"lua/lib/lane.lua",75],[338,"lua/lib/lane.lua",77],[352,"lua/lib/lane.lua",93],[356,"lua/lib/lane.lua",98],[364,"lua/lib/lane.lua",107],[371,"lua/lib/lane.lua",116],[375,"lua/lib/lane.lua",122],[376,"lua/lib/lane.lua",125],[382,"lua/lib/lane.lua",133],[388,"lua/lib/lane.lua",140],[392,"lua/lib/lane.lua",146],[400,"lua/lib/lane.lua",155],[401,"lua/lib/lane.lua",158],[412,"lua/lib/lane.lua",171],[415,"lua/lib/lane.lua",176],[419,"lua/lib/lane.lua",181],[426,"lua/lib/lane.lua",190],[434,"lua/lib/lane.lua",201],[439,"lua/lib/lane.lua",207],[448,"lua/lib/lane.lua",217],[450,"lua/lib/lane.lua",221],[462,"lua/lib/lane.lua",235],[470,"lua/lib/lane.lua",245],[473,"lua/lib/lane.lua",251],[478,"lua/lib/lane.lua",257],[486,"lua/lib/lane.lua",266],[489,"lua/lib/lane.lua",270],[523,"lua/lib/lane.lua",305],[524,"lua/lib/lane.lua",308],[528,"lua/lib/lane.lua",314],[534,"lua/lib/lane.lua",321],[557,"lua/lib/lane.lua",345],[561,"lua/lib/record.lua",6],[562,"lua/lib/record.lua",9],[567,"lua/lib/record.lua",16],[574,"lua/limiter/usage.lua",12],[577,"lua/limiter/usage.lua",16]],
+  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",52],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",10],[36,"lua/lib/limiter/aligned.lua",20],[42,"lua/lib/limiter/aligned.lua",27],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[87,"lua/lib/limiter/level.lua",51],[112,"lua/lib/limiter/slots.lua",4],[114,"lua/lib/limiter/slots.lua",7],[115,"lua/lib/limiter/slots.lua",9],[116,"lua/lib/limiter/slots.lua",12],[131,"lua/lib/limiter/slots.lua",28],[141,"lua/lib/limiter/slots.lua",39],[146,"lua/lib/limiter/slots.lua",45],[170,"lua/lib/limiter/window.lua",4],[172,"lua/lib/limiter/window.lua",7],[173,"lua/lib/limiter/window.lua",9],[174,"lua/lib/limiter/window.lua",12],[178,"lua/lib/limiter/window.lua",17],[182,"lua/lib/limiter/window.lua",23],[191,"lua/lib/limiter/window.lua",34],[200,"lua/lib/limiter/window.lua",44],[249,"lua/lib/limiter/window.lua",95],[284,"lua/lib/tally.lua",6],[285,"lua/lib/tally.lua",8],[286,"lua/lib/tally.lua",11],[300,"lua/lib/tally.lua",27],[323,"lua/lib/tally.lua",51],[326,"lua/lib/lane.lua",56],[327,"lua/lib/lane.lua",58],[328,"lua/lib/lane.lua",61],[342,"lua/lib/lane.lua",76],[343,"lua/lib/lane.lua",78],[357,"lua/lib/lane.lua",94],[361,"lua/lib/lane.lua",99],[369,"lua/lib/lane.lua",108],[376,"lua/lib/lane.lua",117],[380,"lua/lib/lane.lua",123],[381,"lua/lib/lane.lua",126],[387,"lua/lib/lane.lua",134],[393,"lua/lib/lane.lua",141],[397,"lua/lib/lane.lua",147],[405,"lua/lib/lane.lua",156],[406,"lua/lib/lane.lua",159],[417,"lua/lib/lane.lua",172],[420,"lua/lib/lane.lua",177],[424,"lua/lib/lane.lua",182],[431,"lua/lib/lane.lua",191],[439,"lua/lib/lane.lua",202],[444,"lua/lib/lane.lua",208],[453,"lua/lib/lane.lua",218],[455,"lua/lib/lane.lua",222],[467,"lua/lib/lane.lua",236],[475,"lua/lib/lane.lua",246],[478,"lua/lib/lane.lua",252],[483,"lua/lib/lane.lua",258],[491,"lua/lib/lane.lua",267],[494,"lua/lib/lane.lua",271],[528,"lua/lib/lane.lua",306],[529,"lua/lib/lane.lua",309],[533,"lua/lib/lane.lua",315],[539,"lua/lib/lane.lua",322],[562,"lua/lib/lane.lua",346],[566,"lua/lib/record.lua",6],[567,"lua/lib/record.lua",9],[572,"lua/lib/record.lua",16],[579,"lua/limiter/usage.lua",12],[582,"lua/limiter/usage.lua",16]],
 });
 
 /** Says that a process is alive and answers with all that are, by this shard's clock. See lua/member/beat.lua. */
@@ -10639,6 +10679,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
+    ahead = 'exact',
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -10678,6 +10719,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.level = {
+    ahead = 'even',
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -10748,7 +10790,7 @@ do
     settle = function(lane)
       local due = string.format('%.17g', lane.v / 1000)
       lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
-      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      lane.slots_new, lane.new_until, lane.freed, lane.reclaimed = {}, math.huge, {}, #lane.slots_gone
       for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
       lane.held_before = call('ZCARD', slots_key(lane))
       lane.held = lane.held_before - lane.reclaimed
@@ -10756,12 +10798,14 @@ do
     end,
     next = function(lane)
       local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      first = math.min(first, lane.new_until)
       return first < math.huge and math.floor(first * 1000) + 1 or nil
     end,
     take = function(lane, units, range, from, to, granted_ms)
       local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local until_ms = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
+      lane.new_until = math.min(lane.new_until, until_ms)
+      local held_until = string.format('%.17g', until_ms)
       local list, prefix = lane.slots_new, range.core .. ','
       for i = from, to do
         list[#list + 1] = held_until
@@ -10812,6 +10856,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
+    ahead = 'exact',
     settle = function(lane)
       lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
       lane.n = lane.n or 0
@@ -11261,7 +11306,7 @@ kinds.grant = function(body, source_ms, now)
   local lane, place, granted_ms, to, flow, text = string.match(body, '^(%w+) (%d+) (%d+) (%d+) ([^|]+)|(.*)$')
   local entry = entry_read(text)
   grant_away(lane .. ' ' .. entry.core .. ',' .. to .. ',' .. whole(entry.attempts), entry, tonumber(to), now)
-  local left_ms = GRANT_MS - math.max(0, source_ms - tonumber(granted_ms))
+  local left_ms = GRANT_MS - (source_ms - tonumber(granted_ms))
   local marks = ',' .. place .. ',' .. granted_ms
   if left_ms <= 0 then
     entry.limit = entry.limit .. marks
@@ -11331,7 +11376,7 @@ local wrote = outbox_write()
 if #granted_new > 0 then call('SPUBLISH', root .. 'bell', '0') else ring_bell() end
 if applied > 0 then call('HSET', root .. 'hw', field, string.format('%.0f', mark)) end
 return { mark, done, applied, wrote }`,
-  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",14],[4,"lua/outbox/receive.lua",13],[5,"lua/outbox/receive.lua",12],[6,"lua/outbox/receive.lua",11],[7,"lua/outbox/receive.lua",10],[8,"lua/outbox/receive.lua",15],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",12],[16,"lua/lib/batch.lua",14],[37,"lua/lib/batch.lua",37],[42,"lua/lib/batch.lua",43],[43,"lua/lib/batch.lua",45],[44,"lua/lib/batch.lua",49],[45,"lua/lib/batch.lua",51],[46,"lua/lib/batch.lua",53],[47,"lua/lib/batch.lua",56],[51,"lua/lib/batch.lua",62],[63,"lua/lib/batch.lua",75],[64,"lua/lib/batch.lua",77],[68,"lua/lib/batch.lua",83],[84,"lua/lib/batch.lua",101],[91,"lua/lib/batch.lua",109],[94,"lua/lib/batch.lua",114],[99,"lua/lib/batch.lua",121],[109,"lua/lib/batch.lua",133],[114,"lua/lib/batch.lua",141],[122,"lua/lib/batch.lua",150],[140,"lua/lib/ring.lua",4],[141,"lua/lib/ring.lua",6],[149,"lua/lib/ring.lua",16],[155,"lua/lib/ring.lua",23],[156,"lua/lib/ring.lua",25],[157,"lua/lib/ring.lua",28],[161,"lua/lib/ring.lua",34],[168,"lua/lib/ring.lua",42],[174,"lua/lib/ready.lua",9],[175,"lua/lib/ready.lua",11],[176,"lua/lib/ready.lua",14],[190,"lua/lib/ready.lua",29],[195,"lua/lib/ready.lua",35],[198,"lua/lib/ready.lua",39],[210,"lua/lib/ready.lua",52],[213,"lua/lib/ready.lua",56],[219,"lua/lib/ready.lua",67],[222,"lua/lib/ready.lua",71],[229,"lua/lib/ready.lua",80],[230,"lua/lib/ready.lua",83],[231,"lua/lib/delayed.lua",3],[232,"lua/lib/delayed.lua",5],[236,"lua/lib/delayed.lua",11],[239,"lua/lib/delayed.lua",15],[243,"lua/lib/delayed.lua",20],[247,"lua/lib/delayed.lua",26],[254,"lua/lib/delayed.lua",36],[261,"lua/lib/outbox.lua",15],[265,"lua/lib/outbox.lua",20],[266,"lua/lib/outbox.lua",22],[267,"lua/lib/outbox.lua",24],[268,"lua/lib/outbox.lua",27],[269,"lua/lib/outbox.lua",29],[273,"lua/lib/outbox.lua",35],[285,"lua/lib/outbox.lua",49],[289,"lua/lib/outbox.lua",54],[299,"lua/lib/outbox.lua",66],[303,"lua/lib/outbox.lua",72],[307,"lua/lib/outbox.lua",78],[312,"lua/lib/outbox.lua",85],[313,"lua/lib/outbox.lua",87],[319,"lua/lib/outbox.lua",95],[348,"lua/lib/outbox.lua",127],[357,"lua/lib/outbox.lua",138],[360,"lua/lib/limited.lua",12],[361,"lua/lib/limited.lua",14],[367,"lua/lib/limited.lua",22],[371,"lua/lib/limited.lua",28],[382,"lua/lib/limited.lua",41],[386,"lua/lib/limited.lua",47],[394,"lua/lib/limited.lua",57],[399,"lua/lib/limited.lua",64],[404,"lua/lib/limited.lua",71],[408,"lua/lib/limited.lua",77],[420,"lua/lib/limited.lua",91],[432,"lua/lib/limited.lua",106],[445,"lua/lib/limited.lua",120],[448,"lua/lib/limited.lua",125],[455,"lua/lib/granted.lua",4],[457,"lua/lib/granted.lua",7],[461,"lua/lib/granted.lua",12],[462,"lua/lib/granted.lua",14],[463,"lua/lib/granted.lua",16],[467,"lua/lib/results.lua",3],[476,"lua/lib/results.lua",13],[477,"lua/lib/results.lua",15],[478,"lua/lib/lost.lua",4],[479,"lua/lib/lost.lua",7],[490,"lua/lib/lost.lua",19],[493,"lua/lib/lost.lua",23],[498,"lua/lib/notify.lua",19],[499,"lua/lib/notify.lua",22],[508,"lua/lib/notify.lua",34],[509,"lua/lib/notify.lua",36],[514,"lua/lib/notify.lua",43],[530,"lua/lib/notify.lua",60],[542,"lua/lib/notify.lua",74],[552,"lua/lib/notify.lua",85],[570,"lua/lib/notify.lua",105],[577,"lua/lib/notify.lua",115],[589,"lua/lib/notify.lua",130],[605,"lua/lib/notify.lua",148],[617,"lua/lib/notify.lua",161],[620,"lua/lib/notify.lua",166],[631,"lua/lib/notify.lua",179],[644,"lua/lib/notify.lua",193],[649,"lua/lib/notify.lua",199],[652,"lua/lib/notify.lua",204],[657,"lua/lib/notify.lua",211],[687,"lua/lib/notify.lua",243],[709,"lua/lib/notify.lua",267],[710,"lua/lib/notify.lua",269],[717,"lua/lib/notify.lua",277],[732,"lua/lib/notify.lua",293],[734,"lua/lib/notify.lua",297],[740,"lua/lib/notify.lua",304],[743,"lua/outbox/receive.lua",23],[745,"lua/lib/lane.lua",32],[753,"lua/lib/lane.lua",51],[754,"lua/lib/limiter/aligned.lua",2],[756,"lua/lib/limiter/aligned.lua",5],[759,"lua/lib/limiter/aligned.lua",9],[768,"lua/lib/limiter/aligned.lua",19],[774,"lua/lib/limiter/aligned.lua",26],[780,"lua/lib/limiter/level.lua",6],[783,"lua/lib/limiter/level.lua",10],[784,"lua/lib/limiter/level.lua",13],[789,"lua/lib/limiter/level.lua",19],[795,"lua/lib/limiter/level.lua",26],[818,"lua/lib/limiter/level.lua",50],[843,"lua/lib/limiter/slots.lua",4],[845,"lua/lib/limiter/slots.lua",7],[846,"lua/lib/limiter/slots.lua",9],[847,"lua/lib/limiter/slots.lua",12],[862,"lua/lib/limiter/slots.lua",28],[872,"lua/lib/limiter/slots.lua",39],[877,"lua/lib/limiter/slots.lua",45],[899,"lua/lib/limiter/window.lua",4],[901,"lua/lib/limiter/window.lua",7],[902,"lua/lib/limiter/window.lua",9],[903,"lua/lib/limiter/window.lua",12],[907,"lua/lib/limiter/window.lua",17],[911,"lua/lib/limiter/window.lua",23],[920,"lua/lib/limiter/window.lua",34],[929,"lua/lib/limiter/window.lua",44],[977,"lua/lib/limiter/window.lua",94],[1012,"lua/lib/tally.lua",6],[1013,"lua/lib/tally.lua",8],[1014,"lua/lib/tally.lua",11],[1028,"lua/lib/tally.lua",27],[1051,"lua/lib/tally.lua",51],[1054,"lua/lib/lane.lua",55],[1055,"lua/lib/lane.lua",57],[1056,"lua/lib/lane.lua",60],[1070,"lua/lib/lane.lua",75],[1071,"lua/lib/lane.lua",77],[1085,"lua/lib/lane.lua",93],[1089,"lua/lib/lane.lua",98],[1097,"lua/lib/lane.lua",107],[1104,"lua/lib/lane.lua",116],[1108,"lua/lib/lane.lua",122],[1109,"lua/lib/lane.lua",125],[1115,"lua/lib/lane.lua",133],[1121,"lua/lib/lane.lua",140],[1125,"lua/lib/lane.lua",146],[1133,"lua/lib/lane.lua",155],[1134,"lua/lib/lane.lua",158],[1145,"lua/lib/lane.lua",171],[1148,"lua/lib/lane.lua",176],[1152,"lua/lib/lane.lua",181],[1159,"lua/lib/lane.lua",190],[1167,"lua/lib/lane.lua",201],[1172,"lua/lib/lane.lua",207],[1181,"lua/lib/lane.lua",217],[1183,"lua/lib/lane.lua",221],[1195,"lua/lib/lane.lua",235],[1203,"lua/lib/lane.lua",245],[1206,"lua/lib/lane.lua",251],[1211,"lua/lib/lane.lua",257],[1219,"lua/lib/lane.lua",266],[1222,"lua/lib/lane.lua",270],[1256,"lua/lib/lane.lua",305],[1257,"lua/lib/lane.lua",308],[1261,"lua/lib/lane.lua",314],[1267,"lua/lib/lane.lua",321],[1290,"lua/lib/lane.lua",345],[1294,"lua/lib/receive/back.lua",3],[1300,"lua/lib/receive/cool.lua",3],[1301,"lua/lib/receive/cool.lua",5],[1306,"lua/lib/receive/cool.lua",11],[1308,"lua/lib/receive/drop.lua",3],[1312,"lua/lib/receive/fail.lua",5],[1318,"lua/lib/receive/fail.lua",12],[1319,"lua/lib/receive/fail.lua",14],[1332,"lua/lib/receive/fail.lua",28],[1345,"lua/lib/receive/fail.lua",42],[1348,"lua/lib/receive/fail.lua",46],[1351,"lua/lib/receive/free.lua",3],[1359,"lua/lib/receive/grant.lua",7],[1375,"lua/lib/receive/grant.lua",24],[1387,"lua/lib/receive/late.lua",3],[1391,"lua/lib/receive/late.lua",8],[1396,"lua/lib/receive/points.lua",3],[1404,"lua/lib/receive/queue.lua",3],[1408,"lua/lib/receive/unused.lua",3],[1413,"lua/outbox/receive.lua",27],[1419,"lua/outbox/receive.lua",34],[1429,"lua/outbox/receive.lua",45],[1438,"lua/outbox/receive.lua",55]],
+  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",14],[4,"lua/outbox/receive.lua",13],[5,"lua/outbox/receive.lua",12],[6,"lua/outbox/receive.lua",11],[7,"lua/outbox/receive.lua",10],[8,"lua/outbox/receive.lua",15],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",12],[16,"lua/lib/batch.lua",14],[37,"lua/lib/batch.lua",37],[42,"lua/lib/batch.lua",43],[43,"lua/lib/batch.lua",45],[44,"lua/lib/batch.lua",49],[45,"lua/lib/batch.lua",51],[46,"lua/lib/batch.lua",53],[47,"lua/lib/batch.lua",56],[51,"lua/lib/batch.lua",62],[63,"lua/lib/batch.lua",75],[64,"lua/lib/batch.lua",77],[68,"lua/lib/batch.lua",83],[84,"lua/lib/batch.lua",101],[91,"lua/lib/batch.lua",109],[94,"lua/lib/batch.lua",114],[99,"lua/lib/batch.lua",121],[109,"lua/lib/batch.lua",133],[114,"lua/lib/batch.lua",141],[122,"lua/lib/batch.lua",150],[140,"lua/lib/ring.lua",4],[141,"lua/lib/ring.lua",6],[149,"lua/lib/ring.lua",16],[155,"lua/lib/ring.lua",23],[156,"lua/lib/ring.lua",25],[157,"lua/lib/ring.lua",28],[161,"lua/lib/ring.lua",34],[168,"lua/lib/ring.lua",42],[174,"lua/lib/ready.lua",9],[175,"lua/lib/ready.lua",11],[176,"lua/lib/ready.lua",14],[190,"lua/lib/ready.lua",29],[195,"lua/lib/ready.lua",35],[198,"lua/lib/ready.lua",39],[210,"lua/lib/ready.lua",52],[213,"lua/lib/ready.lua",56],[219,"lua/lib/ready.lua",67],[222,"lua/lib/ready.lua",71],[229,"lua/lib/ready.lua",80],[230,"lua/lib/ready.lua",83],[231,"lua/lib/delayed.lua",3],[232,"lua/lib/delayed.lua",5],[236,"lua/lib/delayed.lua",11],[239,"lua/lib/delayed.lua",15],[243,"lua/lib/delayed.lua",20],[247,"lua/lib/delayed.lua",26],[254,"lua/lib/delayed.lua",36],[261,"lua/lib/outbox.lua",15],[265,"lua/lib/outbox.lua",20],[266,"lua/lib/outbox.lua",22],[267,"lua/lib/outbox.lua",24],[268,"lua/lib/outbox.lua",27],[269,"lua/lib/outbox.lua",29],[273,"lua/lib/outbox.lua",35],[285,"lua/lib/outbox.lua",49],[289,"lua/lib/outbox.lua",54],[299,"lua/lib/outbox.lua",66],[303,"lua/lib/outbox.lua",72],[307,"lua/lib/outbox.lua",78],[312,"lua/lib/outbox.lua",85],[313,"lua/lib/outbox.lua",87],[319,"lua/lib/outbox.lua",95],[348,"lua/lib/outbox.lua",127],[357,"lua/lib/outbox.lua",138],[360,"lua/lib/limited.lua",12],[361,"lua/lib/limited.lua",14],[367,"lua/lib/limited.lua",22],[371,"lua/lib/limited.lua",28],[382,"lua/lib/limited.lua",41],[386,"lua/lib/limited.lua",47],[394,"lua/lib/limited.lua",57],[399,"lua/lib/limited.lua",64],[404,"lua/lib/limited.lua",71],[408,"lua/lib/limited.lua",77],[420,"lua/lib/limited.lua",91],[432,"lua/lib/limited.lua",106],[445,"lua/lib/limited.lua",120],[448,"lua/lib/limited.lua",125],[455,"lua/lib/granted.lua",4],[457,"lua/lib/granted.lua",7],[461,"lua/lib/granted.lua",12],[462,"lua/lib/granted.lua",14],[463,"lua/lib/granted.lua",16],[467,"lua/lib/results.lua",3],[476,"lua/lib/results.lua",13],[477,"lua/lib/results.lua",15],[478,"lua/lib/lost.lua",4],[479,"lua/lib/lost.lua",7],[490,"lua/lib/lost.lua",19],[493,"lua/lib/lost.lua",23],[498,"lua/lib/notify.lua",19],[499,"lua/lib/notify.lua",22],[508,"lua/lib/notify.lua",34],[509,"lua/lib/notify.lua",36],[514,"lua/lib/notify.lua",43],[530,"lua/lib/notify.lua",60],[542,"lua/lib/notify.lua",74],[552,"lua/lib/notify.lua",85],[570,"lua/lib/notify.lua",105],[577,"lua/lib/notify.lua",115],[589,"lua/lib/notify.lua",130],[605,"lua/lib/notify.lua",148],[617,"lua/lib/notify.lua",161],[620,"lua/lib/notify.lua",166],[631,"lua/lib/notify.lua",179],[644,"lua/lib/notify.lua",193],[649,"lua/lib/notify.lua",199],[652,"lua/lib/notify.lua",204],[657,"lua/lib/notify.lua",211],[687,"lua/lib/notify.lua",243],[709,"lua/lib/notify.lua",267],[710,"lua/lib/notify.lua",269],[717,"lua/lib/notify.lua",277],[732,"lua/lib/notify.lua",293],[734,"lua/lib/notify.lua",297],[740,"lua/lib/notify.lua",304],[743,"lua/outbox/receive.lua",23],[745,"lua/lib/lane.lua",32],[753,"lua/lib/lane.lua",52],[754,"lua/lib/limiter/aligned.lua",2],[756,"lua/lib/limiter/aligned.lua",5],[760,"lua/lib/limiter/aligned.lua",10],[769,"lua/lib/limiter/aligned.lua",20],[775,"lua/lib/limiter/aligned.lua",27],[781,"lua/lib/limiter/level.lua",6],[784,"lua/lib/limiter/level.lua",10],[785,"lua/lib/limiter/level.lua",13],[790,"lua/lib/limiter/level.lua",19],[796,"lua/lib/limiter/level.lua",26],[820,"lua/lib/limiter/level.lua",51],[845,"lua/lib/limiter/slots.lua",4],[847,"lua/lib/limiter/slots.lua",7],[848,"lua/lib/limiter/slots.lua",9],[849,"lua/lib/limiter/slots.lua",12],[864,"lua/lib/limiter/slots.lua",28],[874,"lua/lib/limiter/slots.lua",39],[879,"lua/lib/limiter/slots.lua",45],[903,"lua/lib/limiter/window.lua",4],[905,"lua/lib/limiter/window.lua",7],[906,"lua/lib/limiter/window.lua",9],[907,"lua/lib/limiter/window.lua",12],[911,"lua/lib/limiter/window.lua",17],[915,"lua/lib/limiter/window.lua",23],[924,"lua/lib/limiter/window.lua",34],[933,"lua/lib/limiter/window.lua",44],[982,"lua/lib/limiter/window.lua",95],[1017,"lua/lib/tally.lua",6],[1018,"lua/lib/tally.lua",8],[1019,"lua/lib/tally.lua",11],[1033,"lua/lib/tally.lua",27],[1056,"lua/lib/tally.lua",51],[1059,"lua/lib/lane.lua",56],[1060,"lua/lib/lane.lua",58],[1061,"lua/lib/lane.lua",61],[1075,"lua/lib/lane.lua",76],[1076,"lua/lib/lane.lua",78],[1090,"lua/lib/lane.lua",94],[1094,"lua/lib/lane.lua",99],[1102,"lua/lib/lane.lua",108],[1109,"lua/lib/lane.lua",117],[1113,"lua/lib/lane.lua",123],[1114,"lua/lib/lane.lua",126],[1120,"lua/lib/lane.lua",134],[1126,"lua/lib/lane.lua",141],[1130,"lua/lib/lane.lua",147],[1138,"lua/lib/lane.lua",156],[1139,"lua/lib/lane.lua",159],[1150,"lua/lib/lane.lua",172],[1153,"lua/lib/lane.lua",177],[1157,"lua/lib/lane.lua",182],[1164,"lua/lib/lane.lua",191],[1172,"lua/lib/lane.lua",202],[1177,"lua/lib/lane.lua",208],[1186,"lua/lib/lane.lua",218],[1188,"lua/lib/lane.lua",222],[1200,"lua/lib/lane.lua",236],[1208,"lua/lib/lane.lua",246],[1211,"lua/lib/lane.lua",252],[1216,"lua/lib/lane.lua",258],[1224,"lua/lib/lane.lua",267],[1227,"lua/lib/lane.lua",271],[1261,"lua/lib/lane.lua",306],[1262,"lua/lib/lane.lua",309],[1266,"lua/lib/lane.lua",315],[1272,"lua/lib/lane.lua",322],[1295,"lua/lib/lane.lua",346],[1299,"lua/lib/receive/back.lua",3],[1305,"lua/lib/receive/cool.lua",3],[1306,"lua/lib/receive/cool.lua",5],[1311,"lua/lib/receive/cool.lua",11],[1313,"lua/lib/receive/drop.lua",3],[1317,"lua/lib/receive/fail.lua",5],[1323,"lua/lib/receive/fail.lua",12],[1324,"lua/lib/receive/fail.lua",14],[1337,"lua/lib/receive/fail.lua",28],[1350,"lua/lib/receive/fail.lua",42],[1353,"lua/lib/receive/fail.lua",46],[1356,"lua/lib/receive/free.lua",3],[1364,"lua/lib/receive/grant.lua",7],[1380,"lua/lib/receive/grant.lua",24],[1384,"lua/lib/receive/grant.lua",29],[1392,"lua/lib/receive/late.lua",3],[1396,"lua/lib/receive/late.lua",8],[1401,"lua/lib/receive/points.lua",3],[1409,"lua/lib/receive/queue.lua",3],[1413,"lua/lib/receive/unused.lua",3],[1418,"lua/outbox/receive.lua",27],[1424,"lua/outbox/receive.lua",34],[1434,"lua/outbox/receive.lua",45],[1443,"lua/outbox/receive.lua",55]],
 });
 
 /** Reads the first messages that wait for other partitions, oldest destination first; takes nothing away. See lua/outbox/slice.lua. */
@@ -11980,6 +12025,7 @@ local function round_deals_write()
 end
 local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND, GRANTED_MAX = 48, 96, 16, 250, 128
 local SPARE_MS = 250
+local ALIVE_MS = 2000
 local visits = 0
 local expanded = false
 local runs, active, starts, saved = {}, {}, {}, {}
@@ -12090,7 +12136,7 @@ local function expand(b, entry)
 end
 local function take_granted(b, entry, flow, origin, member, until_ms)
   local first = #starts
-  entry.age_ms = math.max(0, GRANT_MS - (tonumber(until_ms) - now_ms))
+  entry.age_ms = GRANT_MS - (tonumber(until_ms) - now_ms)
   local started, from = take_range(b, entry, math.min(left, room_of(origin)), room_of(origin), flow)
   local limit = limit_read(entry.limit)
   local at = entry.from
@@ -12236,23 +12282,26 @@ batch_save(now_ms)
 if #runs > 0 then
   call('HSET', written[2], holder, string.format('%.0f ', call_no) .. table.concat(saved, ' '))
   if alone then call('HSET', meta, 'last', now_ms) end
-  call('HSETNX', written[3], holder, now_ms)
+  if call('HSETNX', written[3], holder, now_ms) == 1 then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', now_ms + ALIVE_MS))
+  end
 end
 return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded or #granted == 2 * GRANTED_MAX) and 1 or notes_ready, delays_first() or 0, parked, runs, outbox_write() }`,
-  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",16],[4,"lua/partition/claim.lua",15],[5,"lua/partition/claim.lua",14],[6,"lua/partition/claim.lua",13],[7,"lua/partition/claim.lua",12],[8,"lua/partition/claim.lua",11],[9,"lua/partition/claim.lua",10],[10,"lua/partition/claim.lua",17],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",45],[46,"lua/lib/batch.lua",49],[47,"lua/lib/batch.lua",51],[48,"lua/lib/batch.lua",53],[49,"lua/lib/batch.lua",56],[53,"lua/lib/batch.lua",62],[65,"lua/lib/batch.lua",75],[66,"lua/lib/batch.lua",77],[70,"lua/lib/batch.lua",83],[86,"lua/lib/batch.lua",101],[93,"lua/lib/batch.lua",109],[96,"lua/lib/batch.lua",114],[101,"lua/lib/batch.lua",121],[111,"lua/lib/batch.lua",133],[116,"lua/lib/batch.lua",141],[124,"lua/lib/batch.lua",150],[142,"lua/lib/ring.lua",4],[143,"lua/lib/ring.lua",6],[151,"lua/lib/ring.lua",16],[157,"lua/lib/ring.lua",23],[158,"lua/lib/ring.lua",25],[159,"lua/lib/ring.lua",28],[163,"lua/lib/ring.lua",34],[170,"lua/lib/ring.lua",42],[176,"lua/lib/ready.lua",9],[177,"lua/lib/ready.lua",11],[178,"lua/lib/ready.lua",14],[192,"lua/lib/ready.lua",29],[197,"lua/lib/ready.lua",35],[200,"lua/lib/ready.lua",39],[212,"lua/lib/ready.lua",52],[215,"lua/lib/ready.lua",56],[221,"lua/lib/ready.lua",67],[224,"lua/lib/ready.lua",71],[231,"lua/lib/ready.lua",80],[232,"lua/lib/ready.lua",83],[233,"lua/lib/delayed.lua",3],[234,"lua/lib/delayed.lua",5],[238,"lua/lib/delayed.lua",11],[241,"lua/lib/delayed.lua",15],[245,"lua/lib/delayed.lua",20],[249,"lua/lib/delayed.lua",26],[256,"lua/lib/delayed.lua",36],[263,"lua/lib/outbox.lua",15],[267,"lua/lib/outbox.lua",20],[268,"lua/lib/outbox.lua",22],[269,"lua/lib/outbox.lua",24],[270,"lua/lib/outbox.lua",27],[271,"lua/lib/outbox.lua",29],[275,"lua/lib/outbox.lua",35],[287,"lua/lib/outbox.lua",49],[291,"lua/lib/outbox.lua",54],[301,"lua/lib/outbox.lua",66],[305,"lua/lib/outbox.lua",72],[309,"lua/lib/outbox.lua",78],[314,"lua/lib/outbox.lua",85],[315,"lua/lib/outbox.lua",87],[321,"lua/lib/outbox.lua",95],[350,"lua/lib/outbox.lua",127],[359,"lua/lib/outbox.lua",138],[362,"lua/lib/limited.lua",12],[363,"lua/lib/limited.lua",14],[369,"lua/lib/limited.lua",22],[373,"lua/lib/limited.lua",28],[384,"lua/lib/limited.lua",41],[388,"lua/lib/limited.lua",47],[396,"lua/lib/limited.lua",57],[401,"lua/lib/limited.lua",64],[406,"lua/lib/limited.lua",71],[410,"lua/lib/limited.lua",77],[422,"lua/lib/limited.lua",91],[434,"lua/lib/limited.lua",106],[447,"lua/lib/limited.lua",120],[450,"lua/lib/limited.lua",125],[457,"lua/lib/granted.lua",4],[459,"lua/lib/granted.lua",7],[463,"lua/lib/granted.lua",12],[464,"lua/lib/granted.lua",14],[465,"lua/lib/granted.lua",16],[469,"lua/lib/parked.lua",5],[471,"lua/lib/parked.lua",8],[477,"lua/lib/parked.lua",16],[489,"lua/lib/parked.lua",30],[502,"lua/lib/parked.lua",44],[507,"lua/lib/parked.lua",51],[520,"lua/lib/results.lua",3],[529,"lua/lib/results.lua",13],[530,"lua/lib/results.lua",15],[531,"lua/lib/round.lua",9],[535,"lua/lib/round.lua",14],[539,"lua/lib/round.lua",19],[543,"lua/lib/round.lua",24],[544,"lua/lib/round.lua",27],[545,"lua/lib/round.lua",30],[563,"lua/lib/round.lua",50],[570,"lua/lib/round.lua",59],[574,"lua/lib/round.lua",65],[578,"lua/lib/round.lua",70],[584,"lua/lib/round.lua",77],[599,"lua/partition/claim.lua",25],[600,"lua/partition/claim.lua",28],[605,"lua/partition/claim.lua",34],[606,"lua/partition/claim.lua",37],[613,"lua/partition/claim.lua",46],[619,"lua/partition/claim.lua",53],[623,"lua/partition/claim.lua",58],[639,"lua/partition/claim.lua",75],[640,"lua/partition/claim.lua",77],[644,"lua/partition/claim.lua",83],[657,"lua/partition/claim.lua",99],[662,"lua/partition/claim.lua",106],[665,"lua/partition/claim.lua",110],[683,"lua/partition/claim.lua",131],[709,"lua/partition/claim.lua",159],[733,"lua/partition/claim.lua",184],[761,"lua/partition/claim.lua",213],[775,"lua/partition/claim.lua",228],[789,"lua/partition/claim.lua",244],[790,"lua/partition/claim.lua",247],[793,"lua/partition/claim.lua",251],[823,"lua/partition/claim.lua",282],[828,"lua/partition/claim.lua",288],[838,"lua/partition/claim.lua",299],[856,"lua/partition/claim.lua",318]],
+  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",16],[4,"lua/partition/claim.lua",15],[5,"lua/partition/claim.lua",14],[6,"lua/partition/claim.lua",13],[7,"lua/partition/claim.lua",12],[8,"lua/partition/claim.lua",11],[9,"lua/partition/claim.lua",10],[10,"lua/partition/claim.lua",17],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",45],[46,"lua/lib/batch.lua",49],[47,"lua/lib/batch.lua",51],[48,"lua/lib/batch.lua",53],[49,"lua/lib/batch.lua",56],[53,"lua/lib/batch.lua",62],[65,"lua/lib/batch.lua",75],[66,"lua/lib/batch.lua",77],[70,"lua/lib/batch.lua",83],[86,"lua/lib/batch.lua",101],[93,"lua/lib/batch.lua",109],[96,"lua/lib/batch.lua",114],[101,"lua/lib/batch.lua",121],[111,"lua/lib/batch.lua",133],[116,"lua/lib/batch.lua",141],[124,"lua/lib/batch.lua",150],[142,"lua/lib/ring.lua",4],[143,"lua/lib/ring.lua",6],[151,"lua/lib/ring.lua",16],[157,"lua/lib/ring.lua",23],[158,"lua/lib/ring.lua",25],[159,"lua/lib/ring.lua",28],[163,"lua/lib/ring.lua",34],[170,"lua/lib/ring.lua",42],[176,"lua/lib/ready.lua",9],[177,"lua/lib/ready.lua",11],[178,"lua/lib/ready.lua",14],[192,"lua/lib/ready.lua",29],[197,"lua/lib/ready.lua",35],[200,"lua/lib/ready.lua",39],[212,"lua/lib/ready.lua",52],[215,"lua/lib/ready.lua",56],[221,"lua/lib/ready.lua",67],[224,"lua/lib/ready.lua",71],[231,"lua/lib/ready.lua",80],[232,"lua/lib/ready.lua",83],[233,"lua/lib/delayed.lua",3],[234,"lua/lib/delayed.lua",5],[238,"lua/lib/delayed.lua",11],[241,"lua/lib/delayed.lua",15],[245,"lua/lib/delayed.lua",20],[249,"lua/lib/delayed.lua",26],[256,"lua/lib/delayed.lua",36],[263,"lua/lib/outbox.lua",15],[267,"lua/lib/outbox.lua",20],[268,"lua/lib/outbox.lua",22],[269,"lua/lib/outbox.lua",24],[270,"lua/lib/outbox.lua",27],[271,"lua/lib/outbox.lua",29],[275,"lua/lib/outbox.lua",35],[287,"lua/lib/outbox.lua",49],[291,"lua/lib/outbox.lua",54],[301,"lua/lib/outbox.lua",66],[305,"lua/lib/outbox.lua",72],[309,"lua/lib/outbox.lua",78],[314,"lua/lib/outbox.lua",85],[315,"lua/lib/outbox.lua",87],[321,"lua/lib/outbox.lua",95],[350,"lua/lib/outbox.lua",127],[359,"lua/lib/outbox.lua",138],[362,"lua/lib/limited.lua",12],[363,"lua/lib/limited.lua",14],[369,"lua/lib/limited.lua",22],[373,"lua/lib/limited.lua",28],[384,"lua/lib/limited.lua",41],[388,"lua/lib/limited.lua",47],[396,"lua/lib/limited.lua",57],[401,"lua/lib/limited.lua",64],[406,"lua/lib/limited.lua",71],[410,"lua/lib/limited.lua",77],[422,"lua/lib/limited.lua",91],[434,"lua/lib/limited.lua",106],[447,"lua/lib/limited.lua",120],[450,"lua/lib/limited.lua",125],[457,"lua/lib/granted.lua",4],[459,"lua/lib/granted.lua",7],[463,"lua/lib/granted.lua",12],[464,"lua/lib/granted.lua",14],[465,"lua/lib/granted.lua",16],[469,"lua/lib/parked.lua",5],[471,"lua/lib/parked.lua",8],[477,"lua/lib/parked.lua",16],[489,"lua/lib/parked.lua",30],[502,"lua/lib/parked.lua",44],[507,"lua/lib/parked.lua",51],[520,"lua/lib/results.lua",3],[529,"lua/lib/results.lua",13],[530,"lua/lib/results.lua",15],[531,"lua/lib/round.lua",9],[535,"lua/lib/round.lua",14],[539,"lua/lib/round.lua",19],[543,"lua/lib/round.lua",24],[544,"lua/lib/round.lua",27],[545,"lua/lib/round.lua",30],[563,"lua/lib/round.lua",50],[570,"lua/lib/round.lua",59],[574,"lua/lib/round.lua",65],[578,"lua/lib/round.lua",70],[584,"lua/lib/round.lua",77],[599,"lua/partition/claim.lua",25],[600,"lua/partition/claim.lua",28],[601,"lua/partition/claim.lua",30],[606,"lua/partition/claim.lua",36],[607,"lua/partition/claim.lua",39],[614,"lua/partition/claim.lua",48],[620,"lua/partition/claim.lua",55],[624,"lua/partition/claim.lua",60],[640,"lua/partition/claim.lua",77],[641,"lua/partition/claim.lua",79],[645,"lua/partition/claim.lua",85],[658,"lua/partition/claim.lua",101],[663,"lua/partition/claim.lua",108],[666,"lua/partition/claim.lua",112],[684,"lua/partition/claim.lua",133],[710,"lua/partition/claim.lua",161],[734,"lua/partition/claim.lua",186],[762,"lua/partition/claim.lua",215],[776,"lua/partition/claim.lua",230],[790,"lua/partition/claim.lua",246],[791,"lua/partition/claim.lua",249],[794,"lua/partition/claim.lua",253],[824,"lua/partition/claim.lua",284],[829,"lua/partition/claim.lua",290],[839,"lua/partition/claim.lua",301],[857,"lua/partition/claim.lua",320],[858,"lua/partition/claim.lua",323]],
 });
 
 /** Lets tasks start that wait for rate limiters, as many as those allow now, and fails those that have waited too long. See lua/partition/grant.lua. */
-export const partitionGrant = script<{ meta: string }, { lanes_max: number; tasks_max: number; now_us?: number | '' | undefined }, [number, string, number, number, [string, string, number, number, number, number, number[], string, string][], [number, string[]][]]>({
+export const partitionGrant = script<{ meta: string }, { lanes_max: number; tasks_max: number; ahead_us: number; now_us?: number | '' | undefined }, [number, string, number, number, [string, string, number, number, number, number, number[], string, string][], [number, string[]][]]>({
   name: 'partition/grant',
   keys: ["meta"],
-  args: [["lanes_max","int"],["tasks_max","int"],["now_us","now_us"]],
+  args: [["lanes_max","int"],["tasks_max","int"],["ahead_us","int"],["now_us","now_us"]],
   rest: null,
   lua: `#!lua flags=allow-oom
 local meta = KEYS[1]
 local lanes_max = tonumber(ARGV[1])
 local tasks_max = tonumber(ARGV[2])
-local now_us = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()
+local ahead_us = tonumber(ARGV[3])
+local now_us = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
@@ -12271,6 +12320,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
+    ahead = 'exact',
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -12310,6 +12360,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.level = {
+    ahead = 'even',
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -12380,7 +12431,7 @@ do
     settle = function(lane)
       local due = string.format('%.17g', lane.v / 1000)
       lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
-      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      lane.slots_new, lane.new_until, lane.freed, lane.reclaimed = {}, math.huge, {}, #lane.slots_gone
       for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
       lane.held_before = call('ZCARD', slots_key(lane))
       lane.held = lane.held_before - lane.reclaimed
@@ -12388,12 +12439,14 @@ do
     end,
     next = function(lane)
       local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      first = math.min(first, lane.new_until)
       return first < math.huge and math.floor(first * 1000) + 1 or nil
     end,
     take = function(lane, units, range, from, to, granted_ms)
       local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local until_ms = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
+      lane.new_until = math.min(lane.new_until, until_ms)
+      local held_until = string.format('%.17g', until_ms)
       local list, prefix = lane.slots_new, range.core .. ','
       for i = from, to do
         list[#list + 1] = held_until
@@ -12444,6 +12497,7 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
+    ahead = 'exact',
     settle = function(lane)
       lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
       lane.n = lane.n or 0
@@ -12908,8 +12962,9 @@ local function outbox_bell()
   if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
 end
 local GRANT_AGED_MAX, GRANT_RANGES_MAX, GRANT_KEEP_US = 200, 500, 2592000000000 -- a deleted limiter's usage stays for 30 days
+local GRANT_PAUSE_US = 5000 -- between two looks at a lane that grants ahead of time
 local function grant_send(lane, range, kind, body)
-  outbox_send(math.floor(lane.now / 1000), partition_of(range.core), kind, lane.core .. ' ' .. body)
+  outbox_send(math.floor((lane.now - lane.ahead) / 1000), partition_of(range.core), kind, lane.core .. ' ' .. body)
 end
 local function grant_fail(lane, range, code)
   local tasks = range.to - range.from + 1
@@ -12933,8 +12988,8 @@ local function grant_age(lane, index, until_ms, code)
   if #keys == GRANT_AGED_MAX then lane.more = true end
 end
 local function grant_fault(lane, range)
-  if lane.now >= lane_invalid_at(lane, range) then return range.valid_ms > 0 and 'expired' or 'validity_timeout' end
-  if lane_limited(lane) and lane.queue_s and lane.active - range.arrived >= lane.queue_s * 1000000 then return 'queue_timeout' end
+  if lane.now - lane.ahead >= lane_invalid_at(lane, range) then return range.valid_ms > 0 and 'expired' or 'validity_timeout' end
+  if lane_limited(lane) and lane.queue_s and lane.active - lane.ahead - range.arrived >= lane.queue_s * 1000000 then return 'queue_timeout' end
   return nil
 end
 local function grant_range(lane, range, tasks_max)
@@ -13003,7 +13058,7 @@ local function grant_index_first(lane, index)
   end
   return nil
 end
-local function grant_next(lane, range)
+local function grant_next(lane, range, ahead_us)
   local at = math.huge
   local function no_later(time) if time and time < at then at = time end end
   if range then
@@ -13012,7 +13067,11 @@ local function grant_next(lane, range)
       no_later(closed_until - lane.skew)
     else
       local fits_at = lane.machine.next(lane, math.min(range.cost, lane.max))
-      if fits_at then no_later(fits_at - lane.skew) end
+      if fits_at and ahead_us > 0 and lane.machine.ahead then
+        no_later(math.max(fits_at - lane.skew - ahead_us, lane.now - lane.ahead + GRANT_PAUSE_US))
+      elseif fits_at then
+        no_later(fits_at - lane.skew)
+      end
       if lane.queue_s then no_later(lane.now + range.arrived + lane.queue_s * 1000000 - lane.active) end
     end
     local first_ms, until_ms = grant_index_first(lane, ':first'), grant_index_first(lane, ':until')
@@ -13020,9 +13079,22 @@ local function grant_next(lane, range)
     if until_ms then no_later(until_ms * 1000) end
   end
   if lane.deleted then no_later(lane.deleted * 1000 + GRANT_KEEP_US) end
-  return at < math.huge and math.max(at, lane.now) or false
+  return at < math.huge and math.max(at, lane.now - lane.ahead) or false
 end
-local function grant_lane(lane, tasks_max)
+local function grant_ahead(lane, range, ahead_us)
+  local machine = lane.machine
+  if not range or lane.granted > 0 or lane.closed or not machine or not machine.ahead then return false end
+  local step = machine.next(lane, math.min(range.cost, lane.max)) - lane.v
+  if step <= 0 or step > ahead_us then return false end
+  if machine.ahead == 'even' then step = math.max(step, math.min(ahead_us, GRANT_PAUSE_US)) end
+  step = math.ceil((lane.now + step) / 1000) * 1000 - lane.now -- a grant tells its time in whole ms, which must not be before it
+  lane.v, lane.t, lane.now, lane.active = lane.v + step, lane.v + step, lane.now + step, lane.active + step
+  lane.ahead, lane.settled = step, false
+  lane_settle(lane)
+  return true
+end
+local function grant_lane(lane, tasks_max, ahead_us)
+  lane.ahead = 0
   lane_settle(lane)
   lane.granted, lane.expired, lane.waits, lane.more = 0, 0, {}, false
   lane.closed = lane_limited(lane) and lane_closed_until(lane)
@@ -13031,13 +13103,14 @@ local function grant_lane(lane, tasks_max)
   end
   grant_age(lane, ':until', math.floor(lane.now / 1000), 'expired')
   local range = grant_line(lane, tasks_max)
+  if grant_ahead(lane, range, ahead_us) then range = grant_line(lane, tasks_max) end
   if range == false or lane.more then
     lane.more = true
     lane.next = lane.real
   else
     lane.throttled = math.min(lane.fresh, lane.waiting)
     lane.seen, lane.fresh = lane.seq, 0
-    lane.next = grant_next(lane, range)
+    lane.next = grant_next(lane, range, ahead_us)
   end
   lane.purge = lane.deleted and not range and not lane.more and lane.now >= lane.deleted * 1000 + GRANT_KEEP_US
   tally(lane, lane.now, lane.granted, lane.throttled or 0, lane.expired)
@@ -13054,7 +13127,7 @@ local more, reply = 0, {}
 local shown = {}
 for i, core in ipairs(due) do
   local lane = lane_load(core, now_us)
-  left = left - grant_lane(lane, math.ceil(left / (#due - i + 1)))
+  left = left - grant_lane(lane, math.ceil(left / (#due - i + 1)), ahead_us)
   if lane.more then more = 1 end
   shown[i] = lane
 end
@@ -13080,7 +13153,7 @@ for i, lane in ipairs(shown) do
 end
 if next_ms <= now_ms then more = 1 end
 return { math.floor(now_ms), next_ms < math.huge and string.format('%.3f', next_ms) or '', more, wrote, reply, outbox_slices() }`,
-  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",51],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",9],[35,"lua/lib/limiter/aligned.lua",19],[41,"lua/lib/limiter/aligned.lua",26],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",50],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[166,"lua/lib/limiter/window.lua",4],[168,"lua/lib/limiter/window.lua",7],[169,"lua/lib/limiter/window.lua",9],[170,"lua/lib/limiter/window.lua",12],[174,"lua/lib/limiter/window.lua",17],[178,"lua/lib/limiter/window.lua",23],[187,"lua/lib/limiter/window.lua",34],[196,"lua/lib/limiter/window.lua",44],[244,"lua/lib/limiter/window.lua",94],[279,"lua/lib/tally.lua",6],[280,"lua/lib/tally.lua",8],[281,"lua/lib/tally.lua",11],[295,"lua/lib/tally.lua",27],[318,"lua/lib/tally.lua",51],[321,"lua/lib/lane.lua",55],[322,"lua/lib/lane.lua",57],[323,"lua/lib/lane.lua",60],[337,"lua/lib/lane.lua",75],[338,"lua/lib/lane.lua",77],[352,"lua/lib/lane.lua",93],[356,"lua/lib/lane.lua",98],[364,"lua/lib/lane.lua",107],[371,"lua/lib/lane.lua",116],[375,"lua/lib/lane.lua",122],[376,"lua/lib/lane.lua",125],[382,"lua/lib/lane.lua",133],[388,"lua/lib/lane.lua",140],[392,"lua/lib/lane.lua",146],[400,"lua/lib/lane.lua",155],[401,"lua/lib/lane.lua",158],[412,"lua/lib/lane.lua",171],[415,"lua/lib/lane.lua",176],[419,"lua/lib/lane.lua",181],[426,"lua/lib/lane.lua",190],[434,"lua/lib/lane.lua",201],[439,"lua/lib/lane.lua",207],[448,"lua/lib/lane.lua",217],[450,"lua/lib/lane.lua",221],[462,"lua/lib/lane.lua",235],[470,"lua/lib/lane.lua",245],[473,"lua/lib/lane.lua",251],[478,"lua/lib/lane.lua",257],[486,"lua/lib/lane.lua",266],[489,"lua/lib/lane.lua",270],[523,"lua/lib/lane.lua",305],[524,"lua/lib/lane.lua",308],[528,"lua/lib/lane.lua",314],[534,"lua/lib/lane.lua",321],[557,"lua/lib/lane.lua",345],[561,"lua/lib/outbox.lua",15],[565,"lua/lib/outbox.lua",20],[566,"lua/lib/outbox.lua",22],[567,"lua/lib/outbox.lua",24],[568,"lua/lib/outbox.lua",27],[569,"lua/lib/outbox.lua",29],[573,"lua/lib/outbox.lua",35],[585,"lua/lib/outbox.lua",49],[589,"lua/lib/outbox.lua",54],[599,"lua/lib/outbox.lua",66],[603,"lua/lib/outbox.lua",72],[607,"lua/lib/outbox.lua",78],[612,"lua/lib/outbox.lua",85],[613,"lua/lib/outbox.lua",87],[619,"lua/lib/outbox.lua",95],[648,"lua/lib/outbox.lua",127],[657,"lua/lib/outbox.lua",138],[660,"lua/lib/grant.lua",5],[661,"lua/lib/grant.lua",7],[664,"lua/lib/grant.lua",12],[670,"lua/lib/grant.lua",20],[685,"lua/lib/grant.lua",37],[690,"lua/lib/grant.lua",44],[707,"lua/lib/grant.lua",63],[745,"lua/lib/grant.lua",103],[756,"lua/lib/grant.lua",116],[775,"lua/lib/grant.lua",137],[788,"lua/lib/grant.lua",151],[796,"lua/partition/grant.lua",16],[799,"lua/partition/grant.lua",21],[802,"lua/partition/grant.lua",25],[811,"lua/partition/grant.lua",35],[812,"lua/partition/grant.lua",37],[815,"lua/partition/grant.lua",41],[822,"lua/partition/grant.lua",49]],
+  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",52],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[28,"lua/lib/limiter/aligned.lua",10],[37,"lua/lib/limiter/aligned.lua",20],[43,"lua/lib/limiter/aligned.lua",27],[49,"lua/lib/limiter/level.lua",6],[52,"lua/lib/limiter/level.lua",10],[53,"lua/lib/limiter/level.lua",13],[58,"lua/lib/limiter/level.lua",19],[64,"lua/lib/limiter/level.lua",26],[88,"lua/lib/limiter/level.lua",51],[113,"lua/lib/limiter/slots.lua",4],[115,"lua/lib/limiter/slots.lua",7],[116,"lua/lib/limiter/slots.lua",9],[117,"lua/lib/limiter/slots.lua",12],[132,"lua/lib/limiter/slots.lua",28],[142,"lua/lib/limiter/slots.lua",39],[147,"lua/lib/limiter/slots.lua",45],[171,"lua/lib/limiter/window.lua",4],[173,"lua/lib/limiter/window.lua",7],[174,"lua/lib/limiter/window.lua",9],[175,"lua/lib/limiter/window.lua",12],[179,"lua/lib/limiter/window.lua",17],[183,"lua/lib/limiter/window.lua",23],[192,"lua/lib/limiter/window.lua",34],[201,"lua/lib/limiter/window.lua",44],[250,"lua/lib/limiter/window.lua",95],[285,"lua/lib/tally.lua",6],[286,"lua/lib/tally.lua",8],[287,"lua/lib/tally.lua",11],[301,"lua/lib/tally.lua",27],[324,"lua/lib/tally.lua",51],[327,"lua/lib/lane.lua",56],[328,"lua/lib/lane.lua",58],[329,"lua/lib/lane.lua",61],[343,"lua/lib/lane.lua",76],[344,"lua/lib/lane.lua",78],[358,"lua/lib/lane.lua",94],[362,"lua/lib/lane.lua",99],[370,"lua/lib/lane.lua",108],[377,"lua/lib/lane.lua",117],[381,"lua/lib/lane.lua",123],[382,"lua/lib/lane.lua",126],[388,"lua/lib/lane.lua",134],[394,"lua/lib/lane.lua",141],[398,"lua/lib/lane.lua",147],[406,"lua/lib/lane.lua",156],[407,"lua/lib/lane.lua",159],[418,"lua/lib/lane.lua",172],[421,"lua/lib/lane.lua",177],[425,"lua/lib/lane.lua",182],[432,"lua/lib/lane.lua",191],[440,"lua/lib/lane.lua",202],[445,"lua/lib/lane.lua",208],[454,"lua/lib/lane.lua",218],[456,"lua/lib/lane.lua",222],[468,"lua/lib/lane.lua",236],[476,"lua/lib/lane.lua",246],[479,"lua/lib/lane.lua",252],[484,"lua/lib/lane.lua",258],[492,"lua/lib/lane.lua",267],[495,"lua/lib/lane.lua",271],[529,"lua/lib/lane.lua",306],[530,"lua/lib/lane.lua",309],[534,"lua/lib/lane.lua",315],[540,"lua/lib/lane.lua",322],[563,"lua/lib/lane.lua",346],[567,"lua/lib/outbox.lua",15],[571,"lua/lib/outbox.lua",20],[572,"lua/lib/outbox.lua",22],[573,"lua/lib/outbox.lua",24],[574,"lua/lib/outbox.lua",27],[575,"lua/lib/outbox.lua",29],[579,"lua/lib/outbox.lua",35],[591,"lua/lib/outbox.lua",49],[595,"lua/lib/outbox.lua",54],[605,"lua/lib/outbox.lua",66],[609,"lua/lib/outbox.lua",72],[613,"lua/lib/outbox.lua",78],[618,"lua/lib/outbox.lua",85],[619,"lua/lib/outbox.lua",87],[625,"lua/lib/outbox.lua",95],[654,"lua/lib/outbox.lua",127],[663,"lua/lib/outbox.lua",138],[666,"lua/lib/grant.lua",5],[668,"lua/lib/grant.lua",8],[671,"lua/lib/grant.lua",13],[677,"lua/lib/grant.lua",21],[692,"lua/lib/grant.lua",38],[697,"lua/lib/grant.lua",45],[714,"lua/lib/grant.lua",64],[752,"lua/lib/grant.lua",104],[763,"lua/lib/grant.lua",117],[786,"lua/lib/grant.lua",143],[798,"lua/lib/grant.lua",157],[813,"lua/lib/grant.lua",173],[821,"lua/partition/grant.lua",17],[824,"lua/partition/grant.lua",22],[827,"lua/partition/grant.lua",26],[836,"lua/partition/grant.lua",36],[837,"lua/partition/grant.lua",38],[840,"lua/partition/grant.lua",42],[847,"lua/partition/grant.lua",50]],
 });
 
 /** Tells limiters of tasks whose requests were written later than they were granted, so that no span holds more than it may. See lua/partition/late.lua. */
@@ -14856,7 +14929,7 @@ end
 local function notify_write()
   if notify then notify.write() end
 end
-local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX, AWAY_MS = 200, 50, 200, 500, 30000
+local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX, AWAY_MS, ALIVE_MS, QUIET = 200, 50, 200, 500, 30000, 2000, 0.3
 local EARLY_LOOK, EARLY_MAX, EARLY_SEGMENTS, EARLY_PAUSE_MS = 100, 20, 20, 250
 local more = 0
 local written = { meta, root .. 'holders', root .. 'claims', root .. 'delayed', root .. 'deadlines' }
@@ -14877,17 +14950,25 @@ if now_ms < last_ms then shift_ms = now_ms - last_ms end
 local thaw_ms = shift_ms ~= 0 and now_ms or tonumber(before[2] or 0)
 local thawed = now_ms - thaw_ms >= silence_ms
 local marks = call('HGETALL', root .. 'holders')
-local silent, marks_new, others = {}, {}, 0
+local silent, marks_new, others, first_silent_ms = {}, {}, 0, math.huge
+local function mark_moved(seen_ms)
+  local moved_ms = seen_ms + shift_ms
+  if shift_ms > 0 then moved_ms = math.max(seen_ms, math.min(moved_ms, now_ms - math.floor(QUIET * silence_ms))) end
+  return math.min(now_ms, moved_ms)
+end
 local mine = call('ZCARD', root .. 'active:' .. holder)
 for i = 1, #marks, 2 do
-  local name, seen_ms = marks[i], math.min(now_ms, tonumber(marks[i + 1]) + shift_ms)
+  local name, seen_ms = marks[i], mark_moved(tonumber(marks[i + 1]))
   if name ~= holder then
     others = others + 1
     if now_ms - seen_ms > silence_ms then
       silent[#silent + 1] = name
-    elseif shift_ms ~= 0 then
-      marks_new[#marks_new + 1] = name
-      marks_new[#marks_new + 1] = seen_ms
+    else
+      first_silent_ms = math.min(first_silent_ms, seen_ms + silence_ms + 1)
+      if shift_ms ~= 0 then
+        marks_new[#marks_new + 1] = name
+        marks_new[#marks_new + 1] = seen_ms
+      end
     end
   end
 end
@@ -15047,7 +15128,7 @@ if away_ms > now_ms and away_ms < math.huge and (next_ms == 0 or away_ms < next_
 if early > 0 or (early_rank or 0) > 0 then
   next_ms = math.min(next_ms > 0 and next_ms or math.huge, now_ms + EARLY_PAUSE_MS)
 end
-if (others > 0 or mine > 0) and (next_ms == 0 or now_ms + 2000 < next_ms) then next_ms = now_ms + 2000 end
+if others > 0 or mine > 0 then next_ms = math.min(next_ms > 0 and next_ms or math.huge, now_ms + ALIVE_MS, first_silent_ms) end
 local ready = (#plans_made > 0 or call('EXISTS', root .. 'ready:f', root .. 'ready:r', root .. 'ready:n') > 0) and 1 or 0
 local parked = call('SCARD', root .. 'parked')
 batch_touch()
@@ -15093,7 +15174,7 @@ notify_write()
 queue_write()
 if outbox_write() == 1 or waiting == 1 then flags = flags + 1 end
 return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready, early, parked, flags }`,
-  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",8],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",45],[46,"lua/lib/batch.lua",49],[47,"lua/lib/batch.lua",51],[48,"lua/lib/batch.lua",53],[49,"lua/lib/batch.lua",56],[53,"lua/lib/batch.lua",62],[65,"lua/lib/batch.lua",75],[66,"lua/lib/batch.lua",77],[70,"lua/lib/batch.lua",83],[86,"lua/lib/batch.lua",101],[93,"lua/lib/batch.lua",109],[96,"lua/lib/batch.lua",114],[101,"lua/lib/batch.lua",121],[111,"lua/lib/batch.lua",133],[116,"lua/lib/batch.lua",141],[124,"lua/lib/batch.lua",150],[142,"lua/lib/ring.lua",4],[143,"lua/lib/ring.lua",6],[151,"lua/lib/ring.lua",16],[157,"lua/lib/ring.lua",23],[158,"lua/lib/ring.lua",25],[159,"lua/lib/ring.lua",28],[163,"lua/lib/ring.lua",34],[170,"lua/lib/ring.lua",42],[176,"lua/lib/ready.lua",9],[177,"lua/lib/ready.lua",11],[178,"lua/lib/ready.lua",14],[192,"lua/lib/ready.lua",29],[197,"lua/lib/ready.lua",35],[200,"lua/lib/ready.lua",39],[212,"lua/lib/ready.lua",52],[215,"lua/lib/ready.lua",56],[221,"lua/lib/ready.lua",67],[224,"lua/lib/ready.lua",71],[231,"lua/lib/ready.lua",80],[232,"lua/lib/ready.lua",83],[233,"lua/lib/delayed.lua",3],[234,"lua/lib/delayed.lua",5],[238,"lua/lib/delayed.lua",11],[241,"lua/lib/delayed.lua",15],[245,"lua/lib/delayed.lua",20],[249,"lua/lib/delayed.lua",26],[256,"lua/lib/delayed.lua",36],[263,"lua/lib/outbox.lua",15],[267,"lua/lib/outbox.lua",20],[268,"lua/lib/outbox.lua",22],[269,"lua/lib/outbox.lua",24],[270,"lua/lib/outbox.lua",27],[271,"lua/lib/outbox.lua",29],[275,"lua/lib/outbox.lua",35],[287,"lua/lib/outbox.lua",49],[291,"lua/lib/outbox.lua",54],[301,"lua/lib/outbox.lua",66],[305,"lua/lib/outbox.lua",72],[309,"lua/lib/outbox.lua",78],[314,"lua/lib/outbox.lua",85],[315,"lua/lib/outbox.lua",87],[321,"lua/lib/outbox.lua",95],[350,"lua/lib/outbox.lua",127],[359,"lua/lib/outbox.lua",138],[362,"lua/lib/limited.lua",12],[363,"lua/lib/limited.lua",14],[369,"lua/lib/limited.lua",22],[373,"lua/lib/limited.lua",28],[384,"lua/lib/limited.lua",41],[388,"lua/lib/limited.lua",47],[396,"lua/lib/limited.lua",57],[401,"lua/lib/limited.lua",64],[406,"lua/lib/limited.lua",71],[410,"lua/lib/limited.lua",77],[422,"lua/lib/limited.lua",91],[434,"lua/lib/limited.lua",106],[447,"lua/lib/limited.lua",120],[450,"lua/lib/limited.lua",125],[457,"lua/lib/granted.lua",4],[459,"lua/lib/granted.lua",7],[463,"lua/lib/granted.lua",12],[464,"lua/lib/granted.lua",14],[465,"lua/lib/granted.lua",16],[469,"lua/lib/results.lua",3],[478,"lua/lib/results.lua",13],[479,"lua/lib/results.lua",15],[480,"lua/lib/lost.lua",4],[481,"lua/lib/lost.lua",7],[492,"lua/lib/lost.lua",19],[495,"lua/lib/lost.lua",23],[500,"lua/lib/notify.lua",19],[501,"lua/lib/notify.lua",22],[510,"lua/lib/notify.lua",34],[511,"lua/lib/notify.lua",36],[516,"lua/lib/notify.lua",43],[532,"lua/lib/notify.lua",60],[544,"lua/lib/notify.lua",74],[554,"lua/lib/notify.lua",85],[572,"lua/lib/notify.lua",105],[579,"lua/lib/notify.lua",115],[591,"lua/lib/notify.lua",130],[607,"lua/lib/notify.lua",148],[619,"lua/lib/notify.lua",161],[622,"lua/lib/notify.lua",166],[633,"lua/lib/notify.lua",179],[646,"lua/lib/notify.lua",193],[651,"lua/lib/notify.lua",199],[654,"lua/lib/notify.lua",204],[659,"lua/lib/notify.lua",211],[689,"lua/lib/notify.lua",243],[711,"lua/lib/notify.lua",267],[712,"lua/lib/notify.lua",269],[719,"lua/lib/notify.lua",277],[734,"lua/lib/notify.lua",293],[736,"lua/lib/notify.lua",297],[742,"lua/lib/notify.lua",304],[745,"lua/partition/tick.lua",24],[746,"lua/partition/tick.lua",26],[749,"lua/partition/tick.lua",31],[758,"lua/partition/tick.lua",42],[763,"lua/partition/tick.lua",48],[780,"lua/partition/tick.lua",67],[782,"lua/partition/tick.lua",70],[786,"lua/partition/tick.lua",76],[817,"lua/partition/tick.lua",108],[835,"lua/partition/tick.lua",128],[847,"lua/partition/tick.lua",142],[854,"lua/partition/tick.lua",151],[855,"lua/partition/tick.lua",153],[880,"lua/partition/tick.lua",179],[900,"lua/partition/tick.lua",202],[922,"lua/partition/tick.lua",225],[923,"lua/partition/tick.lua",228],[936,"lua/partition/tick.lua",242],[938,"lua/partition/tick.lua",245],[939,"lua/partition/tick.lua",247],[946,"lua/partition/tick.lua",255]],
+  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",9],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",45],[46,"lua/lib/batch.lua",49],[47,"lua/lib/batch.lua",51],[48,"lua/lib/batch.lua",53],[49,"lua/lib/batch.lua",56],[53,"lua/lib/batch.lua",62],[65,"lua/lib/batch.lua",75],[66,"lua/lib/batch.lua",77],[70,"lua/lib/batch.lua",83],[86,"lua/lib/batch.lua",101],[93,"lua/lib/batch.lua",109],[96,"lua/lib/batch.lua",114],[101,"lua/lib/batch.lua",121],[111,"lua/lib/batch.lua",133],[116,"lua/lib/batch.lua",141],[124,"lua/lib/batch.lua",150],[142,"lua/lib/ring.lua",4],[143,"lua/lib/ring.lua",6],[151,"lua/lib/ring.lua",16],[157,"lua/lib/ring.lua",23],[158,"lua/lib/ring.lua",25],[159,"lua/lib/ring.lua",28],[163,"lua/lib/ring.lua",34],[170,"lua/lib/ring.lua",42],[176,"lua/lib/ready.lua",9],[177,"lua/lib/ready.lua",11],[178,"lua/lib/ready.lua",14],[192,"lua/lib/ready.lua",29],[197,"lua/lib/ready.lua",35],[200,"lua/lib/ready.lua",39],[212,"lua/lib/ready.lua",52],[215,"lua/lib/ready.lua",56],[221,"lua/lib/ready.lua",67],[224,"lua/lib/ready.lua",71],[231,"lua/lib/ready.lua",80],[232,"lua/lib/ready.lua",83],[233,"lua/lib/delayed.lua",3],[234,"lua/lib/delayed.lua",5],[238,"lua/lib/delayed.lua",11],[241,"lua/lib/delayed.lua",15],[245,"lua/lib/delayed.lua",20],[249,"lua/lib/delayed.lua",26],[256,"lua/lib/delayed.lua",36],[263,"lua/lib/outbox.lua",15],[267,"lua/lib/outbox.lua",20],[268,"lua/lib/outbox.lua",22],[269,"lua/lib/outbox.lua",24],[270,"lua/lib/outbox.lua",27],[271,"lua/lib/outbox.lua",29],[275,"lua/lib/outbox.lua",35],[287,"lua/lib/outbox.lua",49],[291,"lua/lib/outbox.lua",54],[301,"lua/lib/outbox.lua",66],[305,"lua/lib/outbox.lua",72],[309,"lua/lib/outbox.lua",78],[314,"lua/lib/outbox.lua",85],[315,"lua/lib/outbox.lua",87],[321,"lua/lib/outbox.lua",95],[350,"lua/lib/outbox.lua",127],[359,"lua/lib/outbox.lua",138],[362,"lua/lib/limited.lua",12],[363,"lua/lib/limited.lua",14],[369,"lua/lib/limited.lua",22],[373,"lua/lib/limited.lua",28],[384,"lua/lib/limited.lua",41],[388,"lua/lib/limited.lua",47],[396,"lua/lib/limited.lua",57],[401,"lua/lib/limited.lua",64],[406,"lua/lib/limited.lua",71],[410,"lua/lib/limited.lua",77],[422,"lua/lib/limited.lua",91],[434,"lua/lib/limited.lua",106],[447,"lua/lib/limited.lua",120],[450,"lua/lib/limited.lua",125],[457,"lua/lib/granted.lua",4],[459,"lua/lib/granted.lua",7],[463,"lua/lib/granted.lua",12],[464,"lua/lib/granted.lua",14],[465,"lua/lib/granted.lua",16],[469,"lua/lib/results.lua",3],[478,"lua/lib/results.lua",13],[479,"lua/lib/results.lua",15],[480,"lua/lib/lost.lua",4],[481,"lua/lib/lost.lua",7],[492,"lua/lib/lost.lua",19],[495,"lua/lib/lost.lua",23],[500,"lua/lib/notify.lua",19],[501,"lua/lib/notify.lua",22],[510,"lua/lib/notify.lua",34],[511,"lua/lib/notify.lua",36],[516,"lua/lib/notify.lua",43],[532,"lua/lib/notify.lua",60],[544,"lua/lib/notify.lua",74],[554,"lua/lib/notify.lua",85],[572,"lua/lib/notify.lua",105],[579,"lua/lib/notify.lua",115],[591,"lua/lib/notify.lua",130],[607,"lua/lib/notify.lua",148],[619,"lua/lib/notify.lua",161],[622,"lua/lib/notify.lua",166],[633,"lua/lib/notify.lua",179],[646,"lua/lib/notify.lua",193],[651,"lua/lib/notify.lua",199],[654,"lua/lib/notify.lua",204],[659,"lua/lib/notify.lua",211],[689,"lua/lib/notify.lua",243],[711,"lua/lib/notify.lua",267],[712,"lua/lib/notify.lua",269],[719,"lua/lib/notify.lua",277],[734,"lua/lib/notify.lua",293],[736,"lua/lib/notify.lua",297],[742,"lua/lib/notify.lua",304],[745,"lua/partition/tick.lua",25],[746,"lua/partition/tick.lua",27],[749,"lua/partition/tick.lua",32],[758,"lua/partition/tick.lua",43],[763,"lua/partition/tick.lua",49],[767,"lua/partition/tick.lua",54],[788,"lua/partition/tick.lua",77],[790,"lua/partition/tick.lua",80],[794,"lua/partition/tick.lua",86],[825,"lua/partition/tick.lua",118],[843,"lua/partition/tick.lua",138],[855,"lua/partition/tick.lua",152],[862,"lua/partition/tick.lua",161],[863,"lua/partition/tick.lua",163],[888,"lua/partition/tick.lua",189],[908,"lua/partition/tick.lua",212],[930,"lua/partition/tick.lua",235],[931,"lua/partition/tick.lua",238],[944,"lua/partition/tick.lua",252],[946,"lua/partition/tick.lua",255],[947,"lua/partition/tick.lua",257],[954,"lua/partition/tick.lua",265]],
 });
 
 /** Takes one request from an API limit: an exact sliding minute, shared by all processes. See lua/quota/take.lua. */

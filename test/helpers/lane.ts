@@ -147,8 +147,9 @@ export class Lane {
   }
 
   /** Looks at all lanes of the partition whose time has come, and takes what they have sent. */
-  async look(now_us: number, tasks_max = 500, lanes_max = 16): Promise<Look> {
-    const [now_ms, next_ms, more, , lanes] = await partitionGrant.call(this.#client, this.meta, { lanes_max, tasks_max, now_us });
+  async look(now_us: number, tasks_max = 500, lanes_max = 16, ahead_us = 0): Promise<Look> {
+    const args = { lanes_max, tasks_max, ahead_us, now_us };
+    const [now_ms, next_ms, more, , lanes] = await partitionGrant.call(this.#client, this.meta, args);
     const mine = lanes.find(([core]) => core === this.core);
     const [, , granted = 0, expired = 0, reclaimed = 0, waiting = 0, waits = []] = mine ?? [];
     const next_us = next_ms === '' ? null : Math.round(Number(next_ms) * 1000);
@@ -168,7 +169,7 @@ export class Lane {
 
   /** One call, whose messages stay in the outbox; returns how many tasks it let start. */
   async grantOnly(now_us: number, tasks_max: number): Promise<number> {
-    const [, , , , lanes] = await partitionGrant.call(this.#client, this.meta, { lanes_max: 1, tasks_max, now_us });
+    const [, , , , lanes] = await partitionGrant.call(this.#client, this.meta, { lanes_max: 1, tasks_max, ahead_us: 0, now_us });
     return lanes.reduce((sum, lane) => sum + lane[2], 0);
   }
 

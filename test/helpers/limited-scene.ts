@@ -51,7 +51,7 @@ async function limiter(rig: Rig, name: string, type: LimiterType, config: Limite
 }
 
 export async function grant(redis: Redis, now_ms: number): Promise<void> {
-  await partitionGrant.call(redis, { meta: keys.partition(0) }, { lanes_max: 16, tasks_max: 500, now_us: now_ms * 1000 });
+  await partitionGrant.call(redis, { meta: keys.partition(0) }, { lanes_max: 16, tasks_max: 500, ahead_us: 0, now_us: now_ms * 1000 });
 }
 
 /** On a rig that does not check after each call; whatever else is ready there stays where it is. */
@@ -137,9 +137,9 @@ export const LIMIT_CALLS: Record<string, Make[]> = {
     () => ({ holder: 'h2', call_no: 7001, budget: 500, room: 3, notes: 10, grace_ms: 5000, limits: [0, 0] }),
   ],
   'partition/grant': [
-    ({ now_us }) => ({ lanes_max: 16, tasks_max: 500, now_us: now_us + 2_000_000 }),
-    ({ now_us }) => ({ lanes_max: 16, tasks_max: 500, now_us: now_us + 90_000_000 }),
-    ({ now_us }) => ({ lanes_max: 16, tasks_max: 7, now_us: now_us + 1_500_000 }),
+    ({ now_us }) => ({ lanes_max: 16, tasks_max: 500, ahead_us: 0, now_us: now_us + 2_000_000 }),
+    ({ now_us }) => ({ lanes_max: 16, tasks_max: 500, ahead_us: 0, now_us: now_us + 90_000_000 }),
+    ({ now_us }) => ({ lanes_max: 16, tasks_max: 7, ahead_us: 30_000_000, now_us: now_us + 1_500_000 }),
   ],
   'partition/late': [({ window, points, now_us }) => ({ lates: [window.lane, now_us / 1000, 3, points.lane, now_us / 1000, 5] })],
   'partition/settle': [

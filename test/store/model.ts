@@ -284,7 +284,8 @@ export class Model {
   #reap(caller: string, partition: number, shift_ms: number, thawed: boolean): void {
     const state = this.partition(partition);
     for (const [holder, seen_ms] of state.marks) {
-      const moved_ms = Math.min(this.now_ms, seen_ms + shift_ms);
+      const quiet_ms = this.now_ms - Math.floor(0.3 * SETTINGS.silence_ms);
+      const moved_ms = shift_ms === 0 ? seen_ms : Math.min(this.now_ms, Math.max(seen_ms, Math.min(seen_ms + shift_ms, quiet_ms)));
       const silent = holder !== caller && this.now_ms - moved_ms > SETTINGS.silence_ms;
       for (const { batch, task } of this.held(holder, partition)) {
         if (silent || (thawed && task.lease_ms <= this.now_ms)) this.#recover(batch, task);

@@ -87,7 +87,7 @@ describe('on a Cluster', { timeout: 90_000 }, () => {
     await relayAll(client);
     // The limiter has no record, so what waits is let go of at the next looks.
     for (let more = 1; more === 1; ) {
-      [, , more] = await partitionGrant.call(client, { meta: keys.partition(destination) }, { lanes_max: 16, tasks_max: 500 });
+      [, , more] = await partitionGrant.call(client, { meta: keys.partition(destination) }, { lanes_max: 16, tasks_max: 500, ahead_us: 0 });
     }
     const empty = async (): Promise<boolean> => {
       await sweep(client, SOURCE, { after_ms: AFTER_MS });

@@ -3,6 +3,7 @@ do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
 
   machines.aligned = {
+    ahead = 'exact',
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       -- A clock that was set back brings an earlier window, which goes on with the count.

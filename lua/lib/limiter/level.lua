@@ -24,6 +24,7 @@ do
   end
 
   machines.level = {
+    ahead = 'even',
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at

@@ -29,7 +29,7 @@ do
     settle = function(lane)
       local due = string.format('%.17g', lane.v / 1000)
       lane.slots_gone = call('ZRANGEBYSCORE', slots_key(lane), '-inf', due, 'LIMIT', 0, SLOTS_DUE_MAX)
-      lane.slots_new, lane.freed, lane.reclaimed = {}, {}, #lane.slots_gone
+      lane.slots_new, lane.new_until, lane.freed, lane.reclaimed = {}, math.huge, {}, #lane.slots_gone
       for _, member in ipairs(lane.slots_gone) do lane.freed[member] = true end
       lane.held_before = call('ZCARD', slots_key(lane))
       lane.held = lane.held_before - lane.reclaimed
@@ -38,13 +38,15 @@ do
     -- Where nobody frees one: the end of the first that is held. Of those freed in this call it may be one too; then it is looked at too early.
     next = function(lane)
       local first = tonumber(call('ZRANGE', slots_key(lane), lane.reclaimed, lane.reclaimed, 'WITHSCORES')[2]) or math.huge
-      for i = 1, #lane.slots_new, 2 do first = math.min(first, tonumber(lane.slots_new[i])) end
+      first = math.min(first, lane.new_until)
       return first < math.huge and math.floor(first * 1000) + 1 or nil
     end,
     -- A task that has a slot (its source has failed over and does not know) keeps it as it is; this call counts it twice.
     take = function(lane, units, range, from, to, granted_ms)
       local lease_ms = math.max((lane.lock_s or 0) * 1000, range.timeout_s * 1000 + SLOTS_GRACE_MS)
-      local held_until = string.format('%.17g', math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms))
+      local until_ms = math.ceil(lane.v / 1000) + lease_ms + slots_mark(granted_ms)
+      lane.new_until = math.min(lane.new_until, until_ms)
+      local held_until = string.format('%.17g', until_ms)
       local list, prefix = lane.slots_new, range.core .. ','
       for i = from, to do
         list[#list + 1] = held_until

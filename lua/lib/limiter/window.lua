@@ -42,6 +42,7 @@ do
   end
 
   machines.window = {
+    ahead = 'exact',
     settle = function(lane)
       lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
       lane.n = lane.n or 0

@@ -25,7 +25,8 @@ kinds.grant = function(body, source_ms, now)
   local lane, place, granted_ms, to, flow, text = string.match(body, '^(%w+) (%d+) (%d+) (%d+) ([^|]+)|(.*)$')
   local entry = entry_read(text)
   grant_away(lane .. ' ' .. entry.core .. ',' .. to .. ',' .. whole(entry.attempts), entry, tonumber(to), now)
-  local left_ms = GRANT_MS - math.max(0, source_ms - tonumber(granted_ms))
+  -- Of one that was granted ahead of its time more than all.
+  local left_ms = GRANT_MS - (source_ms - tonumber(granted_ms))
   local marks = ',' .. place .. ',' .. granted_ms
   if left_ms <= 0 then
     entry.limit = entry.limit .. marks

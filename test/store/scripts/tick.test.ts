@@ -4,7 +4,11 @@ import { after, beforeEach, describe, test } from 'node:test';
 import { keys } from '../../../src/store/keys.ts';
 import { readTask } from '../../../src/store/listing.ts';
 import { listTasks } from '../../helpers/listing.ts';
+import { until } from '../../helpers/redis.ts';
 import { ACCOUNT, places, SETTINGS, startRig, T0 } from '../../helpers/rig.ts';
+
+/** Who was silent over a gap, and may live, has so long to call. */
+const AFTER_GAP_MS = 5_600;
 
 const rig = await startRig();
 after(() => rig.redis.disconnect());
@@ -132,17 +136,71 @@ describe('silent holders', () => {
     assert.equal((await rig.batch(core)).r, 2);
   });
 
-  test('where nobody called for a while everybody has his time again', async () => {
+  test('where nobody called for a while everybody has time to call again', async () => {
     const core = await rig.create({ tasks: 2 });
     await rig.claim('h1', 2);
     await rig.tick('h1');
     rig.pass(25_000);
     await rig.tick('h2');
     assert.equal((await rig.batch(core)).r, 2);
-    await passWith('h2', 8000);
+    await passWith('h2', AFTER_GAP_MS);
     assert.equal((await rig.batch(core)).r, 2);
-    await passWith('h2', 2000);
+    rig.pass(1);
+    await rig.tick('h2');
     assert.equal((await rig.batch(core)).r, 0);
+  });
+
+  test('a gap gives nobody more time than he had, where that was less, and takes none', async () => {
+    for (let k = 0; k < 3; k++) await rig.create();
+    await rig.claim('h1', 1);
+    await passWith('h9', 6000);
+    await rig.claim('h2', 1);
+    const [silent_ms, gap_ms] = [6000, SETTINGS.gap_ms + 1];
+    rig.pass(gap_ms - 100);
+    await rig.claim('h3', 1);
+    rig.pass(100);
+    await rig.tick('h9');
+    const marks = await rig.redis.hgetall(keys.holders(0));
+    assert.deepEqual(
+      ['h1', 'h2', 'h3'].map((name) => rig.now_ms - Number(marks[name])),
+      [silent_ms, SETTINGS.silence_ms - AFTER_GAP_MS, 100],
+    );
+    assert.deepEqual(await Promise.all(['h1', 'h2', 'h3'].map(async (name) => (await rig.active(name)).length)), [1, 1, 1]);
+  });
+
+  for (const late_ms of [0, 1000, 2000, 5000, 5001, 7000, 9000]) {
+    test(`of one that dies, the work is back within 15 s, where others look first ${late_ms} ms later and whenever told then`, async () => {
+      await rig.create({ tasks: 2 });
+      await rig.tick('h2');
+      await rig.claim('h1', 2);
+      await rig.tick('h1');
+      const died_ms = rig.now_ms;
+      rig.pass(late_ms);
+      let reply = await rig.tick('h2', { gap_ms: 5000 });
+      while (reply.recovered === 0) {
+        rig.pass(reply.next_ms - rig.now_ms);
+        reply = await rig.tick('h2', { gap_ms: 5000 });
+      }
+      assert.equal(rig.now_ms - died_ms, late_ms > 5000 ? late_ms + AFTER_GAP_MS + 1 : SETTINGS.silence_ms + 1);
+      assert.ok(rig.now_ms - died_ms < 15_000);
+    });
+  }
+
+  test('who owns the partition is told of each that he may not know, to look in two seconds', async () => {
+    const hints = rig.redis.duplicate();
+    const heard: string[] = [];
+    hints.on('smessage', (_, message: string) => heard.push(message));
+    await hints.ssubscribe(keys.bell(0));
+    for (let k = 0; k < 3; k++) await rig.create();
+    await until(() => heard.length === 3, 5_000, 'the bells of what was created');
+    heard.length = 0;
+    await rig.claim('h1', 1);
+    await rig.claim('h1', 1);
+    rig.pass(500);
+    await rig.claim('h3', 1);
+    await until(() => heard.length > 1, 5_000, 'the bells');
+    hints.disconnect();
+    assert.deepEqual(heard, [String(T0 + 2000), String(T0 + 2500)]);
   });
 
   test('a freeze that outlasts the leases is nobody’s fault: who lives has time to settle', async () => {
