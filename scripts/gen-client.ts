@@ -71,7 +71,7 @@ function allName({ name }: Route): string {
 
 function listSignature(route: Route): string {
   const parameters = parametersOf(route).map((name) => `${name}: string`);
-  parameters.push(`query?: Partial<Omit<${route.query}, 'limit' | 'offset'>>`, 'options?: CallOptions');
+  parameters.push(`query?: Partial<Omit<${route.query}, 'limit' | 'offset' | 'cursor'>>`, 'options?: CallOptions');
   return `  ${allName(route)}(${parameters.join(', ')}): AsyncGenerator<${route.reply}['${keyOf(route)}'][number], void, undefined>;`;
 }
 

@@ -10,6 +10,7 @@ import { type BatchRead, listBatches, listTasks, readLimited } from '../store/li
 import type { QuotaState } from '../store/quota.ts';
 import type { Answer, Call, QuotaVerdict } from './call.ts';
 import type { ApiContext } from './context.ts';
+import { indexCursor, indexIn, nextCursor, placeIn } from './cursor.ts';
 import { whenDurable } from './durable.ts';
 import { claimed, type Keyed, keyedAs, once, printHead, recordArgs, replayed, sameRequest } from './idempotency.ts';
 import type { Prepared, PrepareRequest, Ready, Refusal } from './prepare.ts';
@@ -202,23 +203,27 @@ export function missing(call: Call): ApiError {
 const LABEL_PREFIX = 'label.';
 
 export async function list(context: ApiContext, call: Call): Promise<Answer> {
-  const { status = null, limit, offset, ...rest } = call.query as unknown as BatchListQuery;
+  const { status = null, limit, offset, cursor, ...rest } = call.query as unknown as BatchListQuery;
+  const after = placeIn('b', cursor);
   const labels = Object.entries(rest).map(([name, value]) => labelHash(name.slice(LABEL_PREFIX.length), String(value)));
-  const { total, rows } = await listBatches(context.client, context.partitions.now, call.account_id, { status, labels, limit, offset });
-  return { body: { total, batches: rows.map((row) => batchItem(row, JSON.parse(row.doc) as BatchDoc)) } };
+  const page = { status, labels, limit, offset, after };
+  const { total, rows, next } = await listBatches(context.client, context.partitions.now, call.account_id, page);
+  return { body: { total, batches: rows.map((row) => batchItem(row, JSON.parse(row.doc) as BatchDoc)), ...nextCursor('b', next) } };
 }
 
 export async function listBatchTasks(context: ApiContext, call: Call): Promise<Answer> {
-  const { status = null, limit, offset } = call.query as unknown as TaskListQuery;
+  const { status = null, limit, offset, cursor } = call.query as unknown as TaskListQuery;
   const read = await readWithinLimit(context, call, true);
   if (read.kind === 'refused') return { body: null, ...told(context, read) };
-  const page = await listTasks(context.client, read.batch, read.states, { status, limit, offset });
+  const first = indexIn(read.batch.core, cursor);
+  const page = await listTasks(context.client, read.batch, read.states, { status, limit, offset, first });
   const parts: Buffer[] = [Buffer.from(`{"total":${page.total},"tasks":[`)];
   for (const [i, row] of page.rows.entries()) {
     if (i > 0) parts.push(COMMA);
     parts.push(taskBytes(row, read.batch));
   }
-  parts.push(END);
+  const next = page.next === null ? null : indexCursor(read.batch.core, page.next);
+  parts.push(first === undefined ? END : Buffer.from(`],"next_cursor":${JSON.stringify(next)}}`));
   return { body: Buffer.concat(parts), ...told(context, read) };
 }
 

@@ -1,5 +1,5 @@
 // A task as a caller supplies it, and as it is shown.
-import { COUNT, closed, type JsonSchema, LIMITER_NAME, PAGE, ref, type SchemaTable, TIMESTAMP } from './definition.ts';
+import { COUNT, CURSOR_PAGE, closed, type JsonSchema, LIMITER_NAME, NEXT_CURSOR, ref, type SchemaTable, TIMESTAMP } from './definition.ts';
 import { PATTERN } from './formats.ts';
 
 /** Statuses that a list can be filtered by. */
@@ -112,7 +112,7 @@ export const TASK_SCHEMAS = {
   ),
   TaskList: closed(
     'A page of the tasks of a batch, in the order of their creation.',
-    { total: COUNT, tasks: { type: 'array', items: ref('TaskListItem') } },
+    { total: COUNT, tasks: { type: 'array', items: ref('TaskListItem') }, next_cursor: NEXT_CURSOR },
     ['total', 'tasks'],
   ),
 } as const satisfies SchemaTable;
@@ -126,5 +126,9 @@ export const TASK_QUERIES = {
     },
     [],
   ),
-  TaskListQuery: closed('', { status: { type: 'string', enum: TASK_FILTERS, description: 'Only tasks of this status.' }, ...PAGE }, []),
+  TaskListQuery: closed(
+    '',
+    { status: { type: 'string', enum: TASK_FILTERS, description: 'Only tasks of this status.' }, ...CURSOR_PAGE },
+    [],
+  ),
 } as const satisfies SchemaTable;

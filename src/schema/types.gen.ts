@@ -130,6 +130,8 @@ export interface TaskOutcome {
 export interface TaskList {
   total: number;
   tasks: TaskListItem[];
+  /** In answers to requests with a cursor: that of the next page, null where there is none. */
+  next_cursor?: string | null;
 }
 
 /** Webhooks by event. */
@@ -273,6 +275,8 @@ export interface BatchListItem {
 export interface BatchList {
   total: number;
   batches: BatchListItem[];
+  /** In answers to requests with a cursor: that of the next page, null where there is none. */
+  next_cursor?: string | null;
 }
 
 /** A batch after tasks were added, cancelled or retried. */
@@ -450,6 +454,8 @@ points: A token bucket in points: a task takes its `points_cost` (1 where it has
 export interface LimiterList {
   total: number;
   rate_limiters: LimiterListItem[];
+  /** In answers to requests with a cursor: that of the next page, null where there is none. */
+  next_cursor?: string | null;
 }
 
 /** A rate limiter that was deleted. */
@@ -623,6 +629,8 @@ export interface ScheduleListItem {
 export interface ScheduleList {
   total: number;
   schedules: ScheduleListItem[];
+  /** In answers to requests with a cursor: that of the next page, null where there is none. */
+  next_cursor?: string | null;
 }
 
 /** A schedule that is gone. */
@@ -775,6 +783,8 @@ export interface TaskListQuery {
   limit: number;
   /** How many items to skip. */
   offset: number;
+  /** Where to go on: next_cursor of the page before, or nothing for the first page. Takes the place of offset. */
+  cursor?: string;
 }
 
 export interface BatchListQuery {
@@ -784,6 +794,8 @@ export interface BatchListQuery {
   limit: number;
   /** How many items to skip. */
   offset: number;
+  /** Where to go on: next_cursor of the page before, or nothing for the first page. Takes the place of offset. */
+  cursor?: string;
   [label: `label.${string}`]: string;
 }
 
@@ -792,6 +804,8 @@ export interface LimiterListQuery {
   limit: number;
   /** How many items to skip. */
   offset: number;
+  /** Where to go on: next_cursor of the page before, or nothing for the first page. Takes the place of offset. */
+  cursor?: string;
 }
 
 export interface NotificationListQuery {
@@ -810,6 +824,17 @@ export interface ScheduleListQuery {
   status?: 'active' | 'disabled';
   /** Only schedules that are enabled, or that are not. */
   enabled?: boolean;
+  /** How many items to return. */
+  limit: number;
+  /** How many items to skip. */
+  offset: number;
+  /** Where to go on: next_cursor of the page before, or nothing for the first page. Takes the place of offset. */
+  cursor?: string;
+}
+
+export interface ScheduleTaskListQuery {
+  /** Only tasks of this status. */
+  status?: 'queued' | 'processing' | 'completed' | 'failed';
   /** How many items to return. */
   limit: number;
   /** How many items to skip. */
@@ -922,6 +947,7 @@ export interface Queries {
   LimiterListQuery: LimiterListQuery;
   NotificationListQuery: NotificationListQuery;
   ScheduleListQuery: ScheduleListQuery;
+  ScheduleTaskListQuery: ScheduleTaskListQuery;
   SchedulePreviewQuery: SchedulePreviewQuery;
   CronPreviewQuery: CronPreviewQuery;
   StreamQuery: StreamQuery;

@@ -2459,7 +2459,7 @@ return errors === 0;
 }
 
 export const TaskList = validate28;
-const schema28 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"tasks":{"type":"array","items":{"$ref":"#/components/schemas/TaskListItem"}}},"required":["total","tasks"],"additionalProperties":false};
+const schema28 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"tasks":{"type":"array","items":{"$ref":"#/components/schemas/TaskListItem"}},"next_cursor":{"type":["string","null"]}},"required":["total","tasks"],"additionalProperties":false};
 
 function validate28(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
@@ -2486,7 +2486,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 for(const key0 in data){
-if(!((key0 === "total") || (key0 === "tasks"))){
+if(!(((key0 === "total") || (key0 === "tasks")) || (key0 === "next_cursor"))){
 const err2 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
 if(vErrors === null){
 vErrors = [err2];
@@ -2554,14 +2554,27 @@ if(vErrors.length < 100)vErrors.push(err6);
 errors++;
 }
 }
-}
-else {
-const err7 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(data.next_cursor !== undefined){
+let data3 = data.next_cursor;
+if((typeof data3 !== "string") && (data3 !== null)){
+const err7 = {instancePath:instancePath+"/next_cursor",schemaPath:"#/properties/next_cursor/type",keyword:"type",params:{type: schema28.properties.next_cursor.type}};
 if(vErrors === null){
 vErrors = [err7];
 }
 else {
 if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+}
+}
+else {
+const err8 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
 }
 errors++;
 }
@@ -6385,7 +6398,7 @@ return errors === 0;
 }
 
 export const BatchList = validate55;
-const schema53 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"batches":{"type":"array","items":{"$ref":"#/components/schemas/BatchListItem"}}},"required":["total","batches"],"additionalProperties":false};
+const schema53 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"batches":{"type":"array","items":{"$ref":"#/components/schemas/BatchListItem"}},"next_cursor":{"type":["string","null"]}},"required":["total","batches"],"additionalProperties":false};
 
 function validate55(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
@@ -6412,7 +6425,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 for(const key0 in data){
-if(!((key0 === "total") || (key0 === "batches"))){
+if(!(((key0 === "total") || (key0 === "batches")) || (key0 === "next_cursor"))){
 const err2 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
 if(vErrors === null){
 vErrors = [err2];
@@ -6480,14 +6493,27 @@ if(vErrors.length < 100)vErrors.push(err6);
 errors++;
 }
 }
-}
-else {
-const err7 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(data.next_cursor !== undefined){
+let data3 = data.next_cursor;
+if((typeof data3 !== "string") && (data3 !== null)){
+const err7 = {instancePath:instancePath+"/next_cursor",schemaPath:"#/properties/next_cursor/type",keyword:"type",params:{type: schema53.properties.next_cursor.type}};
 if(vErrors === null){
 vErrors = [err7];
 }
 else {
 if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+}
+}
+else {
+const err8 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
 }
 errors++;
 }
@@ -13468,7 +13494,7 @@ return errors === 0;
 }
 
 export const LimiterList = validate71;
-const schema90 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"rate_limiters":{"type":"array","items":{"$ref":"#/components/schemas/LimiterListItem"}}},"required":["total","rate_limiters"],"additionalProperties":false};
+const schema90 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"rate_limiters":{"type":"array","items":{"$ref":"#/components/schemas/LimiterListItem"}},"next_cursor":{"type":["string","null"]}},"required":["total","rate_limiters"],"additionalProperties":false};
 
 function validate71(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
@@ -13495,7 +13521,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 for(const key0 in data){
-if(!((key0 === "total") || (key0 === "rate_limiters"))){
+if(!(((key0 === "total") || (key0 === "rate_limiters")) || (key0 === "next_cursor"))){
 const err2 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
 if(vErrors === null){
 vErrors = [err2];
@@ -13563,14 +13589,27 @@ if(vErrors.length < 100)vErrors.push(err6);
 errors++;
 }
 }
-}
-else {
-const err7 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(data.next_cursor !== undefined){
+let data3 = data.next_cursor;
+if((typeof data3 !== "string") && (data3 !== null)){
+const err7 = {instancePath:instancePath+"/next_cursor",schemaPath:"#/properties/next_cursor/type",keyword:"type",params:{type: schema90.properties.next_cursor.type}};
 if(vErrors === null){
 vErrors = [err7];
 }
 else {
 if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+}
+}
+else {
+const err8 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
 }
 errors++;
 }
@@ -16929,7 +16968,7 @@ return errors === 0;
 }
 
 export const ScheduleList = validate98;
-const schema110 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"schedules":{"type":"array","items":{"$ref":"#/components/schemas/ScheduleListItem"}}},"required":["total","schedules"],"additionalProperties":false};
+const schema110 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"schedules":{"type":"array","items":{"$ref":"#/components/schemas/ScheduleListItem"}},"next_cursor":{"type":["string","null"]}},"required":["total","schedules"],"additionalProperties":false};
 
 function validate98(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
@@ -16956,7 +16995,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 for(const key0 in data){
-if(!((key0 === "total") || (key0 === "schedules"))){
+if(!(((key0 === "total") || (key0 === "schedules")) || (key0 === "next_cursor"))){
 const err2 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
 if(vErrors === null){
 vErrors = [err2];
@@ -17024,14 +17063,27 @@ if(vErrors.length < 100)vErrors.push(err6);
 errors++;
 }
 }
-}
-else {
-const err7 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(data.next_cursor !== undefined){
+let data3 = data.next_cursor;
+if((typeof data3 !== "string") && (data3 !== null)){
+const err7 = {instancePath:instancePath+"/next_cursor",schemaPath:"#/properties/next_cursor/type",keyword:"type",params:{type: schema110.properties.next_cursor.type}};
 if(vErrors === null){
 vErrors = [err7];
 }
 else {
 if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+}
+}
+else {
+const err8 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
 }
 errors++;
 }
@@ -20653,14 +20705,15 @@ return errors === 0;
 }
 
 export const TaskListQuery = validate124;
-const schema138 = {"type":"object","properties":{"status":{"type":"string","enum":["queued","processing","completed","failed"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
+const schema138 = {"type":"object","properties":{"status":{"type":"string","enum":["queued","processing","completed","failed"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0},"cursor":{"type":"string","maxLength":64,"pattern":"^[A-Za-z0-9_-]*$"}},"required":[],"additionalProperties":false};
+const pattern41 = new RegExp("^[A-Za-z0-9_-]*$", "u");
 
 function validate124(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
 for(const key0 in data){
-if(!(((key0 === "status") || (key0 === "limit")) || (key0 === "offset"))){
+if(!((((key0 === "status") || (key0 === "limit")) || (key0 === "offset")) || (key0 === "cursor"))){
 const err0 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
 if(vErrors === null){
 vErrors = [err0];
@@ -20764,9 +20817,11 @@ errors++;
 }
 }
 }
-}
-else {
-const err9 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(data.cursor !== undefined){
+let data3 = data.cursor;
+if(typeof data3 === "string"){
+if(!pattern41.test(data3)){
+const err9 = {instancePath:instancePath+"/cursor",schemaPath:"#/properties/cursor/pattern",keyword:"pattern",params:{pattern: "^[A-Za-z0-9_-]*$"}};
 if(vErrors === null){
 vErrors = [err9];
 }
@@ -20775,20 +20830,53 @@ if(vErrors.length < 100)vErrors.push(err9);
 }
 errors++;
 }
+if(data3.length > 128 || (data3.length > 64 && func2(data3) > 64)){
+const err10 = {instancePath:instancePath+"/cursor",schemaPath:"#/properties/cursor/maxLength",keyword:"maxLength",params:{limit: 64}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+}
+else {
+const err11 = {instancePath:instancePath+"/cursor",schemaPath:"#/properties/cursor/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err11];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err11);
+}
+errors++;
+}
+}
+}
+else {
+const err12 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err12];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err12);
+}
+errors++;
+}
 validate124.errors = vErrors;
 return errors === 0;
 }
 
 export const BatchListQuery = validate125;
-const schema139 = {"type":"object","properties":{"status":{"type":"string","enum":["pending","processing","completed","failed","expired"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false,"patternProperties":{"^label\\.[a-z0-9_.\\x2d]{1,32}$":{"type":"string","minLength":1,"maxLength":64,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"}}};
-const pattern41 = new RegExp("^label\\.[a-z0-9_.\\x2d]{1,32}$", "u");
+const schema139 = {"type":"object","properties":{"status":{"type":"string","enum":["pending","processing","completed","failed","expired"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0},"cursor":{"type":"string","maxLength":64,"pattern":"^[A-Za-z0-9_-]*$"}},"required":[],"additionalProperties":false,"patternProperties":{"^label\\.[a-z0-9_.\\x2d]{1,32}$":{"type":"string","minLength":1,"maxLength":64,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"}}};
+const pattern42 = new RegExp("^label\\.[a-z0-9_.\\x2d]{1,32}$", "u");
 
 function validate125(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
 for(const key0 in data){
-if(!((((key0 === "status") || (key0 === "limit")) || (key0 === "offset")) || (pattern41.test(key0)))){
+if(!(((((key0 === "status") || (key0 === "limit")) || (key0 === "offset")) || (key0 === "cursor")) || (pattern42.test(key0)))){
 const err0 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
 if(vErrors === null){
 vErrors = [err0];
@@ -20892,12 +20980,11 @@ errors++;
 }
 }
 }
-for(const key1 in data){
-if(pattern41.test(key1)){
-let data3 = data[key1];
+if(data.cursor !== undefined){
+let data3 = data.cursor;
 if(typeof data3 === "string"){
-if(!pattern13.test(data3)){
-const err9 = {instancePath:instancePath+"/" + key1.replace(/~/g, "~0").replace(/\//g, "~1"),schemaPath:"#/patternProperties/%5Elabel%5C.%5Ba-z0-9_.%5Cx2d%5D%7B1%2C32%7D%24/pattern",keyword:"pattern",params:{pattern: "^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"}};
+if(!pattern41.test(data3)){
+const err9 = {instancePath:instancePath+"/cursor",schemaPath:"#/properties/cursor/pattern",keyword:"pattern",params:{pattern: "^[A-Za-z0-9_-]*$"}};
 if(vErrors === null){
 vErrors = [err9];
 }
@@ -20906,8 +20993,8 @@ if(vErrors.length < 100)vErrors.push(err9);
 }
 errors++;
 }
-if(data3.length === 0){
-const err10 = {instancePath:instancePath+"/" + key1.replace(/~/g, "~0").replace(/\//g, "~1"),schemaPath:"#/patternProperties/%5Elabel%5C.%5Ba-z0-9_.%5Cx2d%5D%7B1%2C32%7D%24/minLength",keyword:"minLength",params:{limit: 1}};
+if(data3.length > 128 || (data3.length > 64 && func2(data3) > 64)){
+const err10 = {instancePath:instancePath+"/cursor",schemaPath:"#/properties/cursor/maxLength",keyword:"maxLength",params:{limit: 64}};
 if(vErrors === null){
 vErrors = [err10];
 }
@@ -20916,8 +21003,9 @@ if(vErrors.length < 100)vErrors.push(err10);
 }
 errors++;
 }
-if(data3.length > 128 || (data3.length > 64 && func2(data3) > 64)){
-const err11 = {instancePath:instancePath+"/" + key1.replace(/~/g, "~0").replace(/\//g, "~1"),schemaPath:"#/patternProperties/%5Elabel%5C.%5Ba-z0-9_.%5Cx2d%5D%7B1%2C32%7D%24/maxLength",keyword:"maxLength",params:{limit: 64}};
+}
+else {
+const err11 = {instancePath:instancePath+"/cursor",schemaPath:"#/properties/cursor/type",keyword:"type",params:{type: "string"}};
 if(vErrors === null){
 vErrors = [err11];
 }
@@ -20927,8 +21015,12 @@ if(vErrors.length < 100)vErrors.push(err11);
 errors++;
 }
 }
-else {
-const err12 = {instancePath:instancePath+"/" + key1.replace(/~/g, "~0").replace(/\//g, "~1"),schemaPath:"#/patternProperties/%5Elabel%5C.%5Ba-z0-9_.%5Cx2d%5D%7B1%2C32%7D%24/type",keyword:"type",params:{type: "string"}};
+for(const key1 in data){
+if(pattern42.test(key1)){
+let data4 = data[key1];
+if(typeof data4 === "string"){
+if(!pattern13.test(data4)){
+const err12 = {instancePath:instancePath+"/" + key1.replace(/~/g, "~0").replace(/\//g, "~1"),schemaPath:"#/patternProperties/%5Elabel%5C.%5Ba-z0-9_.%5Cx2d%5D%7B1%2C32%7D%24/pattern",keyword:"pattern",params:{pattern: "^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"}};
 if(vErrors === null){
 vErrors = [err12];
 }
@@ -20937,11 +21029,8 @@ if(vErrors.length < 100)vErrors.push(err12);
 }
 errors++;
 }
-}
-}
-}
-else {
-const err13 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(data4.length === 0){
+const err13 = {instancePath:instancePath+"/" + key1.replace(/~/g, "~0").replace(/\//g, "~1"),schemaPath:"#/patternProperties/%5Elabel%5C.%5Ba-z0-9_.%5Cx2d%5D%7B1%2C32%7D%24/minLength",keyword:"minLength",params:{limit: 1}};
 if(vErrors === null){
 vErrors = [err13];
 }
@@ -20950,19 +21039,53 @@ if(vErrors.length < 100)vErrors.push(err13);
 }
 errors++;
 }
+if(data4.length > 128 || (data4.length > 64 && func2(data4) > 64)){
+const err14 = {instancePath:instancePath+"/" + key1.replace(/~/g, "~0").replace(/\//g, "~1"),schemaPath:"#/patternProperties/%5Elabel%5C.%5Ba-z0-9_.%5Cx2d%5D%7B1%2C32%7D%24/maxLength",keyword:"maxLength",params:{limit: 64}};
+if(vErrors === null){
+vErrors = [err14];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err14);
+}
+errors++;
+}
+}
+else {
+const err15 = {instancePath:instancePath+"/" + key1.replace(/~/g, "~0").replace(/\//g, "~1"),schemaPath:"#/patternProperties/%5Elabel%5C.%5Ba-z0-9_.%5Cx2d%5D%7B1%2C32%7D%24/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err15];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err15);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err16 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err16];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err16);
+}
+errors++;
+}
 validate125.errors = vErrors;
 return errors === 0;
 }
 
 export const LimiterListQuery = validate126;
-const schema140 = {"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
+const schema140 = {"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0},"cursor":{"type":"string","maxLength":64,"pattern":"^[A-Za-z0-9_-]*$"}},"required":[],"additionalProperties":false};
 
 function validate126(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
 for(const key0 in data){
-if(!((key0 === "limit") || (key0 === "offset"))){
+if(!(((key0 === "limit") || (key0 === "offset")) || (key0 === "cursor"))){
 const err0 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
 if(vErrors === null){
 vErrors = [err0];
@@ -21043,14 +21166,49 @@ errors++;
 }
 }
 }
-}
-else {
-const err7 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(data.cursor !== undefined){
+let data2 = data.cursor;
+if(typeof data2 === "string"){
+if(!pattern41.test(data2)){
+const err7 = {instancePath:instancePath+"/cursor",schemaPath:"#/properties/cursor/pattern",keyword:"pattern",params:{pattern: "^[A-Za-z0-9_-]*$"}};
 if(vErrors === null){
 vErrors = [err7];
 }
 else {
 if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+if(data2.length > 128 || (data2.length > 64 && func2(data2) > 64)){
+const err8 = {instancePath:instancePath+"/cursor",schemaPath:"#/properties/cursor/maxLength",keyword:"maxLength",params:{limit: 64}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+}
+else {
+const err9 = {instancePath:instancePath+"/cursor",schemaPath:"#/properties/cursor/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+}
+}
+else {
+const err10 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
 }
 errors++;
 }
@@ -21209,14 +21367,14 @@ return errors === 0;
 }
 
 export const ScheduleListQuery = validate128;
-const schema142 = {"type":"object","properties":{"status":{"type":"string","enum":["active","disabled"]},"enabled":{"type":"boolean"},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
+const schema142 = {"type":"object","properties":{"status":{"type":"string","enum":["active","disabled"]},"enabled":{"type":"boolean"},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0},"cursor":{"type":"string","maxLength":64,"pattern":"^[A-Za-z0-9_-]*$"}},"required":[],"additionalProperties":false};
 
 function validate128(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
 for(const key0 in data){
-if(!((((key0 === "status") || (key0 === "enabled")) || (key0 === "limit")) || (key0 === "offset"))){
+if(!(((((key0 === "status") || (key0 === "enabled")) || (key0 === "limit")) || (key0 === "offset")) || (key0 === "cursor"))){
 const err0 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
 if(vErrors === null){
 vErrors = [err0];
@@ -21332,9 +21490,11 @@ errors++;
 }
 }
 }
-}
-else {
-const err10 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(data.cursor !== undefined){
+let data4 = data.cursor;
+if(typeof data4 === "string"){
+if(!pattern41.test(data4)){
+const err10 = {instancePath:instancePath+"/cursor",schemaPath:"#/properties/cursor/pattern",keyword:"pattern",params:{pattern: "^[A-Za-z0-9_-]*$"}};
 if(vErrors === null){
 vErrors = [err10];
 }
@@ -21343,14 +21503,174 @@ if(vErrors.length < 100)vErrors.push(err10);
 }
 errors++;
 }
+if(data4.length > 128 || (data4.length > 64 && func2(data4) > 64)){
+const err11 = {instancePath:instancePath+"/cursor",schemaPath:"#/properties/cursor/maxLength",keyword:"maxLength",params:{limit: 64}};
+if(vErrors === null){
+vErrors = [err11];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err11);
+}
+errors++;
+}
+}
+else {
+const err12 = {instancePath:instancePath+"/cursor",schemaPath:"#/properties/cursor/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err12];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err12);
+}
+errors++;
+}
+}
+}
+else {
+const err13 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err13];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err13);
+}
+errors++;
+}
 validate128.errors = vErrors;
 return errors === 0;
 }
 
-export const SchedulePreviewQuery = validate129;
-const schema143 = {"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":100,"default":10},"start_from":{"type":"string","format":"date-time"}},"required":[],"additionalProperties":false};
+export const ScheduleTaskListQuery = validate129;
+const schema143 = {"type":"object","properties":{"status":{"type":"string","enum":["queued","processing","completed","failed"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
 
 function validate129(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+for(const key0 in data){
+if(!(((key0 === "status") || (key0 === "limit")) || (key0 === "offset"))){
+const err0 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+}
+if(data.status !== undefined){
+let data0 = data.status;
+if(typeof data0 !== "string"){
+const err1 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if(!((((data0 === "queued") || (data0 === "processing")) || (data0 === "completed")) || (data0 === "failed"))){
+const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema143.properties.status.enum}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+}
+if(data.limit !== undefined){
+let data1 = data.limit;
+if(!(((typeof data1 == "number") && (!(data1 % 1) && !isNaN(data1))) && (isFinite(data1)))){
+const err3 = {instancePath:instancePath+"/limit",schemaPath:"#/properties/limit/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+if((typeof data1 == "number") && (isFinite(data1))){
+if(data1 > 1000 || isNaN(data1)){
+const err4 = {instancePath:instancePath+"/limit",schemaPath:"#/properties/limit/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+if(data1 < 1 || isNaN(data1)){
+const err5 = {instancePath:instancePath+"/limit",schemaPath:"#/properties/limit/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+}
+if(data.offset !== undefined){
+let data2 = data.offset;
+if(!(((typeof data2 == "number") && (!(data2 % 1) && !isNaN(data2))) && (isFinite(data2)))){
+const err6 = {instancePath:instancePath+"/offset",schemaPath:"#/properties/offset/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+if((typeof data2 == "number") && (isFinite(data2))){
+if(data2 > 100000 || isNaN(data2)){
+const err7 = {instancePath:instancePath+"/offset",schemaPath:"#/properties/offset/maximum",keyword:"maximum",params:{comparison: "<=", limit: 100000}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+if(data2 < 0 || isNaN(data2)){
+const err8 = {instancePath:instancePath+"/offset",schemaPath:"#/properties/offset/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err9 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+validate129.errors = vErrors;
+return errors === 0;
+}
+
+export const SchedulePreviewQuery = validate130;
+const schema144 = {"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":100,"default":10},"start_from":{"type":"string","format":"date-time"}},"required":[],"additionalProperties":false};
+
+function validate130(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -21437,14 +21757,14 @@ if(vErrors.length < 100)vErrors.push(err6);
 }
 errors++;
 }
-validate129.errors = vErrors;
+validate130.errors = vErrors;
 return errors === 0;
 }
 
-export const CronPreviewQuery = validate130;
-const schema144 = {"type":"object","properties":{"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"limit":{"type":"integer","minimum":1,"maximum":100,"default":10},"start_from":{"type":"string","format":"date-time"}},"required":["cron","timezone"],"additionalProperties":false};
+export const CronPreviewQuery = validate131;
+const schema145 = {"type":"object","properties":{"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"limit":{"type":"integer","minimum":1,"maximum":100,"default":10},"start_from":{"type":"string","format":"date-time"}},"required":["cron","timezone"],"additionalProperties":false};
 
-function validate130(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate131(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -21601,14 +21921,14 @@ if(vErrors.length < 100)vErrors.push(err12);
 }
 errors++;
 }
-validate130.errors = vErrors;
+validate131.errors = vErrors;
 return errors === 0;
 }
 
-export const StreamQuery = validate131;
-const schema145 = {"type":"object","properties":{"tasks":{"type":"boolean","default":false},"ticket":{"type":"string","pattern":"^[\\x21-\\x7e]+$","maxLength":128}},"required":[],"additionalProperties":false};
+export const StreamQuery = validate132;
+const schema146 = {"type":"object","properties":{"tasks":{"type":"boolean","default":false},"ticket":{"type":"string","pattern":"^[\\x21-\\x7e]+$","maxLength":128}},"required":[],"additionalProperties":false};
 
-function validate131(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate132(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -21682,6 +22002,6 @@ if(vErrors.length < 100)vErrors.push(err5);
 }
 errors++;
 }
-validate131.errors = vErrors;
+validate132.errors = vErrors;
 return errors === 0;
 }

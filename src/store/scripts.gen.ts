@@ -8463,21 +8463,35 @@ return mine and 1 or 0`,
 });
 
 /** A page of an account's limiters, newest first, and the reservations that were left behind. See lua/names/list.lua. */
-export const namesList = script<{ reserved: string; list: string }, { limit: number; offset: number; stale_ms: number; now_ms?: number | '' | undefined }, [number, string[], string[]]>({
+export const namesList = script<{ reserved: string; list: string }, { limit: number; offset: number; after_ms: string; after: string; stale_ms: number; now_ms?: number | '' | undefined }, [number, string[], string[]]>({
   name: 'names/list',
   keys: ["reserved","list"],
-  args: [["limit","int"],["offset","int"],["stale_ms","int"],["now_ms","now"]],
+  args: [["limit","int"],["offset","int"],["after_ms","string"],["after","string"],["stale_ms","int"],["now_ms","now"]],
   rest: null,
   lua: `#!lua flags=no-writes
 local reserved = KEYS[1]
 local list = KEYS[2]
 local limit = tonumber(ARGV[1])
 local offset = tonumber(ARGV[2])
-local stale_ms = tonumber(ARGV[3])
-local now_ms = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local after_ms = ARGV[3]
+local after = ARGV[4]
+local stale_ms = tonumber(ARGV[5])
+local now_ms = tonumber(ARGV[6]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local function is_less(a, b)
+  for i = 1, math.min(#a, #b) do
+    if string.byte(a, i) ~= string.byte(b, i) then return string.byte(a, i) < string.byte(b, i) end
+  end
+  return #a < #b
+end
+if after_ms ~= '' then
+  offset = redis.call('ZCOUNT', list, '(' .. after_ms, '+inf')
+  for _, core in ipairs(redis.call('ZRANGEBYSCORE', list, after_ms, after_ms)) do
+    if not is_less(core, after) then offset = offset + 1 end
+  end
+end
 local stale = redis.call('ZRANGEBYSCORE', reserved, '-inf', now_ms - stale_ms, 'LIMIT', 0, 100)
 return { redis.call('ZCARD', list), stale, redis.call('ZREVRANGE', list, offset, offset + limit - 1) }`,
-  map: [[1,"lua/names/list.lua",1],[2,"lua/names/list.lua",4],[8,"lua/names/list.lua",12]],
+  map: [[1,"lua/names/list.lua",1],[2,"lua/names/list.lua",4],[10,"lua/names/list.lua",15],[16,"lua/names/list.lua",22]],
 });
 
 /** Takes a name for a limiter that is about to be made, unless another limiter has it. See lua/names/reserve.lua. */
