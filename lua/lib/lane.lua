@@ -31,10 +31,10 @@
 -- step (failover, NTP) adds to `skew`. `active` is v without the time in which the lane was closed.
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lost' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lost' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 
@@ -322,6 +322,9 @@ end
 local function lane_write()
   for _, lane in ipairs(lanes_loaded) do
     lane_write_entries(lane)
+    -- Slots that were reclaimed by a message's settling are told by the next look.
+    if lane.told then lane.lost = lane.lost and 0
+    elseif (lane.reclaimed or 0) > 0 then lane.lost = (lane.lost or 0) + lane.reclaimed end
     local fields = {}
     for _, field in ipairs(LANE_STATE) do
       if lane[field] then

@@ -30,6 +30,7 @@ for i, core in ipairs(due) do
   local lane = lane_load(core, now_us)
   left = left - grant_lane(lane, math.ceil(left / (#due - i + 1)), ahead_us)
   if lane.more then more = 1 end
+  lane.told = (lane.reclaimed or 0) + (lane.lost or 0)
   shown[i] = lane
 end
 -- Read before the first write, and so without those that were looked at.
@@ -53,7 +54,7 @@ for i = 1, #after, 2 do
 end
 for i, lane in ipairs(shown) do
   if lane.next and not lane.purge then next_ms = math.min(next_ms, lane.next / 1000) end
-  reply[i] = { lane.core, lane.kind or '', lane.granted, lane.expired, lane.reclaimed or 0, lane.waiting, lane.waits,
+  reply[i] = { lane.core, lane.kind or '', lane.granted, lane.expired, lane.told, lane.waiting, lane.waits,
     lane.account or '', lane.name or '' }
 end
 if next_ms <= now_ms then more = 1 end

@@ -108,3 +108,19 @@ test('what a lane on Redis tells of a dead holder, of waits and of its line is w
   await look(t_ms * 1000 + 300 * s);
   assert.equal((await seriesOf(metrics, 'limiter_top_timeouts_total'))[series], 3);
 });
+
+test('slots of a dead holder that a message finds are told by the next look, once', async () => {
+  const { redis } = await startRedis();
+  const t_ms = 1_800_000_000_000;
+  const lane = await Lane.create(redis, 0, { type: 'concurrent', config: { limit: 3 }, now_us: t_ms * 1000 });
+  const batch = lane.newBatch(t_ms * 1000);
+  await lane.queue(t_ms * 1000, { batch, from: 0, to: 1, first_ms: t_ms });
+  await lane.look(t_ms * 1000);
+  const later_us = (t_ms + 91_000) * 1000;
+  await lane.receive(later_us, `free ${lane.core} ${batch} 7 7`);
+  await lane.queue(later_us, { batch, from: 2, to: 2, first_ms: t_ms });
+  const look = await lane.look(later_us);
+  assert.deepEqual([look.granted, look.reclaimed], [1, 2]);
+  await lane.queue(later_us, { batch, from: 3, to: 3, first_ms: t_ms });
+  assert.equal((await lane.look(later_us)).reclaimed, 0);
+});
