@@ -191,6 +191,8 @@ of any batch, templates. A task keeps the limiter that its name meant when the t
   \`paused_until\` where the pause has an end. **\`…/reset\`** forgets what was used; slots of running tasks stay taken.
 - **DELETE**: tasks that wait run at once, without a limit. The name is free again, and a new limiter of that name never takes over old tasks.
   New tasks that name a limiter that is not there are refused with \`rate_limiter_not_found\` and their places in the request.
+  A schedule whose template names a deleted one makes no more runs: its ticks are skipped (\`last_error\`) and a trigger is refused, until its
+  template is changed.
 
 ## Seeing what one does
 

@@ -36,7 +36,7 @@ function validators(names: readonly string[], all: boolean): string {
     allErrors: all,
     messages: false,
     code: { source: true, esm: true, lines: true, optimize: 2, formats: _`FORMATS` },
-    formats: { ...FORMATS, uri: true },
+    formats: FORMATS,
   });
   ajv.addKeyword('components');
   for (const keyword of ['minLength', 'maxLength'] as const) {

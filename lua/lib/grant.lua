@@ -4,6 +4,8 @@
 -- overtaken by one that would. Bounded: so many ranges and tasks, then `more`.
 local GRANT_AGED_MAX, GRANT_RANGES_MAX, GRANT_KEEP_US = 200, 500, 2592000000000 -- a deleted limiter's usage stays for 30 days
 local GRANT_PAUSE_US = 5000 -- between two looks at a lane that grants ahead of time
+-- Where starts are late by more than this, a look lets less start: the square of how much more, but so many at least.
+local GRANT_LAG_MS, GRANT_PACE_MIN = 50, 8
 
 local function grant_send(lane, range, kind, body)
   outbox_send(math.floor((lane.now - lane.ahead) / 1000), partition_of(range.core), kind, lane.core .. ' ' .. body)
@@ -143,29 +145,37 @@ end
 local function grant_ahead(lane, range, ahead_us)
   local machine = lane.machine
   if not range or lane.granted > 0 or lane.closed or not machine or not machine.ahead then return false end
-  local step = machine.next(lane, math.min(range.cost, lane.max)) - lane.v
-  if step <= 0 or step > ahead_us then return false end
-  if machine.ahead == 'even' then step = math.max(step, math.min(ahead_us, GRANT_PAUSE_US)) end
+  local step, most = machine.next(lane, math.min(range.cost, lane.max)) - lane.v, ahead_us - lane.ahead
+  if step <= 0 or step > most then return false end
+  if machine.ahead == 'even' then step = math.max(step, math.min(most, GRANT_PAUSE_US)) end
   step = math.ceil((lane.now + step) / 1000) * 1000 - lane.now -- a grant tells its time in whole ms, which must not be before it
   lane.v, lane.t, lane.now, lane.active = lane.v + step, lane.v + step, lane.now + step, lane.active + step
-  lane.ahead, lane.settled = step, false
+  lane.ahead, lane.settled = lane.ahead + step, false
   lane_settle(lane)
   return true
 end
 
 -- Looks at a lane and plans what follows; returns the tasks that it let start. Starts may be granted `ahead_us` before their time.
 local function grant_lane(lane, tasks_max, ahead_us)
-  lane.ahead = 0
+  -- It may be ahead since the last look.
+  lane.ahead = math.max(0, math.min(ahead_us, lane.now - lane.real))
   lane_settle(lane)
   lane.granted, lane.expired, lane.waits, lane.more = 0, 0, {}, false
   lane.closed = lane_limited(lane) and lane_closed_until(lane)
+  local now_ms = math.floor((lane.now - lane.ahead) / 1000)
   if lane_limited(lane) and lane.valid_s then
-    grant_age(lane, ':first', math.floor(lane.now / 1000) - lane.valid_s * 1000, 'validity_timeout')
+    grant_age(lane, ':first', now_ms - lane.valid_s * 1000, 'validity_timeout')
   end
-  grant_age(lane, ':until', math.floor(lane.now / 1000), 'expired')
+  grant_age(lane, ':until', now_ms, 'expired')
+  local lag = lane.lag or 0
+  local paced = ahead_us > 0 and lag > GRANT_LAG_MS
+  if paced then tasks_max = math.min(tasks_max, math.max(GRANT_PACE_MIN, math.floor(tasks_max * (GRANT_LAG_MS / lag) ^ 2))) end
+  if lag > 0 then lane.lag = math.floor(lag * 0.95) end
   local range = grant_line(lane, tasks_max)
   if grant_ahead(lane, range, ahead_us) then range = grant_line(lane, tasks_max) end
-  if range == false or lane.more then
+  if range == false and paced and not lane.more then
+    lane.next = lane.real + GRANT_PAUSE_US
+  elseif range == false or lane.more then
     lane.more = true
     lane.next = lane.real
   else

@@ -31,10 +31,10 @@
 -- step (failover, NTP) adds to `skew`. `active` is v without the time in which the lane was closed.
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lost' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lost' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 
@@ -192,8 +192,14 @@ local function lane_queue(lane, range)
   range.key = lane_key(range)
   if lane_entry(lane, range.key) then return end
   range.place = lane.seq - range.from
-  lane.seq = lane.seq + range.to - range.from + 1
+  local tasks = range.to - range.from + 1
+  lane.seq = lane.seq + tasks
   range.arrived = lane.active
+  -- Whoever comes behind those that a look has left has to wait, and is counted now: the next look may be far.
+  if lane.waiting > 0 and lane.fresh == 0 then
+    lane.seen = lane.seq
+    tally(lane, lane.now, 0, tasks, 0)
+  end
   lane_add(lane, range)
 end
 
@@ -253,6 +259,12 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
+end
+
+-- How late (ms) what was granted starts, on the whole; those who start it cannot keep up where that is long. A look lets less start then.
+local function lane_lags(lane, granted_ms)
+  local lag = lane.lag or 0
+  lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
 end
 
 local function lane_touch()

@@ -233,8 +233,6 @@ const END = Buffer.from(']}');
 export async function addTasks(context: ApiContext, call: Call): Promise<Answer> {
   context.admit();
   const { keyed, prepared } = await read(context, call, 'addTasks');
-  const { outcome: first } = prepared;
-  if (first.kind === 'refused' && first.stage === 'check') ready(prepared);
   return claimed(context, keyed, () => addPrepared(context, call, keyed, prepared));
 }
 

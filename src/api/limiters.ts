@@ -219,10 +219,12 @@ export async function getLimiterUsage(context: ApiContext, call: Call): Promise<
 export async function pauseLimiter(context: ApiContext, call: Call): Promise<Answer> {
   const { until } = call.body as LimiterPause;
   const until_ms = until === undefined ? null : timestampMs(until);
-  if (until_ms !== null && until_ms <= call.now_ms) {
-    throw new ApiError('validation_error', { errors: [{ path: '/until', message: 'must be in the future' }] });
-  }
-  return change(context, call, 'pauseLimiter', (core) => limiters.pauseLimiter(context.client, call.account_id, core, until_ms));
+  return change(context, call, 'pauseLimiter', (core) => {
+    if (until_ms !== null && until_ms <= call.now_ms) {
+      throw new ApiError('validation_error', { errors: [{ path: '/until', message: 'must be in the future' }] });
+    }
+    return limiters.pauseLimiter(context.client, call.account_id, core, until_ms);
+  });
 }
 
 export async function resumeLimiter(context: ApiContext, call: Call): Promise<Answer> {

@@ -15,6 +15,7 @@ import type {
 import { newOperation } from '../store/batches.ts';
 import { StageLost } from '../store/errors.ts';
 import { readRecord, readRecordBeside } from '../store/idempotency.ts';
+import { deletedOf } from '../store/limiters.ts';
 import * as runs from '../store/schedule-runs.ts';
 import { listScheduleTasks } from '../store/schedule-tasks.ts';
 import type { PlannedTick, ScheduleRow, ScheduleStatus, ScheduleTiming } from '../store/schedules.ts';
@@ -25,7 +26,7 @@ import { nextCursor, placeIn } from './cursor.ts';
 import { whenDurable } from './durable.ts';
 import { claimed, type Keyed, keyedBy, recordArgs, replayed, sameRequest } from './idempotency.ts';
 import { scheduledTaskBytes, timestamp } from './present.ts';
-import { newTemplate, templateFaults } from './templates.ts';
+import { newTemplate, shownTemplate, templateFaults } from './templates.ts';
 
 /**
  * A change that was overtaken by another is tried again this often before the caller is asked to. Of those made at once
@@ -64,8 +65,10 @@ async function createdBefore(context: ApiContext, call: Call, keyed: Keyed): Pro
   if (record.done === null) return unavailable();
   const { core, next } = JSON.parse(record.done.extra) as { core: string; next: number | null };
   const [, created_ms] = record.done.reply.split(',');
-  const { given, template, status } = await readCreate(context, call);
-  const answer = { body: createdBytes(given, template, status, { core, created_ms: Number(created_ms), next_ms: next }) };
+  const body = call.body as ScheduleCreate;
+  const shown = { core, created_ms: Number(created_ms), next_ms: next };
+  // It was checked when it was made; its limiter may be gone since.
+  const answer = { body: createdBytes(givenTiming(body), sureTemplate(shownTemplate(body)), givenStatus(body), shown) };
   return whenDurable(context, keyed.partition, replayed(answer));
 }
 
@@ -76,22 +79,31 @@ function unavailable(): never {
 /** The body of a create, checked. */
 async function readCreate(context: ApiContext, call: Call) {
   const body = call.body as ScheduleCreate;
-  const given: ScheduleTiming = {
-    cron: body.cron,
-    timezone: body.timezone,
-    start_ms: body.start_at === undefined ? null : timestampMs(body.start_at),
-    end_ms: body.end_at === undefined ? null : timestampMs(body.end_at),
-  };
+  const given = givenTiming(body);
   const faults = [...templateFaults(body, call.now_ms), ...orderFaults(given, body)];
-  if (body.task_template === undefined && body.batch_template === undefined) {
-    faults.push({ path: '/task_template', message: 'is required, or batch_template is' });
-  }
   if (faults.length > 0) throw new ApiError('validation_error', { errors: faults.slice(0, 100) });
   const timing = checkedTiming(given, call.now_ms);
-  const template = await newTemplate(context, call.account_id, body);
+  const template = sureTemplate(await newTemplate(context, call.account_id, body));
+  return { given, timing, template, status: givenStatus(body) };
+}
+
+function givenTiming({ cron, timezone, start_at, end_at }: ScheduleCreate): ScheduleTiming {
+  return {
+    cron,
+    timezone,
+    start_ms: start_at === undefined ? null : timestampMs(start_at),
+    end_ms: end_at === undefined ? null : timestampMs(end_at),
+  };
+}
+
+function givenStatus({ enabled }: ScheduleCreate): ScheduleStatus {
+  return enabled === false ? 'disabled' : 'active';
+}
+
+/** The schema asks for a template. */
+function sureTemplate<T>(template: T | null): T {
   if (template === null) throw new Error('a template was checked and is not there');
-  const status: ScheduleStatus = body.enabled === false ? 'disabled' : 'active';
-  return { given, timing, template, status };
+  return template;
 }
 
 /** Named after a field that was sent. */
@@ -335,6 +347,11 @@ async function triggerOnce(context: ApiContext, call: Call, core: string, keyed:
   const operation = newOperation();
   for (let tries = 1; ; tries++) {
     const row = await visible(context, call);
+    const [gone] = await deletedOf(context.client, call.account_id, row.plan.lanes);
+    if (gone !== undefined) {
+      const message = 'A rate limiter of its template was deleted.';
+      throw new ApiError('rate_limiter_not_found', { rate_limiter: gone.name }, { message });
+    }
     try {
       const outcome = await runs.trigger(context.client, row, { operation, now_ms: call.now_ms, idem: recordArgs(keyed, {}) });
       switch (outcome.kind) {

@@ -42,31 +42,42 @@ export async function newTemplate(context: ApiContext, account_id: string, given
   const tasks = task_template === undefined ? (batch_template?.task_templates ?? []) : [task_template];
   const names = tasks.flatMap(({ rate_limiter }) => (rate_limiter === undefined ? [] : [rate_limiter]));
   const limiters = await resolveLimiters(context.client, account_id, names);
-  if (task_template !== undefined) return taskTemplate(context, task_template, limiters);
-  return batch_template === undefined ? null : batchTemplate(context, batch_template, limiters);
+  const shown = shownTemplate(given)?.shown;
+  if (shown === undefined) return null;
+  if (task_template !== undefined) return taskTemplate(context, task_template, shown, limiters);
+  return batch_template === undefined ? null : batchTemplate(context, batch_template, shown, limiters);
 }
 
-function taskTemplate(context: ApiContext, template: TaskTemplate, limiters: LimitersByName): NewTemplate {
+/** A template as it is shown; null where none was given. Asks nobody, so it says the same however long ago the template was taken. */
+export function shownTemplate({ task_template, batch_template }: GivenTemplate): Pick<NewTemplate, 'kind' | 'shown'> | null {
+  if (task_template !== undefined) return { kind: 'task', shown: Buffer.from(stringifyRaw(maskedTask(task_template))) };
+  if (batch_template === undefined) return null;
+  const { notifications, task_templates } = batch_template;
+  const shown = {
+    ...batch_template,
+    ...(notifications === undefined ? {} : { notifications: masked(notifications) }),
+    task_templates: task_templates.map(maskedTask),
+  };
+  return { kind: 'batch', shown: Buffer.from(stringifyRaw(shown)) };
+}
+
+function maskedTask(template: TaskTemplate): TaskTemplate {
+  return { ...template, target: maskTarget(template.target) };
+}
+
+function taskTemplate(context: ApiContext, template: TaskTemplate, shown: Buffer, limiters: LimitersByName): NewTemplate {
   const [task] = take(context, [template], limiters, () => '/task_template').tasks;
   if (task === undefined) throw new Error('a template was taken in and is not there');
-  const shown = Buffer.from(stringifyRaw({ ...template, target: maskTarget(template.target) }));
   return { kind: 'task', shown, task };
 }
 
-function batchTemplate(context: ApiContext, template: BatchTemplate, limiters: LimitersByName): NewTemplate {
+function batchTemplate(context: ApiContext, template: BatchTemplate, shown: Buffer, limiters: LimitersByName): NewTemplate {
   const { description, notifications = {}, task_templates, options, labels } = template;
   for (const [event, webhook] of Object.entries(notifications as Notifications)) {
     const fault = targetFault(webhook as Target, `/batch_template/notifications/${event}`, context.policy);
     if (fault !== null) throw new ApiError('target_not_allowed', { path: fault.path });
   }
   const { tasks, task_keys } = take(context, task_templates, limiters, (i) => `/batch_template/task_templates/${i}`);
-  const shown = Buffer.from(
-    stringifyRaw({
-      ...template,
-      ...(template.notifications === undefined ? {} : { notifications: masked(template.notifications) }),
-      task_templates: task_templates.map((task) => ({ ...task, target: maskTarget(task.target) })),
-    }),
-  );
   if (shown.length > TEMPLATE_BYTES_MAX) {
     const fault = { path: '/batch_template', message: `must have at most ${TEMPLATE_BYTES_MAX} bytes` };
     throw new ApiError('validation_error', { errors: [fault] });

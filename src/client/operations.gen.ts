@@ -70,7 +70,7 @@ export interface Operations {
   listScheduleTasks(schedule_id: string, query?: Partial<ScheduleTaskListQuery>, options?: CallOptions): Promise<ScheduledTaskList>;
   /** Preview the next ticks of a schedule. `GET /v1/schedules/{schedule_id}/preview` */
   previewSchedule(schedule_id: string, query?: Partial<SchedulePreviewQuery>, options?: CallOptions): Promise<SchedulePreview>;
-  /** Make one run of a schedule now. Whatever its ticks do; also while it is disabled. `POST /v1/schedules/{schedule_id}/trigger` */
+  /** Make one run of a schedule now. Whatever its ticks do; also while it is disabled. As at a tick, none is made where a limiter of its template was deleted. `POST /v1/schedules/{schedule_id}/trigger` */
   triggerSchedule(schedule_id: string, options?: CallOptions): Promise<ScheduleRun>;
   /** Show the secrets that sign callbacks and notifications. `GET /v1/signing-secret` */
   getSigningSecret(options?: CallOptions): Promise<SigningSecrets>;

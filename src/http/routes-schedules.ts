@@ -122,14 +122,15 @@ export function scheduleRoutes(route: MakeRoute): Route[] {
     route('POST', '/v1/schedules/{schedule_id}/trigger', {
       name: 'triggerSchedule',
       summary: 'Make one run of a schedule now',
-      description: 'Whatever its ticks do; also while it is disabled.',
+      description:
+        'Whatever its ticks do; also while it is disabled. As at a tick, none is made where a limiter of its template was deleted.',
       tags: SCHEDULES,
       scope: 'write',
       query: null,
       body: null,
       reply: 'ScheduleRun',
       status: 201,
-      errors: ['schedule_not_found'],
+      errors: ['schedule_not_found', 'rate_limiter_not_found'],
       quota: null,
       resource: 'schedule',
     }),

@@ -123,8 +123,9 @@ function parse(text: string): ParsedCron {
   }
 }
 
-/** What is wrong with the form of a field, to be put behind its name; null where nothing is. Values are cron-parser's to check. */
-function fieldFault(field: string, { values, words, special }: FieldRule): string | null {
+/** What is wrong with the form of a field, to be put behind its name; null where nothing is. */
+function fieldFault(field: string, rule: FieldRule): string | null {
+  const { first, values, words, special } = rule;
   const items = field.split(',');
   for (const item of items) {
     if (special?.test(item) === true) {
@@ -143,6 +144,7 @@ function fieldFault(field: string, { values, words, special }: FieldRule): strin
       return `has "${item}", which is not a value, a range or a step`;
     }
     if (high !== null && low > high) return `has the range "${range}", which runs backwards`;
+    if (low < first || (high ?? low) > lastOf(rule)) return `has "${item}", which is not within ${first} to ${lastOf(rule)}`;
   }
   return null;
 }
@@ -153,12 +155,17 @@ function numberOf(text: string, words: readonly string[]): number | null {
   return /^\d{1,2}$/.test(text) ? Number(text) : null;
 }
 
+/** Sunday is 0 and 7. */
+function lastOf({ first, values, words }: FieldRule): number {
+  return first + values - (words === WEEKDAYS ? 0 : 1);
+}
+
 /** A well-formed list as its values, each once: cron-parser refuses lists that name one twice, such as `0-10,5`. */
-function spread(field: string, { first, values, words, special }: FieldRule): string {
+function spread(field: string, rule: FieldRule): string {
+  const { first, words, special } = rule;
   const items = field.split(',');
   if (items.length === 1) return field;
-  // Sunday is 0 and 7.
-  const last = first + values - (words === WEEKDAYS ? 0 : 1);
+  const last = lastOf(rule);
   const named = new Set<string>();
   for (const item of items) {
     const [range = '', step] = item.split('/');
@@ -170,7 +177,6 @@ function spread(field: string, { first, values, words, special }: FieldRule): st
     }
     const alone = to === undefined && step === undefined && range !== '*';
     const high = alone ? low : to === undefined ? Math.max(low, last) : (numberOf(to, words) ?? low);
-    // Out of range stays so: cron-parser says what is wrong with it.
     for (let value = low; value <= high; value += Number(step ?? 1)) named.add(String(words === WEEKDAYS && value === 7 ? 0 : value));
   }
   return [...named].join(',');

@@ -9,7 +9,7 @@ export interface JsonSchema {
   readonly type?: JsonType | readonly JsonType[];
   readonly enum?: readonly string[];
   readonly default?: unknown;
-  readonly format?: 'date-time' | 'uri';
+  readonly format?: 'date-time';
   readonly pattern?: string;
   readonly minLength?: number;
   readonly maxLength?: number;

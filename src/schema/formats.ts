@@ -31,7 +31,10 @@ export function patternMessage(pattern: string): string {
   return MESSAGE_OF.get(pattern) ?? 'has characters that are not allowed';
 }
 
-/** Checked formats. `uri` is not among them: `urlFault` in task-rules.ts does that, once for each distinct URL. */
+/**
+ * Checked formats. URLs have none: `urlFault` in task-rules.ts checks them, and takes what the format `uri` does not, such as
+ * `http://münchen.de`; they are echoed as they were sent.
+ */
 export const FORMATS: Record<string, (text: string) => boolean> = {
   'date-time': (text) => timestampMs(text) !== null,
 };

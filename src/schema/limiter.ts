@@ -178,7 +178,7 @@ export const LIMITER_SCHEMAS = {
   LimiterUsage: closed(
     'How a limiter is used. Readable for 30 days after it was deleted.',
     {
-      queued: { ...COUNT, description: 'Tasks that wait.' },
+      queued: { ...COUNT, description: 'Tasks that wait. One that was cancelled by itself counts until its turn comes.' },
       running: { ...COUNT, description: 'Slots that are taken; 0 for all types but concurrent.' },
       granted_last_minute: COUNT,
       throttled_last_minute: { ...COUNT, description: 'Tasks that could not start when they came, in the last minute.' },

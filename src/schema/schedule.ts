@@ -76,18 +76,22 @@ export const SCHEDULE_SCHEMAS = {
     },
     ['task_templates'],
   ),
-  ScheduleCreate: closed(
-    'A schedule to create, with exactly one of task_template and batch_template.',
-    {
-      cron: CRON,
-      timezone: TIMEZONE,
-      start_at: { ...TIMESTAMP, description: START },
-      end_at: { ...TIMESTAMP, description: END },
-      ...TEMPLATES,
-      enabled: ENABLED,
-    },
-    ['cron', 'timezone'],
-  ),
+  ScheduleCreate: {
+    ...closed(
+      'A schedule to create, with exactly one of task_template and batch_template.',
+      {
+        cron: CRON,
+        timezone: TIMEZONE,
+        start_at: { ...TIMESTAMP, description: START },
+        end_at: { ...TIMESTAMP, description: END },
+        ...TEMPLATES,
+        enabled: ENABLED,
+      },
+      ['cron', 'timezone'],
+    ),
+    if: { type: 'object', properties: { batch_template: {} }, required: ['batch_template'] },
+    else: { type: 'object', properties: { task_template: {} }, required: ['task_template'] },
+  },
   SchedulePatch: closed(
     'What to change of a schedule. It affects what will be created; what was stays as it is.',
     {

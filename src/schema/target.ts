@@ -10,7 +10,6 @@ export const WEBHOOK_METHODS = ['POST', 'PUT', 'PATCH'] as const;
 
 const URL_TEXT = {
   type: 'string',
-  format: 'uri',
   minLength: 1,
   maxLength: URL_LENGTH_MAX,
   description: 'An http: or https: URL without credentials.',
@@ -34,7 +33,6 @@ export const TARGET_SCHEMAS = {
   Target: {
     type: ['string', 'object'],
     description: 'A URL (method POST), or an object with url, method and headers. Echoed as it was sent.',
-    format: 'uri',
     minLength: 1,
     maxLength: URL_LENGTH_MAX,
     properties: { url: URL_TEXT, method: TARGET_METHOD, headers: ref('TargetHeaders') },

@@ -485,7 +485,7 @@ export interface LimiterDay {
 
 /** How a limiter is used. Readable for 30 days after it was deleted. */
 export interface LimiterUsage {
-  /** Tasks that wait. */
+  /** Tasks that wait. One that was cancelled by itself counts until its turn comes. */
   queued: number;
   /** Slots that are taken; 0 for all types but concurrent. */
   running: number;

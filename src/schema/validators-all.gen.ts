@@ -119,7 +119,7 @@ return errors === 0;
 }
 
 export const Target = validate12;
-const schema13 = {"type":["string","object"],"format":"uri","minLength":1,"maxLength":2048,"properties":{"url":{"type":"string","format":"uri","minLength":1,"maxLength":2048},"method":{"type":"string","enum":["GET","HEAD","POST","PUT","PATCH","DELETE","OPTIONS"],"default":"POST"},"headers":{"$ref":"#/components/schemas/TargetHeaders"}},"required":["url"],"additionalProperties":false};
+const schema13 = {"type":["string","object"],"minLength":1,"maxLength":2048,"properties":{"url":{"type":"string","minLength":1,"maxLength":2048},"method":{"type":"string","enum":["GET","HEAD","POST","PUT","PATCH","DELETE","OPTIONS"],"default":"POST"},"headers":{"$ref":"#/components/schemas/TargetHeaders"}},"required":["url"],"additionalProperties":false};
 
 function validate12(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
@@ -349,7 +349,7 @@ return errors === 0;
 }
 
 export const Webhook = validate13;
-const schema15 = {"type":"object","properties":{"url":{"type":"string","format":"uri","minLength":1,"maxLength":2048},"method":{"type":"string","enum":["POST","PUT","PATCH"],"default":"POST"},"headers":{"$ref":"#/components/schemas/TargetHeaders"}},"required":["url"],"additionalProperties":false};
+const schema15 = {"type":"object","properties":{"url":{"type":"string","minLength":1,"maxLength":2048},"method":{"type":"string","enum":["POST","PUT","PATCH"],"default":"POST"},"headers":{"$ref":"#/components/schemas/TargetHeaders"}},"required":["url"],"additionalProperties":false};
 
 function validate13(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
@@ -557,7 +557,7 @@ return errors === 0;
 }
 
 export const ProgressWebhook = validate14;
-const schema17 = {"type":"object","properties":{"url":{"type":"string","format":"uri","minLength":1,"maxLength":2048},"method":{"type":"string","enum":["POST","PUT","PATCH"],"default":"POST"},"headers":{"$ref":"#/components/schemas/TargetHeaders"},"min_interval":{"type":"number","minimum":0,"maximum":86400,"default":0}},"required":["url"],"additionalProperties":false};
+const schema17 = {"type":"object","properties":{"url":{"type":"string","minLength":1,"maxLength":2048},"method":{"type":"string","enum":["POST","PUT","PATCH"],"default":"POST"},"headers":{"$ref":"#/components/schemas/TargetHeaders"},"min_interval":{"type":"number","minimum":0,"maximum":86400,"default":0}},"required":["url"],"additionalProperties":false};
 
 function validate14(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
@@ -15372,14 +15372,19 @@ return errors === 0;
 }
 
 export const ScheduleCreate = validate82;
-const schema102 = {"type":"object","properties":{"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":"string","format":"date-time"},"end_at":{"type":"string","format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"},"enabled":{"type":"boolean","default":true}},"required":["cron","timezone"],"additionalProperties":false};
+const schema102 = {"type":"object","properties":{"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":"string","format":"date-time"},"end_at":{"type":"string","format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"},"enabled":{"type":"boolean","default":true}},"required":["cron","timezone"],"additionalProperties":false,"if":{"type":"object","properties":{"batch_template":{}},"required":["batch_template"]},"else":{"type":"object","properties":{"task_template":{}},"required":["task_template"]}};
 
 function validate82(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
+const _errs1 = errors;
+let valid0 = true;
+const _errs2 = errors;
+if(errors === _errs2){
 if(data && typeof data == "object" && !Array.isArray(data)){
-if(data.cron === undefined){
-const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "cron"}};
+let missing0;
+if((data.batch_template === undefined) && (missing0 = "batch_template")){
+const err0 = {};
 if(vErrors === null){
 vErrors = [err0];
 }
@@ -15388,8 +15393,9 @@ if(vErrors.length < 100)vErrors.push(err0);
 }
 errors++;
 }
-if(data.timezone === undefined){
-const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "timezone"}};
+}
+else {
+const err1 = {};
 if(vErrors === null){
 vErrors = [err1];
 }
@@ -15398,9 +15404,22 @@ if(vErrors.length < 100)vErrors.push(err1);
 }
 errors++;
 }
-for(const key0 in data){
-if(!(((((((key0 === "cron") || (key0 === "timezone")) || (key0 === "start_at")) || (key0 === "end_at")) || (key0 === "task_template")) || (key0 === "batch_template")) || (key0 === "enabled"))){
-const err2 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+}
+var _valid0 = _errs2 === errors;
+errors = _errs1;
+if(vErrors !== null){
+if(_errs1){
+vErrors.length = _errs1;
+}
+else {
+vErrors = null;
+}
+}
+if(!_valid0){
+const _errs4 = errors;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.task_template === undefined){
+const err2 = {instancePath,schemaPath:"#/else/required",keyword:"required",params:{missingProperty: "task_template"}};
 if(vErrors === null){
 vErrors = [err2];
 }
@@ -15410,11 +15429,8 @@ if(vErrors.length < 100)vErrors.push(err2);
 errors++;
 }
 }
-if(data.cron !== undefined){
-let data0 = data.cron;
-if(typeof data0 === "string"){
-if(data0.length > 512 || (data0.length > 256 && func2(data0) > 256)){
-const err3 = {instancePath:instancePath+"/cron",schemaPath:"#/properties/cron/maxLength",keyword:"maxLength",params:{limit: 256}};
+else {
+const err3 = {instancePath,schemaPath:"#/else/type",keyword:"type",params:{type: "object"}};
 if(vErrors === null){
 vErrors = [err3];
 }
@@ -15423,9 +15439,11 @@ if(vErrors.length < 100)vErrors.push(err3);
 }
 errors++;
 }
+var _valid0 = _errs4 === errors;
+valid0 = _valid0;
 }
-else {
-const err4 = {instancePath:instancePath+"/cron",schemaPath:"#/properties/cron/type",keyword:"type",params:{type: "string"}};
+if(!valid0){
+const err4 = {instancePath,schemaPath:"#/if",keyword:"if",params:{failingKeyword: "else"}};
 if(vErrors === null){
 vErrors = [err4];
 }
@@ -15434,12 +15452,9 @@ if(vErrors.length < 100)vErrors.push(err4);
 }
 errors++;
 }
-}
-if(data.timezone !== undefined){
-let data1 = data.timezone;
-if(typeof data1 === "string"){
-if(data1.length > 128 || (data1.length > 64 && func2(data1) > 64)){
-const err5 = {instancePath:instancePath+"/timezone",schemaPath:"#/properties/timezone/maxLength",keyword:"maxLength",params:{limit: 64}};
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.cron === undefined){
+const err5 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "cron"}};
 if(vErrors === null){
 vErrors = [err5];
 }
@@ -15448,9 +15463,8 @@ if(vErrors.length < 100)vErrors.push(err5);
 }
 errors++;
 }
-}
-else {
-const err6 = {instancePath:instancePath+"/timezone",schemaPath:"#/properties/timezone/type",keyword:"type",params:{type: "string"}};
+if(data.timezone === undefined){
+const err6 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "timezone"}};
 if(vErrors === null){
 vErrors = [err6];
 }
@@ -15459,12 +15473,9 @@ if(vErrors.length < 100)vErrors.push(err6);
 }
 errors++;
 }
-}
-if(data.start_at !== undefined){
-let data2 = data.start_at;
-if(typeof data2 === "string"){
-if(!(formats0(data2))){
-const err7 = {instancePath:instancePath+"/start_at",schemaPath:"#/properties/start_at/format",keyword:"format",params:{format: "date-time"}};
+for(const key0 in data){
+if(!(((((((key0 === "cron") || (key0 === "timezone")) || (key0 === "start_at")) || (key0 === "end_at")) || (key0 === "task_template")) || (key0 === "batch_template")) || (key0 === "enabled"))){
+const err7 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
 if(vErrors === null){
 vErrors = [err7];
 }
@@ -15474,8 +15485,11 @@ if(vErrors.length < 100)vErrors.push(err7);
 errors++;
 }
 }
-else {
-const err8 = {instancePath:instancePath+"/start_at",schemaPath:"#/properties/start_at/type",keyword:"type",params:{type: "string"}};
+if(data.cron !== undefined){
+let data0 = data.cron;
+if(typeof data0 === "string"){
+if(data0.length > 512 || (data0.length > 256 && func2(data0) > 256)){
+const err8 = {instancePath:instancePath+"/cron",schemaPath:"#/properties/cron/maxLength",keyword:"maxLength",params:{limit: 256}};
 if(vErrors === null){
 vErrors = [err8];
 }
@@ -15485,11 +15499,8 @@ if(vErrors.length < 100)vErrors.push(err8);
 errors++;
 }
 }
-if(data.end_at !== undefined){
-let data3 = data.end_at;
-if(typeof data3 === "string"){
-if(!(formats0(data3))){
-const err9 = {instancePath:instancePath+"/end_at",schemaPath:"#/properties/end_at/format",keyword:"format",params:{format: "date-time"}};
+else {
+const err9 = {instancePath:instancePath+"/cron",schemaPath:"#/properties/cron/type",keyword:"type",params:{type: "string"}};
 if(vErrors === null){
 vErrors = [err9];
 }
@@ -15499,13 +15510,77 @@ if(vErrors.length < 100)vErrors.push(err9);
 errors++;
 }
 }
-else {
-const err10 = {instancePath:instancePath+"/end_at",schemaPath:"#/properties/end_at/type",keyword:"type",params:{type: "string"}};
+if(data.timezone !== undefined){
+let data1 = data.timezone;
+if(typeof data1 === "string"){
+if(data1.length > 128 || (data1.length > 64 && func2(data1) > 64)){
+const err10 = {instancePath:instancePath+"/timezone",schemaPath:"#/properties/timezone/maxLength",keyword:"maxLength",params:{limit: 64}};
 if(vErrors === null){
 vErrors = [err10];
 }
 else {
 if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+}
+else {
+const err11 = {instancePath:instancePath+"/timezone",schemaPath:"#/properties/timezone/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err11];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err11);
+}
+errors++;
+}
+}
+if(data.start_at !== undefined){
+let data2 = data.start_at;
+if(typeof data2 === "string"){
+if(!(formats0(data2))){
+const err12 = {instancePath:instancePath+"/start_at",schemaPath:"#/properties/start_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err12];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err12);
+}
+errors++;
+}
+}
+else {
+const err13 = {instancePath:instancePath+"/start_at",schemaPath:"#/properties/start_at/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err13];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err13);
+}
+errors++;
+}
+}
+if(data.end_at !== undefined){
+let data3 = data.end_at;
+if(typeof data3 === "string"){
+if(!(formats0(data3))){
+const err14 = {instancePath:instancePath+"/end_at",schemaPath:"#/properties/end_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err14];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err14);
+}
+errors++;
+}
+}
+else {
+const err15 = {instancePath:instancePath+"/end_at",schemaPath:"#/properties/end_at/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err15];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err15);
 }
 errors++;
 }
@@ -15524,24 +15599,24 @@ errors = vErrors.length;
 }
 if(data.enabled !== undefined){
 if(typeof data.enabled !== "boolean"){
-const err11 = {instancePath:instancePath+"/enabled",schemaPath:"#/properties/enabled/type",keyword:"type",params:{type: "boolean"}};
+const err16 = {instancePath:instancePath+"/enabled",schemaPath:"#/properties/enabled/type",keyword:"type",params:{type: "boolean"}};
 if(vErrors === null){
-vErrors = [err11];
+vErrors = [err16];
 }
 else {
-if(vErrors.length < 100)vErrors.push(err11);
+if(vErrors.length < 100)vErrors.push(err16);
 }
 errors++;
 }
 }
 }
 else {
-const err12 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+const err17 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
 if(vErrors === null){
-vErrors = [err12];
+vErrors = [err17];
 }
 else {
-if(vErrors.length < 100)vErrors.push(err12);
+if(vErrors.length < 100)vErrors.push(err17);
 }
 errors++;
 }

@@ -7,7 +7,7 @@ const schema12 = {"type":"object","properties":{"target":{"$ref":"#/components/s
 const schema15 = {"type":"object","properties":{"max_retries":{"type":"integer","minimum":0,"maximum":25,"default":3},"backoff":{"type":"string","enum":["exponential","linear","fixed"],"default":"exponential"},"delay":{"type":"number","minimum":0,"maximum":86400,"default":1},"max_delay":{"type":"number","minimum":0,"maximum":86400,"default":3600}},"required":[],"additionalProperties":false};
 const func2 = Object.prototype.hasOwnProperty;
 const func3 = codePoints;
-const schema13 = {"type":["string","object"],"format":"uri","minLength":1,"maxLength":2048,"properties":{"url":{"type":"string","format":"uri","minLength":1,"maxLength":2048},"method":{"type":"string","enum":["GET","HEAD","POST","PUT","PATCH","DELETE","OPTIONS"],"default":"POST"},"headers":{"$ref":"#/components/schemas/TargetHeaders"}},"required":["url"],"additionalProperties":false};
+const schema13 = {"type":["string","object"],"minLength":1,"maxLength":2048,"properties":{"url":{"type":"string","minLength":1,"maxLength":2048},"method":{"type":"string","enum":["GET","HEAD","POST","PUT","PATCH","DELETE","OPTIONS"],"default":"POST"},"headers":{"$ref":"#/components/schemas/TargetHeaders"}},"required":["url"],"additionalProperties":false};
 const schema14 = {"type":"object","propertyNames":{"type":"string","pattern":"^[A-Za-z0-9!#$%&'*+.^_`|~\\x2d]+$","maxLength":128},"additionalProperties":{"type":"string","pattern":"^[\\t\\x20-\\x7e]*$","maxLength":4096},"maxProperties":64};
 const pattern0 = new RegExp("^[A-Za-z0-9!#$%&'*+.^_`|~\\x2d]+$", "u");
 const pattern1 = new RegExp("^[\\t\\x20-\\x7e]*$", "u");
@@ -19,7 +19,6 @@ if((typeof data !== "string") && (!(data && typeof data == "object" && !Array.is
 validate12.errors = [{instancePath,schemaPath:"#/type",keyword:"type",params:{type: schema13.type}}];
 return false;
 }
-if(errors === 0){
 if(errors === 0){
 if(typeof data === "string"){
 if(data.length === 0){
@@ -54,7 +53,6 @@ if(data.url !== undefined){
 let data0 = data.url;
 const _errs2 = errors;
 if(errors === _errs2){
-if(errors === _errs2){
 if(typeof data0 === "string"){
 if(data0.length === 0){
 validate12.errors = [{instancePath:instancePath+"/url",schemaPath:"#/properties/url/minLength",keyword:"minLength",params:{limit: 1}}];
@@ -70,7 +68,6 @@ return false;
 else {
 validate12.errors = [{instancePath:instancePath+"/url",schemaPath:"#/properties/url/type",keyword:"type",params:{type: "string"}}];
 return false;
-}
 }
 }
 var valid0 = _errs2 === errors;
@@ -199,7 +196,6 @@ var valid0 = _errs6 === errors;
 }
 else {
 var valid0 = true;
-}
 }
 }
 }
@@ -547,7 +543,7 @@ const schema16 = {"type":"object","properties":{"tasks":{"type":"array","minItem
 const schema22 = {"type":"object","properties":{"atomic":{"type":"boolean","default":true},"expiration":{"type":"number","exclusiveMinimum":0,"maximum":720,"default":24},"hold":{"type":"boolean","default":false}},"required":[],"additionalProperties":false};
 const schema23 = {"type":"object","propertyNames":{"type":"string","pattern":"^[a-z0-9_.\\x2d]{1,32}$"},"additionalProperties":{"type":"string","minLength":1,"maxLength":64,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"maxProperties":16};
 const schema17 = {"type":"object","properties":{"on_progress":{"$ref":"#/components/schemas/ProgressWebhook"},"on_finish":{"$ref":"#/components/schemas/Webhook"},"on_success":{"$ref":"#/components/schemas/Webhook"},"on_death":{"$ref":"#/components/schemas/Webhook"},"on_complete":{"$ref":"#/components/schemas/Webhook"}},"required":[],"additionalProperties":false};
-const schema18 = {"type":"object","properties":{"url":{"type":"string","format":"uri","minLength":1,"maxLength":2048},"method":{"type":"string","enum":["POST","PUT","PATCH"],"default":"POST"},"headers":{"$ref":"#/components/schemas/TargetHeaders"},"min_interval":{"type":"number","minimum":0,"maximum":86400,"default":0}},"required":["url"],"additionalProperties":false};
+const schema18 = {"type":"object","properties":{"url":{"type":"string","minLength":1,"maxLength":2048},"method":{"type":"string","enum":["POST","PUT","PATCH"],"default":"POST"},"headers":{"$ref":"#/components/schemas/TargetHeaders"},"min_interval":{"type":"number","minimum":0,"maximum":86400,"default":0}},"required":["url"],"additionalProperties":false};
 
 function validate17(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
@@ -573,7 +569,6 @@ if(data.url !== undefined){
 let data0 = data.url;
 const _errs2 = errors;
 if(errors === _errs2){
-if(errors === _errs2){
 if(typeof data0 === "string"){
 if(data0.length === 0){
 validate17.errors = [{instancePath:instancePath+"/url",schemaPath:"#/properties/url/minLength",keyword:"minLength",params:{limit: 1}}];
@@ -589,7 +584,6 @@ return false;
 else {
 validate17.errors = [{instancePath:instancePath+"/url",schemaPath:"#/properties/url/type",keyword:"type",params:{type: "string"}}];
 return false;
-}
 }
 }
 var valid0 = _errs2 === errors;
@@ -761,7 +755,7 @@ validate17.errors = vErrors;
 return errors === 0;
 }
 
-const schema20 = {"type":"object","properties":{"url":{"type":"string","format":"uri","minLength":1,"maxLength":2048},"method":{"type":"string","enum":["POST","PUT","PATCH"],"default":"POST"},"headers":{"$ref":"#/components/schemas/TargetHeaders"}},"required":["url"],"additionalProperties":false};
+const schema20 = {"type":"object","properties":{"url":{"type":"string","minLength":1,"maxLength":2048},"method":{"type":"string","enum":["POST","PUT","PATCH"],"default":"POST"},"headers":{"$ref":"#/components/schemas/TargetHeaders"}},"required":["url"],"additionalProperties":false};
 
 function validate19(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
@@ -787,7 +781,6 @@ if(data.url !== undefined){
 let data0 = data.url;
 const _errs2 = errors;
 if(errors === _errs2){
-if(errors === _errs2){
 if(typeof data0 === "string"){
 if(data0.length === 0){
 validate19.errors = [{instancePath:instancePath+"/url",schemaPath:"#/properties/url/minLength",keyword:"minLength",params:{limit: 1}}];
@@ -803,7 +796,6 @@ return false;
 else {
 validate19.errors = [{instancePath:instancePath+"/url",schemaPath:"#/properties/url/type",keyword:"type",params:{type: "string"}}];
 return false;
-}
 }
 }
 var valid0 = _errs2 === errors;
@@ -1412,7 +1404,7 @@ return errors === 0;
 }
 
 export const ScheduleCreate = validate27;
-const schema25 = {"type":"object","properties":{"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":"string","format":"date-time"},"end_at":{"type":"string","format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"},"enabled":{"type":"boolean","default":true}},"required":["cron","timezone"],"additionalProperties":false};
+const schema25 = {"type":"object","properties":{"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":"string","format":"date-time"},"end_at":{"type":"string","format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"},"enabled":{"type":"boolean","default":true}},"required":["cron","timezone"],"additionalProperties":false,"if":{"type":"object","properties":{"batch_template":{}},"required":["batch_template"]},"else":{"type":"object","properties":{"task_template":{}},"required":["task_template"]}};
 const schema26 = {"type":"object","properties":{"target":{"$ref":"#/components/schemas/Target"},"payload":{},"rate_limiter":{"type":"string","pattern":"^[A-Za-z0-9\\x2d]{1,64}$"},"points_cost":{"type":"integer","minimum":1,"maximum":1000000},"timeout":{"type":"number","minimum":1,"maximum":900,"default":30},"retry":{"$ref":"#/components/schemas/RetryPolicy"},"idempotency_key":{"type":"string","pattern":"^[\\x21-\\x7e]+$","maxLength":255}},"required":["target"],"additionalProperties":false};
 
 function validate28(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
@@ -1994,15 +1986,83 @@ return errors === 0;
 function validate27(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
-if(errors === 0){
+const _errs1 = errors;
+let valid0 = true;
+const _errs2 = errors;
+if(errors === _errs2){
 if(data && typeof data == "object" && !Array.isArray(data)){
 let missing0;
-if(((data.cron === undefined) && (missing0 = "cron")) || ((data.timezone === undefined) && (missing0 = "timezone"))){
-validate27.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing0}}];
+if((data.batch_template === undefined) && (missing0 = "batch_template")){
+const err0 = {};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+vErrors.push(err0);
+}
+errors++;
+}
+}
+else {
+const err1 = {};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+vErrors.push(err1);
+}
+errors++;
+}
+}
+var _valid0 = _errs2 === errors;
+errors = _errs1;
+if(vErrors !== null){
+if(_errs1){
+vErrors.length = _errs1;
+}
+else {
+vErrors = null;
+}
+}
+if(!_valid0){
+const _errs4 = errors;
+if(errors === _errs4){
+if(data && typeof data == "object" && !Array.isArray(data)){
+let missing1;
+if((data.task_template === undefined) && (missing1 = "task_template")){
+validate27.errors = [{instancePath,schemaPath:"#/else/required",keyword:"required",params:{missingProperty: missing1}}];
+return false;
+}
+}
+else {
+validate27.errors = [{instancePath,schemaPath:"#/else/type",keyword:"type",params:{type: "object"}}];
+return false;
+}
+}
+var _valid0 = _errs4 === errors;
+valid0 = _valid0;
+}
+if(!valid0){
+const err2 = {instancePath,schemaPath:"#/if",keyword:"if",params:{failingKeyword: "else"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+vErrors.push(err2);
+}
+errors++;
+validate27.errors = vErrors;
+return false;
+}
+if(errors === 0){
+if(data && typeof data == "object" && !Array.isArray(data)){
+let missing2;
+if(((data.cron === undefined) && (missing2 = "cron")) || ((data.timezone === undefined) && (missing2 = "timezone"))){
+validate27.errors = [{instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: missing2}}];
 return false;
 }
 else {
-const _errs1 = errors;
+const _errs6 = errors;
 for(const key0 in data){
 if(!(((((((key0 === "cron") || (key0 === "timezone")) || (key0 === "start_at")) || (key0 === "end_at")) || (key0 === "task_template")) || (key0 === "batch_template")) || (key0 === "enabled"))){
 validate27.errors = [{instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}}];
@@ -2010,11 +2070,11 @@ return false;
 break;
 }
 }
-if(_errs1 === errors){
+if(_errs6 === errors){
 if(data.cron !== undefined){
 let data0 = data.cron;
-const _errs2 = errors;
-if(errors === _errs2){
+const _errs7 = errors;
+if(errors === _errs7){
 if(typeof data0 === "string"){
 if(data0.length > 512 || (data0.length > 256 && func3(data0) > 256)){
 validate27.errors = [{instancePath:instancePath+"/cron",schemaPath:"#/properties/cron/maxLength",keyword:"maxLength",params:{limit: 256}}];
@@ -2026,16 +2086,16 @@ validate27.errors = [{instancePath:instancePath+"/cron",schemaPath:"#/properties
 return false;
 }
 }
-var valid0 = _errs2 === errors;
+var valid1 = _errs7 === errors;
 }
 else {
-var valid0 = true;
+var valid1 = true;
 }
-if(valid0){
+if(valid1){
 if(data.timezone !== undefined){
 let data1 = data.timezone;
-const _errs4 = errors;
-if(errors === _errs4){
+const _errs9 = errors;
+if(errors === _errs9){
 if(typeof data1 === "string"){
 if(data1.length > 128 || (data1.length > 64 && func3(data1) > 64)){
 validate27.errors = [{instancePath:instancePath+"/timezone",schemaPath:"#/properties/timezone/maxLength",keyword:"maxLength",params:{limit: 64}}];
@@ -2047,17 +2107,17 @@ validate27.errors = [{instancePath:instancePath+"/timezone",schemaPath:"#/proper
 return false;
 }
 }
-var valid0 = _errs4 === errors;
+var valid1 = _errs9 === errors;
 }
 else {
-var valid0 = true;
+var valid1 = true;
 }
-if(valid0){
+if(valid1){
 if(data.start_at !== undefined){
 let data2 = data.start_at;
-const _errs6 = errors;
-if(errors === _errs6){
-if(errors === _errs6){
+const _errs11 = errors;
+if(errors === _errs11){
+if(errors === _errs11){
 if(typeof data2 === "string"){
 if(!(formats0(data2))){
 validate27.errors = [{instancePath:instancePath+"/start_at",schemaPath:"#/properties/start_at/format",keyword:"format",params:{format: "date-time"}}];
@@ -2070,17 +2130,17 @@ return false;
 }
 }
 }
-var valid0 = _errs6 === errors;
+var valid1 = _errs11 === errors;
 }
 else {
-var valid0 = true;
+var valid1 = true;
 }
-if(valid0){
+if(valid1){
 if(data.end_at !== undefined){
 let data3 = data.end_at;
-const _errs8 = errors;
-if(errors === _errs8){
-if(errors === _errs8){
+const _errs13 = errors;
+if(errors === _errs13){
+if(errors === _errs13){
 if(typeof data3 === "string"){
 if(!(formats0(data3))){
 validate27.errors = [{instancePath:instancePath+"/end_at",schemaPath:"#/properties/end_at/format",keyword:"format",params:{format: "date-time"}}];
@@ -2093,46 +2153,46 @@ return false;
 }
 }
 }
-var valid0 = _errs8 === errors;
+var valid1 = _errs13 === errors;
 }
 else {
-var valid0 = true;
+var valid1 = true;
 }
-if(valid0){
+if(valid1){
 if(data.task_template !== undefined){
-const _errs10 = errors;
+const _errs15 = errors;
 if(!(validate28(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
 vErrors = vErrors === null ? validate28.errors : vErrors.concat(validate28.errors);
 errors = vErrors.length;
 }
-var valid0 = _errs10 === errors;
+var valid1 = _errs15 === errors;
 }
 else {
-var valid0 = true;
+var valid1 = true;
 }
-if(valid0){
+if(valid1){
 if(data.batch_template !== undefined){
-const _errs11 = errors;
+const _errs16 = errors;
 if(!(validate31(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
 vErrors = vErrors === null ? validate31.errors : vErrors.concat(validate31.errors);
 errors = vErrors.length;
 }
-var valid0 = _errs11 === errors;
+var valid1 = _errs16 === errors;
 }
 else {
-var valid0 = true;
+var valid1 = true;
 }
-if(valid0){
+if(valid1){
 if(data.enabled !== undefined){
-const _errs12 = errors;
+const _errs17 = errors;
 if(typeof data.enabled !== "boolean"){
 validate27.errors = [{instancePath:instancePath+"/enabled",schemaPath:"#/properties/enabled/type",keyword:"type",params:{type: "boolean"}}];
 return false;
 }
-var valid0 = _errs12 === errors;
+var valid1 = _errs17 === errors;
 }
 else {
-var valid0 = true;
+var valid1 = true;
 }
 }
 }

@@ -3634,10 +3634,10 @@ local function touch(list)
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lost' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lost' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -4055,8 +4055,13 @@ local function lane_queue(lane, range)
   range.key = lane_key(range)
   if lane_entry(lane, range.key) then return end
   range.place = lane.seq - range.from
-  lane.seq = lane.seq + range.to - range.from + 1
+  local tasks = range.to - range.from + 1
+  lane.seq = lane.seq + tasks
   range.arrived = lane.active
+  if lane.waiting > 0 and lane.fresh == 0 then
+    lane.seen = lane.seq
+    tally(lane, lane.now, 0, tasks, 0)
+  end
   lane_add(lane, range)
 end
 local function lane_return(lane, range, place)
@@ -4102,6 +4107,10 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
+end
+local function lane_lags(lane, granted_ms)
+  local lag = lane.lag or 0
+  lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
 end
 local function lane_touch()
   local list = { meta, root .. 'lanes' }
@@ -4207,7 +4216,7 @@ local now_ms = lane_text(math.floor(now_us / 1000))
 touch({ lane.key })
 call('HSET', lane.key, 'account', account, 'created', now_ms, 'updated', now_ms, unpack(fields, 1, #fields))
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/create.lua",1],[2,"lua/limiter/create.lua",3],[3,"lua/limiter/create.lua",6],[4,"lua/limiter/create.lua",5],[5,"lua/limiter/create.lua",4],[6,"lua/limiter/create.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",52],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[28,"lua/lib/limiter/aligned.lua",10],[37,"lua/lib/limiter/aligned.lua",20],[43,"lua/lib/limiter/aligned.lua",27],[49,"lua/lib/limiter/level.lua",6],[52,"lua/lib/limiter/level.lua",10],[53,"lua/lib/limiter/level.lua",13],[58,"lua/lib/limiter/level.lua",19],[64,"lua/lib/limiter/level.lua",26],[88,"lua/lib/limiter/level.lua",51],[113,"lua/lib/limiter/slots.lua",4],[115,"lua/lib/limiter/slots.lua",7],[116,"lua/lib/limiter/slots.lua",9],[117,"lua/lib/limiter/slots.lua",12],[132,"lua/lib/limiter/slots.lua",28],[142,"lua/lib/limiter/slots.lua",39],[147,"lua/lib/limiter/slots.lua",45],[171,"lua/lib/limiter/window.lua",4],[173,"lua/lib/limiter/window.lua",7],[174,"lua/lib/limiter/window.lua",9],[175,"lua/lib/limiter/window.lua",12],[179,"lua/lib/limiter/window.lua",17],[183,"lua/lib/limiter/window.lua",23],[192,"lua/lib/limiter/window.lua",34],[201,"lua/lib/limiter/window.lua",44],[250,"lua/lib/limiter/window.lua",95],[285,"lua/lib/tally.lua",6],[286,"lua/lib/tally.lua",8],[287,"lua/lib/tally.lua",11],[301,"lua/lib/tally.lua",27],[324,"lua/lib/tally.lua",51],[327,"lua/lib/lane.lua",56],[328,"lua/lib/lane.lua",58],[329,"lua/lib/lane.lua",61],[343,"lua/lib/lane.lua",76],[344,"lua/lib/lane.lua",78],[358,"lua/lib/lane.lua",94],[362,"lua/lib/lane.lua",99],[370,"lua/lib/lane.lua",108],[377,"lua/lib/lane.lua",117],[381,"lua/lib/lane.lua",123],[382,"lua/lib/lane.lua",126],[388,"lua/lib/lane.lua",134],[394,"lua/lib/lane.lua",141],[398,"lua/lib/lane.lua",147],[406,"lua/lib/lane.lua",156],[407,"lua/lib/lane.lua",159],[418,"lua/lib/lane.lua",172],[421,"lua/lib/lane.lua",177],[425,"lua/lib/lane.lua",182],[432,"lua/lib/lane.lua",191],[440,"lua/lib/lane.lua",202],[445,"lua/lib/lane.lua",208],[454,"lua/lib/lane.lua",218],[456,"lua/lib/lane.lua",222],[468,"lua/lib/lane.lua",236],[476,"lua/lib/lane.lua",246],[479,"lua/lib/lane.lua",252],[484,"lua/lib/lane.lua",258],[492,"lua/lib/lane.lua",267],[495,"lua/lib/lane.lua",271],[529,"lua/lib/lane.lua",306],[530,"lua/lib/lane.lua",309],[534,"lua/lib/lane.lua",315],[540,"lua/lib/lane.lua",322],[543,"lua/lib/lane.lua",326],[565,"lua/lib/lane.lua",349],[569,"lua/lib/record.lua",6],[570,"lua/lib/record.lua",9],[575,"lua/lib/record.lua",16],[582,"lua/limiter/create.lua",12],[584,"lua/limiter/create.lua",15]],
+  map: [[1,"lua/limiter/create.lua",1],[2,"lua/limiter/create.lua",3],[3,"lua/limiter/create.lua",6],[4,"lua/limiter/create.lua",5],[5,"lua/limiter/create.lua",4],[6,"lua/limiter/create.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",52],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[28,"lua/lib/limiter/aligned.lua",10],[37,"lua/lib/limiter/aligned.lua",20],[43,"lua/lib/limiter/aligned.lua",27],[49,"lua/lib/limiter/level.lua",6],[52,"lua/lib/limiter/level.lua",10],[53,"lua/lib/limiter/level.lua",13],[58,"lua/lib/limiter/level.lua",19],[64,"lua/lib/limiter/level.lua",26],[88,"lua/lib/limiter/level.lua",51],[113,"lua/lib/limiter/slots.lua",4],[115,"lua/lib/limiter/slots.lua",7],[116,"lua/lib/limiter/slots.lua",9],[117,"lua/lib/limiter/slots.lua",12],[132,"lua/lib/limiter/slots.lua",28],[142,"lua/lib/limiter/slots.lua",39],[147,"lua/lib/limiter/slots.lua",45],[171,"lua/lib/limiter/window.lua",4],[173,"lua/lib/limiter/window.lua",7],[174,"lua/lib/limiter/window.lua",9],[175,"lua/lib/limiter/window.lua",12],[179,"lua/lib/limiter/window.lua",17],[183,"lua/lib/limiter/window.lua",23],[192,"lua/lib/limiter/window.lua",34],[201,"lua/lib/limiter/window.lua",44],[250,"lua/lib/limiter/window.lua",95],[285,"lua/lib/tally.lua",6],[286,"lua/lib/tally.lua",8],[287,"lua/lib/tally.lua",11],[301,"lua/lib/tally.lua",27],[324,"lua/lib/tally.lua",51],[327,"lua/lib/lane.lua",56],[328,"lua/lib/lane.lua",58],[329,"lua/lib/lane.lua",61],[343,"lua/lib/lane.lua",76],[344,"lua/lib/lane.lua",78],[358,"lua/lib/lane.lua",94],[362,"lua/lib/lane.lua",99],[370,"lua/lib/lane.lua",108],[377,"lua/lib/lane.lua",117],[381,"lua/lib/lane.lua",123],[382,"lua/lib/lane.lua",126],[388,"lua/lib/lane.lua",134],[394,"lua/lib/lane.lua",141],[398,"lua/lib/lane.lua",147],[406,"lua/lib/lane.lua",156],[407,"lua/lib/lane.lua",159],[418,"lua/lib/lane.lua",172],[421,"lua/lib/lane.lua",177],[425,"lua/lib/lane.lua",182],[432,"lua/lib/lane.lua",191],[439,"lua/lib/lane.lua",199],[445,"lua/lib/lane.lua",208],[450,"lua/lib/lane.lua",214],[459,"lua/lib/lane.lua",224],[461,"lua/lib/lane.lua",228],[473,"lua/lib/lane.lua",242],[481,"lua/lib/lane.lua",252],[484,"lua/lib/lane.lua",258],[489,"lua/lib/lane.lua",265],[493,"lua/lib/lane.lua",270],[501,"lua/lib/lane.lua",279],[504,"lua/lib/lane.lua",283],[538,"lua/lib/lane.lua",318],[539,"lua/lib/lane.lua",321],[543,"lua/lib/lane.lua",327],[549,"lua/lib/lane.lua",334],[552,"lua/lib/lane.lua",338],[574,"lua/lib/lane.lua",361],[578,"lua/lib/record.lua",6],[579,"lua/lib/record.lua",9],[584,"lua/lib/record.lua",16],[591,"lua/limiter/create.lua",12],[593,"lua/limiter/create.lua",15]],
 });
 
 /** Deletes a limiter: what waits starts at once, unlimited; its counts stay for 30 days. See lua/limiter/delete.lua. */
@@ -4229,10 +4238,10 @@ local function touch(list)
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lost' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lost' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -4650,8 +4659,13 @@ local function lane_queue(lane, range)
   range.key = lane_key(range)
   if lane_entry(lane, range.key) then return end
   range.place = lane.seq - range.from
-  lane.seq = lane.seq + range.to - range.from + 1
+  local tasks = range.to - range.from + 1
+  lane.seq = lane.seq + tasks
   range.arrived = lane.active
+  if lane.waiting > 0 and lane.fresh == 0 then
+    lane.seen = lane.seq
+    tally(lane, lane.now, 0, tasks, 0)
+  end
   lane_add(lane, range)
 end
 local function lane_return(lane, range, place)
@@ -4697,6 +4711,10 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
+end
+local function lane_lags(lane, granted_ms)
+  local lag = lane.lag or 0
+  lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
 end
 local function lane_touch()
   local list = { meta, root .. 'lanes' }
@@ -4803,7 +4821,7 @@ lane_touch()
 call('HSET', lane.key, 'deleted', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",52],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",10],[36,"lua/lib/limiter/aligned.lua",20],[42,"lua/lib/limiter/aligned.lua",27],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[87,"lua/lib/limiter/level.lua",51],[112,"lua/lib/limiter/slots.lua",4],[114,"lua/lib/limiter/slots.lua",7],[115,"lua/lib/limiter/slots.lua",9],[116,"lua/lib/limiter/slots.lua",12],[131,"lua/lib/limiter/slots.lua",28],[141,"lua/lib/limiter/slots.lua",39],[146,"lua/lib/limiter/slots.lua",45],[170,"lua/lib/limiter/window.lua",4],[172,"lua/lib/limiter/window.lua",7],[173,"lua/lib/limiter/window.lua",9],[174,"lua/lib/limiter/window.lua",12],[178,"lua/lib/limiter/window.lua",17],[182,"lua/lib/limiter/window.lua",23],[191,"lua/lib/limiter/window.lua",34],[200,"lua/lib/limiter/window.lua",44],[249,"lua/lib/limiter/window.lua",95],[284,"lua/lib/tally.lua",6],[285,"lua/lib/tally.lua",8],[286,"lua/lib/tally.lua",11],[300,"lua/lib/tally.lua",27],[323,"lua/lib/tally.lua",51],[326,"lua/lib/lane.lua",56],[327,"lua/lib/lane.lua",58],[328,"lua/lib/lane.lua",61],[342,"lua/lib/lane.lua",76],[343,"lua/lib/lane.lua",78],[357,"lua/lib/lane.lua",94],[361,"lua/lib/lane.lua",99],[369,"lua/lib/lane.lua",108],[376,"lua/lib/lane.lua",117],[380,"lua/lib/lane.lua",123],[381,"lua/lib/lane.lua",126],[387,"lua/lib/lane.lua",134],[393,"lua/lib/lane.lua",141],[397,"lua/lib/lane.lua",147],[405,"lua/lib/lane.lua",156],[406,"lua/lib/lane.lua",159],[417,"lua/lib/lane.lua",172],[420,"lua/lib/lane.lua",177],[424,"lua/lib/lane.lua",182],[431,"lua/lib/lane.lua",191],[439,"lua/lib/lane.lua",202],[444,"lua/lib/lane.lua",208],[453,"lua/lib/lane.lua",218],[455,"lua/lib/lane.lua",222],[467,"lua/lib/lane.lua",236],[475,"lua/lib/lane.lua",246],[478,"lua/lib/lane.lua",252],[483,"lua/lib/lane.lua",258],[491,"lua/lib/lane.lua",267],[494,"lua/lib/lane.lua",271],[528,"lua/lib/lane.lua",306],[529,"lua/lib/lane.lua",309],[533,"lua/lib/lane.lua",315],[539,"lua/lib/lane.lua",322],[542,"lua/lib/lane.lua",326],[564,"lua/lib/lane.lua",349],[568,"lua/lib/record.lua",6],[569,"lua/lib/record.lua",9],[574,"lua/lib/record.lua",16],[581,"lua/limiter/delete.lua",12],[583,"lua/limiter/delete.lua",15]],
+  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",52],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",10],[36,"lua/lib/limiter/aligned.lua",20],[42,"lua/lib/limiter/aligned.lua",27],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[87,"lua/lib/limiter/level.lua",51],[112,"lua/lib/limiter/slots.lua",4],[114,"lua/lib/limiter/slots.lua",7],[115,"lua/lib/limiter/slots.lua",9],[116,"lua/lib/limiter/slots.lua",12],[131,"lua/lib/limiter/slots.lua",28],[141,"lua/lib/limiter/slots.lua",39],[146,"lua/lib/limiter/slots.lua",45],[170,"lua/lib/limiter/window.lua",4],[172,"lua/lib/limiter/window.lua",7],[173,"lua/lib/limiter/window.lua",9],[174,"lua/lib/limiter/window.lua",12],[178,"lua/lib/limiter/window.lua",17],[182,"lua/lib/limiter/window.lua",23],[191,"lua/lib/limiter/window.lua",34],[200,"lua/lib/limiter/window.lua",44],[249,"lua/lib/limiter/window.lua",95],[284,"lua/lib/tally.lua",6],[285,"lua/lib/tally.lua",8],[286,"lua/lib/tally.lua",11],[300,"lua/lib/tally.lua",27],[323,"lua/lib/tally.lua",51],[326,"lua/lib/lane.lua",56],[327,"lua/lib/lane.lua",58],[328,"lua/lib/lane.lua",61],[342,"lua/lib/lane.lua",76],[343,"lua/lib/lane.lua",78],[357,"lua/lib/lane.lua",94],[361,"lua/lib/lane.lua",99],[369,"lua/lib/lane.lua",108],[376,"lua/lib/lane.lua",117],[380,"lua/lib/lane.lua",123],[381,"lua/lib/lane.lua",126],[387,"lua/lib/lane.lua",134],[393,"lua/lib/lane.lua",141],[397,"lua/lib/lane.lua",147],[405,"lua/lib/lane.lua",156],[406,"lua/lib/lane.lua",159],[417,"lua/lib/lane.lua",172],[420,"lua/lib/lane.lua",177],[424,"lua/lib/lane.lua",182],[431,"lua/lib/lane.lua",191],[438,"lua/lib/lane.lua",199],[444,"lua/lib/lane.lua",208],[449,"lua/lib/lane.lua",214],[458,"lua/lib/lane.lua",224],[460,"lua/lib/lane.lua",228],[472,"lua/lib/lane.lua",242],[480,"lua/lib/lane.lua",252],[483,"lua/lib/lane.lua",258],[488,"lua/lib/lane.lua",265],[492,"lua/lib/lane.lua",270],[500,"lua/lib/lane.lua",279],[503,"lua/lib/lane.lua",283],[537,"lua/lib/lane.lua",318],[538,"lua/lib/lane.lua",321],[542,"lua/lib/lane.lua",327],[548,"lua/lib/lane.lua",334],[551,"lua/lib/lane.lua",338],[573,"lua/lib/lane.lua",361],[577,"lua/lib/record.lua",6],[578,"lua/lib/record.lua",9],[583,"lua/lib/record.lua",16],[590,"lua/limiter/delete.lua",12],[592,"lua/limiter/delete.lua",15]],
 });
 
 /** Changes a limiter. What it has let start until now counts by its new config; the tasks that wait feel it at once. See lua/limiter/patch.lua. */
@@ -4826,10 +4844,10 @@ local function touch(list)
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lost' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lost' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -5247,8 +5265,13 @@ local function lane_queue(lane, range)
   range.key = lane_key(range)
   if lane_entry(lane, range.key) then return end
   range.place = lane.seq - range.from
-  lane.seq = lane.seq + range.to - range.from + 1
+  local tasks = range.to - range.from + 1
+  lane.seq = lane.seq + tasks
   range.arrived = lane.active
+  if lane.waiting > 0 and lane.fresh == 0 then
+    lane.seen = lane.seq
+    tally(lane, lane.now, 0, tasks, 0)
+  end
   lane_add(lane, range)
 end
 local function lane_return(lane, range, place)
@@ -5294,6 +5317,10 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
+end
+local function lane_lags(lane, granted_ms)
+  local lag = lane.lag or 0
+  lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
 end
 local function lane_touch()
   local list = { meta, root .. 'lanes' }
@@ -5412,7 +5439,7 @@ lane_touch()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)), unpack(fields, 1, #fields))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",52],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[28,"lua/lib/limiter/aligned.lua",10],[37,"lua/lib/limiter/aligned.lua",20],[43,"lua/lib/limiter/aligned.lua",27],[49,"lua/lib/limiter/level.lua",6],[52,"lua/lib/limiter/level.lua",10],[53,"lua/lib/limiter/level.lua",13],[58,"lua/lib/limiter/level.lua",19],[64,"lua/lib/limiter/level.lua",26],[88,"lua/lib/limiter/level.lua",51],[113,"lua/lib/limiter/slots.lua",4],[115,"lua/lib/limiter/slots.lua",7],[116,"lua/lib/limiter/slots.lua",9],[117,"lua/lib/limiter/slots.lua",12],[132,"lua/lib/limiter/slots.lua",28],[142,"lua/lib/limiter/slots.lua",39],[147,"lua/lib/limiter/slots.lua",45],[171,"lua/lib/limiter/window.lua",4],[173,"lua/lib/limiter/window.lua",7],[174,"lua/lib/limiter/window.lua",9],[175,"lua/lib/limiter/window.lua",12],[179,"lua/lib/limiter/window.lua",17],[183,"lua/lib/limiter/window.lua",23],[192,"lua/lib/limiter/window.lua",34],[201,"lua/lib/limiter/window.lua",44],[250,"lua/lib/limiter/window.lua",95],[285,"lua/lib/tally.lua",6],[286,"lua/lib/tally.lua",8],[287,"lua/lib/tally.lua",11],[301,"lua/lib/tally.lua",27],[324,"lua/lib/tally.lua",51],[327,"lua/lib/lane.lua",56],[328,"lua/lib/lane.lua",58],[329,"lua/lib/lane.lua",61],[343,"lua/lib/lane.lua",76],[344,"lua/lib/lane.lua",78],[358,"lua/lib/lane.lua",94],[362,"lua/lib/lane.lua",99],[370,"lua/lib/lane.lua",108],[377,"lua/lib/lane.lua",117],[381,"lua/lib/lane.lua",123],[382,"lua/lib/lane.lua",126],[388,"lua/lib/lane.lua",134],[394,"lua/lib/lane.lua",141],[398,"lua/lib/lane.lua",147],[406,"lua/lib/lane.lua",156],[407,"lua/lib/lane.lua",159],[418,"lua/lib/lane.lua",172],[421,"lua/lib/lane.lua",177],[425,"lua/lib/lane.lua",182],[432,"lua/lib/lane.lua",191],[440,"lua/lib/lane.lua",202],[445,"lua/lib/lane.lua",208],[454,"lua/lib/lane.lua",218],[456,"lua/lib/lane.lua",222],[468,"lua/lib/lane.lua",236],[476,"lua/lib/lane.lua",246],[479,"lua/lib/lane.lua",252],[484,"lua/lib/lane.lua",258],[492,"lua/lib/lane.lua",267],[495,"lua/lib/lane.lua",271],[529,"lua/lib/lane.lua",306],[530,"lua/lib/lane.lua",309],[534,"lua/lib/lane.lua",315],[540,"lua/lib/lane.lua",322],[543,"lua/lib/lane.lua",326],[565,"lua/lib/lane.lua",349],[569,"lua/lib/record.lua",6],[570,"lua/lib/record.lua",9],[575,"lua/lib/record.lua",16],[582,"lua/limiter/patch.lua",12],[584,"lua/limiter/patch.lua",15],[597,"lua/limiter/patch.lua",29]],
+  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",52],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[28,"lua/lib/limiter/aligned.lua",10],[37,"lua/lib/limiter/aligned.lua",20],[43,"lua/lib/limiter/aligned.lua",27],[49,"lua/lib/limiter/level.lua",6],[52,"lua/lib/limiter/level.lua",10],[53,"lua/lib/limiter/level.lua",13],[58,"lua/lib/limiter/level.lua",19],[64,"lua/lib/limiter/level.lua",26],[88,"lua/lib/limiter/level.lua",51],[113,"lua/lib/limiter/slots.lua",4],[115,"lua/lib/limiter/slots.lua",7],[116,"lua/lib/limiter/slots.lua",9],[117,"lua/lib/limiter/slots.lua",12],[132,"lua/lib/limiter/slots.lua",28],[142,"lua/lib/limiter/slots.lua",39],[147,"lua/lib/limiter/slots.lua",45],[171,"lua/lib/limiter/window.lua",4],[173,"lua/lib/limiter/window.lua",7],[174,"lua/lib/limiter/window.lua",9],[175,"lua/lib/limiter/window.lua",12],[179,"lua/lib/limiter/window.lua",17],[183,"lua/lib/limiter/window.lua",23],[192,"lua/lib/limiter/window.lua",34],[201,"lua/lib/limiter/window.lua",44],[250,"lua/lib/limiter/window.lua",95],[285,"lua/lib/tally.lua",6],[286,"lua/lib/tally.lua",8],[287,"lua/lib/tally.lua",11],[301,"lua/lib/tally.lua",27],[324,"lua/lib/tally.lua",51],[327,"lua/lib/lane.lua",56],[328,"lua/lib/lane.lua",58],[329,"lua/lib/lane.lua",61],[343,"lua/lib/lane.lua",76],[344,"lua/lib/lane.lua",78],[358,"lua/lib/lane.lua",94],[362,"lua/lib/lane.lua",99],[370,"lua/lib/lane.lua",108],[377,"lua/lib/lane.lua",117],[381,"lua/lib/lane.lua",123],[382,"lua/lib/lane.lua",126],[388,"lua/lib/lane.lua",134],[394,"lua/lib/lane.lua",141],[398,"lua/lib/lane.lua",147],[406,"lua/lib/lane.lua",156],[407,"lua/lib/lane.lua",159],[418,"lua/lib/lane.lua",172],[421,"lua/lib/lane.lua",177],[425,"lua/lib/lane.lua",182],[432,"lua/lib/lane.lua",191],[439,"lua/lib/lane.lua",199],[445,"lua/lib/lane.lua",208],[450,"lua/lib/lane.lua",214],[459,"lua/lib/lane.lua",224],[461,"lua/lib/lane.lua",228],[473,"lua/lib/lane.lua",242],[481,"lua/lib/lane.lua",252],[484,"lua/lib/lane.lua",258],[489,"lua/lib/lane.lua",265],[493,"lua/lib/lane.lua",270],[501,"lua/lib/lane.lua",279],[504,"lua/lib/lane.lua",283],[538,"lua/lib/lane.lua",318],[539,"lua/lib/lane.lua",321],[543,"lua/lib/lane.lua",327],[549,"lua/lib/lane.lua",334],[552,"lua/lib/lane.lua",338],[574,"lua/lib/lane.lua",361],[578,"lua/lib/record.lua",6],[579,"lua/lib/record.lua",9],[584,"lua/lib/record.lua",16],[591,"lua/limiter/patch.lua",12],[593,"lua/limiter/patch.lua",15],[606,"lua/limiter/patch.lua",29]],
 });
 
 /** Closes a limiter: nothing starts until then, or until it is resumed. Time in which it is closed does not count for queue_timeout. See lua/limiter/pause.lua. */
@@ -5435,10 +5462,10 @@ local function touch(list)
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lost' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lost' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -5856,8 +5883,13 @@ local function lane_queue(lane, range)
   range.key = lane_key(range)
   if lane_entry(lane, range.key) then return end
   range.place = lane.seq - range.from
-  lane.seq = lane.seq + range.to - range.from + 1
+  local tasks = range.to - range.from + 1
+  lane.seq = lane.seq + tasks
   range.arrived = lane.active
+  if lane.waiting > 0 and lane.fresh == 0 then
+    lane.seen = lane.seq
+    tally(lane, lane.now, 0, tasks, 0)
+  end
   lane_add(lane, range)
 end
 local function lane_return(lane, range, place)
@@ -5903,6 +5935,10 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
+end
+local function lane_lags(lane, granted_ms)
+  local lag = lane.lag or 0
+  lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
 end
 local function lane_touch()
   local list = { meta, root .. 'lanes' }
@@ -6010,7 +6046,7 @@ lane_touch()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",52],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[28,"lua/lib/limiter/aligned.lua",10],[37,"lua/lib/limiter/aligned.lua",20],[43,"lua/lib/limiter/aligned.lua",27],[49,"lua/lib/limiter/level.lua",6],[52,"lua/lib/limiter/level.lua",10],[53,"lua/lib/limiter/level.lua",13],[58,"lua/lib/limiter/level.lua",19],[64,"lua/lib/limiter/level.lua",26],[88,"lua/lib/limiter/level.lua",51],[113,"lua/lib/limiter/slots.lua",4],[115,"lua/lib/limiter/slots.lua",7],[116,"lua/lib/limiter/slots.lua",9],[117,"lua/lib/limiter/slots.lua",12],[132,"lua/lib/limiter/slots.lua",28],[142,"lua/lib/limiter/slots.lua",39],[147,"lua/lib/limiter/slots.lua",45],[171,"lua/lib/limiter/window.lua",4],[173,"lua/lib/limiter/window.lua",7],[174,"lua/lib/limiter/window.lua",9],[175,"lua/lib/limiter/window.lua",12],[179,"lua/lib/limiter/window.lua",17],[183,"lua/lib/limiter/window.lua",23],[192,"lua/lib/limiter/window.lua",34],[201,"lua/lib/limiter/window.lua",44],[250,"lua/lib/limiter/window.lua",95],[285,"lua/lib/tally.lua",6],[286,"lua/lib/tally.lua",8],[287,"lua/lib/tally.lua",11],[301,"lua/lib/tally.lua",27],[324,"lua/lib/tally.lua",51],[327,"lua/lib/lane.lua",56],[328,"lua/lib/lane.lua",58],[329,"lua/lib/lane.lua",61],[343,"lua/lib/lane.lua",76],[344,"lua/lib/lane.lua",78],[358,"lua/lib/lane.lua",94],[362,"lua/lib/lane.lua",99],[370,"lua/lib/lane.lua",108],[377,"lua/lib/lane.lua",117],[381,"lua/lib/lane.lua",123],[382,"lua/lib/lane.lua",126],[388,"lua/lib/lane.lua",134],[394,"lua/lib/lane.lua",141],[398,"lua/lib/lane.lua",147],[406,"lua/lib/lane.lua",156],[407,"lua/lib/lane.lua",159],[418,"lua/lib/lane.lua",172],[421,"lua/lib/lane.lua",177],[425,"lua/lib/lane.lua",182],[432,"lua/lib/lane.lua",191],[440,"lua/lib/lane.lua",202],[445,"lua/lib/lane.lua",208],[454,"lua/lib/lane.lua",218],[456,"lua/lib/lane.lua",222],[468,"lua/lib/lane.lua",236],[476,"lua/lib/lane.lua",246],[479,"lua/lib/lane.lua",252],[484,"lua/lib/lane.lua",258],[492,"lua/lib/lane.lua",267],[495,"lua/lib/lane.lua",271],[529,"lua/lib/lane.lua",306],[530,"lua/lib/lane.lua",309],[534,"lua/lib/lane.lua",315],[540,"lua/lib/lane.lua",322],[543,"lua/lib/lane.lua",326],[565,"lua/lib/lane.lua",349],[569,"lua/lib/record.lua",6],[570,"lua/lib/record.lua",9],[575,"lua/lib/record.lua",16],[582,"lua/limiter/pause.lua",13],[584,"lua/limiter/pause.lua",17]],
+  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",52],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[28,"lua/lib/limiter/aligned.lua",10],[37,"lua/lib/limiter/aligned.lua",20],[43,"lua/lib/limiter/aligned.lua",27],[49,"lua/lib/limiter/level.lua",6],[52,"lua/lib/limiter/level.lua",10],[53,"lua/lib/limiter/level.lua",13],[58,"lua/lib/limiter/level.lua",19],[64,"lua/lib/limiter/level.lua",26],[88,"lua/lib/limiter/level.lua",51],[113,"lua/lib/limiter/slots.lua",4],[115,"lua/lib/limiter/slots.lua",7],[116,"lua/lib/limiter/slots.lua",9],[117,"lua/lib/limiter/slots.lua",12],[132,"lua/lib/limiter/slots.lua",28],[142,"lua/lib/limiter/slots.lua",39],[147,"lua/lib/limiter/slots.lua",45],[171,"lua/lib/limiter/window.lua",4],[173,"lua/lib/limiter/window.lua",7],[174,"lua/lib/limiter/window.lua",9],[175,"lua/lib/limiter/window.lua",12],[179,"lua/lib/limiter/window.lua",17],[183,"lua/lib/limiter/window.lua",23],[192,"lua/lib/limiter/window.lua",34],[201,"lua/lib/limiter/window.lua",44],[250,"lua/lib/limiter/window.lua",95],[285,"lua/lib/tally.lua",6],[286,"lua/lib/tally.lua",8],[287,"lua/lib/tally.lua",11],[301,"lua/lib/tally.lua",27],[324,"lua/lib/tally.lua",51],[327,"lua/lib/lane.lua",56],[328,"lua/lib/lane.lua",58],[329,"lua/lib/lane.lua",61],[343,"lua/lib/lane.lua",76],[344,"lua/lib/lane.lua",78],[358,"lua/lib/lane.lua",94],[362,"lua/lib/lane.lua",99],[370,"lua/lib/lane.lua",108],[377,"lua/lib/lane.lua",117],[381,"lua/lib/lane.lua",123],[382,"lua/lib/lane.lua",126],[388,"lua/lib/lane.lua",134],[394,"lua/lib/lane.lua",141],[398,"lua/lib/lane.lua",147],[406,"lua/lib/lane.lua",156],[407,"lua/lib/lane.lua",159],[418,"lua/lib/lane.lua",172],[421,"lua/lib/lane.lua",177],[425,"lua/lib/lane.lua",182],[432,"lua/lib/lane.lua",191],[439,"lua/lib/lane.lua",199],[445,"lua/lib/lane.lua",208],[450,"lua/lib/lane.lua",214],[459,"lua/lib/lane.lua",224],[461,"lua/lib/lane.lua",228],[473,"lua/lib/lane.lua",242],[481,"lua/lib/lane.lua",252],[484,"lua/lib/lane.lua",258],[489,"lua/lib/lane.lua",265],[493,"lua/lib/lane.lua",270],[501,"lua/lib/lane.lua",279],[504,"lua/lib/lane.lua",283],[538,"lua/lib/lane.lua",318],[539,"lua/lib/lane.lua",321],[543,"lua/lib/lane.lua",327],[549,"lua/lib/lane.lua",334],[552,"lua/lib/lane.lua",338],[574,"lua/lib/lane.lua",361],[578,"lua/lib/record.lua",6],[579,"lua/lib/record.lua",9],[584,"lua/lib/record.lua",16],[591,"lua/limiter/pause.lua",13],[593,"lua/limiter/pause.lua",17]],
 });
 
 /** Reads a limiter's record; empty where there is none. See lua/limiter/read.lua. */
@@ -6031,10 +6067,10 @@ local function touch(list)
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lost' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lost' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -6452,8 +6488,13 @@ local function lane_queue(lane, range)
   range.key = lane_key(range)
   if lane_entry(lane, range.key) then return end
   range.place = lane.seq - range.from
-  lane.seq = lane.seq + range.to - range.from + 1
+  local tasks = range.to - range.from + 1
+  lane.seq = lane.seq + tasks
   range.arrived = lane.active
+  if lane.waiting > 0 and lane.fresh == 0 then
+    lane.seen = lane.seq
+    tally(lane, lane.now, 0, tasks, 0)
+  end
   lane_add(lane, range)
 end
 local function lane_return(lane, range, place)
@@ -6499,6 +6540,10 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
+end
+local function lane_lags(lane, granted_ms)
+  local lag = lane.lag or 0
+  lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
 end
 local function lane_touch()
   local list = { meta, root .. 'lanes' }
@@ -6600,7 +6645,7 @@ local function record_reply(lane)
 end
 local lane = lane_load(core, now_us)
 return lane.account and record_reply(lane) or {}`,
-  map: [[1,"lua/limiter/read.lua",1],[2,"lua/limiter/read.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/lane.lua",32],[19,"lua/lib/lane.lua",52],[20,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",10],[35,"lua/lib/limiter/aligned.lua",20],[41,"lua/lib/limiter/aligned.lua",27],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",51],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[169,"lua/lib/limiter/window.lua",4],[171,"lua/lib/limiter/window.lua",7],[172,"lua/lib/limiter/window.lua",9],[173,"lua/lib/limiter/window.lua",12],[177,"lua/lib/limiter/window.lua",17],[181,"lua/lib/limiter/window.lua",23],[190,"lua/lib/limiter/window.lua",34],[199,"lua/lib/limiter/window.lua",44],[248,"lua/lib/limiter/window.lua",95],[283,"lua/lib/tally.lua",6],[284,"lua/lib/tally.lua",8],[285,"lua/lib/tally.lua",11],[299,"lua/lib/tally.lua",27],[322,"lua/lib/tally.lua",51],[325,"lua/lib/lane.lua",56],[326,"lua/lib/lane.lua",58],[327,"lua/lib/lane.lua",61],[341,"lua/lib/lane.lua",76],[342,"lua/lib/lane.lua",78],[356,"lua/lib/lane.lua",94],[360,"lua/lib/lane.lua",99],[368,"lua/lib/lane.lua",108],[375,"lua/lib/lane.lua",117],[379,"lua/lib/lane.lua",123],[380,"lua/lib/lane.lua",126],[386,"lua/lib/lane.lua",134],[392,"lua/lib/lane.lua",141],[396,"lua/lib/lane.lua",147],[404,"lua/lib/lane.lua",156],[405,"lua/lib/lane.lua",159],[416,"lua/lib/lane.lua",172],[419,"lua/lib/lane.lua",177],[423,"lua/lib/lane.lua",182],[430,"lua/lib/lane.lua",191],[438,"lua/lib/lane.lua",202],[443,"lua/lib/lane.lua",208],[452,"lua/lib/lane.lua",218],[454,"lua/lib/lane.lua",222],[466,"lua/lib/lane.lua",236],[474,"lua/lib/lane.lua",246],[477,"lua/lib/lane.lua",252],[482,"lua/lib/lane.lua",258],[490,"lua/lib/lane.lua",267],[493,"lua/lib/lane.lua",271],[527,"lua/lib/lane.lua",306],[528,"lua/lib/lane.lua",309],[532,"lua/lib/lane.lua",315],[538,"lua/lib/lane.lua",322],[541,"lua/lib/lane.lua",326],[563,"lua/lib/lane.lua",349],[567,"lua/lib/record.lua",6],[568,"lua/lib/record.lua",9],[573,"lua/lib/record.lua",16],[580,"lua/limiter/read.lua",11]],
+  map: [[1,"lua/limiter/read.lua",1],[2,"lua/limiter/read.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/lane.lua",32],[19,"lua/lib/lane.lua",52],[20,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",10],[35,"lua/lib/limiter/aligned.lua",20],[41,"lua/lib/limiter/aligned.lua",27],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",51],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[169,"lua/lib/limiter/window.lua",4],[171,"lua/lib/limiter/window.lua",7],[172,"lua/lib/limiter/window.lua",9],[173,"lua/lib/limiter/window.lua",12],[177,"lua/lib/limiter/window.lua",17],[181,"lua/lib/limiter/window.lua",23],[190,"lua/lib/limiter/window.lua",34],[199,"lua/lib/limiter/window.lua",44],[248,"lua/lib/limiter/window.lua",95],[283,"lua/lib/tally.lua",6],[284,"lua/lib/tally.lua",8],[285,"lua/lib/tally.lua",11],[299,"lua/lib/tally.lua",27],[322,"lua/lib/tally.lua",51],[325,"lua/lib/lane.lua",56],[326,"lua/lib/lane.lua",58],[327,"lua/lib/lane.lua",61],[341,"lua/lib/lane.lua",76],[342,"lua/lib/lane.lua",78],[356,"lua/lib/lane.lua",94],[360,"lua/lib/lane.lua",99],[368,"lua/lib/lane.lua",108],[375,"lua/lib/lane.lua",117],[379,"lua/lib/lane.lua",123],[380,"lua/lib/lane.lua",126],[386,"lua/lib/lane.lua",134],[392,"lua/lib/lane.lua",141],[396,"lua/lib/lane.lua",147],[404,"lua/lib/lane.lua",156],[405,"lua/lib/lane.lua",159],[416,"lua/lib/lane.lua",172],[419,"lua/lib/lane.lua",177],[423,"lua/lib/lane.lua",182],[430,"lua/lib/lane.lua",191],[437,"lua/lib/lane.lua",199],[443,"lua/lib/lane.lua",208],[448,"lua/lib/lane.lua",214],[457,"lua/lib/lane.lua",224],[459,"lua/lib/lane.lua",228],[471,"lua/lib/lane.lua",242],[479,"lua/lib/lane.lua",252],[482,"lua/lib/lane.lua",258],[487,"lua/lib/lane.lua",265],[491,"lua/lib/lane.lua",270],[499,"lua/lib/lane.lua",279],[502,"lua/lib/lane.lua",283],[536,"lua/lib/lane.lua",318],[537,"lua/lib/lane.lua",321],[541,"lua/lib/lane.lua",327],[547,"lua/lib/lane.lua",334],[550,"lua/lib/lane.lua",338],[572,"lua/lib/lane.lua",361],[576,"lua/lib/record.lua",6],[577,"lua/lib/record.lua",9],[582,"lua/lib/record.lua",16],[589,"lua/limiter/read.lua",11]],
 });
 
 /** Forgets the units that a limiter has given out; slots of running tasks stay taken. See lua/limiter/reset.lua. */
@@ -6622,10 +6667,10 @@ local function touch(list)
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lost' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lost' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -7043,8 +7088,13 @@ local function lane_queue(lane, range)
   range.key = lane_key(range)
   if lane_entry(lane, range.key) then return end
   range.place = lane.seq - range.from
-  lane.seq = lane.seq + range.to - range.from + 1
+  local tasks = range.to - range.from + 1
+  lane.seq = lane.seq + tasks
   range.arrived = lane.active
+  if lane.waiting > 0 and lane.fresh == 0 then
+    lane.seen = lane.seq
+    tally(lane, lane.now, 0, tasks, 0)
+  end
   lane_add(lane, range)
 end
 local function lane_return(lane, range, place)
@@ -7090,6 +7140,10 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
+end
+local function lane_lags(lane, granted_ms)
+  local lag = lane.lag or 0
+  lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
 end
 local function lane_touch()
   local list = { meta, root .. 'lanes' }
@@ -7197,7 +7251,7 @@ lane_wake(lane, lane.now)
 lane_touch()
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",52],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",10],[36,"lua/lib/limiter/aligned.lua",20],[42,"lua/lib/limiter/aligned.lua",27],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[87,"lua/lib/limiter/level.lua",51],[112,"lua/lib/limiter/slots.lua",4],[114,"lua/lib/limiter/slots.lua",7],[115,"lua/lib/limiter/slots.lua",9],[116,"lua/lib/limiter/slots.lua",12],[131,"lua/lib/limiter/slots.lua",28],[141,"lua/lib/limiter/slots.lua",39],[146,"lua/lib/limiter/slots.lua",45],[170,"lua/lib/limiter/window.lua",4],[172,"lua/lib/limiter/window.lua",7],[173,"lua/lib/limiter/window.lua",9],[174,"lua/lib/limiter/window.lua",12],[178,"lua/lib/limiter/window.lua",17],[182,"lua/lib/limiter/window.lua",23],[191,"lua/lib/limiter/window.lua",34],[200,"lua/lib/limiter/window.lua",44],[249,"lua/lib/limiter/window.lua",95],[284,"lua/lib/tally.lua",6],[285,"lua/lib/tally.lua",8],[286,"lua/lib/tally.lua",11],[300,"lua/lib/tally.lua",27],[323,"lua/lib/tally.lua",51],[326,"lua/lib/lane.lua",56],[327,"lua/lib/lane.lua",58],[328,"lua/lib/lane.lua",61],[342,"lua/lib/lane.lua",76],[343,"lua/lib/lane.lua",78],[357,"lua/lib/lane.lua",94],[361,"lua/lib/lane.lua",99],[369,"lua/lib/lane.lua",108],[376,"lua/lib/lane.lua",117],[380,"lua/lib/lane.lua",123],[381,"lua/lib/lane.lua",126],[387,"lua/lib/lane.lua",134],[393,"lua/lib/lane.lua",141],[397,"lua/lib/lane.lua",147],[405,"lua/lib/lane.lua",156],[406,"lua/lib/lane.lua",159],[417,"lua/lib/lane.lua",172],[420,"lua/lib/lane.lua",177],[424,"lua/lib/lane.lua",182],[431,"lua/lib/lane.lua",191],[439,"lua/lib/lane.lua",202],[444,"lua/lib/lane.lua",208],[453,"lua/lib/lane.lua",218],[455,"lua/lib/lane.lua",222],[467,"lua/lib/lane.lua",236],[475,"lua/lib/lane.lua",246],[478,"lua/lib/lane.lua",252],[483,"lua/lib/lane.lua",258],[491,"lua/lib/lane.lua",267],[494,"lua/lib/lane.lua",271],[528,"lua/lib/lane.lua",306],[529,"lua/lib/lane.lua",309],[533,"lua/lib/lane.lua",315],[539,"lua/lib/lane.lua",322],[542,"lua/lib/lane.lua",326],[564,"lua/lib/lane.lua",349],[568,"lua/lib/record.lua",6],[569,"lua/lib/record.lua",9],[574,"lua/lib/record.lua",16],[581,"lua/limiter/reset.lua",12],[583,"lua/limiter/reset.lua",15]],
+  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",52],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",10],[36,"lua/lib/limiter/aligned.lua",20],[42,"lua/lib/limiter/aligned.lua",27],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[87,"lua/lib/limiter/level.lua",51],[112,"lua/lib/limiter/slots.lua",4],[114,"lua/lib/limiter/slots.lua",7],[115,"lua/lib/limiter/slots.lua",9],[116,"lua/lib/limiter/slots.lua",12],[131,"lua/lib/limiter/slots.lua",28],[141,"lua/lib/limiter/slots.lua",39],[146,"lua/lib/limiter/slots.lua",45],[170,"lua/lib/limiter/window.lua",4],[172,"lua/lib/limiter/window.lua",7],[173,"lua/lib/limiter/window.lua",9],[174,"lua/lib/limiter/window.lua",12],[178,"lua/lib/limiter/window.lua",17],[182,"lua/lib/limiter/window.lua",23],[191,"lua/lib/limiter/window.lua",34],[200,"lua/lib/limiter/window.lua",44],[249,"lua/lib/limiter/window.lua",95],[284,"lua/lib/tally.lua",6],[285,"lua/lib/tally.lua",8],[286,"lua/lib/tally.lua",11],[300,"lua/lib/tally.lua",27],[323,"lua/lib/tally.lua",51],[326,"lua/lib/lane.lua",56],[327,"lua/lib/lane.lua",58],[328,"lua/lib/lane.lua",61],[342,"lua/lib/lane.lua",76],[343,"lua/lib/lane.lua",78],[357,"lua/lib/lane.lua",94],[361,"lua/lib/lane.lua",99],[369,"lua/lib/lane.lua",108],[376,"lua/lib/lane.lua",117],[380,"lua/lib/lane.lua",123],[381,"lua/lib/lane.lua",126],[387,"lua/lib/lane.lua",134],[393,"lua/lib/lane.lua",141],[397,"lua/lib/lane.lua",147],[405,"lua/lib/lane.lua",156],[406,"lua/lib/lane.lua",159],[417,"lua/lib/lane.lua",172],[420,"lua/lib/lane.lua",177],[424,"lua/lib/lane.lua",182],[431,"lua/lib/lane.lua",191],[438,"lua/lib/lane.lua",199],[444,"lua/lib/lane.lua",208],[449,"lua/lib/lane.lua",214],[458,"lua/lib/lane.lua",224],[460,"lua/lib/lane.lua",228],[472,"lua/lib/lane.lua",242],[480,"lua/lib/lane.lua",252],[483,"lua/lib/lane.lua",258],[488,"lua/lib/lane.lua",265],[492,"lua/lib/lane.lua",270],[500,"lua/lib/lane.lua",279],[503,"lua/lib/lane.lua",283],[537,"lua/lib/lane.lua",318],[538,"lua/lib/lane.lua",321],[542,"lua/lib/lane.lua",327],[548,"lua/lib/lane.lua",334],[551,"lua/lib/lane.lua",338],[573,"lua/lib/lane.lua",361],[577,"lua/lib/record.lua",6],[578,"lua/lib/record.lua",9],[583,"lua/lib/record.lua",16],[590,"lua/limiter/reset.lua",12],[592,"lua/limiter/reset.lua",15]],
 });
 
 /** Opens a limiter that is paused, or that a target has asked to cool down. See lua/limiter/resume.lua. */
@@ -7219,10 +7273,10 @@ local function touch(list)
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lost' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lost' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -7640,8 +7694,13 @@ local function lane_queue(lane, range)
   range.key = lane_key(range)
   if lane_entry(lane, range.key) then return end
   range.place = lane.seq - range.from
-  lane.seq = lane.seq + range.to - range.from + 1
+  local tasks = range.to - range.from + 1
+  lane.seq = lane.seq + tasks
   range.arrived = lane.active
+  if lane.waiting > 0 and lane.fresh == 0 then
+    lane.seen = lane.seq
+    tally(lane, lane.now, 0, tasks, 0)
+  end
   lane_add(lane, range)
 end
 local function lane_return(lane, range, place)
@@ -7687,6 +7746,10 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
+end
+local function lane_lags(lane, granted_ms)
+  local lag = lane.lag or 0
+  lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
 end
 local function lane_touch()
   local list = { meta, root .. 'lanes' }
@@ -7794,7 +7857,7 @@ lane_touch()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",52],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",10],[36,"lua/lib/limiter/aligned.lua",20],[42,"lua/lib/limiter/aligned.lua",27],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[87,"lua/lib/limiter/level.lua",51],[112,"lua/lib/limiter/slots.lua",4],[114,"lua/lib/limiter/slots.lua",7],[115,"lua/lib/limiter/slots.lua",9],[116,"lua/lib/limiter/slots.lua",12],[131,"lua/lib/limiter/slots.lua",28],[141,"lua/lib/limiter/slots.lua",39],[146,"lua/lib/limiter/slots.lua",45],[170,"lua/lib/limiter/window.lua",4],[172,"lua/lib/limiter/window.lua",7],[173,"lua/lib/limiter/window.lua",9],[174,"lua/lib/limiter/window.lua",12],[178,"lua/lib/limiter/window.lua",17],[182,"lua/lib/limiter/window.lua",23],[191,"lua/lib/limiter/window.lua",34],[200,"lua/lib/limiter/window.lua",44],[249,"lua/lib/limiter/window.lua",95],[284,"lua/lib/tally.lua",6],[285,"lua/lib/tally.lua",8],[286,"lua/lib/tally.lua",11],[300,"lua/lib/tally.lua",27],[323,"lua/lib/tally.lua",51],[326,"lua/lib/lane.lua",56],[327,"lua/lib/lane.lua",58],[328,"lua/lib/lane.lua",61],[342,"lua/lib/lane.lua",76],[343,"lua/lib/lane.lua",78],[357,"lua/lib/lane.lua",94],[361,"lua/lib/lane.lua",99],[369,"lua/lib/lane.lua",108],[376,"lua/lib/lane.lua",117],[380,"lua/lib/lane.lua",123],[381,"lua/lib/lane.lua",126],[387,"lua/lib/lane.lua",134],[393,"lua/lib/lane.lua",141],[397,"lua/lib/lane.lua",147],[405,"lua/lib/lane.lua",156],[406,"lua/lib/lane.lua",159],[417,"lua/lib/lane.lua",172],[420,"lua/lib/lane.lua",177],[424,"lua/lib/lane.lua",182],[431,"lua/lib/lane.lua",191],[439,"lua/lib/lane.lua",202],[444,"lua/lib/lane.lua",208],[453,"lua/lib/lane.lua",218],[455,"lua/lib/lane.lua",222],[467,"lua/lib/lane.lua",236],[475,"lua/lib/lane.lua",246],[478,"lua/lib/lane.lua",252],[483,"lua/lib/lane.lua",258],[491,"lua/lib/lane.lua",267],[494,"lua/lib/lane.lua",271],[528,"lua/lib/lane.lua",306],[529,"lua/lib/lane.lua",309],[533,"lua/lib/lane.lua",315],[539,"lua/lib/lane.lua",322],[542,"lua/lib/lane.lua",326],[564,"lua/lib/lane.lua",349],[568,"lua/lib/record.lua",6],[569,"lua/lib/record.lua",9],[574,"lua/lib/record.lua",16],[581,"lua/limiter/resume.lua",12],[583,"lua/limiter/resume.lua",15]],
+  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",52],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",10],[36,"lua/lib/limiter/aligned.lua",20],[42,"lua/lib/limiter/aligned.lua",27],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[87,"lua/lib/limiter/level.lua",51],[112,"lua/lib/limiter/slots.lua",4],[114,"lua/lib/limiter/slots.lua",7],[115,"lua/lib/limiter/slots.lua",9],[116,"lua/lib/limiter/slots.lua",12],[131,"lua/lib/limiter/slots.lua",28],[141,"lua/lib/limiter/slots.lua",39],[146,"lua/lib/limiter/slots.lua",45],[170,"lua/lib/limiter/window.lua",4],[172,"lua/lib/limiter/window.lua",7],[173,"lua/lib/limiter/window.lua",9],[174,"lua/lib/limiter/window.lua",12],[178,"lua/lib/limiter/window.lua",17],[182,"lua/lib/limiter/window.lua",23],[191,"lua/lib/limiter/window.lua",34],[200,"lua/lib/limiter/window.lua",44],[249,"lua/lib/limiter/window.lua",95],[284,"lua/lib/tally.lua",6],[285,"lua/lib/tally.lua",8],[286,"lua/lib/tally.lua",11],[300,"lua/lib/tally.lua",27],[323,"lua/lib/tally.lua",51],[326,"lua/lib/lane.lua",56],[327,"lua/lib/lane.lua",58],[328,"lua/lib/lane.lua",61],[342,"lua/lib/lane.lua",76],[343,"lua/lib/lane.lua",78],[357,"lua/lib/lane.lua",94],[361,"lua/lib/lane.lua",99],[369,"lua/lib/lane.lua",108],[376,"lua/lib/lane.lua",117],[380,"lua/lib/lane.lua",123],[381,"lua/lib/lane.lua",126],[387,"lua/lib/lane.lua",134],[393,"lua/lib/lane.lua",141],[397,"lua/lib/lane.lua",147],[405,"lua/lib/lane.lua",156],[406,"lua/lib/lane.lua",159],[417,"lua/lib/lane.lua",172],[420,"lua/lib/lane.lua",177],[424,"lua/lib/lane.lua",182],[431,"lua/lib/lane.lua",191],[438,"lua/lib/lane.lua",199],[444,"lua/lib/lane.lua",208],[449,"lua/lib/lane.lua",214],[458,"lua/lib/lane.lua",224],[460,"lua/lib/lane.lua",228],[472,"lua/lib/lane.lua",242],[480,"lua/lib/lane.lua",252],[483,"lua/lib/lane.lua",258],[488,"lua/lib/lane.lua",265],[492,"lua/lib/lane.lua",270],[500,"lua/lib/lane.lua",279],[503,"lua/lib/lane.lua",283],[537,"lua/lib/lane.lua",318],[538,"lua/lib/lane.lua",321],[542,"lua/lib/lane.lua",327],[548,"lua/lib/lane.lua",334],[551,"lua/lib/lane.lua",338],[573,"lua/lib/lane.lua",361],[577,"lua/lib/record.lua",6],[578,"lua/lib/record.lua",9],[583,"lua/lib/record.lua",16],[590,"lua/limiter/resume.lua",12],[592,"lua/limiter/resume.lua",15]],
 });
 
 /** Reads how a limiter is used; changes nothing. See lua/limiter/usage.lua. */
@@ -7816,10 +7879,10 @@ local function touch(list)
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lost' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lost' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -8237,8 +8300,13 @@ local function lane_queue(lane, range)
   range.key = lane_key(range)
   if lane_entry(lane, range.key) then return end
   range.place = lane.seq - range.from
-  lane.seq = lane.seq + range.to - range.from + 1
+  local tasks = range.to - range.from + 1
+  lane.seq = lane.seq + tasks
   range.arrived = lane.active
+  if lane.waiting > 0 and lane.fresh == 0 then
+    lane.seen = lane.seq
+    tally(lane, lane.now, 0, tasks, 0)
+  end
   lane_add(lane, range)
 end
 local function lane_return(lane, range, place)
@@ -8284,6 +8352,10 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
+end
+local function lane_lags(lane, granted_ms)
+  local lag = lane.lag or 0
+  lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
 end
 local function lane_touch()
   local list = { meta, root .. 'lanes' }
@@ -8395,7 +8467,7 @@ if lane.machine then
 end
 local next_ms = next_us and next_us < math.huge and lane_text(math.ceil((next_us - lane.skew) / 1000)) or ''
 return { math.floor(lane.now / 1000), lane.waiting, lane.held or 0, free, next_ms, call('HGETALL', lane.key .. ':use') }`,
-  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",52],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",10],[36,"lua/lib/limiter/aligned.lua",20],[42,"lua/lib/limiter/aligned.lua",27],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[87,"lua/lib/limiter/level.lua",51],[112,"lua/lib/limiter/slots.lua",4],[114,"lua/lib/limiter/slots.lua",7],[115,"lua/lib/limiter/slots.lua",9],[116,"lua/lib/limiter/slots.lua",12],[131,"lua/lib/limiter/slots.lua",28],[141,"lua/lib/limiter/slots.lua",39],[146,"lua/lib/limiter/slots.lua",45],[170,"lua/lib/limiter/window.lua",4],[172,"lua/lib/limiter/window.lua",7],[173,"lua/lib/limiter/window.lua",9],[174,"lua/lib/limiter/window.lua",12],[178,"lua/lib/limiter/window.lua",17],[182,"lua/lib/limiter/window.lua",23],[191,"lua/lib/limiter/window.lua",34],[200,"lua/lib/limiter/window.lua",44],[249,"lua/lib/limiter/window.lua",95],[284,"lua/lib/tally.lua",6],[285,"lua/lib/tally.lua",8],[286,"lua/lib/tally.lua",11],[300,"lua/lib/tally.lua",27],[323,"lua/lib/tally.lua",51],[326,"lua/lib/lane.lua",56],[327,"lua/lib/lane.lua",58],[328,"lua/lib/lane.lua",61],[342,"lua/lib/lane.lua",76],[343,"lua/lib/lane.lua",78],[357,"lua/lib/lane.lua",94],[361,"lua/lib/lane.lua",99],[369,"lua/lib/lane.lua",108],[376,"lua/lib/lane.lua",117],[380,"lua/lib/lane.lua",123],[381,"lua/lib/lane.lua",126],[387,"lua/lib/lane.lua",134],[393,"lua/lib/lane.lua",141],[397,"lua/lib/lane.lua",147],[405,"lua/lib/lane.lua",156],[406,"lua/lib/lane.lua",159],[417,"lua/lib/lane.lua",172],[420,"lua/lib/lane.lua",177],[424,"lua/lib/lane.lua",182],[431,"lua/lib/lane.lua",191],[439,"lua/lib/lane.lua",202],[444,"lua/lib/lane.lua",208],[453,"lua/lib/lane.lua",218],[455,"lua/lib/lane.lua",222],[467,"lua/lib/lane.lua",236],[475,"lua/lib/lane.lua",246],[478,"lua/lib/lane.lua",252],[483,"lua/lib/lane.lua",258],[491,"lua/lib/lane.lua",267],[494,"lua/lib/lane.lua",271],[528,"lua/lib/lane.lua",306],[529,"lua/lib/lane.lua",309],[533,"lua/lib/lane.lua",315],[539,"lua/lib/lane.lua",322],[542,"lua/lib/lane.lua",326],[564,"lua/lib/lane.lua",349],[568,"lua/lib/record.lua",6],[569,"lua/lib/record.lua",9],[574,"lua/lib/record.lua",16],[581,"lua/limiter/usage.lua",12],[584,"lua/limiter/usage.lua",16]],
+  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",52],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",10],[36,"lua/lib/limiter/aligned.lua",20],[42,"lua/lib/limiter/aligned.lua",27],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[87,"lua/lib/limiter/level.lua",51],[112,"lua/lib/limiter/slots.lua",4],[114,"lua/lib/limiter/slots.lua",7],[115,"lua/lib/limiter/slots.lua",9],[116,"lua/lib/limiter/slots.lua",12],[131,"lua/lib/limiter/slots.lua",28],[141,"lua/lib/limiter/slots.lua",39],[146,"lua/lib/limiter/slots.lua",45],[170,"lua/lib/limiter/window.lua",4],[172,"lua/lib/limiter/window.lua",7],[173,"lua/lib/limiter/window.lua",9],[174,"lua/lib/limiter/window.lua",12],[178,"lua/lib/limiter/window.lua",17],[182,"lua/lib/limiter/window.lua",23],[191,"lua/lib/limiter/window.lua",34],[200,"lua/lib/limiter/window.lua",44],[249,"lua/lib/limiter/window.lua",95],[284,"lua/lib/tally.lua",6],[285,"lua/lib/tally.lua",8],[286,"lua/lib/tally.lua",11],[300,"lua/lib/tally.lua",27],[323,"lua/lib/tally.lua",51],[326,"lua/lib/lane.lua",56],[327,"lua/lib/lane.lua",58],[328,"lua/lib/lane.lua",61],[342,"lua/lib/lane.lua",76],[343,"lua/lib/lane.lua",78],[357,"lua/lib/lane.lua",94],[361,"lua/lib/lane.lua",99],[369,"lua/lib/lane.lua",108],[376,"lua/lib/lane.lua",117],[380,"lua/lib/lane.lua",123],[381,"lua/lib/lane.lua",126],[387,"lua/lib/lane.lua",134],[393,"lua/lib/lane.lua",141],[397,"lua/lib/lane.lua",147],[405,"lua/lib/lane.lua",156],[406,"lua/lib/lane.lua",159],[417,"lua/lib/lane.lua",172],[420,"lua/lib/lane.lua",177],[424,"lua/lib/lane.lua",182],[431,"lua/lib/lane.lua",191],[438,"lua/lib/lane.lua",199],[444,"lua/lib/lane.lua",208],[449,"lua/lib/lane.lua",214],[458,"lua/lib/lane.lua",224],[460,"lua/lib/lane.lua",228],[472,"lua/lib/lane.lua",242],[480,"lua/lib/lane.lua",252],[483,"lua/lib/lane.lua",258],[488,"lua/lib/lane.lua",265],[492,"lua/lib/lane.lua",270],[500,"lua/lib/lane.lua",279],[503,"lua/lib/lane.lua",283],[537,"lua/lib/lane.lua",318],[538,"lua/lib/lane.lua",321],[542,"lua/lib/lane.lua",327],[548,"lua/lib/lane.lua",334],[551,"lua/lib/lane.lua",338],[573,"lua/lib/lane.lua",361],[577,"lua/lib/record.lua",6],[578,"lua/lib/record.lua",9],[583,"lua/lib/record.lua",16],[590,"lua/limiter/usage.lua",12],[593,"lua/limiter/usage.lua",16]],
 });
 
 /** Says that a process is alive and answers with all that are, by this shard's clock. See lua/member/beat.lua. */
@@ -10699,10 +10771,10 @@ local FAILED_MAX = 1000
 local kinds = {}
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lost' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lost' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -11120,8 +11192,13 @@ local function lane_queue(lane, range)
   range.key = lane_key(range)
   if lane_entry(lane, range.key) then return end
   range.place = lane.seq - range.from
-  lane.seq = lane.seq + range.to - range.from + 1
+  local tasks = range.to - range.from + 1
+  lane.seq = lane.seq + tasks
   range.arrived = lane.active
+  if lane.waiting > 0 and lane.fresh == 0 then
+    lane.seen = lane.seq
+    tally(lane, lane.now, 0, tasks, 0)
+  end
   lane_add(lane, range)
 end
 local function lane_return(lane, range, place)
@@ -11167,6 +11244,10 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
+end
+local function lane_lags(lane, granted_ms)
+  local lag = lane.lag or 0
+  lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
 end
 local function lane_touch()
   local list = { meta, root .. 'lanes' }
@@ -11256,6 +11337,7 @@ end
 kinds.back = function(body, _, now_ms)
   local core, place, granted_ms, entry = string.match(body, '^(%w+) (%d+) (%d+) (.*)$')
   local lane, range = lane_settle(lane_load(core, now_ms * 1000)), lane_read(entry)
+  lane_lags(lane, tonumber(granted_ms))
   lane_give(lane, (range.to - range.from + 1) * range.cost, range.to - range.from + 1, tonumber(granted_ms), range.core, range.from, range.to)
   lane_return(lane, range, tonumber(place))
 end
@@ -11351,6 +11433,7 @@ kinds.late = function(body, _, now_ms)
   local lane = lane_settle(lane_load(core, now_ms * 1000))
   if not lane.machine or lane.form == 'slots' then return end
   if tonumber(granted_ms) * 1000 < (lane.since or 0) then return end
+  lane_lags(lane, tonumber(granted_ms))
   lane.machine.give(lane, tonumber(units), tonumber(granted_ms))
   lane.machine.take(lane, tonumber(units))
   lane.free = math.max(0, lane.free)
@@ -11408,7 +11491,7 @@ local wrote = outbox_write()
 if #granted_new > 0 then call('SPUBLISH', root .. 'bell', '0') else ring_bell() end
 if applied > 0 then call('HSET', root .. 'hw', field, string.format('%.0f', mark)) end
 return { mark, done, applied, wrote }`,
-  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",14],[4,"lua/outbox/receive.lua",13],[5,"lua/outbox/receive.lua",12],[6,"lua/outbox/receive.lua",11],[7,"lua/outbox/receive.lua",10],[8,"lua/outbox/receive.lua",15],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",12],[16,"lua/lib/batch.lua",14],[37,"lua/lib/batch.lua",37],[42,"lua/lib/batch.lua",43],[43,"lua/lib/batch.lua",45],[44,"lua/lib/batch.lua",49],[45,"lua/lib/batch.lua",51],[46,"lua/lib/batch.lua",53],[47,"lua/lib/batch.lua",56],[51,"lua/lib/batch.lua",62],[63,"lua/lib/batch.lua",75],[64,"lua/lib/batch.lua",77],[68,"lua/lib/batch.lua",83],[84,"lua/lib/batch.lua",101],[91,"lua/lib/batch.lua",109],[94,"lua/lib/batch.lua",114],[99,"lua/lib/batch.lua",121],[109,"lua/lib/batch.lua",133],[114,"lua/lib/batch.lua",141],[122,"lua/lib/batch.lua",150],[140,"lua/lib/ring.lua",4],[141,"lua/lib/ring.lua",6],[149,"lua/lib/ring.lua",16],[155,"lua/lib/ring.lua",23],[156,"lua/lib/ring.lua",25],[157,"lua/lib/ring.lua",28],[161,"lua/lib/ring.lua",34],[168,"lua/lib/ring.lua",42],[174,"lua/lib/ready.lua",9],[175,"lua/lib/ready.lua",11],[176,"lua/lib/ready.lua",14],[190,"lua/lib/ready.lua",29],[195,"lua/lib/ready.lua",35],[198,"lua/lib/ready.lua",39],[210,"lua/lib/ready.lua",52],[213,"lua/lib/ready.lua",56],[219,"lua/lib/ready.lua",67],[222,"lua/lib/ready.lua",71],[229,"lua/lib/ready.lua",80],[230,"lua/lib/ready.lua",83],[231,"lua/lib/delayed.lua",3],[232,"lua/lib/delayed.lua",5],[236,"lua/lib/delayed.lua",11],[239,"lua/lib/delayed.lua",15],[243,"lua/lib/delayed.lua",20],[247,"lua/lib/delayed.lua",26],[254,"lua/lib/delayed.lua",36],[261,"lua/lib/outbox.lua",15],[265,"lua/lib/outbox.lua",20],[266,"lua/lib/outbox.lua",22],[267,"lua/lib/outbox.lua",24],[268,"lua/lib/outbox.lua",27],[269,"lua/lib/outbox.lua",29],[273,"lua/lib/outbox.lua",35],[285,"lua/lib/outbox.lua",49],[289,"lua/lib/outbox.lua",54],[299,"lua/lib/outbox.lua",66],[303,"lua/lib/outbox.lua",72],[307,"lua/lib/outbox.lua",78],[312,"lua/lib/outbox.lua",85],[313,"lua/lib/outbox.lua",87],[319,"lua/lib/outbox.lua",95],[348,"lua/lib/outbox.lua",127],[357,"lua/lib/outbox.lua",138],[360,"lua/lib/limited.lua",12],[361,"lua/lib/limited.lua",14],[367,"lua/lib/limited.lua",22],[371,"lua/lib/limited.lua",28],[382,"lua/lib/limited.lua",41],[386,"lua/lib/limited.lua",47],[394,"lua/lib/limited.lua",57],[399,"lua/lib/limited.lua",64],[404,"lua/lib/limited.lua",71],[408,"lua/lib/limited.lua",77],[420,"lua/lib/limited.lua",91],[432,"lua/lib/limited.lua",106],[445,"lua/lib/limited.lua",120],[448,"lua/lib/limited.lua",125],[455,"lua/lib/granted.lua",4],[457,"lua/lib/granted.lua",7],[461,"lua/lib/granted.lua",12],[462,"lua/lib/granted.lua",14],[463,"lua/lib/granted.lua",16],[467,"lua/lib/results.lua",3],[476,"lua/lib/results.lua",13],[477,"lua/lib/results.lua",15],[478,"lua/lib/lost.lua",4],[479,"lua/lib/lost.lua",7],[490,"lua/lib/lost.lua",19],[493,"lua/lib/lost.lua",23],[498,"lua/lib/notify.lua",19],[499,"lua/lib/notify.lua",22],[508,"lua/lib/notify.lua",34],[509,"lua/lib/notify.lua",36],[514,"lua/lib/notify.lua",43],[530,"lua/lib/notify.lua",60],[542,"lua/lib/notify.lua",74],[552,"lua/lib/notify.lua",85],[570,"lua/lib/notify.lua",105],[577,"lua/lib/notify.lua",115],[589,"lua/lib/notify.lua",130],[605,"lua/lib/notify.lua",148],[617,"lua/lib/notify.lua",161],[620,"lua/lib/notify.lua",166],[631,"lua/lib/notify.lua",179],[644,"lua/lib/notify.lua",193],[649,"lua/lib/notify.lua",199],[652,"lua/lib/notify.lua",204],[657,"lua/lib/notify.lua",211],[687,"lua/lib/notify.lua",243],[709,"lua/lib/notify.lua",267],[710,"lua/lib/notify.lua",269],[717,"lua/lib/notify.lua",277],[732,"lua/lib/notify.lua",293],[734,"lua/lib/notify.lua",297],[740,"lua/lib/notify.lua",304],[743,"lua/outbox/receive.lua",23],[745,"lua/lib/lane.lua",32],[753,"lua/lib/lane.lua",52],[754,"lua/lib/limiter/aligned.lua",2],[756,"lua/lib/limiter/aligned.lua",5],[760,"lua/lib/limiter/aligned.lua",10],[769,"lua/lib/limiter/aligned.lua",20],[775,"lua/lib/limiter/aligned.lua",27],[781,"lua/lib/limiter/level.lua",6],[784,"lua/lib/limiter/level.lua",10],[785,"lua/lib/limiter/level.lua",13],[790,"lua/lib/limiter/level.lua",19],[796,"lua/lib/limiter/level.lua",26],[820,"lua/lib/limiter/level.lua",51],[845,"lua/lib/limiter/slots.lua",4],[847,"lua/lib/limiter/slots.lua",7],[848,"lua/lib/limiter/slots.lua",9],[849,"lua/lib/limiter/slots.lua",12],[864,"lua/lib/limiter/slots.lua",28],[874,"lua/lib/limiter/slots.lua",39],[879,"lua/lib/limiter/slots.lua",45],[903,"lua/lib/limiter/window.lua",4],[905,"lua/lib/limiter/window.lua",7],[906,"lua/lib/limiter/window.lua",9],[907,"lua/lib/limiter/window.lua",12],[911,"lua/lib/limiter/window.lua",17],[915,"lua/lib/limiter/window.lua",23],[924,"lua/lib/limiter/window.lua",34],[933,"lua/lib/limiter/window.lua",44],[982,"lua/lib/limiter/window.lua",95],[1017,"lua/lib/tally.lua",6],[1018,"lua/lib/tally.lua",8],[1019,"lua/lib/tally.lua",11],[1033,"lua/lib/tally.lua",27],[1056,"lua/lib/tally.lua",51],[1059,"lua/lib/lane.lua",56],[1060,"lua/lib/lane.lua",58],[1061,"lua/lib/lane.lua",61],[1075,"lua/lib/lane.lua",76],[1076,"lua/lib/lane.lua",78],[1090,"lua/lib/lane.lua",94],[1094,"lua/lib/lane.lua",99],[1102,"lua/lib/lane.lua",108],[1109,"lua/lib/lane.lua",117],[1113,"lua/lib/lane.lua",123],[1114,"lua/lib/lane.lua",126],[1120,"lua/lib/lane.lua",134],[1126,"lua/lib/lane.lua",141],[1130,"lua/lib/lane.lua",147],[1138,"lua/lib/lane.lua",156],[1139,"lua/lib/lane.lua",159],[1150,"lua/lib/lane.lua",172],[1153,"lua/lib/lane.lua",177],[1157,"lua/lib/lane.lua",182],[1164,"lua/lib/lane.lua",191],[1172,"lua/lib/lane.lua",202],[1177,"lua/lib/lane.lua",208],[1186,"lua/lib/lane.lua",218],[1188,"lua/lib/lane.lua",222],[1200,"lua/lib/lane.lua",236],[1208,"lua/lib/lane.lua",246],[1211,"lua/lib/lane.lua",252],[1216,"lua/lib/lane.lua",258],[1224,"lua/lib/lane.lua",267],[1227,"lua/lib/lane.lua",271],[1261,"lua/lib/lane.lua",306],[1262,"lua/lib/lane.lua",309],[1266,"lua/lib/lane.lua",315],[1272,"lua/lib/lane.lua",322],[1275,"lua/lib/lane.lua",326],[1297,"lua/lib/lane.lua",349],[1301,"lua/lib/receive/back.lua",3],[1307,"lua/lib/receive/cool.lua",3],[1308,"lua/lib/receive/cool.lua",5],[1313,"lua/lib/receive/cool.lua",11],[1315,"lua/lib/receive/drop.lua",3],[1319,"lua/lib/receive/fail.lua",5],[1325,"lua/lib/receive/fail.lua",12],[1326,"lua/lib/receive/fail.lua",14],[1339,"lua/lib/receive/fail.lua",28],[1352,"lua/lib/receive/fail.lua",42],[1355,"lua/lib/receive/fail.lua",46],[1358,"lua/lib/receive/free.lua",3],[1366,"lua/lib/receive/grant.lua",7],[1382,"lua/lib/receive/grant.lua",24],[1386,"lua/lib/receive/grant.lua",29],[1394,"lua/lib/receive/late.lua",3],[1398,"lua/lib/receive/late.lua",8],[1403,"lua/lib/receive/points.lua",3],[1411,"lua/lib/receive/queue.lua",3],[1415,"lua/lib/receive/unused.lua",3],[1420,"lua/outbox/receive.lua",27],[1426,"lua/outbox/receive.lua",34],[1436,"lua/outbox/receive.lua",45],[1445,"lua/outbox/receive.lua",55]],
+  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",14],[4,"lua/outbox/receive.lua",13],[5,"lua/outbox/receive.lua",12],[6,"lua/outbox/receive.lua",11],[7,"lua/outbox/receive.lua",10],[8,"lua/outbox/receive.lua",15],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",12],[16,"lua/lib/batch.lua",14],[37,"lua/lib/batch.lua",37],[42,"lua/lib/batch.lua",43],[43,"lua/lib/batch.lua",45],[44,"lua/lib/batch.lua",49],[45,"lua/lib/batch.lua",51],[46,"lua/lib/batch.lua",53],[47,"lua/lib/batch.lua",56],[51,"lua/lib/batch.lua",62],[63,"lua/lib/batch.lua",75],[64,"lua/lib/batch.lua",77],[68,"lua/lib/batch.lua",83],[84,"lua/lib/batch.lua",101],[91,"lua/lib/batch.lua",109],[94,"lua/lib/batch.lua",114],[99,"lua/lib/batch.lua",121],[109,"lua/lib/batch.lua",133],[114,"lua/lib/batch.lua",141],[122,"lua/lib/batch.lua",150],[140,"lua/lib/ring.lua",4],[141,"lua/lib/ring.lua",6],[149,"lua/lib/ring.lua",16],[155,"lua/lib/ring.lua",23],[156,"lua/lib/ring.lua",25],[157,"lua/lib/ring.lua",28],[161,"lua/lib/ring.lua",34],[168,"lua/lib/ring.lua",42],[174,"lua/lib/ready.lua",9],[175,"lua/lib/ready.lua",11],[176,"lua/lib/ready.lua",14],[190,"lua/lib/ready.lua",29],[195,"lua/lib/ready.lua",35],[198,"lua/lib/ready.lua",39],[210,"lua/lib/ready.lua",52],[213,"lua/lib/ready.lua",56],[219,"lua/lib/ready.lua",67],[222,"lua/lib/ready.lua",71],[229,"lua/lib/ready.lua",80],[230,"lua/lib/ready.lua",83],[231,"lua/lib/delayed.lua",3],[232,"lua/lib/delayed.lua",5],[236,"lua/lib/delayed.lua",11],[239,"lua/lib/delayed.lua",15],[243,"lua/lib/delayed.lua",20],[247,"lua/lib/delayed.lua",26],[254,"lua/lib/delayed.lua",36],[261,"lua/lib/outbox.lua",15],[265,"lua/lib/outbox.lua",20],[266,"lua/lib/outbox.lua",22],[267,"lua/lib/outbox.lua",24],[268,"lua/lib/outbox.lua",27],[269,"lua/lib/outbox.lua",29],[273,"lua/lib/outbox.lua",35],[285,"lua/lib/outbox.lua",49],[289,"lua/lib/outbox.lua",54],[299,"lua/lib/outbox.lua",66],[303,"lua/lib/outbox.lua",72],[307,"lua/lib/outbox.lua",78],[312,"lua/lib/outbox.lua",85],[313,"lua/lib/outbox.lua",87],[319,"lua/lib/outbox.lua",95],[348,"lua/lib/outbox.lua",127],[357,"lua/lib/outbox.lua",138],[360,"lua/lib/limited.lua",12],[361,"lua/lib/limited.lua",14],[367,"lua/lib/limited.lua",22],[371,"lua/lib/limited.lua",28],[382,"lua/lib/limited.lua",41],[386,"lua/lib/limited.lua",47],[394,"lua/lib/limited.lua",57],[399,"lua/lib/limited.lua",64],[404,"lua/lib/limited.lua",71],[408,"lua/lib/limited.lua",77],[420,"lua/lib/limited.lua",91],[432,"lua/lib/limited.lua",106],[445,"lua/lib/limited.lua",120],[448,"lua/lib/limited.lua",125],[455,"lua/lib/granted.lua",4],[457,"lua/lib/granted.lua",7],[461,"lua/lib/granted.lua",12],[462,"lua/lib/granted.lua",14],[463,"lua/lib/granted.lua",16],[467,"lua/lib/results.lua",3],[476,"lua/lib/results.lua",13],[477,"lua/lib/results.lua",15],[478,"lua/lib/lost.lua",4],[479,"lua/lib/lost.lua",7],[490,"lua/lib/lost.lua",19],[493,"lua/lib/lost.lua",23],[498,"lua/lib/notify.lua",19],[499,"lua/lib/notify.lua",22],[508,"lua/lib/notify.lua",34],[509,"lua/lib/notify.lua",36],[514,"lua/lib/notify.lua",43],[530,"lua/lib/notify.lua",60],[542,"lua/lib/notify.lua",74],[552,"lua/lib/notify.lua",85],[570,"lua/lib/notify.lua",105],[577,"lua/lib/notify.lua",115],[589,"lua/lib/notify.lua",130],[605,"lua/lib/notify.lua",148],[617,"lua/lib/notify.lua",161],[620,"lua/lib/notify.lua",166],[631,"lua/lib/notify.lua",179],[644,"lua/lib/notify.lua",193],[649,"lua/lib/notify.lua",199],[652,"lua/lib/notify.lua",204],[657,"lua/lib/notify.lua",211],[687,"lua/lib/notify.lua",243],[709,"lua/lib/notify.lua",267],[710,"lua/lib/notify.lua",269],[717,"lua/lib/notify.lua",277],[732,"lua/lib/notify.lua",293],[734,"lua/lib/notify.lua",297],[740,"lua/lib/notify.lua",304],[743,"lua/outbox/receive.lua",23],[745,"lua/lib/lane.lua",32],[753,"lua/lib/lane.lua",52],[754,"lua/lib/limiter/aligned.lua",2],[756,"lua/lib/limiter/aligned.lua",5],[760,"lua/lib/limiter/aligned.lua",10],[769,"lua/lib/limiter/aligned.lua",20],[775,"lua/lib/limiter/aligned.lua",27],[781,"lua/lib/limiter/level.lua",6],[784,"lua/lib/limiter/level.lua",10],[785,"lua/lib/limiter/level.lua",13],[790,"lua/lib/limiter/level.lua",19],[796,"lua/lib/limiter/level.lua",26],[820,"lua/lib/limiter/level.lua",51],[845,"lua/lib/limiter/slots.lua",4],[847,"lua/lib/limiter/slots.lua",7],[848,"lua/lib/limiter/slots.lua",9],[849,"lua/lib/limiter/slots.lua",12],[864,"lua/lib/limiter/slots.lua",28],[874,"lua/lib/limiter/slots.lua",39],[879,"lua/lib/limiter/slots.lua",45],[903,"lua/lib/limiter/window.lua",4],[905,"lua/lib/limiter/window.lua",7],[906,"lua/lib/limiter/window.lua",9],[907,"lua/lib/limiter/window.lua",12],[911,"lua/lib/limiter/window.lua",17],[915,"lua/lib/limiter/window.lua",23],[924,"lua/lib/limiter/window.lua",34],[933,"lua/lib/limiter/window.lua",44],[982,"lua/lib/limiter/window.lua",95],[1017,"lua/lib/tally.lua",6],[1018,"lua/lib/tally.lua",8],[1019,"lua/lib/tally.lua",11],[1033,"lua/lib/tally.lua",27],[1056,"lua/lib/tally.lua",51],[1059,"lua/lib/lane.lua",56],[1060,"lua/lib/lane.lua",58],[1061,"lua/lib/lane.lua",61],[1075,"lua/lib/lane.lua",76],[1076,"lua/lib/lane.lua",78],[1090,"lua/lib/lane.lua",94],[1094,"lua/lib/lane.lua",99],[1102,"lua/lib/lane.lua",108],[1109,"lua/lib/lane.lua",117],[1113,"lua/lib/lane.lua",123],[1114,"lua/lib/lane.lua",126],[1120,"lua/lib/lane.lua",134],[1126,"lua/lib/lane.lua",141],[1130,"lua/lib/lane.lua",147],[1138,"lua/lib/lane.lua",156],[1139,"lua/lib/lane.lua",159],[1150,"lua/lib/lane.lua",172],[1153,"lua/lib/lane.lua",177],[1157,"lua/lib/lane.lua",182],[1164,"lua/lib/lane.lua",191],[1171,"lua/lib/lane.lua",199],[1177,"lua/lib/lane.lua",208],[1182,"lua/lib/lane.lua",214],[1191,"lua/lib/lane.lua",224],[1193,"lua/lib/lane.lua",228],[1205,"lua/lib/lane.lua",242],[1213,"lua/lib/lane.lua",252],[1216,"lua/lib/lane.lua",258],[1221,"lua/lib/lane.lua",265],[1225,"lua/lib/lane.lua",270],[1233,"lua/lib/lane.lua",279],[1236,"lua/lib/lane.lua",283],[1270,"lua/lib/lane.lua",318],[1271,"lua/lib/lane.lua",321],[1275,"lua/lib/lane.lua",327],[1281,"lua/lib/lane.lua",334],[1284,"lua/lib/lane.lua",338],[1306,"lua/lib/lane.lua",361],[1310,"lua/lib/receive/back.lua",3],[1317,"lua/lib/receive/cool.lua",3],[1318,"lua/lib/receive/cool.lua",5],[1323,"lua/lib/receive/cool.lua",11],[1325,"lua/lib/receive/drop.lua",3],[1329,"lua/lib/receive/fail.lua",5],[1335,"lua/lib/receive/fail.lua",12],[1336,"lua/lib/receive/fail.lua",14],[1349,"lua/lib/receive/fail.lua",28],[1362,"lua/lib/receive/fail.lua",42],[1365,"lua/lib/receive/fail.lua",46],[1368,"lua/lib/receive/free.lua",3],[1376,"lua/lib/receive/grant.lua",7],[1392,"lua/lib/receive/grant.lua",24],[1396,"lua/lib/receive/grant.lua",29],[1404,"lua/lib/receive/late.lua",3],[1408,"lua/lib/receive/late.lua",8],[1414,"lua/lib/receive/points.lua",3],[1422,"lua/lib/receive/queue.lua",3],[1426,"lua/lib/receive/unused.lua",3],[1431,"lua/outbox/receive.lua",27],[1437,"lua/outbox/receive.lua",34],[1447,"lua/outbox/receive.lua",45],[1456,"lua/outbox/receive.lua",55]],
 });
 
 /** Reads the first messages that wait for other partitions, oldest destination first; takes nothing away. See lua/outbox/slice.lua. */
@@ -12342,10 +12425,10 @@ local function touch(list)
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lost' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lost' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -12763,8 +12846,13 @@ local function lane_queue(lane, range)
   range.key = lane_key(range)
   if lane_entry(lane, range.key) then return end
   range.place = lane.seq - range.from
-  lane.seq = lane.seq + range.to - range.from + 1
+  local tasks = range.to - range.from + 1
+  lane.seq = lane.seq + tasks
   range.arrived = lane.active
+  if lane.waiting > 0 and lane.fresh == 0 then
+    lane.seen = lane.seq
+    tally(lane, lane.now, 0, tasks, 0)
+  end
   lane_add(lane, range)
 end
 local function lane_return(lane, range, place)
@@ -12810,6 +12898,10 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
+end
+local function lane_lags(lane, granted_ms)
+  local lag = lane.lag or 0
+  lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
 end
 local function lane_touch()
   local list = { meta, root .. 'lanes' }
@@ -12997,6 +13089,7 @@ local function outbox_bell()
 end
 local GRANT_AGED_MAX, GRANT_RANGES_MAX, GRANT_KEEP_US = 200, 500, 2592000000000 -- a deleted limiter's usage stays for 30 days
 local GRANT_PAUSE_US = 5000 -- between two looks at a lane that grants ahead of time
+local GRANT_LAG_MS, GRANT_PACE_MIN = 50, 8
 local function grant_send(lane, range, kind, body)
   outbox_send(math.floor((lane.now - lane.ahead) / 1000), partition_of(range.core), kind, lane.core .. ' ' .. body)
 end
@@ -13118,27 +13211,34 @@ end
 local function grant_ahead(lane, range, ahead_us)
   local machine = lane.machine
   if not range or lane.granted > 0 or lane.closed or not machine or not machine.ahead then return false end
-  local step = machine.next(lane, math.min(range.cost, lane.max)) - lane.v
-  if step <= 0 or step > ahead_us then return false end
-  if machine.ahead == 'even' then step = math.max(step, math.min(ahead_us, GRANT_PAUSE_US)) end
+  local step, most = machine.next(lane, math.min(range.cost, lane.max)) - lane.v, ahead_us - lane.ahead
+  if step <= 0 or step > most then return false end
+  if machine.ahead == 'even' then step = math.max(step, math.min(most, GRANT_PAUSE_US)) end
   step = math.ceil((lane.now + step) / 1000) * 1000 - lane.now -- a grant tells its time in whole ms, which must not be before it
   lane.v, lane.t, lane.now, lane.active = lane.v + step, lane.v + step, lane.now + step, lane.active + step
-  lane.ahead, lane.settled = step, false
+  lane.ahead, lane.settled = lane.ahead + step, false
   lane_settle(lane)
   return true
 end
 local function grant_lane(lane, tasks_max, ahead_us)
-  lane.ahead = 0
+  lane.ahead = math.max(0, math.min(ahead_us, lane.now - lane.real))
   lane_settle(lane)
   lane.granted, lane.expired, lane.waits, lane.more = 0, 0, {}, false
   lane.closed = lane_limited(lane) and lane_closed_until(lane)
+  local now_ms = math.floor((lane.now - lane.ahead) / 1000)
   if lane_limited(lane) and lane.valid_s then
-    grant_age(lane, ':first', math.floor(lane.now / 1000) - lane.valid_s * 1000, 'validity_timeout')
+    grant_age(lane, ':first', now_ms - lane.valid_s * 1000, 'validity_timeout')
   end
-  grant_age(lane, ':until', math.floor(lane.now / 1000), 'expired')
+  grant_age(lane, ':until', now_ms, 'expired')
+  local lag = lane.lag or 0
+  local paced = ahead_us > 0 and lag > GRANT_LAG_MS
+  if paced then tasks_max = math.min(tasks_max, math.max(GRANT_PACE_MIN, math.floor(tasks_max * (GRANT_LAG_MS / lag) ^ 2))) end
+  if lag > 0 then lane.lag = math.floor(lag * 0.95) end
   local range = grant_line(lane, tasks_max)
   if grant_ahead(lane, range, ahead_us) then range = grant_line(lane, tasks_max) end
-  if range == false or lane.more then
+  if range == false and paced and not lane.more then
+    lane.next = lane.real + GRANT_PAUSE_US
+  elseif range == false or lane.more then
     lane.more = true
     lane.next = lane.real
   else
@@ -13188,7 +13288,7 @@ for i, lane in ipairs(shown) do
 end
 if next_ms <= now_ms then more = 1 end
 return { math.floor(now_ms), next_ms < math.huge and string.format('%.3f', next_ms) or '', more, wrote, reply, outbox_slices() }`,
-  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",52],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[28,"lua/lib/limiter/aligned.lua",10],[37,"lua/lib/limiter/aligned.lua",20],[43,"lua/lib/limiter/aligned.lua",27],[49,"lua/lib/limiter/level.lua",6],[52,"lua/lib/limiter/level.lua",10],[53,"lua/lib/limiter/level.lua",13],[58,"lua/lib/limiter/level.lua",19],[64,"lua/lib/limiter/level.lua",26],[88,"lua/lib/limiter/level.lua",51],[113,"lua/lib/limiter/slots.lua",4],[115,"lua/lib/limiter/slots.lua",7],[116,"lua/lib/limiter/slots.lua",9],[117,"lua/lib/limiter/slots.lua",12],[132,"lua/lib/limiter/slots.lua",28],[142,"lua/lib/limiter/slots.lua",39],[147,"lua/lib/limiter/slots.lua",45],[171,"lua/lib/limiter/window.lua",4],[173,"lua/lib/limiter/window.lua",7],[174,"lua/lib/limiter/window.lua",9],[175,"lua/lib/limiter/window.lua",12],[179,"lua/lib/limiter/window.lua",17],[183,"lua/lib/limiter/window.lua",23],[192,"lua/lib/limiter/window.lua",34],[201,"lua/lib/limiter/window.lua",44],[250,"lua/lib/limiter/window.lua",95],[285,"lua/lib/tally.lua",6],[286,"lua/lib/tally.lua",8],[287,"lua/lib/tally.lua",11],[301,"lua/lib/tally.lua",27],[324,"lua/lib/tally.lua",51],[327,"lua/lib/lane.lua",56],[328,"lua/lib/lane.lua",58],[329,"lua/lib/lane.lua",61],[343,"lua/lib/lane.lua",76],[344,"lua/lib/lane.lua",78],[358,"lua/lib/lane.lua",94],[362,"lua/lib/lane.lua",99],[370,"lua/lib/lane.lua",108],[377,"lua/lib/lane.lua",117],[381,"lua/lib/lane.lua",123],[382,"lua/lib/lane.lua",126],[388,"lua/lib/lane.lua",134],[394,"lua/lib/lane.lua",141],[398,"lua/lib/lane.lua",147],[406,"lua/lib/lane.lua",156],[407,"lua/lib/lane.lua",159],[418,"lua/lib/lane.lua",172],[421,"lua/lib/lane.lua",177],[425,"lua/lib/lane.lua",182],[432,"lua/lib/lane.lua",191],[440,"lua/lib/lane.lua",202],[445,"lua/lib/lane.lua",208],[454,"lua/lib/lane.lua",218],[456,"lua/lib/lane.lua",222],[468,"lua/lib/lane.lua",236],[476,"lua/lib/lane.lua",246],[479,"lua/lib/lane.lua",252],[484,"lua/lib/lane.lua",258],[492,"lua/lib/lane.lua",267],[495,"lua/lib/lane.lua",271],[529,"lua/lib/lane.lua",306],[530,"lua/lib/lane.lua",309],[534,"lua/lib/lane.lua",315],[540,"lua/lib/lane.lua",322],[543,"lua/lib/lane.lua",326],[565,"lua/lib/lane.lua",349],[569,"lua/lib/outbox.lua",15],[573,"lua/lib/outbox.lua",20],[574,"lua/lib/outbox.lua",22],[575,"lua/lib/outbox.lua",24],[576,"lua/lib/outbox.lua",27],[577,"lua/lib/outbox.lua",29],[581,"lua/lib/outbox.lua",35],[593,"lua/lib/outbox.lua",49],[597,"lua/lib/outbox.lua",54],[607,"lua/lib/outbox.lua",66],[611,"lua/lib/outbox.lua",72],[615,"lua/lib/outbox.lua",78],[620,"lua/lib/outbox.lua",85],[621,"lua/lib/outbox.lua",87],[627,"lua/lib/outbox.lua",95],[656,"lua/lib/outbox.lua",127],[665,"lua/lib/outbox.lua",138],[668,"lua/lib/grant.lua",5],[670,"lua/lib/grant.lua",8],[673,"lua/lib/grant.lua",13],[679,"lua/lib/grant.lua",21],[694,"lua/lib/grant.lua",38],[699,"lua/lib/grant.lua",45],[716,"lua/lib/grant.lua",64],[754,"lua/lib/grant.lua",104],[765,"lua/lib/grant.lua",117],[788,"lua/lib/grant.lua",143],[800,"lua/lib/grant.lua",157],[815,"lua/lib/grant.lua",173],[823,"lua/partition/grant.lua",17],[826,"lua/partition/grant.lua",22],[829,"lua/partition/grant.lua",26],[839,"lua/partition/grant.lua",37],[840,"lua/partition/grant.lua",39],[843,"lua/partition/grant.lua",43],[850,"lua/partition/grant.lua",51]],
+  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",52],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[28,"lua/lib/limiter/aligned.lua",10],[37,"lua/lib/limiter/aligned.lua",20],[43,"lua/lib/limiter/aligned.lua",27],[49,"lua/lib/limiter/level.lua",6],[52,"lua/lib/limiter/level.lua",10],[53,"lua/lib/limiter/level.lua",13],[58,"lua/lib/limiter/level.lua",19],[64,"lua/lib/limiter/level.lua",26],[88,"lua/lib/limiter/level.lua",51],[113,"lua/lib/limiter/slots.lua",4],[115,"lua/lib/limiter/slots.lua",7],[116,"lua/lib/limiter/slots.lua",9],[117,"lua/lib/limiter/slots.lua",12],[132,"lua/lib/limiter/slots.lua",28],[142,"lua/lib/limiter/slots.lua",39],[147,"lua/lib/limiter/slots.lua",45],[171,"lua/lib/limiter/window.lua",4],[173,"lua/lib/limiter/window.lua",7],[174,"lua/lib/limiter/window.lua",9],[175,"lua/lib/limiter/window.lua",12],[179,"lua/lib/limiter/window.lua",17],[183,"lua/lib/limiter/window.lua",23],[192,"lua/lib/limiter/window.lua",34],[201,"lua/lib/limiter/window.lua",44],[250,"lua/lib/limiter/window.lua",95],[285,"lua/lib/tally.lua",6],[286,"lua/lib/tally.lua",8],[287,"lua/lib/tally.lua",11],[301,"lua/lib/tally.lua",27],[324,"lua/lib/tally.lua",51],[327,"lua/lib/lane.lua",56],[328,"lua/lib/lane.lua",58],[329,"lua/lib/lane.lua",61],[343,"lua/lib/lane.lua",76],[344,"lua/lib/lane.lua",78],[358,"lua/lib/lane.lua",94],[362,"lua/lib/lane.lua",99],[370,"lua/lib/lane.lua",108],[377,"lua/lib/lane.lua",117],[381,"lua/lib/lane.lua",123],[382,"lua/lib/lane.lua",126],[388,"lua/lib/lane.lua",134],[394,"lua/lib/lane.lua",141],[398,"lua/lib/lane.lua",147],[406,"lua/lib/lane.lua",156],[407,"lua/lib/lane.lua",159],[418,"lua/lib/lane.lua",172],[421,"lua/lib/lane.lua",177],[425,"lua/lib/lane.lua",182],[432,"lua/lib/lane.lua",191],[439,"lua/lib/lane.lua",199],[445,"lua/lib/lane.lua",208],[450,"lua/lib/lane.lua",214],[459,"lua/lib/lane.lua",224],[461,"lua/lib/lane.lua",228],[473,"lua/lib/lane.lua",242],[481,"lua/lib/lane.lua",252],[484,"lua/lib/lane.lua",258],[489,"lua/lib/lane.lua",265],[493,"lua/lib/lane.lua",270],[501,"lua/lib/lane.lua",279],[504,"lua/lib/lane.lua",283],[538,"lua/lib/lane.lua",318],[539,"lua/lib/lane.lua",321],[543,"lua/lib/lane.lua",327],[549,"lua/lib/lane.lua",334],[552,"lua/lib/lane.lua",338],[574,"lua/lib/lane.lua",361],[578,"lua/lib/outbox.lua",15],[582,"lua/lib/outbox.lua",20],[583,"lua/lib/outbox.lua",22],[584,"lua/lib/outbox.lua",24],[585,"lua/lib/outbox.lua",27],[586,"lua/lib/outbox.lua",29],[590,"lua/lib/outbox.lua",35],[602,"lua/lib/outbox.lua",49],[606,"lua/lib/outbox.lua",54],[616,"lua/lib/outbox.lua",66],[620,"lua/lib/outbox.lua",72],[624,"lua/lib/outbox.lua",78],[629,"lua/lib/outbox.lua",85],[630,"lua/lib/outbox.lua",87],[636,"lua/lib/outbox.lua",95],[665,"lua/lib/outbox.lua",127],[674,"lua/lib/outbox.lua",138],[677,"lua/lib/grant.lua",5],[679,"lua/lib/grant.lua",8],[680,"lua/lib/grant.lua",10],[683,"lua/lib/grant.lua",15],[689,"lua/lib/grant.lua",23],[704,"lua/lib/grant.lua",40],[709,"lua/lib/grant.lua",47],[726,"lua/lib/grant.lua",66],[764,"lua/lib/grant.lua",106],[775,"lua/lib/grant.lua",119],[798,"lua/lib/grant.lua",145],[810,"lua/lib/grant.lua",159],[811,"lua/lib/grant.lua",161],[832,"lua/lib/grant.lua",183],[840,"lua/partition/grant.lua",17],[843,"lua/partition/grant.lua",22],[846,"lua/partition/grant.lua",26],[856,"lua/partition/grant.lua",37],[857,"lua/partition/grant.lua",39],[860,"lua/partition/grant.lua",43],[867,"lua/partition/grant.lua",51]],
 });
 
 /** Tells limiters of tasks whose requests were written later than they were granted, so that no span holds more than it may. See lua/partition/late.lua. */

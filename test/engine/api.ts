@@ -5,6 +5,7 @@ import { batches } from './contract/batches.ts';
 import { conventions } from './contract/conventions.ts';
 import { delivery } from './contract/delivery.ts';
 import { labels } from './contract/labels.ts';
+import { limitedSchedules } from './contract/limited-schedules.ts';
 import { limitedTasks } from './contract/limited-tasks.ts';
 import { limiters } from './contract/limiters.ts';
 import { notificationLog } from './contract/notification-log.ts';
@@ -33,6 +34,7 @@ export function contract(stage: Stage): void {
     rounds,
     tasks,
     schedules,
+    limitedSchedules,
     delivery,
     retries,
     notificationLog,

@@ -2,7 +2,7 @@
 import { fileURLToPath } from 'node:url';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
-const TSX = `${ROOT}node_modules/tsx/dist/esm/index.mjs`;
+const TSX = `${ROOT}node_modules/tsx/dist/loader.mjs`;
 
 /**
  * Node's arguments for `src/<name>.ts`, or for what was built from it where TEST_DIST names the directory: `make` does so,

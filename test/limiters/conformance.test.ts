@@ -255,6 +255,22 @@ each('usage counts what started, what had to wait and what expired, by the minut
   assert.equal(await readUsage(redis, 'somebody00', lane.core, at_us), null);
 });
 
+each('who comes behind those that wait is counted as held back at once, and once', async (row) => {
+  const lane = await laneOf(row, { queue_s: 1 });
+  const batch = lane.newBatch(T);
+  await lane.queue(T, { batch, from: 0, to: 5, first_ms: T_MS });
+  await lane.look(T);
+  await lane.queue(T + MS, { batch, from: 6, to: 8, first_ms: T_MS });
+  const throttled = async (at_us: number): Promise<number | undefined> =>
+    (await readUsage(redis, ACCOUNT, lane.core, at_us))?.throttled_last_minute;
+  assert.equal(await throttled(T + MS), 4);
+  await lane.look(T + S + MS);
+  assert.equal(await throttled(T + S + MS), 4);
+  // Nobody waits any more: whether the next one has to is seen by a look.
+  await lane.queue(T + S + 2 * MS, { batch, from: 9, to: 9, first_ms: T_MS });
+  assert.equal(await throttled(T + S + 2 * MS), 4);
+});
+
 each('a cooldown of the limiter is told with every grant', async (row) => {
   const lane = await laneOf(row, { cooldown: true });
   await lane.queue(T, { batch: lane.newBatch(T), from: 0, to: 0, first_ms: T_MS });

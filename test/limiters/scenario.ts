@@ -41,6 +41,7 @@ export class Scenario extends Life {
     if (roll < 72) return this.#finish();
     if (roll < 76 && drops) return this.#drop();
     if (roll < 80 && patches) return this.#patch();
+    if (this.ahead_us > 0) return this.#pass();
     if (roll < 84) return this.#close();
     if (roll < 86) return this.#open();
     if (roll < 88) return this.#reset();

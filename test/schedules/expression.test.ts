@@ -110,6 +110,19 @@ describe('an expression', () => {
     }
   });
 
+  test('a value that a field does not have is refused with the name of the field', () => {
+    for (const [cron, message] of [
+      ['60 * * * *', 'The minute field has "60", which is not within 0 to 59.'],
+      ['* * 0 * *', 'The day of month field has "0", which is not within 1 to 31.'],
+      ['0 * * 1-13 *', 'The month field has "1-13", which is not within 1 to 12.'],
+      ['* * * * 1,8', 'The day of week field has "8", which is not within 0 to 7.'],
+      ['0 0 24/2 * * *', 'The hour field has "24/2", which is not within 0 to 23.'],
+    ] as const) {
+      assert.deepEqual(parseCron(cron), { ok: false, message });
+    }
+    assert.equal(parseCron('0 0 31 12 0-7').ok, true);
+  });
+
   test('30 February is well-formed, though it never comes', () => {
     assert.equal(parseCron('0 0 30 2 *').ok, true);
   });

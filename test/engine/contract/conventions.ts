@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ErrorBody } from '../../helpers/api.ts';
+import { until } from '../../helpers/redis.ts';
 import { freshPath, inSeconds, type Stage, tasksFor } from '../stage.ts';
 
 const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
@@ -178,6 +179,31 @@ export function conventions({ client, engine, receiver }: Stage): void {
       assert.equal((await acme.ask('POST', '/v1/batches', { body, headers })).status, 201, path);
       await acme.refused(422, 'idempotency_key_reused', 'POST', path, { ...options, headers });
     }
+  });
+
+  test('a repeated request gets its first answer also when a time in it has passed since', async () => {
+    const { acme } = client;
+    const { id } = await acme.create({ tasks: tasksFor(receiver.at(freshPath()), 1), options: { hold: true } });
+    const limiter = await acme.ask('POST', '/v1/rate-limiters', {
+      body: { name: `passed-${id.slice(-8)}`, type: 'concurrent', config: { limit: 1 } },
+    });
+    const time = inSeconds(1);
+    const tasks = tasksFor(receiver.at(freshPath()), 1, { valid_until: time });
+    const requests: [path: string, body: object | undefined][] = [
+      ['/v1/tasks', tasks[0]],
+      ['/v1/batches', { tasks }],
+      [`/v1/batches/${id}/tasks`, { tasks }],
+      [`/v1/rate-limiters/${(limiter.json as { id: string }).id}/pause`, { until: time }],
+    ];
+    const ask = () =>
+      Promise.all(requests.map(([path, body], n) => acme.ask('POST', path, { body, headers: { 'idempotency-key': `passed-${id}-${n}` } })));
+    const first = await ask();
+    await until(() => inSeconds(0) > time, 5_000, 'the time to pass');
+    for (const [n, { status, text, headers }] of (await ask()).entries()) {
+      assert.deepEqual([status, text, headers['idempotent-replayed']], [first[n]?.status, first[n]?.text, 'true'], requests[n]?.[0]);
+    }
+    await acme.refused(400, 'validation_error', 'POST', requests[2]?.[0] ?? '', { body: { tasks } });
+    await acme.refused(400, 'validation_error', 'POST', requests[3]?.[0] ?? '', { body: { until: time } });
   });
 
   test('there is no other document and no other path', async () => {

@@ -146,6 +146,11 @@ export function schedules({ client, receiver, scoped }: Stage): void {
       ((await refused(400, 'validation_error', more)).details['errors'] as { path: string }[]).map(({ path }) => path);
     assert.deepEqual(await paths({ start_at: '2030-01-02T00:00:00Z', end_at: '2030-01-01T00:00:00Z' }), ['/end_at']);
     assert.deepEqual(await paths({ task_template: undefined }), ['/task_template']);
+    assert.deepEqual(await paths({ cron: undefined, timezone: undefined, task_template: undefined }), [
+      '/task_template',
+      '/cron',
+      '/timezone',
+    ]);
     assert.deepEqual(await paths({ batch_template: { task_templates: [template()] } }), ['/batch_template']);
     assert.deepEqual(await paths({ task_template: { target: 'ftp://x/' } }), ['/task_template/target']);
     assert.deepEqual(await paths({ task_template: { ...template(), execute_after: inSeconds(60) } }), ['/task_template/execute_after']);
