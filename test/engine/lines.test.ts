@@ -107,7 +107,7 @@ test('200,000 lines and 180 MB go in whole and in order, and are not kept on the
   const id = await heldBatch();
   const mb = (await sendMany(id, 200_000, 'many')) / 1e6;
   const grown_mb = rssPeakMb() - before_mb;
-  assert.ok(mb > 170 && grown_mb < 100, `grew by ${grown_mb} MB for ${mb} MB`);
+  assert.ok(mb > 170 && grown_mb < 150, `grew by ${grown_mb} MB for ${mb} MB`);
   for (const offset of [1, 999, 1_001, 54_321]) {
     const { tasks } = await client.tasks(id, `?limit=3&offset=${offset}`);
     assert.deepEqual(
