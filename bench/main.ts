@@ -22,7 +22,7 @@ import type { Bench, Figures, Stage } from './lib/bench.ts';
 import { Engine } from './lib/engine.ts';
 import { Receiver } from './lib/receiver.ts';
 import { describeMachine, record, table } from './lib/report.ts';
-import { limiterShare, limiterWaiting } from './limiter-rates.ts';
+import { limiterMillion, limiterShare, limiterWaiting } from './limiter-rates.ts';
 import { limiterGrants } from './limiters.ts';
 import { notifications } from './notifications.ts';
 import { readBatch } from './read.ts';
@@ -42,6 +42,7 @@ const BENCHES: readonly Bench[] = [
   limiterGrants,
   limiterShare,
   limiterWaiting,
+  limiterMillion,
   createBatches,
   createSingles,
   intake,
