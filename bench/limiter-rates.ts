@@ -4,7 +4,7 @@ import { Queue, Worker } from 'bullmq';
 import { Redis } from 'ioredis';
 import { BareRedis } from './lib/bare-redis.ts';
 import { type Bench, type Figures, pause, type Stage } from './lib/bench.ts';
-import { batchBodies, payload } from './lib/payload.ts';
+import { batchBodies, payload, task } from './lib/payload.ts';
 
 const SECOND_MS = 1_000;
 /** What a start may take to arrive, so that a later one seems to follow too early. */
@@ -71,6 +71,7 @@ function mostInASecond(at_ms: readonly number[], allowed: number): number {
 
 const WAITING = 50_000;
 const PER_S = 10;
+const LOOK_AGAIN_MS = 5;
 /** Jobs that BullMQ is given in one call. */
 const BULK = 1_000;
 
@@ -134,6 +135,48 @@ async function watched(redis: Redis, cpu_s: () => number, s: number, started: ()
     cpu_percent: (used_s / passed_s) * 100,
   };
 }
+
+const MILLION = 1_000_000;
+const MILLION_EACH = 10_000;
+
+export const limiterMillion: Bench = {
+  name: 'limiter_million',
+  what: `1,000,000 tasks waiting at a limit of ${PER_S} a second: Redis commands a second; then all are cancelled: how soon the one behind them is called`,
+  async run(stage) {
+    const { api, engine, receiver } = stage;
+    const each = stage.smoke ? 1_000 : MILLION_EACH;
+    const count = stage.smoke ? 20_000 : MILLION;
+    const { name } = await api.createLimiter({
+      name: `bench-million-${Date.now()}`,
+      type: 'window',
+      config: { limit: PER_S, interval: 1 },
+    });
+    const ids: string[] = [];
+    // One after another, so that the bodies need not be kept.
+    for (let from = 0; from < count; from += each) {
+      ids.push(...(await api.createBatches(batchBodies(() => `${receiver.origin}/hook`, each, { rate_limiter: name }, {}, each))));
+    }
+    const seen = await watched(
+      engine.redis,
+      () => engine.cpu_s().redis,
+      stage.smoke ? 2 : 10,
+      async () => receiver.count(),
+    );
+    await api.createTask(JSON.stringify(task(`${receiver.origin}/hook?due=0`, 0, { rate_limiter: name })));
+    await api.cancelBatches(ids);
+    const cancelled_ms = Date.now();
+    const known = (await receiver.delays_ms()).length;
+    while ((await receiver.delays_ms()).length === known) await pause(LOOK_AGAIN_MS);
+    const called_ms = (await receiver.delays_ms())[known] ?? Number.NaN;
+    return {
+      waiting: count,
+      sent_per_s: seen.sent_per_s,
+      commands_per_s: seen.commands_per_s,
+      redis_cpu_percent: seen.cpu_percent,
+      called_after_cancel_ms: called_ms - cancelled_ms,
+    };
+  },
+};
 
 /** The same backlog in a Redis of its own, with one worker that has the same limit. */
 async function bullmq(waiting: number, s: number): Promise<Watched> {

@@ -22,11 +22,12 @@ import type { Bench, Figures, Stage } from './lib/bench.ts';
 import { Engine } from './lib/engine.ts';
 import { Receiver } from './lib/receiver.ts';
 import { describeMachine, record, table } from './lib/report.ts';
-import { limiterShare, limiterWaiting } from './limiter-rates.ts';
+import { limiterMillion, limiterShare, limiterWaiting } from './limiter-rates.ts';
 import { limiterGrants } from './limiters.ts';
 import { notifications } from './notifications.ts';
 import { readBatch } from './read.ts';
 import { scheduleCost, scheduleLateness } from './schedules.ts';
+import { flood, scaleOut, takeover } from './shared.ts';
 import { streams } from './streams.ts';
 
 /** In this order: what is parked or kept by one does not stand in the way of the next. */
@@ -41,11 +42,15 @@ const BENCHES: readonly Bench[] = [
   limiterGrants,
   limiterShare,
   limiterWaiting,
+  limiterMillion,
   createBatches,
   createSingles,
   intake,
   scheduleLateness,
   scheduleCost,
+  scaleOut,
+  flood,
+  takeover,
 ];
 
 async function main(): Promise<void> {
@@ -68,7 +73,7 @@ async function main(): Promise<void> {
   const api = new Api(engine);
   try {
     const machine = describeMachine(await engine.redis_version());
-    const results = await runAll(chosen, { engine, receiver, api, smoke: values.smoke }, !values.json);
+    const results = await runAll(chosen, { engine, entry: values.engine, receiver, api, smoke: values.smoke }, !values.json);
     const line = { ...machine, smoke: values.smoke, results };
     process.stdout.write(values.json ? `${JSON.stringify(line)}\n` : table(machine, chosen, results));
     if (!values.smoke && chosen === BENCHES) record(line);

@@ -65,7 +65,11 @@ function renderMetrics(): string {
   return page(
     'Metrics',
     `Served at \`/metrics\` in Prometheus' text format, for the whole process with all its threads; the usual \`process_…\` and
-\`nodejs_…\` metrics of the process are there too. No metric has an account, an id or a URL in its labels.`,
+\`nodejs_…\` metrics of the process are there too. No metric has an id or a URL in its labels.
+
+\`sluice_limiter_top_…\` name the account and the limiter, where \`SLUICE_METRICS_TOKEN\` is set, so that no account can read of another;
+without it everything is under \`other\`. A limiter has series of its own while it is among the 50 that are used most, of late, in this
+process: those begin when it comes among them and end when another takes its place, so ask for rates, not for totals.`,
     ['Metric', 'Kind', 'Labels', 'Meaning', 'The question it answers'],
     rows,
   );

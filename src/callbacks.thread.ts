@@ -5,6 +5,7 @@ import { createLog, type LogLevel } from './base/log.ts';
 import { Relayer } from './delivery/relayer.ts';
 import { CallbackShard, type DeliveryMeter } from './delivery/shard.ts';
 import { relayMeterOf } from './gauges.ts';
+import { type LimiterCounts, LimiterTally } from './metrics/limiters.ts';
 import { watchLoop } from './metrics/loop.ts';
 import { createMetrics, type Metrics, type MetricsSnapshot } from './metrics/registry.ts';
 import { Outbound, type OutboundOptions } from './outbound/outbound.ts';
@@ -40,9 +41,9 @@ export type ToCallbackThread =
   | { type: 'own'; partitions: readonly number[] }
   | { type: 'memory'; purge: boolean; brief: boolean }
   | { type: 'stop'; deadline_ms: number };
-export type FromCallbackThread = { type: 'metrics'; snapshot: MetricsSnapshot };
+/** `limiters`: what is new since the message before. */
+export type FromCallbackThread = { type: 'metrics'; snapshot: MetricsSnapshot; limiters: readonly LimiterCounts[] };
 
-const TYPES_BY_LETTER: ReadonlyMap<string, string> = new Map(LIMITER_TYPES.map((type) => [letterOf(type), type]));
 const SNAPSHOT_MS = 1_000;
 const RELAY_STOP_MS = 1_000;
 /**
@@ -59,6 +60,7 @@ export default async function run({ data, port }: JobInput<CallbackThreadData>):
   const log = createLog({ level: data.log_level, fields: { thread: `callbacks/${data.index}` } });
   const store = await joinStore({ connection: data.connection, partitions: data.partitions, log, role: 'callbacks' });
   const metrics = createMetrics();
+  const limiters = new LimiterTally();
   const stopWatching = watchLoop(metrics, `callbacks/${data.index}`);
   const outbound = new Outbound(data.outbound);
   const durability = openDurability({ client: store.client, connection: data.connection, mode: data.durability, log });
@@ -88,7 +90,7 @@ export default async function run({ data, port }: JobInput<CallbackThreadData>):
     in_flight_per_origin_max: data.outbound.connections_per_origin_max,
     notification_delays_ms: data.notification_delays_ms,
     audit_ms: data.sweep_ms,
-    meter: meterOf(metrics),
+    meter: meterOf(metrics, limiters),
     log,
   });
   const in_flight = metrics.gauge('callbacks_in_flight', {});
@@ -98,20 +100,20 @@ export default async function run({ data, port }: JobInput<CallbackThreadData>):
     broken.set(shard.origins.broken);
   });
   await shard.start();
-  const posting = setInterval(() => post(port, metrics), SNAPSHOT_MS);
+  const posting = setInterval(() => post(port, metrics, limiters), SNAPSHOT_MS);
   const deadline_ms = await untilStop(port, shard);
   await shard.stop(deadline_ms);
   await relayer.stop(RELAY_STOP_MS);
   durability.close();
   clearInterval(posting);
-  post(port, metrics);
+  post(port, metrics, limiters);
   stopWatching();
   await outbound.close();
   await store.close();
 }
 
-function post(port: MessagePort, metrics: Metrics): void {
-  const message: FromCallbackThread = { type: 'metrics', snapshot: metrics.snapshot() };
+function post(port: MessagePort, metrics: Metrics, limiters: LimiterTally): void {
+  const message: FromCallbackThread = { type: 'metrics', snapshot: metrics.snapshot(), limiters: limiters.drain() };
   port.postMessage(message);
 }
 
@@ -127,7 +129,7 @@ function untilStop(port: MessagePort, shard: CallbackShard): Promise<number> {
   });
 }
 
-function meterOf(metrics: Metrics): DeliveryMeter {
+function meterOf(metrics: Metrics, limiters: LimiterTally): DeliveryMeter {
   const outcome = (name: string) => metrics.counter('callbacks_total', { outcome: name });
   const ends = { completed: outcome('completed'), retried: outcome('retry'), failed: outcome('failed'), returned: outcome('returned') };
   const duration = metrics.histogram('callback_duration_seconds', {});
@@ -140,8 +142,13 @@ function meterOf(metrics: Metrics): DeliveryMeter {
   const notification_lag = metrics.histogram('notification_lag_seconds', {});
   const recovered = metrics.counter('recovered_leases_total', {});
   const early = metrics.counter('retention_early_total', {});
-  const waits = metrics.histogram('limiter_wait_seconds', {});
-  const timeouts = metrics.counter('limiter_timeouts_total', {});
+  const limited = (type: string) => ({
+    grants: metrics.counter('limiter_grants_total', { type }),
+    timeouts: metrics.counter('limiter_timeouts_total', { type }),
+    waits: metrics.histogram('limiter_wait_seconds', { type }),
+  });
+  const kinds = new Map(LIMITER_TYPES.map((type) => [letterOf(type), limited(type)]));
+  const unknown = limited('unknown'); // its record is lost
   const reclaimed = metrics.counter('limiter_slots_reclaimed_total', {});
   return {
     ended: (end, ms) => {
@@ -159,11 +166,12 @@ function meterOf(metrics: Metrics): DeliveryMeter {
     },
     granted: (reply) => {
       for (const lane of reply.lanes) {
-        const type = TYPES_BY_LETTER.get(lane.kind);
-        if (type !== undefined) metrics.counter('limiter_grants_total', { type }).add(lane.granted);
-        timeouts.add(lane.expired);
+        const of = kinds.get(lane.kind) ?? unknown;
+        of.grants.add(lane.granted);
+        of.timeouts.add(lane.expired);
         reclaimed.add(lane.reclaimed);
-        for (let i = 0; i < lane.waits.length; i += 2) waits.observe((lane.waits[i] ?? 0) / 1000, lane.waits[i + 1]);
+        for (let i = 0; i < lane.waits.length; i += 2) of.waits.observe((lane.waits[i] ?? 0) / 1000, lane.waits[i + 1]);
+        limiters.add(lane);
       }
     },
     handed_back: (count) => recovered.add(count),

@@ -7,7 +7,7 @@ import { makeApi, makeQuota } from './api/api.ts';
 import type { ApiContext } from './api/context.ts';
 import { Placement } from './api/placement.ts';
 import { TrayWriter } from './api/tray-writer.ts';
-import { systemClock } from './base/clock.ts';
+import { monotonicMs, systemClock } from './base/clock.ts';
 import { base62 } from './base/id.ts';
 import { createLog, type Log } from './base/log.ts';
 import { runAll, type Service } from './base/service.ts';
@@ -16,12 +16,13 @@ import { type Config, ConfigError, loadConfig } from './config.ts';
 import { type CronService, cronService } from './cron.ts';
 import { Membership } from './delivery/membership.ts';
 import { Relayer } from './delivery/relayer.ts';
-import { relayMeterOf, watchStore } from './gauges.ts';
+import { accountNames, relayMeterOf, watchStore } from './gauges.ts';
 import { Authenticator } from './http/auth.ts';
 import { loadPages } from './http/pages.ts';
 import { type Server, startServer } from './http/serve.ts';
 import { type Intake, makeIntake } from './intake.ts';
 import { type MemoryState, MemoryWatch } from './memory.ts';
+import { LimiterTop } from './metrics/limiters.ts';
 import { watchLoop } from './metrics/loop.ts';
 import { createMetrics, type Metrics } from './metrics/registry.ts';
 import { type EgressPolicy, egressPolicy } from './outbound/addresses.ts';
@@ -71,11 +72,13 @@ async function serve(config: Config, log: Log, stopped: Promise<void>): Promise<
     await preparePartitions(store.client, store.partitions);
     const metrics = createMetrics({ process_metrics: true });
     const stopWatching = watchLoop(metrics, 'main');
-    watchStore(metrics, store);
+    const nameOf = accountNames(store, [LOCAL_ACCOUNT, ...config.access_tokens.map(({ account }) => account)]);
+    const limiters = new LimiterTop(metrics, config.metrics_token === null ? null : nameOf);
+    watchStore(metrics, store, limiters);
     metrics.gauge('build_info', { version: VERSION, node: process.version }).set(1);
     const process_id = base62(Number(randomBytes(6).readUIntBE(0, 6)), 9);
     const memory = new MemoryWatch({ client: store.client, onChange: (state) => onMemory(state), log });
-    const callbacks = callbackService(config, store, metrics, process_id, memory, log);
+    const callbacks = callbackService(config, store, metrics, limiters, process_id, memory, log);
     const policy = policyOf(config);
     const intake = makeIntake(policy, log);
     const cron = config.roles.includes('cron') ? cronService(config, store, metrics, process_id, memory, log) : null;
@@ -109,7 +112,15 @@ async function serve(config: Config, log: Log, stopped: Promise<void>): Promise<
 }
 
 /** The callback threads of this process, and what tells them which partitions are theirs. */
-function callbackService(config: Config, store: Store, metrics: Metrics, process_id: string, memory: MemoryWatch, log: Log) {
+function callbackService(
+  config: Config,
+  store: Store,
+  metrics: Metrics,
+  limiters: LimiterTop,
+  process_id: string,
+  memory: MemoryWatch,
+  log: Log,
+) {
   const threads = config.callback_threads;
   const running = new Set<number>();
   const restarts = metrics.counter('thread_restarts_total', { pool: 'callbacks' });
@@ -129,7 +140,11 @@ function callbackService(config: Config, store: Store, metrics: Metrics, process
     entry: new URL(`./callbacks.thread${extname(import.meta.url)}`, import.meta.url),
     threads,
     dataFor: (index, life) => threadData(config, store, `${process_id}.${index}.${life}`, index),
-    onMessage: (index, life, message) => metrics.merge(source(index, life), (message as FromCallbackThread).snapshot),
+    onMessage: (index, life, message) => {
+      const { snapshot, limiters: counts } = message as FromCallbackThread;
+      metrics.merge(source(index, life), snapshot);
+      void limiters.take(counts, monotonicMs());
+    },
     onReady: (index) => {
       running.add(index);
       alive.set(running.size);

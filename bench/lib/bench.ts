@@ -5,6 +5,8 @@ import type { Receiver } from './receiver.ts';
 
 export interface Stage {
   engine: Engine;
+  /** What the engine was started from; a bench may start more. */
+  entry: string;
   receiver: Receiver;
   api: Api;
   /** Seconds instead of minutes: does every bench still run, and count right? */

@@ -1,18 +1,13 @@
 // One server with its embedded Redis, as a user starts it, in a data directory of its own.
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { embeddedSocket } from '../../src/store/embedded.ts';
 import { cpuSeconds, endProcess, killAtExit } from './process.ts';
-
-const START_MS_MAX = 30_000;
-const LOOK_AGAIN_MS = 10;
-/** The largest that the settings take: the cost of a limit is measured, its refusal never. */
-const NO_LIMIT = '1000000';
+import { freePort, spawnServer, untilReady } from './server.ts';
 
 export interface EngineOptions {
   /** dist/main.js, or src/main.ts (run through tsx). */
@@ -45,19 +40,10 @@ export class Engine {
     const data_dir = mkdtempSync(join(tmpdir(), 'sluice-bench-'));
     const token = randomBytes(16).toString('hex');
     const port = await freePort();
-    const child = spawn(process.execPath, [...(entry.endsWith('.ts') ? ['--import', 'tsx'] : []), ...node_args, entry], {
-      env: {
-        ...foreign(process.env),
-        SLUICE_PORT: String(port),
-        SLUICE_DATA_DIR: data_dir,
-        SLUICE_ACCESS_TOKENS: `bench=${token}`,
-        SLUICE_ALLOW_PRIVATE_TARGETS: 'true',
-        SLUICE_LOG_LEVEL: 'warn',
-        SLUICE_LIMIT_BATCH_CREATE: NO_LIMIT,
-        SLUICE_LIMIT_BATCH_ADD: NO_LIMIT,
-        SLUICE_LIMIT_BATCH_STATUS: NO_LIMIT,
-      },
-      stdio: ['ignore', 'inherit', 'inherit'],
+    const child = spawnServer(entry, node_args, {
+      SLUICE_PORT: String(port),
+      SLUICE_DATA_DIR: data_dir,
+      SLUICE_ACCESS_TOKENS: `bench=${token}`,
     });
     const keep = killAtExit(() => {
       child.kill('SIGKILL');
@@ -107,11 +93,6 @@ export class Engine {
   }
 }
 
-/** This environment without what configures another server. */
-function foreign(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  return Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith('SLUICE_')));
-}
-
 function redisPid(data_dir: string): number {
   return Number(readFileSync(join(data_dir, 'redis.pid'), 'utf8'));
 }
@@ -123,31 +104,4 @@ function endRedis(data_dir: string): void {
   } catch {
     // It ended, as it should.
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  const port = await new Promise<number>((resolve) => {
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      resolve(typeof address === 'object' && address !== null ? address.port : 0);
-    });
-  });
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
-
-async function untilReady(url: string, child: ChildProcess): Promise<void> {
-  const give_up_ms = performance.now() + START_MS_MAX;
-  while (performance.now() < give_up_ms) {
-    if (child.exitCode !== null || child.signalCode !== null)
-      throw new Error(`the engine does not start (${child.signalCode ?? child.exitCode})`);
-    const ready = await fetch(`${url}/readyz`).then(
-      (response) => response.ok,
-      () => false,
-    );
-    if (ready) return;
-    await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
-  }
-  throw new Error('the engine is not ready after 30 s');
 }

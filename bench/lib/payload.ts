@@ -19,11 +19,17 @@ export function batchBody(tasks: readonly object[], fields: object = {}): Buffer
   return Buffer.from(JSON.stringify({ tasks, ...fields }));
 }
 
-/** Bodies of batches with `count` tasks altogether; `fields` of each task, `batch_fields` of each batch. */
-export function batchBodies(url: (index: number) => string, count: number, fields: object = {}, batch_fields: object = {}): Buffer[] {
+/** Bodies of batches of `each` tasks with `count` tasks altogether; `fields` of each task, `batch_fields` of each batch. */
+export function batchBodies(
+  url: (index: number) => string,
+  count: number,
+  fields: object = {},
+  batch_fields: object = {},
+  each = BATCH_TASKS,
+): Buffer[] {
   const bodies: Buffer[] = [];
-  for (let from = 0; from < count; from += BATCH_TASKS) {
-    const size = Math.min(BATCH_TASKS, count - from);
+  for (let from = 0; from < count; from += each) {
+    const size = Math.min(each, count - from);
     bodies.push(
       batchBody(
         Array.from({ length: size }, (_, i) => task(url(from + i), from + i, fields)),

@@ -26,15 +26,15 @@
 --   :use      hash: counts; see lib/tally
 --   :log      list, :run zset: of machines; see lib/limiter
 -- `lanes` is a zset of lanes by the time (ms, of this shard) at which the next thing is to be done for them; those for which there is none
--- are not in it.
+-- are not in it. `limited:<kind>` in the partition's `m` counts the tasks that wait in lanes of a kind, for its operator.
 -- Clocks of a lane are in us. `real` is this shard's; `now` is it, too, but stands still where that goes back by less than a second; `v` never goes back: a larger
 -- step (failover, NTP) adds to `skew`. `active` is v without the time in which the lane was closed.
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
-local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag' }
+local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
-local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag' }
+local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 
@@ -84,7 +84,7 @@ local function lane_load(core, now_us)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
   lane.t = lane.v
-  lane.queued_max = lane.waiting
+  lane.queued_max, lane.waiting_before = lane.waiting, lane.waiting
   lanes_by_core[core] = lane
   lanes_loaded[#lanes_loaded + 1] = lane
   return lane
@@ -268,7 +268,7 @@ local function lane_lags(lane, granted_ms)
 end
 
 local function lane_touch()
-  local list = { root .. 'lanes' }
+  local list = { meta, root .. 'lanes' }
   for _, lane in ipairs(lanes_loaded) do
     for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
     tally_plan(lane)
@@ -323,9 +323,20 @@ local function lane_forget(lane)
   call('ZREM', root .. 'lanes', lane.core)
 end
 
+-- Data of before this was counted, and of a failover, must not make it wrong for ever: it is right again once nothing waits.
+local function lane_write_waiting(lane)
+  local more = lane.waiting - lane.waiting_before
+  if more == 0 then return end
+  local field = 'limited:' .. (lane.kind or '')
+  if call('HINCRBY', meta, field, more) < 0 then call('HSET', meta, field, 0) end
+end
+
 local function lane_write()
   for _, lane in ipairs(lanes_loaded) do
     lane_write_entries(lane)
+    -- Slots that were reclaimed by a message's settling are told by the next look.
+    if lane.told then lane.lost = lane.lost and 0
+    elseif (lane.reclaimed or 0) > 0 then lane.lost = (lane.lost or 0) + lane.reclaimed end
     local fields = {}
     for _, field in ipairs(LANE_STATE) do
       if lane[field] then
@@ -334,6 +345,7 @@ local function lane_write()
       end
     end
     call('HSET', lane.key, unpack(fields, 1, #fields))
+    lane_write_waiting(lane)
     if lane.machine and lane.machine.write then lane.machine.write(lane) end
     tally_write(lane)
     if lane.next == false then

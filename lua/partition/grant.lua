@@ -10,7 +10,7 @@
 -- @arg   tasks_max int     tasks that start in one call; never more than 500
 -- @arg   ahead_us  int     how long before its time a start may be granted; 0 for none
 -- @arg   now_us    now_us  this shard's clock
--- @reply [number, string, number, number, [string, string, number, number, number, number, number[]][], [number, string[]][]]   this shard's time (ms); next time that a lane is to be looked at, '' where none; 1 where more is due now; 1 where messages were written; of each lane: core, kind ('' unknown), granted, expired, reclaimed, waiting, (ms waited, tasks) of each range; messages that the caller may carry over at once: of each destination its number and all that waits for it
+-- @reply [number, string, number, number, [string, string, number, number, number, number, number[], string, string][], [number, string[]][]]   this shard's time (ms); next time that a lane is to be looked at, '' where none; 1 where more is due now; 1 where messages were written; of each lane: core, kind ('' unknown), granted, expired, reclaimed, waiting, (ms waited, tasks) of each range, account, name; messages that the caller may carry over at once: of each destination its number and all that waits for it
 -- @cost  O(tasks + ranges), 500 of each at most for each lane
 -- @include lib/grant
 
@@ -30,6 +30,7 @@ for i, core in ipairs(due) do
   local lane = lane_load(core, now_us)
   left = left - grant_lane(lane, math.ceil(left / (#due - i + 1)), ahead_us)
   if lane.more then more = 1 end
+  lane.told = (lane.reclaimed or 0) + (lane.lost or 0)
   shown[i] = lane
 end
 -- Read before the first write, and so without those that were looked at.
@@ -53,7 +54,8 @@ for i = 1, #after, 2 do
 end
 for i, lane in ipairs(shown) do
   if lane.next and not lane.purge then next_ms = math.min(next_ms, lane.next / 1000) end
-  reply[i] = { lane.core, lane.kind or '', lane.granted, lane.expired, lane.reclaimed or 0, lane.waiting, lane.waits }
+  reply[i] = { lane.core, lane.kind or '', lane.granted, lane.expired, lane.told, lane.waiting, lane.waits,
+    lane.account or '', lane.name or '' }
 end
 if next_ms <= now_ms then more = 1 end
 return { math.floor(now_ms), next_ms < math.huge and string.format('%.3f', next_ms) or '', more, wrote, reply, outbox_slices() }

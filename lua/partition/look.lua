@@ -3,9 +3,11 @@
 --
 -- @flags no-writes
 -- @key   meta      hash    {pN}:m
+-- @arg   kinds     string  letters of the kinds of limiters
 -- @arg   now_ms    now     this shard's clock
--- @reply [number, number, number, number, number]   tasks ready: fresh, retry, notification; entries delayed; age of the oldest that is ready, ms
--- @cost  O(1): at most 8 accounts of 8 flows of 3 classes
+-- @rest  lanes             limiters of this partition
+-- @reply [number, number, number, number, number, number[], number[]]   tasks ready: fresh, retry, notification; entries delayed; age of the oldest that is ready, ms; tasks that wait for limiters of each kind; and for each of the limiters given
+-- @cost  O(lanes) and at most 8 accounts of 8 flows of 3 classes
 -- @include lib/root
 
 local ACCOUNTS, FLOWS = 8, 8
@@ -22,4 +24,7 @@ for i, cls in ipairs({ 'f', 'r', 'n' }) do
     end
   end
 end
-return { counts[1], counts[2], counts[3], call('ZCARD', root .. 'delayed'), now_ms - oldest_ms }
+local limited, waiting = {}, {}
+for kind in string.gmatch(kinds, '%a') do limited[#limited + 1] = tonumber(call('HGET', meta, 'limited:' .. kind) or '0') end
+for i, core in ipairs(lanes) do waiting[i] = tonumber(call('HGET', root .. 'lane:' .. core, 'waiting') or '0') end
+return { counts[1], counts[2], counts[3], call('ZCARD', root .. 'delayed'), now_ms - oldest_ms, limited, waiting }

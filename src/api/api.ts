@@ -2,12 +2,14 @@
 
 import { ApiError } from '../base/errors.ts';
 import { isUnavailable } from '../store/errors.ts';
+import { addLines } from './add-lines.ts';
 import * as batches from './batches.ts';
 import type { Api, Call, QuotaVerdict } from './call.ts';
 import type { ApiContext, ApiLimits } from './context.ts';
 import * as limiters from './limiters.ts';
 import * as notifications from './notifications.ts';
 import { takeQuota } from './quota.ts';
+import * as results from './results.ts';
 import * as rounds from './rounds.ts';
 import * as schedules from './schedules.ts';
 import * as secrets from './secrets.ts';
@@ -31,7 +33,7 @@ export function makeApi(context: ApiContext): Api {
     createBatch: bind(batches.createBatch),
     listBatches: bind(batches.list),
     getBatch: bind(batches.getBatch),
-    addTasks: bind(batches.addTasks),
+    addTasks: bind((context, call) => (call.lines === null ? batches.addTasks(context, call) : addLines(context, call, call.lines))),
     cancelBatch: bind(batches.cancelBatch),
     releaseBatch: bind(batches.releaseBatch),
     retryBatch: bind(rounds.retryBatch),
@@ -39,6 +41,7 @@ export function makeApi(context: ApiContext): Api {
     listNotifications: bind(notifications.listNotifications),
     redeliverNotification: bind(notifications.redeliverNotification),
     listBatchTasks: bind(batches.listBatchTasks),
+    getBatchResults: bind(results.getBatchResults),
     createStreamTicket: bind(streams.createStreamTicket),
     streamBatch: bind(streams.openStream),
     streamBatchEvents: bind(streams.openStream),
@@ -70,6 +73,7 @@ export function makeApi(context: ApiContext): Api {
       addTasks: bind(batches.batchExists),
       getBatch: bind(batches.batchReadable),
       listBatchTasks: bind(batches.batchReadable),
+      getBatchResults: bind(batches.batchReadable),
       cancelBatch: bind(batches.batchExists),
       releaseBatch: bind(batches.batchExists),
       retryBatch: bind(batches.batchExists),

@@ -4,12 +4,13 @@ import { ID_PREFIX, newCore, parseId, partitionOf } from '../base/id.ts';
 import { DEFAULT_EXPIRATION_H } from '../base/limits.ts';
 import type { Batch, BatchListQuery, TaskListQuery } from '../schema/types.gen.ts';
 import * as batches from '../store/batches.ts';
-import { readRecord, readRecordBeside } from '../store/idempotency.ts';
+import { type IdemArgs, readRecord, readRecordBeside } from '../store/idempotency.ts';
 import { labelHash } from '../store/keys.ts';
 import { type BatchRead, listBatches, listTasks, readLimited } from '../store/listing.ts';
 import type { QuotaState } from '../store/quota.ts';
 import type { Answer, Call, QuotaVerdict } from './call.ts';
 import type { ApiContext } from './context.ts';
+import { indexCursor, indexIn, nextCursor, placeIn } from './cursor.ts';
 import { whenDurable } from './durable.ts';
 import { claimed, type Keyed, keyedAs, once, printHead, recordArgs, replayed, sameRequest } from './idempotency.ts';
 import type { Prepared, PrepareRequest, Ready, Refusal } from './prepare.ts';
@@ -128,15 +129,13 @@ async function prepare(
   known_keys: readonly string[],
 ): Promise<Resolved> {
   const print_head = call.idempotency_key === null ? null : printHead(call, name);
-  const limiters = new Map(await resolveLimiters(context.client, call.account_id, namesIn(body)));
-  const request: PrepareRequest = {
-    what: name === 'createBatch' ? 'create' : 'add',
-    body,
-    now_ms: call.now_ms,
-    print_head,
-    known_keys,
-    limiters,
-  };
+  return prepareBody(context, call, { what: name === 'createBatch' ? 'create' : 'add', body, print_head, known_keys });
+}
+
+/** The same for any body of tasks. Its memory may be gone afterwards. */
+export async function prepareBody(context: ApiContext, call: Call, wanted: Omit<PrepareRequest, 'now_ms' | 'limiters'>): Promise<Resolved> {
+  const limiters = new Map(await resolveLimiters(context.client, call.account_id, namesIn(wanted.body)));
+  const request: PrepareRequest = { ...wanted, now_ms: call.now_ms, limiters };
   const { print, outcome } = await context.prepare(request);
   if (outcome.kind !== 'names') return { print, outcome };
   for (const [one, limiter] of await resolveLimiters(context.client, call.account_id, outcome.names)) limiters.set(one, limiter);
@@ -161,14 +160,14 @@ function viewOf(row: batches.BatchRow): Batch {
 }
 
 /** Throws 404; a refused read is the caller's to tell, with `told`. */
-async function readWithinLimit(context: ApiContext, call: Call, states: boolean): Promise<Exclude<BatchRead, { kind: 'missing' }>> {
+export async function readWithinLimit(context: ApiContext, call: Call, states: boolean): Promise<Exclude<BatchRead, { kind: 'missing' }>> {
   const read = await readLimited(context.client, call.account_id, coreOf(call), { limit: context.limits.batch_status, states });
   if (read.kind === 'missing') throw missing(call);
   return read;
 }
 
 /** How the limit on reads stands; one that is not granted becomes the answer 429. */
-function told(context: ApiContext, read: { quota: QuotaState }): Pick<Answer, 'quota'> {
+export function told(context: ApiContext, read: { quota: QuotaState }): Pick<Answer, 'quota'> {
   const quota = verdictOf('batch-status', context.limits.batch_status, read.quota);
   return quota === null ? {} : { quota };
 }
@@ -204,23 +203,27 @@ export function missing(call: Call): ApiError {
 const LABEL_PREFIX = 'label.';
 
 export async function list(context: ApiContext, call: Call): Promise<Answer> {
-  const { status = null, limit, offset, ...rest } = call.query as unknown as BatchListQuery;
+  const { status = null, limit, offset, cursor, ...rest } = call.query as unknown as BatchListQuery;
+  const after = placeIn('b', cursor);
   const labels = Object.entries(rest).map(([name, value]) => labelHash(name.slice(LABEL_PREFIX.length), String(value)));
-  const { total, rows } = await listBatches(context.client, context.partitions.now, call.account_id, { status, labels, limit, offset });
-  return { body: { total, batches: rows.map((row) => batchItem(row, JSON.parse(row.doc) as BatchDoc)) } };
+  const page = { status, labels, limit, offset, after };
+  const { total, rows, next } = await listBatches(context.client, context.partitions.now, call.account_id, page);
+  return { body: { total, batches: rows.map((row) => batchItem(row, JSON.parse(row.doc) as BatchDoc)), ...nextCursor('b', next) } };
 }
 
 export async function listBatchTasks(context: ApiContext, call: Call): Promise<Answer> {
-  const { status = null, limit, offset } = call.query as unknown as TaskListQuery;
+  const { status = null, limit, offset, cursor } = call.query as unknown as TaskListQuery;
   const read = await readWithinLimit(context, call, true);
   if (read.kind === 'refused') return { body: null, ...told(context, read) };
-  const page = await listTasks(context.client, read.batch, read.states, { status, limit, offset });
+  const first = indexIn(read.batch.core, cursor);
+  const page = await listTasks(context.client, read.batch, read.states, { status, limit, offset, first });
   const parts: Buffer[] = [Buffer.from(`{"total":${page.total},"tasks":[`)];
   for (const [i, row] of page.rows.entries()) {
     if (i > 0) parts.push(COMMA);
     parts.push(taskBytes(row, read.batch));
   }
-  parts.push(END);
+  const next = page.next === null ? null : indexCursor(read.batch.core, page.next);
+  parts.push(first === undefined ? END : Buffer.from(`],"next_cursor":${JSON.stringify(next)}}`));
   return { body: Buffer.concat(parts), ...told(context, read) };
 }
 
@@ -237,13 +240,33 @@ async function addPrepared(context: ApiContext, call: Call, keyed: Keyed | null,
   const core = coreOf(call);
   const before = keyed && (await addedBefore(context, core, keyed));
   if (before) return before;
-  let add = ready(prepared);
+  const again = async (body: Uint8Array, known: readonly string[]) => ready(await prepare(context, call, 'addTasks', body, known));
+  const idem = ({ left_out }: Ready) => recordArgs(keyed, Buffer.concat([BEGIN_OBJECT, left_out.subarray(1), END_OBJECT]));
+  const done = await addReady(context, call, ready(prepared), again, idem);
+  if (done === null) return (keyed && (await addedBefore(context, core, keyed))) ?? unavailable();
+  const { change, add } = done;
+  return whenDurable(context, partitionOf(core), { body: withMembers(changeView(core, change.status, change), add.left_out) });
+}
+
+/**
+ * Adds what was prepared; where the batch has keys of its tasks, what `again` makes of its body without those. null: the key that
+ * `idem` names has a record already.
+ */
+export async function addReady(
+  context: ApiContext,
+  call: Call,
+  first: Ready,
+  again: (body: Uint8Array, known_keys: readonly string[]) => Promise<Ready>,
+  idem: (add: Ready) => IdemArgs,
+): Promise<{ change: batches.BatchChange; add: Ready } | null> {
+  const core = coreOf(call);
+  let add = first;
   const known = new Set<string>();
   for (let tries = 1; ; tries++) {
     const found = await batches.knownTaskKeys(context.client, core, add.task_keys);
     if (found.size > 0 && add.body !== null) {
       for (const hash of found) known.add(hash);
-      add = ready(await prepare(context, call, 'addTasks', add.body, [...known]));
+      add = await again(add.body, [...known]);
     }
     const outcome = await batches.addTasks(context.client, {
       account_id: call.account_id,
@@ -253,21 +276,19 @@ async function addPrepared(context: ApiContext, call: Call, keyed: Keyed | null,
       task_keys: add.task_keys,
       expires_from_ms: add.latest_ms,
       expiration_ms: DEFAULT_EXPIRATION_H * HOUR_MS,
-      idem: recordArgs(keyed, Buffer.concat([BEGIN_OBJECT, add.left_out.subarray(1), END_OBJECT])),
+      idem: idem(add),
     });
     switch (outcome.kind) {
       case 'added':
         context.meter.added(add.tasks.count);
         if (add.tasks.lanes.length > 0) await context.relay(partitionOf(core));
-        return whenDurable(context, partitionOf(core), {
-          body: withMembers(changeView(core, outcome.change.status, outcome.change), add.left_out),
-        });
+        return { change: outcome.change, add };
       case 'missing':
         throw missing(call);
       case 'state':
         throw stateError(call, outcome.status);
       case 'taken':
-        return (keyed && (await addedBefore(context, core, keyed))) ?? unavailable();
+        return null;
       case 'repeat':
       case 'lost':
         if (tries === TRIES_MAX) unavailable();

@@ -17,6 +17,8 @@ export interface Call {
   body: unknown;
   /** The bytes of the body. */
   raw_body: Buffer | null;
+  /** What comes of a body of one task a line, piece by piece, null at its end; it rejects where its client is gone. null: the body is none. */
+  lines: (() => Promise<Buffer | null>) | null;
   /** Faults of query and headers, for an endpoint that reads its body itself: whether that is JSON at all comes first. */
   head_faults: readonly Fault[];
   request_id: string;
@@ -49,6 +51,8 @@ export interface Answer {
   headers?: Record<string, string>;
   /** For endpoints that decide their limit in the same step as their work; not granted = the answer is 429. */
   quota?: QuotaVerdict;
+  /** The answer is these lines, each block whole ones, made as they are read; where that fails the answer is cut. */
+  lines?: AsyncIterable<Buffer>;
   /** The answer is this stream. */
   stream?: { account_id: string; grant: StreamGrant };
 }
@@ -68,6 +72,7 @@ export const HANDLERS = [
   'listNotifications',
   'redeliverNotification',
   'listBatchTasks',
+  'getBatchResults',
   'createStreamTicket',
   'streamBatch',
   'streamBatchEvents',

@@ -18,6 +18,7 @@ import type { LimiterRow } from '../store/limiters.ts';
 import * as limiters from '../store/limiters.ts';
 import type { Answer, Call, HandlerName } from './call.ts';
 import type { ApiContext } from './context.ts';
+import { nextCursor, placeIn } from './cursor.ts';
 import { whenDurable } from './durable.ts';
 import { keyedBy, once, onceAs } from './idempotency.ts';
 import { timestamp } from './present.ts';
@@ -102,14 +103,22 @@ function taken(name: string): ApiError {
 }
 
 export async function listLimiters(context: ApiContext, call: Call): Promise<Answer> {
-  const { limit, offset } = call.query as unknown as LimiterListQuery;
+  const { limit, offset, cursor } = call.query as unknown as LimiterListQuery;
+  const after = placeIn('l', cursor);
   for (let tries = 1; ; tries++) {
-    const page = await names.pageOfLimiters(context.client, call.account_id, { limit, offset, stale_ms: RESERVED_MS });
+    const page = await names.pageOfLimiters(context.client, call.account_id, {
+      limit: after === undefined ? limit : limit + 1,
+      offset,
+      stale_ms: RESERVED_MS,
+      after: after ?? null,
+    });
     const found = await limiters.readLimiters(context.client, page.cores);
     const rows = found.filter((row): row is LimiterRow => row !== null && row.deleted_ms === null);
     const gone = page.cores.filter((_, i) => found[i]?.deleted_ms !== null);
     if ((gone.length === 0 && page.stale.length === 0) || tries === TRIES_MAX) {
-      return { body: { total: page.total - gone.length, rate_limiters: rows.map(limiterItem) } };
+      const shown = rows.slice(0, limit);
+      const next = after === undefined ? undefined : page.cores.length > limit ? (shown.at(-1) ?? null) : null;
+      return { body: { total: page.total - gone.length, rate_limiters: shown.map(limiterItem), ...nextCursor('l', next) } };
     }
     await Promise.all([
       ...gone.map((core) => names.freeName(context.client, call.account_id, found.find((row) => row?.core === core)?.name ?? '', core)),

@@ -1,7 +1,7 @@
 // What is done with the body of a create or an add before Redis is asked: read, checked, cut into segments. Pure, and all
 // that goes in and comes out is plain data, so that a large body is prepared in a worker thread and a small one right here.
 import { createHash } from 'node:crypto';
-import { ApiError, type ErrorName } from '../base/errors.ts';
+import { ApiError, type ErrorName, type Fault } from '../base/errors.ts';
 import { DEFAULT_EXPIRATION_H } from '../base/limits.ts';
 import type { EgressPolicy } from '../outbound/addresses.ts';
 import { type BodyCheck, checkBatchCreate, checkTasksAdd, type Rejected, rejectedTasks } from '../schema/batch-check.ts';
@@ -15,8 +15,11 @@ import type { BatchDoc } from './present.ts';
 import type { LimitersByName } from './resolve.ts';
 
 export interface PrepareRequest {
-  what: 'create' | 'add';
+  /** `lines`: an add whose body is one task a line. */
+  what: 'create' | 'add' | 'lines';
   body: Uint8Array;
+  /** Of lines: the number of the first one. */
+  first_line?: number;
   /** When the request arrived. */
   now_ms: number;
   /** With the body it makes the fingerprint of the request; null where none is wanted. */
@@ -36,6 +39,8 @@ export interface Refusal {
   row: ErrorName;
   details: Record<string, unknown>;
   message: string;
+  /** Of lines: the number of the first one that is at fault. */
+  line?: number;
 }
 
 export interface Ready {
@@ -47,6 +52,8 @@ export interface Ready {
   latest_ms: number;
   /** What the answer says of tasks that were left out: members of a JSON object, each with a comma in front. */
   left_out: Uint8Array;
+  /** Tasks that were left out for a key that another has. */
+  duplicates: number;
   /** Of a create: what is stored besides tasks, whether the expiry follows them, and which notifications are sent. */
   batch: { doc: BatchDoc; movable: boolean; notify: string } | null;
   /** The body once more, where it may be needed: some of its keys may turn out to be in the batch. */
@@ -70,6 +77,7 @@ export interface Prepared {
 export function prepare(request: PrepareRequest, policy: EgressPolicy): Prepared {
   const body = Buffer.from(request.body.buffer, request.body.byteOffset, request.body.byteLength);
   const print = request.print_head === null ? '' : createHash('sha256').update(request.print_head).update(body).digest('base64url');
+  if (request.what === 'lines') return { print, outcome: prepareLines(request, body, policy) };
   const parsed = parseJson(body, BODY_JSON);
   if (!parsed.ok) return { print, outcome: refused('json', new ApiError('invalid_json', {}, { message: parsed.message })) };
   const outcome = request.what === 'create' ? prepareCreate(request, parsed.value, policy) : prepareAdd(request, parsed.value, policy);
@@ -125,6 +133,48 @@ function prepareAdd(request: PrepareRequest, value: unknown, policy: EgressPolic
   return cut(request, checked.value.tasks, checked.rejected, checked.value.atomic === false, policy, null);
 }
 
+const NEWLINE = 0x0a;
+const BLANK = /^\s*$/;
+
+function prepareLines(request: PrepareRequest, body: Buffer, policy: EgressPolicy): Prepared['outcome'] {
+  const tasks: unknown[] = [];
+  const numbers: number[] = [];
+  for (let from = 0, line = request.first_line ?? 0; from < body.length; line++) {
+    const newline = body.indexOf(NEWLINE, from);
+    const end = newline < 0 ? body.length : newline;
+    const text = body.subarray(from, end);
+    from = end + 1;
+    const parsed = parseJson(text, BODY_JSON);
+    if (parsed.ok) {
+      tasks.push(parsed.value);
+      numbers.push(line);
+    } else if (!BLANK.test(text.toString('latin1'))) {
+      const message = parsed.message.replace('The body', 'The line');
+      return { ...refused('json', new ApiError('invalid_json', { path: `/${line}` }, { message })), line };
+    }
+  }
+  const outcome = prepareAdd(request, { tasks }, policy);
+  return outcome.kind === 'refused' ? inLines(outcome, numbers) : outcome;
+}
+
+/** The refusal of a body, with lines for tasks. */
+function inLines(refusal: Refusal, numbers: readonly number[]): Refusal {
+  let line = Number.POSITIVE_INFINITY;
+  const placed = (path: string): string =>
+    path.replace(/^\/tasks\/(\d+)/, (_, index: string) => {
+      const number = numbers[Number(index)] ?? 0;
+      line = Math.min(line, number);
+      return `/${number}`;
+    });
+  const { errors, path } = refusal.details as { errors?: readonly Fault[]; path?: string };
+  const details = {
+    ...refusal.details,
+    ...(errors === undefined ? {} : { errors: errors.map((fault) => ({ ...fault, path: placed(fault.path) })) }),
+    ...(path === undefined ? {} : { path: placed(path) }),
+  };
+  return { ...refusal, details, ...(line < Number.POSITIVE_INFINITY ? { line } : {}) };
+}
+
 function notValid(faults: readonly unknown[]): Refusal {
   return refused('check', new ApiError('validation_error', { errors: faults }));
 }
@@ -154,6 +204,7 @@ function cut(
     task_keys: intake.task_keys,
     latest_ms: intake.latest_ms,
     left_out: leftOut(intake, partial),
+    duplicates: intake.duplicates,
     batch,
     body: batch === null && intake.task_keys.length > 0 ? request.body : null,
   };

@@ -11,6 +11,7 @@ import type {
   StreamTaskEnd,
   Target,
   TaskListItem,
+  TaskOutcome,
   TaskResult,
 } from '../schema/types.gen.ts';
 import type { BatchRow, BatchStatus } from '../store/batches.ts';
@@ -172,6 +173,22 @@ function taskView(row: TaskRow, batch: BatchRow): ShownTask {
     ...(row.status === 'completed' && ended_ms !== null ? { completed_at: timestamp(ended_ms) } : {}),
     attempts,
     ...(head.rate_limiter === undefined ? {} : { rate_limiter: head.rate_limiter }),
+    ...(result === null ? {} : { result }),
+  };
+}
+
+/** How a task ended; it must have. */
+export function outcomeView(row: TaskRow, batch: BatchRow): TaskOutcome {
+  const { at } = JSON.parse(row.head.toString()) as Head;
+  const { attempts, ended_ms, result } = resultOf(row);
+  return {
+    id: taskId(row.core, row.index),
+    index: row.index,
+    // The others have not ended.
+    status: row.status as TaskOutcome['status'],
+    attempts,
+    created_at: timestamp(at ?? batch.created_ms),
+    ...(ended_ms === null ? {} : { completed_at: timestamp(ended_ms) }),
     ...(result === null ? {} : { result }),
   };
 }

@@ -10,7 +10,7 @@ import type {
   ScheduleListQuery,
   SchedulePatch,
   SchedulePreviewQuery,
-  TaskListQuery,
+  ScheduleTaskListQuery,
 } from '../schema/types.gen.ts';
 import { newOperation } from '../store/batches.ts';
 import { StageLost } from '../store/errors.ts';
@@ -22,6 +22,7 @@ import type { PlannedTick, ScheduleRow, ScheduleStatus, ScheduleTiming } from '.
 import * as schedules from '../store/schedules.ts';
 import type { Answer, Call } from './call.ts';
 import type { ApiContext } from './context.ts';
+import { nextCursor, placeIn } from './cursor.ts';
 import { whenDurable } from './durable.ts';
 import { claimed, type Keyed, keyedBy, recordArgs, replayed, sameRequest } from './idempotency.ts';
 import { scheduledTaskBytes, timestamp } from './present.ts';
@@ -217,31 +218,34 @@ export async function getSchedule(context: ApiContext, call: Call): Promise<Answ
 }
 
 export async function list(context: ApiContext, call: Call): Promise<Answer> {
-  const { status = null, enabled, limit, offset } = call.query as unknown as ScheduleListQuery;
+  const { status = null, enabled, limit, offset, cursor } = call.query as unknown as ScheduleListQuery;
+  const after = placeIn('s', cursor);
   const by_enabled = enabled === undefined ? null : enabled ? 'active' : 'disabled';
-  if (status !== null && by_enabled !== null && status !== by_enabled) return { body: { total: 0, schedules: [] } };
-  const page = { status: status ?? by_enabled, limit, offset, bytes_max: LIST_BYTES_MAX };
-  const { total, rows, bytes } = await schedules.listSchedules(context.client, context.partitions.now, call.account_id, page);
+  if (status !== null && by_enabled !== null && status !== by_enabled) {
+    return { body: { total: 0, schedules: [], ...(after === undefined ? {} : { next_cursor: null }) } };
+  }
+  const page = { status: status ?? by_enabled, limit, offset, after, bytes_max: LIST_BYTES_MAX };
+  const { total, rows, bytes, next } = await schedules.listSchedules(context.client, context.partitions.now, call.account_id, page);
   if (bytes > LIST_BYTES_MAX) {
     const fault = { path: 'limit', message: `must be less: these schedules have more than ${LIST_BYTES_MAX} bytes together` };
     throw new ApiError('validation_error', { errors: [fault] });
   }
   const items = rows.map((row) => scheduleBytes(row, nextOf(row, call.now_ms), {}));
-  return { body: listBytes(total, 'schedules', items) };
+  return { body: listBytes(total, 'schedules', items, nextCursor('s', next)) };
 }
 
-function listBytes(total: number, name: string, items: readonly Buffer[]): Buffer {
+function listBytes(total: number, name: string, items: readonly Buffer[], more: object = {}): Buffer {
   const parts: Buffer[] = [Buffer.from(`{"total":${total},"${name}":[`)];
   for (const [i, item] of items.entries()) {
     if (i > 0) parts.push(COMMA);
     parts.push(item);
   }
-  parts.push(END);
+  const members = JSON.stringify(more).slice(1);
+  parts.push(Buffer.from(members === '}' ? ']}' : `],${members}`));
   return Buffer.concat(parts);
 }
 
 const COMMA = Buffer.from(',');
-const END = Buffer.from(']}');
 
 export async function patchSchedule(context: ApiContext, call: Call): Promise<Answer> {
   context.admit();
@@ -304,7 +308,7 @@ export async function deleteSchedule(context: ApiContext, call: Call): Promise<A
 }
 
 export async function listTasks(context: ApiContext, call: Call): Promise<Answer> {
-  const { status = null, limit, offset } = call.query as unknown as TaskListQuery;
+  const { status = null, limit, offset } = call.query as unknown as ScheduleTaskListQuery;
   const { core } = await visible(context, call);
   const { total, tasks } = await listScheduleTasks(context.client, call.account_id, core, { status, limit, offset });
   const schedule_id = ID_PREFIX.schedule + core;

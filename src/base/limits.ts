@@ -18,6 +18,15 @@ export const INTAKE_INLINE_BYTES_MAX = 262_144;
 /** Large bodies that wait for that thread; each of up to 16 MiB takes it about a tenth of a second. */
 export const INTAKE_WAITING_MAX = 32;
 
+/** Of a body of one task a line: tasks and bytes that are added at once, which is also the longest line. */
+export const LINES_MAX = 1_000;
+export const LINES_BYTES_MAX = 1_048_576;
+/** Of such a body: what came and is not taken yet; more waits with the client. And what one takes of the room for bodies. */
+export const LINES_WAITING_BYTES_MAX = 262_144;
+export const LINES_ROOM_BYTES = 4 * LINES_BYTES_MAX;
+/** Where adding line by line ends: a state string of 10 MB is what one batch may take of a script's time and of a reply. */
+export const BATCH_TASKS_MAX = 10_000_000;
+
 /** Single tasks that one call puts into a tray, and their bytes: about a millisecond of Redis. */
 export const TRAY_GROUP_TASKS_MAX = 200;
 export const TRAY_GROUP_BYTES_MAX = 262_144;

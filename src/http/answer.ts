@@ -46,6 +46,7 @@ const STATUS_TEXT: Record<number, string> = {
 const STATUS_LINE = new Map(Object.entries(STATUS_TEXT).map(([status, text]) => [Number(status), `${status} ${text}`]));
 
 export const JSON_TYPE = 'application/json';
+export const LINES_TYPE = 'application/x-ndjson';
 export const EVENTS_TYPE = 'text/event-stream';
 /** The value of Content-Type and the headers behind it: one call into native code for all of them. */
 const NO_SNIFF = '\r\nX-Content-Type-Options: nosniff';
@@ -88,6 +89,14 @@ export function beginEvents(res: HttpResponse, request_id: string): void {
       .writeHeader('X-Request-Id', request_id);
     // Reverse proxies that buffer would hold events back.
     res.writeHeader('X-Accel-Buffering', 'no').writeHeader('Connection', 'close').write(':\n\n');
+  });
+}
+
+/** Writes the head of an answer of lines, whose length nobody knows yet. */
+export function beginLines(res: HttpResponse, headers: Readonly<Record<string, string>>): void {
+  res.cork(() => {
+    res.writeStatus('200 OK').writeHeader('Content-Type', LINES_TYPE + FIXED_HEADERS);
+    for (const name in headers) res.writeHeader(name, headers[name] ?? '');
   });
 }
 

@@ -4,6 +4,18 @@ import type { HttpResponse } from './uws.ts';
 /** `over`: longer than allowed. `no_room`: all bodies together are. */
 export type BodyOutcome = { ok: true; body: Buffer } | { ok: false; reason: 'over' | 'no_room' | 'aborted' };
 
+/** What a request's body is read by. */
+export interface IncomingBody {
+  /** Bytes that came, kept or not. */
+  readonly bytes_in: number;
+  /** Bytes that may still come: Infinity in a chunked body that has not ended. */
+  bytesLeft(): number;
+  /** The client went away. */
+  abort(): void;
+  /** Gives its room back: the body is not needed any more. Twice is safe. */
+  release(): void;
+}
+
 /** Bytes held for bodies, over all requests of this process. */
 export class BodyBudget {
   readonly bytes_max: number;
@@ -30,7 +42,7 @@ const FIRST_BYTES_MAX = 64 * 1024;
 const BELIEVED_BYTES = 1_048_576;
 const EMPTY = Buffer.alloc(0);
 
-export class BodyReader {
+export class BodyReader implements IncomingBody {
   /** Settles once; never rejects. */
   readonly outcome: Promise<BodyOutcome>;
   /** Bytes that came, kept or not. */

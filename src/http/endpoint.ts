@@ -10,9 +10,10 @@ import { ID_PREFIX, parseId, parseTaskId } from '../base/id.ts';
 import { check } from '../schema/check.ts';
 import { BODY_JSON, parseJson } from '../schema/json.ts';
 import { parseQuery } from '../schema/query.ts';
-import { EVENTS_TYPE, JSON_TYPE, quotaHeaders, type Reply } from './answer.ts';
+import { EVENTS_TYPE, JSON_TYPE, LINES_TYPE, quotaHeaders, type Reply } from './answer.ts';
 import { type Authenticator, allows, type Principal } from './auth.ts';
 import type { BodyReader } from './body.ts';
+import type { BodyStream } from './body-stream.ts';
 import type { Exchange } from './exchange.ts';
 import type { Resource, Route } from './routes.ts';
 import type { Streams } from './streams.ts';
@@ -60,10 +61,13 @@ export async function serveRoute(
   params: Record<string, string>,
 ): Promise<Reply | null> {
   const head = readHead(req);
-  const reader = startReading(host, x, route, head);
+  const lines = route.lines === true && isType(head, LINES_TYPE);
+  const reader = lines ? null : startReading(host, x, route, head);
+  const pieces = lines ? x.readPieces() : null;
   const call = await admit(host, x, route, params, head);
   try {
-    refuseByHeaders(host, x, route, head);
+    if (lines) call.lines = piecesOf(x, pieces);
+    else refuseByHeaders(host, x, route, head);
     const body = reader === null ? null : await wholeBody(host, x, reader, route);
     if (x.done) return null;
     readInput(call, route, head, body);
@@ -73,15 +77,27 @@ export async function serveRoute(
     if (route.body === null) applyQuota(x, (await byTicket(host, x, call, (checked) => precheck(host, route, checked))) ?? null);
     throw error;
   }
-  if (route.stream !== undefined && x.head) {
-    await byTicket(host, x, call, (checked) => precheck(host, route, checked));
-    return { status: 200, body: '', type: EVENTS_TYPE };
+  if ((route.stream !== undefined || route.reply_lines === true) && x.head) {
+    applyQuota(x, (await byTicket(host, x, call, (checked) => precheck(host, route, checked))) ?? null);
+    return { status: 200, body: '', type: route.stream === undefined ? LINES_TYPE : EVENTS_TYPE };
   }
   const answer = await byTicket(host, x, call, route.run);
+  if (answer?.lines !== undefined) {
+    if (answer.quota !== undefined) applyQuota(x, answer.quota);
+    await x.sendLines(answer.lines);
+    return null;
+  }
   if (answer?.stream === undefined || route.stream === undefined) return answer === undefined ? null : toReply(x, route, answer);
   x.account_id = answer.stream.account_id;
   host.streams?.begin(x, route.stream, answer.stream.grant);
   return null;
+}
+
+/** Takes as long as it takes: who sends too slowly is cut off by the parser, and Redis has timeouts of its own. */
+function piecesOf(x: Exchange, pieces: BodyStream | null): () => Promise<Buffer | null> {
+  if (pieces === null) throw noRoom();
+  x.holdDeadline();
+  return () => pieces.pull();
 }
 
 /** 404 of the resource in the path; the limit that was used, where the endpoint would have told it with its answer. */
@@ -123,7 +139,7 @@ function startReading(host: EndpointHost, x: Exchange, route: Route, head: Head)
   if (x.announced_bytes === 0 || route.method === 'GET') return null;
   if ((x.announced_bytes ?? 0) > host.max_body_bytes) return null;
   if (route.body === null) return x.read(Math.min(IGNORED_BODY_BYTES_MAX, host.max_body_bytes));
-  return isJson(head) ? x.read(host.max_body_bytes) : null;
+  return isType(head, JSON_TYPE) ? x.read(host.max_body_bytes) : null;
 }
 
 /** 401, 403, 404 and 429. */
@@ -148,6 +164,7 @@ async function admit(host: EndpointHost, x: Exchange, route: Route, params: Reco
     query: {},
     body: null,
     raw_body: null,
+    lines: null,
     head_faults: [],
     request_id: x.request_id,
     idempotency_key: null,
@@ -171,16 +188,16 @@ function applyQuota(x: Exchange, verdict: QuotaVerdict | null): void {
 function refuseByHeaders(host: EndpointHost, x: Exchange, route: Route, head: Head): void {
   if (route.method === 'GET') return;
   const absent = route.body_optional === true && x.announced_bytes === 0;
-  if (route.body !== null && !absent && !isJson(head)) throw new ApiError('unsupported_media_type');
+  if (route.body !== null && !absent && !isType(head, JSON_TYPE)) throw new ApiError('unsupported_media_type');
   if ((x.announced_bytes ?? 0) > host.max_body_bytes) throw tooLarge(host);
 }
 
-/** `application/json`, as UTF-8 where a charset is named, and not compressed. */
-function isJson({ content_type, content_encoding }: Head): boolean {
+/** Of this type, as UTF-8 where a charset is named, and not compressed. */
+function isType({ content_type, content_encoding }: Head, wanted: string): boolean {
   if (content_encoding !== '' && content_encoding.toLowerCase() !== 'identity') return false;
-  if (content_type === JSON_TYPE) return true;
+  if (content_type === wanted) return true;
   const [type = '', ...parameters] = content_type.toLowerCase().split(';');
-  if (type.trim() !== JSON_TYPE) return false;
+  if (type.trim() !== wanted) return false;
   return parameters.every((parameter) => !/^\s*charset\s*=/.test(parameter) || /^\s*charset\s*=\s*"?utf-?8"?\s*$/.test(parameter));
 }
 
@@ -195,9 +212,12 @@ async function wholeBody(host: EndpointHost, x: Exchange, reader: BodyReader, ro
   x.restartDeadline();
   if (outcome.ok) return outcome.body;
   if (outcome.reason === 'aborted') return null;
-  if (outcome.reason === 'no_room')
-    throw new ApiError('unavailable', {}, { message: 'Too many request bodies are being read.', retry_after_s: 1 });
+  if (outcome.reason === 'no_room') throw noRoom();
   throw route.body === null ? invalid([NO_BODY]) : tooLarge(host);
+}
+
+function noRoom(): ApiError {
+  return new ApiError('unavailable', {}, { message: 'Too many request bodies are being read.', retry_after_s: 1 });
 }
 
 const NO_FIELDS = Buffer.from('{}');

@@ -2,9 +2,11 @@
 import { randomBytes } from 'node:crypto';
 import { type Clock, monotonicMs } from '../base/clock.ts';
 import { base62 } from '../base/id.ts';
-import { beginEvents, type Reply, write } from './answer.ts';
-import { type BodyBudget, BodyReader } from './body.ts';
+import { beginEvents, beginLines, type Reply, write } from './answer.ts';
+import { type BodyBudget, BodyReader, type IncomingBody } from './body.ts';
+import { BodyStream } from './body-stream.ts';
 import type { UpgradeCork } from './cork.ts';
+import { LineWriter } from './line-writer.ts';
 import type { HttpRequest, HttpResponse, us_socket_context_t } from './uws.ts';
 
 /** What is told about every request, once: no token, no path, nothing that a caller wrote but the method. */
@@ -67,7 +69,7 @@ export class Exchange {
   readonly #res: HttpResponse;
   readonly #host: ExchangeHost;
   readonly #started_ms = monotonicMs();
-  #reader: BodyReader | null = null;
+  #reader: IncomingBody | null = null;
   #paused = false;
   #onGone: (() => void) | null = null;
 
@@ -88,9 +90,19 @@ export class Exchange {
 
   /** Starts to read the body; only before the request handler has returned. */
   read(bytes_max: number): BodyReader {
-    this.#reader = new BodyReader(this.#host.budget, bytes_max, this.announced_bytes);
-    this.#reader.attach(this.#res);
-    return this.#reader;
+    const reader = new BodyReader(this.#host.budget, bytes_max, this.announced_bytes);
+    this.#reader = reader;
+    reader.attach(this.#res);
+    return reader;
+  }
+
+  /** The same for a body that is taken piece by piece. null: there is no room for one more. */
+  readPieces(): BodyStream | null {
+    const stream = BodyStream.open(this.#host.budget, this.announced_bytes, this, () => this.#host.draining);
+    if (stream === null) return null;
+    this.#reader = stream;
+    stream.attach(this.#res);
+    return stream;
   }
 
   /** Takes no more of the body for now: at most what has come already (one read of the socket) is held. */
@@ -159,6 +171,38 @@ export class Exchange {
     beginEvents(this.#res, this.request_id);
     this.#report(200, 0);
     return this.#res;
+  }
+
+  /**
+   * Answers with lines, block by block as its client takes them. Resolves when the last is on its way, or the client gone; rejects
+   * with what a block has met, where it may still be answered if that was the first.
+   */
+  async sendLines(blocks: AsyncIterable<Buffer>): Promise<void> {
+    let writer: LineWriter | null = null;
+    try {
+      for await (const block of blocks) {
+        writer ??= this.#beginLines();
+        if (writer === null || !(await writer.write(block))) return;
+      }
+      writer ??= this.#beginLines();
+      writer?.end();
+    } catch (error) {
+      writer?.cut();
+      throw error;
+    } finally {
+      if (writer !== null) this.#report(200, writer.bytes_out);
+    }
+  }
+
+  /** null: the client is gone. */
+  #beginLines(): LineWriter | null {
+    if (this.done) return null;
+    this.resume();
+    this.done = true;
+    const writer = new LineWriter(this.#res);
+    this.#onGone = () => writer.gone();
+    beginLines(this.#res, { 'X-Request-Id': this.request_id, ...this.headers });
+    return writer;
   }
 
   /** Nothing of this request is in use any more. */

@@ -98,7 +98,7 @@ export function scheduleRoutes(route: MakeRoute): Route[] {
       summary: 'List the tasks that a schedule made, the latest run first',
       tags: SCHEDULES,
       scope: 'read',
-      query: 'TaskListQuery',
+      query: 'ScheduleTaskListQuery',
       body: null,
       reply: 'ScheduledTaskList',
       status: 200,

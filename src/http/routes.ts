@@ -30,6 +30,10 @@ export interface Row {
   resource: Resource | null;
   /** The endpoint gets the bytes alone: bodies of many tasks are large, and with `atomic: false` a bad task is no bad request. */
   reads_body?: true;
+  /** Its body may also be one task a line, of any length. */
+  lines?: true;
+  /** It answers with lines of JSON, each as `reply` says. */
+  reply_lines?: true;
   /** A request without a body is one with `{}`. */
   body_optional?: true;
   /** It answers with a progress stream; a ticket in the query may stand for the token. */
@@ -101,7 +105,8 @@ export function makeRoutes(api: Api): Route[] {
     route('POST', '/v1/batches/{batch_id}/tasks', {
       name: 'addTasks',
       summary: 'Add tasks to a batch',
-      description: 'Only while the batch is pending or processing.',
+      description:
+        'Only while the batch is pending or processing. A body of type application/x-ndjson is one task a line, of any length: up to 1,000 lines at a time are added as they come, each such piece all or none, so hold the batch. At a line that is refused it stops; details.added says how many tasks were added before, and paths begin with the number of the line, from 0. With an Idempotency-Key a repeat adds what is missing.',
       tags: BATCHES,
       scope: 'write',
       query: null,
@@ -112,6 +117,7 @@ export function makeRoutes(api: Api): Route[] {
       quota: 'batch_add',
       resource: 'batch',
       reads_body: true,
+      lines: true,
     }),
     route('GET', '/v1/batches/{batch_id}/tasks', {
       name: 'listBatchTasks',
@@ -121,6 +127,22 @@ export function makeRoutes(api: Api): Route[] {
       query: 'TaskListQuery',
       body: null,
       reply: 'TaskList',
+      status: 200,
+      errors: ['batch_not_found'],
+      quota: 'batch_status',
+      resource: 'batch',
+    }),
+    route('GET', '/v1/batches/{batch_id}/results', {
+      name: 'getBatchResults',
+      summary: 'Download how the tasks of a batch ended',
+      description:
+        'One line for each task that has ended, in the order of their creation, also while the batch runs. An answer that does not end as it should (its connection is cut) is not whole: go on with start_index, the one after that of the last line.',
+      tags: BATCHES,
+      scope: 'read',
+      query: 'ResultsQuery',
+      body: null,
+      reply: 'TaskOutcome',
+      reply_lines: true,
       status: 200,
       errors: ['batch_not_found'],
       quota: 'batch_status',

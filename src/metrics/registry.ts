@@ -26,6 +26,8 @@ export interface Metrics {
   counter<K extends CounterName>(name: K, labels: Labels<K>): Counter;
   gauge<K extends GaugeName>(name: K, labels: Labels<K>): Gauge;
   histogram<K extends HistogramName>(name: K, labels: Labels<K>): Histogram;
+  /** Ends a series of this thread: its user has let go of it. */
+  forget<K extends MetricName>(name: K, labels: Labels<K>): void;
   /** Called before each snapshot and each text: to set gauges from what is at hand. */
   beforeSnapshot(hook: () => void): void;
   /** Called before each text, and waited for up to a second: to set gauges from what must be asked for. */
@@ -78,6 +80,7 @@ export function createMetrics(options: { process_metrics?: boolean } = {}): Metr
       return { set };
     },
     histogram: (name, labels) => observer(series(name, labels), METRICS[name].buckets),
+    forget: (name, labels) => void own.get(name)?.delete(keyOf(METRICS[name], labels)),
     beforeSnapshot: (hook) => void snapshot_hooks.push(hook),
     beforeText: (hook) => void text_hooks.push(hook),
     snapshot: () => {
@@ -107,23 +110,33 @@ function observer(values: number[], buckets: readonly number[]): Histogram {
   const size = buckets.length;
   return {
     observe: (value, times = 1) => {
-      let low = 0;
-      let high = size;
-      while (low < high) {
-        const middle = (low + high) >>> 1;
-        if (value <= (buckets[middle] ?? 0)) high = middle;
-        else low = middle + 1;
-      }
-      values[low] = (values[low] ?? 0) + times;
+      const bucket = bucketOf(buckets, value);
+      values[bucket] = (values[bucket] ?? 0) + times;
       values[size + 1] = (values[size + 1] ?? 0) + value * times;
     },
   };
 }
 
+/** The first bucket whose bound is not below the value; one beyond the last where there is none. */
+export function bucketOf(buckets: readonly number[], value: number): number {
+  let low = 0;
+  let high = buckets.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (value <= (buckets[middle] ?? 0)) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
+function keyOf(row: MetricRow, labels: Readonly<Record<string, string>>): string {
+  return row.labels.map((label) => labels[label] ?? '').join(SEPARATOR);
+}
+
 function find(family: Family, name: MetricName, labels: Readonly<Record<string, string>>): number[] {
   const row: MetricRow = METRICS[name];
   const all = family.get(name) ?? new Map<string, number[]>();
-  let key = row.labels.map((label) => labels[label] ?? '').join(SEPARATOR);
+  let key = keyOf(row, labels);
   if (!all.has(key) && all.size >= SERIES_MAX) key = row.labels.map(() => 'other').join(SEPARATOR);
   let values = all.get(key);
   if (values === undefined) {

@@ -1,7 +1,7 @@
 // The metric table: one row a metric. What /metrics serves, docs/metrics.md and the dashboards come from it.
 //
-// Names in Prometheus are `sluice_` and the row's. No metric carries an account, an id or a URL: callers would see each
-// other, and series would grow without end. `merge` says how a gauge of several threads becomes one.
+// Names in Prometheus are `sluice_` and the row's. No metric carries an id or a URL: series would grow without end. Accounts are
+// named by `limiter_top_…` alone, at most 50 at a time, and only where /metrics is not open to everybody. `merge` says how a gauge of several threads becomes one.
 
 export type MetricRow =
   | { kind: 'counter'; help: string; labels: readonly string[]; question: string }
@@ -177,14 +177,14 @@ export const METRICS = {
   },
   limiter_timeouts_total: {
     kind: 'counter',
-    help: 'Tasks that failed while they waited for a rate limiter: queue_timeout, validity_timeout, or their own valid_until.',
-    labels: [],
+    help: 'Tasks that failed while they waited for a rate limiter (queue_timeout, validity_timeout, or their own valid_until), by type of the limiter.',
+    labels: ['type'],
     question: 'Are limits too tight for the load?',
   },
   limiter_wait_seconds: {
     kind: 'histogram',
-    help: 'Time that tasks waited in the line of their rate limiter until they were granted a start.',
-    labels: [],
+    help: 'Time that tasks waited in the line of their rate limiter until they were granted a start, by type of the limiter.',
+    labels: ['type'],
     buckets: LAG_BUCKETS,
     question: 'How long does rate limiting hold work up?',
   },
@@ -193,6 +193,45 @@ export const METRICS = {
     help: 'Slots of concurrent rate limiters that were freed by their lock timeout, since nobody said that their task had ended.',
     labels: [],
     question: 'Are slots lost, in failovers or by holders that die?',
+  },
+  limiter_waiting: {
+    kind: 'gauge',
+    help: 'Tasks that wait in lines of rate limiters, by type. Looked up in Redis: the same in every process.',
+    labels: ['type'],
+    merge: 'max',
+    question: 'How much work is held up by rate limits?',
+  },
+  limiter_top_grants_total: {
+    kind: 'counter',
+    help: 'Starts granted by each of the 50 rate limiters that this process serves most; of the others together as limiter "other" without an account.',
+    labels: ['account', 'limiter'],
+    question: 'Which limiters let the most work through?',
+  },
+  limiter_top_timeouts_total: {
+    kind: 'counter',
+    help: 'Tasks that failed while they waited, of each of those limiters.',
+    labels: ['account', 'limiter'],
+    question: 'Which limit is too tight?',
+  },
+  limiter_top_wait_seconds: {
+    kind: 'histogram',
+    help: 'Time that tasks waited until they were granted a start, of each of those limiters.',
+    labels: ['account', 'limiter'],
+    buckets: LAG_BUCKETS,
+    question: 'Whose work is held up, and for how long?',
+  },
+  limiter_top_slots_reclaimed_total: {
+    kind: 'counter',
+    help: 'Slots that were freed by their lock timeout, of each of those limiters.',
+    labels: ['account', 'limiter'],
+    question: 'Whose slots are lost?',
+  },
+  limiter_top_waiting: {
+    kind: 'gauge',
+    help: 'Tasks that wait in the line of each of those limiters; not known of the others together.',
+    labels: ['account', 'limiter'],
+    merge: 'max',
+    question: 'Where does limited work pile up?',
   },
   messages_moved_total: {
     kind: 'counter',

@@ -1,5 +1,5 @@
 // A batch: creating it, adding tasks, and what is answered.
-import { COUNT, closed, DESCRIPTION, type JsonSchema, PAGE, ref, type SchemaTable, TIMESTAMP } from './definition.ts';
+import { COUNT, CURSOR_PAGE, closed, DESCRIPTION, type JsonSchema, NEXT_CURSOR, ref, type SchemaTable, TIMESTAMP } from './definition.ts';
 import { PATTERN } from './formats.ts';
 
 /** Statuses that the list can be filtered by. */
@@ -76,10 +76,11 @@ export const BATCH_SCHEMAS = {
   Batch: closed('A batch.', FULL_FIELDS, FULL_REQUIRED),
   BatchCreated: closed('A batch as answered when it was created.', { ...FULL_FIELDS, ...CREATION_FIELDS }, FULL_REQUIRED),
   BatchListItem: closed('A batch as listed.', SHOWN_FIELDS, ['id', 'status', 'stats', 'created_at', 'updated_at', 'completion_rate']),
-  BatchList: closed('A page of batches, newest first.', { total: COUNT, batches: { type: 'array', items: ref('BatchListItem') } }, [
-    'total',
-    'batches',
-  ]),
+  BatchList: closed(
+    'A page of batches, newest first.',
+    { total: COUNT, batches: { type: 'array', items: ref('BatchListItem') }, next_cursor: NEXT_CURSOR },
+    ['total', 'batches'],
+  ),
   BatchChange: closed(
     'A batch after tasks were added, cancelled or retried.',
     {
@@ -100,7 +101,7 @@ export const BATCH_SCHEMAS = {
 
 export const BATCH_QUERIES = {
   BatchListQuery: {
-    ...closed('', { status: { type: 'string', enum: BATCH_FILTERS, description: 'Only batches of this status.' }, ...PAGE }, []),
+    ...closed('', { status: { type: 'string', enum: BATCH_FILTERS, description: 'Only batches of this status.' }, ...CURSOR_PAGE }, []),
     patternProperties: { [PATTERN.label_parameter]: LABEL_VALUE },
   },
 } as const satisfies SchemaTable;

@@ -72,6 +72,22 @@ export const PAGE = {
   offset: { type: 'integer', minimum: 0, maximum: 100_000, default: 0, description: 'How many items to skip.' },
 } as const satisfies SchemaTable;
 
+/** The same for lists that can be walked from item to item. */
+export const CURSOR_PAGE = {
+  ...PAGE,
+  cursor: {
+    type: 'string',
+    maxLength: 64,
+    pattern: '^[A-Za-z0-9_-]*$',
+    description: 'Where to go on: next_cursor of the page before, or nothing for the first page. Takes the place of offset.',
+  },
+} as const satisfies SchemaTable;
+
+export const NEXT_CURSOR = {
+  type: ['string', 'null'],
+  description: 'In answers to requests with a cursor: that of the next page, null where there is none.',
+} as const satisfies JsonSchema;
+
 /** An object that takes these properties and no others. */
 export function closed<const P extends SchemaTable, const R extends readonly (keyof P & string)[]>(
   description: string,

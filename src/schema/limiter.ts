@@ -1,5 +1,16 @@
 // A rate limiter: creating it, changing it, and what is answered. What its configuration is like depends on its type.
-import { COUNT, closed, DESCRIPTION, type JsonSchema, LIMITER_NAME, PAGE, ref, type SchemaTable, TIMESTAMP } from './definition.ts';
+import {
+  COUNT,
+  CURSOR_PAGE,
+  closed,
+  DESCRIPTION,
+  type JsonSchema,
+  LIMITER_NAME,
+  NEXT_CURSOR,
+  ref,
+  type SchemaTable,
+  TIMESTAMP,
+} from './definition.ts';
 import type { LimiterKind } from './limiters/kind.ts';
 import { LIMITER_KINDS, LIMITER_TYPES, type LimiterType } from './limiters/kinds.ts';
 
@@ -145,7 +156,7 @@ export const LIMITER_SCHEMAS = {
   LimiterListItem: withConfig(closed('A rate limiter as listed.', SHOWN_FIELDS, ['id', 'name', 'type', 'config', 'created_at'])),
   LimiterList: closed(
     'A page of rate limiters, newest first.',
-    { total: COUNT, rate_limiters: { type: 'array', items: ref('LimiterListItem') } },
+    { total: COUNT, rate_limiters: { type: 'array', items: ref('LimiterListItem') }, next_cursor: NEXT_CURSOR },
     ['total', 'rate_limiters'],
   ),
   LimiterDeleted: closed('A rate limiter that was deleted.', { deleted: { type: 'boolean' }, id: { type: 'string' } }, ['deleted', 'id']),
@@ -189,5 +200,5 @@ export const LIMITER_SCHEMAS = {
 } as const satisfies SchemaTable;
 
 export const LIMITER_QUERIES = {
-  LimiterListQuery: closed('', PAGE, []),
+  LimiterListQuery: closed('', CURSOR_PAGE, []),
 } as const satisfies SchemaTable;

@@ -19,8 +19,12 @@ export interface RouteDoc {
   body: SchemaName | null;
   /** It may be left out. */
   body_optional?: true;
+  /** It may also be one task a line. */
+  lines?: true;
   /** Null where the answer is described by its status alone. */
   reply: SchemaName | null;
+  /** The answer has one such a line, of any number. */
+  reply_lines?: true;
   /** Of the answer when all is well. */
   status: number;
   /** Beyond those that follow from scope, query and body. */
@@ -91,8 +95,16 @@ function operation(route: RouteDoc): Json {
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(route.body === null
       ? {}
-      : { requestBody: { required: route.body_optional !== true, content: { 'application/json': { schema: ref(route.body) } } } }),
+      : { requestBody: { required: route.body_optional !== true, content: bodyContent(route.body, route.lines === true) } }),
     responses: { [route.status]: success(route), ...failures(route) },
+  };
+}
+
+function bodyContent(body: SchemaName, lines: boolean): Json {
+  const description = 'One TaskInput as JSON a line; empty lines are skipped.';
+  return {
+    'application/json': { schema: ref(body) },
+    ...(lines ? { 'application/x-ndjson': { schema: { type: 'string', description } } } : {}),
   };
 }
 
@@ -139,9 +151,14 @@ function success(route: RouteDoc): Json {
   return {
     description: STATUS_TEXT[route.status] ?? 'Done.',
     headers: { 'X-Request-Id': { $ref: '#/components/headers/RequestId' } },
-    ...(route.reply === null ? {} : { content: { 'application/json': { schema: ref(route.reply) } } }),
+    ...(route.reply === null ? {} : { content: replyContent(route.reply, route.reply_lines === true) }),
     ...(route.stream === 'events' ? { content: { 'text/event-stream': { schema: { type: 'string' } } } } : {}),
   };
+}
+
+function replyContent(reply: SchemaName, lines: boolean): Json {
+  if (!lines) return { 'application/json': { schema: ref(reply) } };
+  return { 'application/x-ndjson': { schema: { type: 'string', description: `One ${reply} as JSON a line.` } } };
 }
 
 /** Every refusal of a route, one answer for each status. */

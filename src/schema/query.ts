@@ -33,6 +33,7 @@ export function parseQuery(name: QueryName | null, query: string | URLSearchPara
     else value[key] = typed(schema.properties?.[key], text);
     given.add(key);
   }
+  if (given.has('cursor') && given.has('offset')) faults.push({ path: 'cursor', message: 'cannot be given with offset' });
   if (name !== null) {
     for (const { path, message } of check(name, value)) faults.push({ path: path.slice(1), message });
   }

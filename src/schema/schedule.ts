@@ -1,6 +1,17 @@
 // A schedule: creating and changing it, and what is answered.
-import { COUNT, closed, DESCRIPTION, type JsonSchema, PAGE, ref, type SchemaTable, TIMESTAMP } from './definition.ts';
-import { TASK_STATUSES, TEMPLATE_FIELDS } from './task.ts';
+import {
+  COUNT,
+  CURSOR_PAGE,
+  closed,
+  DESCRIPTION,
+  type JsonSchema,
+  NEXT_CURSOR,
+  PAGE,
+  ref,
+  type SchemaTable,
+  TIMESTAMP,
+} from './definition.ts';
+import { TASK_FILTERS, TASK_STATUSES, TEMPLATE_FIELDS } from './task.ts';
 
 export const SCHEDULE_STATUSES = ['active', 'disabled'] as const;
 
@@ -118,7 +129,7 @@ export const SCHEDULE_SCHEMAS = {
   ScheduleListItem: closed('A schedule as listed.', SHOWN_FIELDS, SHOWN_REQUIRED),
   ScheduleList: closed(
     'A page of schedules, newest first.',
-    { total: COUNT, schedules: { type: 'array', items: ref('ScheduleListItem') } },
+    { total: COUNT, schedules: { type: 'array', items: ref('ScheduleListItem') }, next_cursor: NEXT_CURSOR },
     ['total', 'schedules'],
   ),
   ScheduleDeleted: closed('A schedule that is gone.', { id: { type: 'string' }, status: { type: 'string', enum: ['deleted'] } }, [
@@ -182,8 +193,13 @@ export const SCHEDULE_QUERIES = {
     {
       status: { type: 'string', enum: SCHEDULE_STATUSES, description: 'Only schedules of this status.' },
       enabled: { type: 'boolean', description: 'Only schedules that are enabled, or that are not.' },
-      ...PAGE,
+      ...CURSOR_PAGE,
     },
+    [],
+  ),
+  ScheduleTaskListQuery: closed(
+    '',
+    { status: { type: 'string', enum: TASK_FILTERS, description: 'Only tasks of this status.' }, ...PAGE },
     [],
   ),
   SchedulePreviewQuery: closed('', PREVIEW_QUERY, []),

@@ -1,5 +1,5 @@
 // A task as a caller supplies it, and as it is shown.
-import { COUNT, closed, type JsonSchema, LIMITER_NAME, PAGE, ref, type SchemaTable, TIMESTAMP } from './definition.ts';
+import { COUNT, CURSOR_PAGE, closed, type JsonSchema, LIMITER_NAME, NEXT_CURSOR, ref, type SchemaTable, TIMESTAMP } from './definition.ts';
 import { PATTERN } from './formats.ts';
 
 /** Statuses that a list can be filtered by. */
@@ -97,13 +97,38 @@ export const TASK_SCHEMAS = {
     'created_at',
     'attempts',
   ]),
+  TaskOutcome: closed(
+    'How a task ended.',
+    {
+      id: SHOWN_FIELDS.id,
+      index: { ...COUNT, description: 'Its place in the batch, from 0.' },
+      status: { type: 'string', enum: ['completed', 'failed', 'cancelled'] },
+      attempts: SHOWN_FIELDS.attempts,
+      created_at: TIMESTAMP,
+      completed_at: { ...TIMESTAMP, description: 'When its last attempt ended; not there where it never ran.' },
+      result: ref('TaskResult'),
+    },
+    ['id', 'index', 'status', 'attempts', 'created_at'],
+  ),
   TaskList: closed(
     'A page of the tasks of a batch, in the order of their creation.',
-    { total: COUNT, tasks: { type: 'array', items: ref('TaskListItem') } },
+    { total: COUNT, tasks: { type: 'array', items: ref('TaskListItem') }, next_cursor: NEXT_CURSOR },
     ['total', 'tasks'],
   ),
 } as const satisfies SchemaTable;
 
 export const TASK_QUERIES = {
-  TaskListQuery: closed('', { status: { type: 'string', enum: TASK_FILTERS, description: 'Only tasks of this status.' }, ...PAGE }, []),
+  ResultsQuery: closed(
+    '',
+    {
+      format: { type: 'string', enum: ['ndjson'], default: 'ndjson', description: 'One TaskOutcome a line.' },
+      start_index: { type: 'integer', minimum: 0, maximum: 99_999_999, default: 0, description: 'Index of the task to begin with.' },
+    },
+    [],
+  ),
+  TaskListQuery: closed(
+    '',
+    { status: { type: 'string', enum: TASK_FILTERS, description: 'Only tasks of this status.' }, ...CURSOR_PAGE },
+    [],
+  ),
 } as const satisfies SchemaTable;

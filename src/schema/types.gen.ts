@@ -112,10 +112,26 @@ export interface TaskListItem {
   batch_id: string;
 }
 
+/** How a task ended. */
+export interface TaskOutcome {
+  id: string;
+  /** Its place in the batch, from 0. */
+  index: number;
+  status: 'completed' | 'failed' | 'cancelled';
+  /** How many calls have been made. */
+  attempts: number;
+  created_at: string;
+  /** When its last attempt ended; not there where it never ran. */
+  completed_at?: string;
+  result?: TaskResult;
+}
+
 /** A page of the tasks of a batch, in the order of their creation. */
 export interface TaskList {
   total: number;
   tasks: TaskListItem[];
+  /** In answers to requests with a cursor: that of the next page, null where there is none. */
+  next_cursor?: string | null;
 }
 
 /** Webhooks by event. */
@@ -259,6 +275,8 @@ export interface BatchListItem {
 export interface BatchList {
   total: number;
   batches: BatchListItem[];
+  /** In answers to requests with a cursor: that of the next page, null where there is none. */
+  next_cursor?: string | null;
 }
 
 /** A batch after tasks were added, cancelled or retried. */
@@ -436,6 +454,8 @@ points: A token bucket in points: a task takes its `points_cost` (1 where it has
 export interface LimiterList {
   total: number;
   rate_limiters: LimiterListItem[];
+  /** In answers to requests with a cursor: that of the next page, null where there is none. */
+  next_cursor?: string | null;
 }
 
 /** A rate limiter that was deleted. */
@@ -609,6 +629,8 @@ export interface ScheduleListItem {
 export interface ScheduleList {
   total: number;
   schedules: ScheduleListItem[];
+  /** In answers to requests with a cursor: that of the next page, null where there is none. */
+  next_cursor?: string | null;
 }
 
 /** A schedule that is gone. */
@@ -747,6 +769,13 @@ export interface ErrorReply {
   };
 }
 
+export interface ResultsQuery {
+  /** One TaskOutcome a line. */
+  format: 'ndjson';
+  /** Index of the task to begin with. */
+  start_index: number;
+}
+
 export interface TaskListQuery {
   /** Only tasks of this status. */
   status?: 'queued' | 'processing' | 'completed' | 'failed';
@@ -754,6 +783,8 @@ export interface TaskListQuery {
   limit: number;
   /** How many items to skip. */
   offset: number;
+  /** Where to go on: next_cursor of the page before, or nothing for the first page. Takes the place of offset. */
+  cursor?: string;
 }
 
 export interface BatchListQuery {
@@ -763,6 +794,8 @@ export interface BatchListQuery {
   limit: number;
   /** How many items to skip. */
   offset: number;
+  /** Where to go on: next_cursor of the page before, or nothing for the first page. Takes the place of offset. */
+  cursor?: string;
   [label: `label.${string}`]: string;
 }
 
@@ -771,6 +804,8 @@ export interface LimiterListQuery {
   limit: number;
   /** How many items to skip. */
   offset: number;
+  /** Where to go on: next_cursor of the page before, or nothing for the first page. Takes the place of offset. */
+  cursor?: string;
 }
 
 export interface NotificationListQuery {
@@ -789,6 +824,17 @@ export interface ScheduleListQuery {
   status?: 'active' | 'disabled';
   /** Only schedules that are enabled, or that are not. */
   enabled?: boolean;
+  /** How many items to return. */
+  limit: number;
+  /** How many items to skip. */
+  offset: number;
+  /** Where to go on: next_cursor of the page before, or nothing for the first page. Takes the place of offset. */
+  cursor?: string;
+}
+
+export interface ScheduleTaskListQuery {
+  /** Only tasks of this status. */
+  status?: 'queued' | 'processing' | 'completed' | 'failed';
   /** How many items to return. */
   limit: number;
   /** How many items to skip. */
@@ -832,6 +878,7 @@ export interface Schemas {
   TaskError: TaskError;
   Task: Task;
   TaskListItem: TaskListItem;
+  TaskOutcome: TaskOutcome;
   TaskList: TaskList;
   Notifications: Notifications;
   NotificationDelivery: NotificationDelivery;
@@ -894,11 +941,13 @@ export interface Schemas {
 
 /** Query strings, by name. Parameters with a default are always there. */
 export interface Queries {
+  ResultsQuery: ResultsQuery;
   TaskListQuery: TaskListQuery;
   BatchListQuery: BatchListQuery;
   LimiterListQuery: LimiterListQuery;
   NotificationListQuery: NotificationListQuery;
   ScheduleListQuery: ScheduleListQuery;
+  ScheduleTaskListQuery: ScheduleTaskListQuery;
   SchedulePreviewQuery: SchedulePreviewQuery;
   CronPreviewQuery: CronPreviewQuery;
   StreamQuery: StreamQuery;

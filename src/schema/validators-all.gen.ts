@@ -2213,10 +2213,255 @@ validate23.errors = vErrors;
 return errors === 0;
 }
 
-export const TaskList = validate26;
-const schema27 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"tasks":{"type":"array","items":{"$ref":"#/components/schemas/TaskListItem"}}},"required":["total","tasks"],"additionalProperties":false};
+export const TaskOutcome = validate26;
+const schema27 = {"type":"object","properties":{"id":{"type":"string"},"index":{"type":"integer","minimum":0,"maximum":9007199254740991},"status":{"type":"string","enum":["completed","failed","cancelled"]},"attempts":{"type":"integer","minimum":0,"maximum":9007199254740991},"created_at":{"type":"string","format":"date-time"},"completed_at":{"type":"string","format":"date-time"},"result":{"$ref":"#/components/schemas/TaskResult"}},"required":["id","index","status","attempts","created_at"],"additionalProperties":false};
 
 function validate26(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.id === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "id"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.index === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "index"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if(data.status === undefined){
+const err2 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "status"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+if(data.attempts === undefined){
+const err3 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "attempts"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+if(data.created_at === undefined){
+const err4 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "created_at"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+for(const key0 in data){
+if(!(((((((key0 === "id") || (key0 === "index")) || (key0 === "status")) || (key0 === "attempts")) || (key0 === "created_at")) || (key0 === "completed_at")) || (key0 === "result"))){
+const err5 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+if(data.id !== undefined){
+if(typeof data.id !== "string"){
+const err6 = {instancePath:instancePath+"/id",schemaPath:"#/properties/id/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+}
+if(data.index !== undefined){
+let data1 = data.index;
+if(!(((typeof data1 == "number") && (!(data1 % 1) && !isNaN(data1))) && (isFinite(data1)))){
+const err7 = {instancePath:instancePath+"/index",schemaPath:"#/properties/index/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+if((typeof data1 == "number") && (isFinite(data1))){
+if(data1 > 9007199254740991 || isNaN(data1)){
+const err8 = {instancePath:instancePath+"/index",schemaPath:"#/properties/index/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+if(data1 < 0 || isNaN(data1)){
+const err9 = {instancePath:instancePath+"/index",schemaPath:"#/properties/index/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+}
+}
+if(data.status !== undefined){
+let data2 = data.status;
+if(typeof data2 !== "string"){
+const err10 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+if(!(((data2 === "completed") || (data2 === "failed")) || (data2 === "cancelled"))){
+const err11 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema27.properties.status.enum}};
+if(vErrors === null){
+vErrors = [err11];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err11);
+}
+errors++;
+}
+}
+if(data.attempts !== undefined){
+let data3 = data.attempts;
+if(!(((typeof data3 == "number") && (!(data3 % 1) && !isNaN(data3))) && (isFinite(data3)))){
+const err12 = {instancePath:instancePath+"/attempts",schemaPath:"#/properties/attempts/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err12];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err12);
+}
+errors++;
+}
+if((typeof data3 == "number") && (isFinite(data3))){
+if(data3 > 9007199254740991 || isNaN(data3)){
+const err13 = {instancePath:instancePath+"/attempts",schemaPath:"#/properties/attempts/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err13];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err13);
+}
+errors++;
+}
+if(data3 < 0 || isNaN(data3)){
+const err14 = {instancePath:instancePath+"/attempts",schemaPath:"#/properties/attempts/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err14];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err14);
+}
+errors++;
+}
+}
+}
+if(data.created_at !== undefined){
+let data4 = data.created_at;
+if(typeof data4 === "string"){
+if(!(formats0(data4))){
+const err15 = {instancePath:instancePath+"/created_at",schemaPath:"#/properties/created_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err15];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err15);
+}
+errors++;
+}
+}
+else {
+const err16 = {instancePath:instancePath+"/created_at",schemaPath:"#/properties/created_at/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err16];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err16);
+}
+errors++;
+}
+}
+if(data.completed_at !== undefined){
+let data5 = data.completed_at;
+if(typeof data5 === "string"){
+if(!(formats0(data5))){
+const err17 = {instancePath:instancePath+"/completed_at",schemaPath:"#/properties/completed_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err17];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err17);
+}
+errors++;
+}
+}
+else {
+const err18 = {instancePath:instancePath+"/completed_at",schemaPath:"#/properties/completed_at/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err18];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err18);
+}
+errors++;
+}
+}
+if(data.result !== undefined){
+if(!(validate18(data.result, {instancePath:instancePath+"/result",parentData:data,parentDataProperty:"result",rootData}))){
+vErrors = vErrors === null ? validate18.errors : vErrors.concat(validate18.errors);
+errors = vErrors.length;
+}
+}
+}
+else {
+const err19 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err19];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err19);
+}
+errors++;
+}
+validate26.errors = vErrors;
+return errors === 0;
+}
+
+export const TaskList = validate28;
+const schema28 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"tasks":{"type":"array","items":{"$ref":"#/components/schemas/TaskListItem"}},"next_cursor":{"type":["string","null"]}},"required":["total","tasks"],"additionalProperties":false};
+
+function validate28(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -2241,7 +2486,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 for(const key0 in data){
-if(!((key0 === "total") || (key0 === "tasks"))){
+if(!(((key0 === "total") || (key0 === "tasks")) || (key0 === "next_cursor"))){
 const err2 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
 if(vErrors === null){
 vErrors = [err2];
@@ -2309,9 +2554,10 @@ if(vErrors.length < 100)vErrors.push(err6);
 errors++;
 }
 }
-}
-else {
-const err7 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(data.next_cursor !== undefined){
+let data3 = data.next_cursor;
+if((typeof data3 !== "string") && (data3 !== null)){
+const err7 = {instancePath:instancePath+"/next_cursor",schemaPath:"#/properties/next_cursor/type",keyword:"type",params:{type: schema28.properties.next_cursor.type}};
 if(vErrors === null){
 vErrors = [err7];
 }
@@ -2320,14 +2566,26 @@ if(vErrors.length < 100)vErrors.push(err7);
 }
 errors++;
 }
-validate26.errors = vErrors;
+}
+}
+else {
+const err8 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+validate28.errors = vErrors;
 return errors === 0;
 }
 
-export const Notifications = validate28;
-const schema28 = {"type":"object","properties":{"on_progress":{"$ref":"#/components/schemas/ProgressWebhook"},"on_finish":{"$ref":"#/components/schemas/Webhook"},"on_success":{"$ref":"#/components/schemas/Webhook"},"on_death":{"$ref":"#/components/schemas/Webhook"},"on_complete":{"$ref":"#/components/schemas/Webhook"}},"required":[],"additionalProperties":false};
+export const Notifications = validate30;
+const schema29 = {"type":"object","properties":{"on_progress":{"$ref":"#/components/schemas/ProgressWebhook"},"on_finish":{"$ref":"#/components/schemas/Webhook"},"on_success":{"$ref":"#/components/schemas/Webhook"},"on_death":{"$ref":"#/components/schemas/Webhook"},"on_complete":{"$ref":"#/components/schemas/Webhook"}},"required":[],"additionalProperties":false};
 
-function validate28(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate30(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -2384,14 +2642,14 @@ if(vErrors.length < 100)vErrors.push(err1);
 }
 errors++;
 }
-validate28.errors = vErrors;
+validate30.errors = vErrors;
 return errors === 0;
 }
 
-export const NotificationDelivery = validate34;
-const schema29 = {"type":"object","properties":{"id":{"type":"string"},"event":{"type":"string","enum":["on_progress","on_finish","on_success","on_death","on_complete"]},"status":{"type":"string","enum":["pending","delivering","delivered","failed"]},"attempts":{"type":"integer","minimum":0,"maximum":9007199254740991},"created_at":{"type":"string","format":"date-time"},"delivered_at":{"type":"string","format":"date-time"},"next_attempt_at":{"type":"string","format":"date-time"},"result":{"$ref":"#/components/schemas/TaskResult"}},"required":["id","event","status","attempts","created_at"],"additionalProperties":false};
+export const NotificationDelivery = validate36;
+const schema30 = {"type":"object","properties":{"id":{"type":"string"},"event":{"type":"string","enum":["on_progress","on_finish","on_success","on_death","on_complete"]},"status":{"type":"string","enum":["pending","delivering","delivered","failed"]},"attempts":{"type":"integer","minimum":0,"maximum":9007199254740991},"created_at":{"type":"string","format":"date-time"},"delivered_at":{"type":"string","format":"date-time"},"next_attempt_at":{"type":"string","format":"date-time"},"result":{"$ref":"#/components/schemas/TaskResult"}},"required":["id","event","status","attempts","created_at"],"additionalProperties":false};
 
-function validate34(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate36(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -2482,7 +2740,7 @@ if(vErrors.length < 100)vErrors.push(err7);
 errors++;
 }
 if(!(((((data1 === "on_progress") || (data1 === "on_finish")) || (data1 === "on_success")) || (data1 === "on_death")) || (data1 === "on_complete"))){
-const err8 = {instancePath:instancePath+"/event",schemaPath:"#/properties/event/enum",keyword:"enum",params:{allowedValues: schema29.properties.event.enum}};
+const err8 = {instancePath:instancePath+"/event",schemaPath:"#/properties/event/enum",keyword:"enum",params:{allowedValues: schema30.properties.event.enum}};
 if(vErrors === null){
 vErrors = [err8];
 }
@@ -2505,7 +2763,7 @@ if(vErrors.length < 100)vErrors.push(err9);
 errors++;
 }
 if(!((((data2 === "pending") || (data2 === "delivering")) || (data2 === "delivered")) || (data2 === "failed"))){
-const err10 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema29.properties.status.enum}};
+const err10 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema30.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err10];
 }
@@ -2642,14 +2900,14 @@ if(vErrors.length < 100)vErrors.push(err20);
 }
 errors++;
 }
-validate34.errors = vErrors;
+validate36.errors = vErrors;
 return errors === 0;
 }
 
-export const NotificationLog = validate36;
-const schema30 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"notifications":{"type":"array","items":{"$ref":"#/components/schemas/NotificationDelivery"}}},"required":["total","notifications"],"additionalProperties":false};
+export const NotificationLog = validate38;
+const schema31 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"notifications":{"type":"array","items":{"$ref":"#/components/schemas/NotificationDelivery"}}},"required":["total","notifications"],"additionalProperties":false};
 
-function validate36(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate38(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -2725,8 +2983,8 @@ let data1 = data.notifications;
 if(Array.isArray(data1)){
 const len0 = data1.length;
 for(let i0=0; i0<len0; i0++){
-if(!(validate34(data1[i0], {instancePath:instancePath+"/notifications/" + i0,parentData:data1,parentDataProperty:i0,rootData}))){
-vErrors = vErrors === null ? validate34.errors : vErrors.concat(validate34.errors);
+if(!(validate36(data1[i0], {instancePath:instancePath+"/notifications/" + i0,parentData:data1,parentDataProperty:i0,rootData}))){
+vErrors = vErrors === null ? validate36.errors : vErrors.concat(validate36.errors);
 errors = vErrors.length;
 }
 }
@@ -2753,16 +3011,16 @@ if(vErrors.length < 100)vErrors.push(err7);
 }
 errors++;
 }
-validate36.errors = vErrors;
+validate38.errors = vErrors;
 return errors === 0;
 }
 
-export const Labels = validate38;
-const schema31 = {"type":"object","propertyNames":{"type":"string","pattern":"^[a-z0-9_.\\x2d]{1,32}$"},"additionalProperties":{"type":"string","minLength":1,"maxLength":64,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"maxProperties":16};
+export const Labels = validate40;
+const schema32 = {"type":"object","propertyNames":{"type":"string","pattern":"^[a-z0-9_.\\x2d]{1,32}$"},"additionalProperties":{"type":"string","minLength":1,"maxLength":64,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"maxProperties":16};
 const pattern12 = new RegExp("^[a-z0-9_.\\x2d]{1,32}$", "u");
 const pattern13 = new RegExp("^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$", "u");
 
-function validate38(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate40(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -2868,14 +3126,14 @@ if(vErrors.length < 100)vErrors.push(err8);
 }
 errors++;
 }
-validate38.errors = vErrors;
+validate40.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchOptionsInput = validate39;
-const schema32 = {"type":"object","properties":{"atomic":{"type":"boolean","default":true},"expiration":{"type":"number","exclusiveMinimum":0,"maximum":720,"default":24},"hold":{"type":"boolean","default":false}},"required":[],"additionalProperties":false};
+export const BatchOptionsInput = validate41;
+const schema33 = {"type":"object","properties":{"atomic":{"type":"boolean","default":true},"expiration":{"type":"number","exclusiveMinimum":0,"maximum":720,"default":24},"hold":{"type":"boolean","default":false}},"required":[],"additionalProperties":false};
 
-function validate39(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate41(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -2961,14 +3219,14 @@ if(vErrors.length < 100)vErrors.push(err6);
 }
 errors++;
 }
-validate39.errors = vErrors;
+validate41.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchCreate = validate40;
-const schema33 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1,"items":{"$ref":"#/components/schemas/TaskInput"}},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"notifications":{"$ref":"#/components/schemas/Notifications"},"options":{"$ref":"#/components/schemas/BatchOptionsInput"},"labels":{"$ref":"#/components/schemas/Labels"}},"required":["tasks"],"additionalProperties":false};
+export const BatchCreate = validate42;
+const schema34 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1,"items":{"$ref":"#/components/schemas/TaskInput"}},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"notifications":{"$ref":"#/components/schemas/Notifications"},"options":{"$ref":"#/components/schemas/BatchOptionsInput"},"labels":{"$ref":"#/components/schemas/Labels"}},"required":["tasks"],"additionalProperties":false};
 
-function validate40(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate42(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -3062,8 +3320,8 @@ errors++;
 }
 }
 if(data.notifications !== undefined){
-if(!(validate28(data.notifications, {instancePath:instancePath+"/notifications",parentData:data,parentDataProperty:"notifications",rootData}))){
-vErrors = vErrors === null ? validate28.errors : vErrors.concat(validate28.errors);
+if(!(validate30(data.notifications, {instancePath:instancePath+"/notifications",parentData:data,parentDataProperty:"notifications",rootData}))){
+vErrors = vErrors === null ? validate30.errors : vErrors.concat(validate30.errors);
 errors = vErrors.length;
 }
 }
@@ -3270,14 +3528,14 @@ if(vErrors.length < 100)vErrors.push(err23);
 }
 errors++;
 }
-validate40.errors = vErrors;
+validate42.errors = vErrors;
 return errors === 0;
 }
 
-export const TasksAdd = validate43;
-const schema36 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1,"items":{"$ref":"#/components/schemas/TaskInput"}},"atomic":{"type":"boolean","default":true}},"required":["tasks"],"additionalProperties":false};
+export const TasksAdd = validate45;
+const schema37 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1,"items":{"$ref":"#/components/schemas/TaskInput"}},"atomic":{"type":"boolean","default":true}},"required":["tasks"],"additionalProperties":false};
 
-function validate43(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate45(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -3358,14 +3616,14 @@ if(vErrors.length < 100)vErrors.push(err5);
 }
 errors++;
 }
-validate43.errors = vErrors;
+validate45.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchStats = validate45;
-const schema37 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"pending":{"type":"integer","minimum":0,"maximum":9007199254740991},"completed":{"type":"integer","minimum":0,"maximum":9007199254740991},"failed":{"type":"integer","minimum":0,"maximum":9007199254740991},"cancelled":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["total","pending","completed","failed","cancelled"],"additionalProperties":false};
+export const BatchStats = validate47;
+const schema38 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"pending":{"type":"integer","minimum":0,"maximum":9007199254740991},"completed":{"type":"integer","minimum":0,"maximum":9007199254740991},"failed":{"type":"integer","minimum":0,"maximum":9007199254740991},"cancelled":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["total","pending","completed","failed","cancelled"],"additionalProperties":false};
 
-function validate45(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate47(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -3617,14 +3875,14 @@ if(vErrors.length < 100)vErrors.push(err21);
 }
 errors++;
 }
-validate45.errors = vErrors;
+validate47.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchOptions = validate46;
-const schema38 = {"type":"object","properties":{"atomic":{"type":"boolean","default":true},"expiration":{"type":"number","exclusiveMinimum":0,"maximum":720,"default":24},"hold":{"type":"boolean","default":false}},"required":["atomic","expiration","hold"],"additionalProperties":false};
+export const BatchOptions = validate48;
+const schema39 = {"type":"object","properties":{"atomic":{"type":"boolean","default":true},"expiration":{"type":"number","exclusiveMinimum":0,"maximum":720,"default":24},"hold":{"type":"boolean","default":false}},"required":["atomic","expiration","hold"],"additionalProperties":false};
 
-function validate46(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate48(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -3740,14 +3998,14 @@ if(vErrors.length < 100)vErrors.push(err9);
 }
 errors++;
 }
-validate46.errors = vErrors;
+validate48.errors = vErrors;
 return errors === 0;
 }
 
-export const RejectedTask = validate47;
-const schema39 = {"type":"object","properties":{"index":{"type":"integer","minimum":0,"maximum":9007199254740991},"message":{"type":"string"},"path":{"type":"string"}},"required":["index","message","path"],"additionalProperties":false};
+export const RejectedTask = validate49;
+const schema40 = {"type":"object","properties":{"index":{"type":"integer","minimum":0,"maximum":9007199254740991},"message":{"type":"string"},"path":{"type":"string"}},"required":["index","message","path"],"additionalProperties":false};
 
-function validate47(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate49(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -3863,14 +4121,14 @@ if(vErrors.length < 100)vErrors.push(err9);
 }
 errors++;
 }
-validate47.errors = vErrors;
+validate49.errors = vErrors;
 return errors === 0;
 }
 
-export const Batch = validate48;
-const schema40 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["pending","processing","completed","failed","expired","cancelled"]},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"stats":{"$ref":"#/components/schemas/BatchStats"},"labels":{"$ref":"#/components/schemas/Labels"},"created_at":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"},"completion_rate":{"type":"number","minimum":0,"maximum":100},"notifications":{"$ref":"#/components/schemas/Notifications"},"options":{"$ref":"#/components/schemas/BatchOptions"}},"required":["id","status","notifications","stats","options","created_at","updated_at","completion_rate"],"additionalProperties":false};
+export const Batch = validate50;
+const schema41 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["pending","processing","completed","failed","expired","cancelled"]},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"stats":{"$ref":"#/components/schemas/BatchStats"},"labels":{"$ref":"#/components/schemas/Labels"},"created_at":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"},"completion_rate":{"type":"number","minimum":0,"maximum":100},"notifications":{"$ref":"#/components/schemas/Notifications"},"options":{"$ref":"#/components/schemas/BatchOptions"}},"required":["id","status","notifications","stats","options","created_at","updated_at","completion_rate"],"additionalProperties":false};
 
-function validate48(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate50(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -3955,7 +4213,7 @@ if(vErrors.length < 100)vErrors.push(err7);
 errors++;
 }
 for(const key0 in data){
-if(!(func14.call(schema40.properties, key0))){
+if(!(func14.call(schema41.properties, key0))){
 const err8 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
 if(vErrors === null){
 vErrors = [err8];
@@ -3991,7 +4249,7 @@ if(vErrors.length < 100)vErrors.push(err10);
 errors++;
 }
 if(!((((((data1 === "pending") || (data1 === "processing")) || (data1 === "completed")) || (data1 === "failed")) || (data1 === "expired")) || (data1 === "cancelled"))){
-const err11 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema40.properties.status.enum}};
+const err11 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema41.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err11];
 }
@@ -4480,8 +4738,8 @@ errors++;
 }
 }
 if(data.notifications !== undefined){
-if(!(validate28(data.notifications, {instancePath:instancePath+"/notifications",parentData:data,parentDataProperty:"notifications",rootData}))){
-vErrors = vErrors === null ? validate28.errors : vErrors.concat(validate28.errors);
+if(!(validate30(data.notifications, {instancePath:instancePath+"/notifications",parentData:data,parentDataProperty:"notifications",rootData}))){
+vErrors = vErrors === null ? validate30.errors : vErrors.concat(validate30.errors);
 errors = vErrors.length;
 }
 }
@@ -4612,14 +4870,14 @@ if(vErrors.length < 100)vErrors.push(err63);
 }
 errors++;
 }
-validate48.errors = vErrors;
+validate50.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchCreated = validate50;
-const schema44 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["pending","processing","completed","failed","expired","cancelled"]},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"stats":{"$ref":"#/components/schemas/BatchStats"},"labels":{"$ref":"#/components/schemas/Labels"},"created_at":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"},"completion_rate":{"type":"number","minimum":0,"maximum":100},"notifications":{"$ref":"#/components/schemas/Notifications"},"options":{"$ref":"#/components/schemas/BatchOptions"},"errors":{"type":"array","items":{"$ref":"#/components/schemas/RejectedTask"}},"duplicates":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["id","status","notifications","stats","options","created_at","updated_at","completion_rate"],"additionalProperties":false};
+export const BatchCreated = validate52;
+const schema45 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["pending","processing","completed","failed","expired","cancelled"]},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"stats":{"$ref":"#/components/schemas/BatchStats"},"labels":{"$ref":"#/components/schemas/Labels"},"created_at":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"},"completion_rate":{"type":"number","minimum":0,"maximum":100},"notifications":{"$ref":"#/components/schemas/Notifications"},"options":{"$ref":"#/components/schemas/BatchOptions"},"errors":{"type":"array","items":{"$ref":"#/components/schemas/RejectedTask"}},"duplicates":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["id","status","notifications","stats","options","created_at","updated_at","completion_rate"],"additionalProperties":false};
 
-function validate50(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate52(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -4704,7 +4962,7 @@ if(vErrors.length < 100)vErrors.push(err7);
 errors++;
 }
 for(const key0 in data){
-if(!(func14.call(schema44.properties, key0))){
+if(!(func14.call(schema45.properties, key0))){
 const err8 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
 if(vErrors === null){
 vErrors = [err8];
@@ -4740,7 +4998,7 @@ if(vErrors.length < 100)vErrors.push(err10);
 errors++;
 }
 if(!((((((data1 === "pending") || (data1 === "processing")) || (data1 === "completed")) || (data1 === "failed")) || (data1 === "expired")) || (data1 === "cancelled"))){
-const err11 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema44.properties.status.enum}};
+const err11 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema45.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err11];
 }
@@ -5229,8 +5487,8 @@ errors++;
 }
 }
 if(data.notifications !== undefined){
-if(!(validate28(data.notifications, {instancePath:instancePath+"/notifications",parentData:data,parentDataProperty:"notifications",rootData}))){
-vErrors = vErrors === null ? validate28.errors : vErrors.concat(validate28.errors);
+if(!(validate30(data.notifications, {instancePath:instancePath+"/notifications",parentData:data,parentDataProperty:"notifications",rootData}))){
+vErrors = vErrors === null ? validate30.errors : vErrors.concat(validate30.errors);
 errors = vErrors.length;
 }
 }
@@ -5528,14 +5786,14 @@ if(vErrors.length < 100)vErrors.push(err77);
 }
 errors++;
 }
-validate50.errors = vErrors;
+validate52.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchListItem = validate52;
-const schema49 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["pending","processing","completed","failed","expired","cancelled"]},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"stats":{"$ref":"#/components/schemas/BatchStats"},"labels":{"$ref":"#/components/schemas/Labels"},"created_at":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"},"completion_rate":{"type":"number","minimum":0,"maximum":100}},"required":["id","status","stats","created_at","updated_at","completion_rate"],"additionalProperties":false};
+export const BatchListItem = validate54;
+const schema50 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["pending","processing","completed","failed","expired","cancelled"]},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"stats":{"$ref":"#/components/schemas/BatchStats"},"labels":{"$ref":"#/components/schemas/Labels"},"created_at":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"},"completion_rate":{"type":"number","minimum":0,"maximum":100}},"required":["id","status","stats","created_at","updated_at","completion_rate"],"additionalProperties":false};
 
-function validate52(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate54(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -5636,7 +5894,7 @@ if(vErrors.length < 100)vErrors.push(err8);
 errors++;
 }
 if(!((((((data1 === "pending") || (data1 === "processing")) || (data1 === "completed")) || (data1 === "failed")) || (data1 === "expired")) || (data1 === "cancelled"))){
-const err9 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema49.properties.status.enum}};
+const err9 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema50.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err9];
 }
@@ -6135,14 +6393,14 @@ if(vErrors.length < 100)vErrors.push(err51);
 }
 errors++;
 }
-validate52.errors = vErrors;
+validate54.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchList = validate53;
-const schema52 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"batches":{"type":"array","items":{"$ref":"#/components/schemas/BatchListItem"}}},"required":["total","batches"],"additionalProperties":false};
+export const BatchList = validate55;
+const schema53 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"batches":{"type":"array","items":{"$ref":"#/components/schemas/BatchListItem"}},"next_cursor":{"type":["string","null"]}},"required":["total","batches"],"additionalProperties":false};
 
-function validate53(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate55(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -6167,7 +6425,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 for(const key0 in data){
-if(!((key0 === "total") || (key0 === "batches"))){
+if(!(((key0 === "total") || (key0 === "batches")) || (key0 === "next_cursor"))){
 const err2 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
 if(vErrors === null){
 vErrors = [err2];
@@ -6218,8 +6476,8 @@ let data1 = data.batches;
 if(Array.isArray(data1)){
 const len0 = data1.length;
 for(let i0=0; i0<len0; i0++){
-if(!(validate52(data1[i0], {instancePath:instancePath+"/batches/" + i0,parentData:data1,parentDataProperty:i0,rootData}))){
-vErrors = vErrors === null ? validate52.errors : vErrors.concat(validate52.errors);
+if(!(validate54(data1[i0], {instancePath:instancePath+"/batches/" + i0,parentData:data1,parentDataProperty:i0,rootData}))){
+vErrors = vErrors === null ? validate54.errors : vErrors.concat(validate54.errors);
 errors = vErrors.length;
 }
 }
@@ -6235,9 +6493,10 @@ if(vErrors.length < 100)vErrors.push(err6);
 errors++;
 }
 }
-}
-else {
-const err7 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(data.next_cursor !== undefined){
+let data3 = data.next_cursor;
+if((typeof data3 !== "string") && (data3 !== null)){
+const err7 = {instancePath:instancePath+"/next_cursor",schemaPath:"#/properties/next_cursor/type",keyword:"type",params:{type: schema53.properties.next_cursor.type}};
 if(vErrors === null){
 vErrors = [err7];
 }
@@ -6246,14 +6505,26 @@ if(vErrors.length < 100)vErrors.push(err7);
 }
 errors++;
 }
-validate53.errors = vErrors;
+}
+}
+else {
+const err8 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+validate55.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchChange = validate55;
-const schema53 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["pending","processing","completed","failed","expired","cancelled"]},"stats":{"$ref":"#/components/schemas/BatchStats"},"updated_at":{"type":"string","format":"date-time"},"completion_rate":{"type":"number","minimum":0,"maximum":100},"errors":{"type":"array","items":{"$ref":"#/components/schemas/RejectedTask"}},"duplicates":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["id","status","stats","updated_at","completion_rate"],"additionalProperties":false};
+export const BatchChange = validate57;
+const schema54 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["pending","processing","completed","failed","expired","cancelled"]},"stats":{"$ref":"#/components/schemas/BatchStats"},"updated_at":{"type":"string","format":"date-time"},"completion_rate":{"type":"number","minimum":0,"maximum":100},"errors":{"type":"array","items":{"$ref":"#/components/schemas/RejectedTask"}},"duplicates":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["id","status","stats","updated_at","completion_rate"],"additionalProperties":false};
 
-function validate55(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate57(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -6344,7 +6615,7 @@ if(vErrors.length < 100)vErrors.push(err7);
 errors++;
 }
 if(!((((((data1 === "pending") || (data1 === "processing")) || (data1 === "completed")) || (data1 === "failed")) || (data1 === "expired")) || (data1 === "cancelled"))){
-const err8 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema53.properties.status.enum}};
+const err8 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema54.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err8];
 }
@@ -6844,14 +7115,14 @@ if(vErrors.length < 100)vErrors.push(err50);
 }
 errors++;
 }
-validate55.errors = vErrors;
+validate57.errors = vErrors;
 return errors === 0;
 }
 
-export const Deleted = validate56;
-const schema56 = {"type":"object","properties":{"deleted":{"type":"boolean"},"id":{"type":"string"}},"required":["deleted","id"],"additionalProperties":false};
+export const Deleted = validate58;
+const schema57 = {"type":"object","properties":{"deleted":{"type":"boolean"},"id":{"type":"string"}},"required":["deleted","id"],"additionalProperties":false};
 
-function validate56(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate58(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -6922,14 +7193,14 @@ if(vErrors.length < 100)vErrors.push(err5);
 }
 errors++;
 }
-validate56.errors = vErrors;
+validate58.errors = vErrors;
 return errors === 0;
 }
 
-export const ConcurrentConfig = validate57;
-const schema57 = {"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":100000},"lock_timeout":{"type":"integer","minimum":1,"maximum":86400}},"required":["limit"],"additionalProperties":false};
+export const ConcurrentConfig = validate59;
+const schema58 = {"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":100000},"lock_timeout":{"type":"integer","minimum":1,"maximum":86400}},"required":["limit"],"additionalProperties":false};
 
-function validate57(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate59(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -7036,14 +7307,14 @@ if(vErrors.length < 100)vErrors.push(err8);
 }
 errors++;
 }
-validate57.errors = vErrors;
+validate59.errors = vErrors;
 return errors === 0;
 }
 
-export const BucketConfig = validate58;
-const schema58 = {"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":1000000},"interval":{"type":"integer","minimum":1,"maximum":2592000}},"required":["limit","interval"],"additionalProperties":false};
+export const BucketConfig = validate60;
+const schema59 = {"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":1000000},"interval":{"type":"integer","minimum":1,"maximum":2592000}},"required":["limit","interval"],"additionalProperties":false};
 
-function validate58(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate60(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -7160,14 +7431,14 @@ if(vErrors.length < 100)vErrors.push(err9);
 }
 errors++;
 }
-validate58.errors = vErrors;
+validate60.errors = vErrors;
 return errors === 0;
 }
 
-export const TokenBucketConfig = validate59;
-const schema59 = {"type":"object","properties":{"capacity":{"type":"integer","minimum":1,"maximum":1000000},"refill_rate":{"type":"integer","minimum":1,"maximum":1000000},"interval":{"type":"integer","minimum":1,"maximum":2592000}},"required":["capacity","refill_rate","interval"],"additionalProperties":false};
+export const TokenBucketConfig = validate61;
+const schema60 = {"type":"object","properties":{"capacity":{"type":"integer","minimum":1,"maximum":1000000},"refill_rate":{"type":"integer","minimum":1,"maximum":1000000},"interval":{"type":"integer","minimum":1,"maximum":2592000}},"required":["capacity","refill_rate","interval"],"additionalProperties":false};
 
-function validate59(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate61(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -7329,14 +7600,14 @@ if(vErrors.length < 100)vErrors.push(err13);
 }
 errors++;
 }
-validate59.errors = vErrors;
+validate61.errors = vErrors;
 return errors === 0;
 }
 
-export const WindowConfig = validate60;
-const schema60 = {"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":1000000},"interval":{"type":"integer","minimum":1,"maximum":2592000}},"required":["limit","interval"],"additionalProperties":false};
+export const WindowConfig = validate62;
+const schema61 = {"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":1000000},"interval":{"type":"integer","minimum":1,"maximum":2592000}},"required":["limit","interval"],"additionalProperties":false};
 
-function validate60(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate62(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -7453,14 +7724,14 @@ if(vErrors.length < 100)vErrors.push(err9);
 }
 errors++;
 }
-validate60.errors = vErrors;
+validate62.errors = vErrors;
 return errors === 0;
 }
 
-export const LeakyConfig = validate61;
-const schema61 = {"type":"object","properties":{"capacity":{"type":"integer","minimum":1,"maximum":1000000},"drain_rate":{"type":"integer","minimum":1,"maximum":1000000},"interval":{"type":"integer","minimum":1,"maximum":2592000}},"required":["capacity","drain_rate","interval"],"additionalProperties":false};
+export const LeakyConfig = validate63;
+const schema62 = {"type":"object","properties":{"capacity":{"type":"integer","minimum":1,"maximum":1000000},"drain_rate":{"type":"integer","minimum":1,"maximum":1000000},"interval":{"type":"integer","minimum":1,"maximum":2592000}},"required":["capacity","drain_rate","interval"],"additionalProperties":false};
 
-function validate61(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate63(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -7622,14 +7893,14 @@ if(vErrors.length < 100)vErrors.push(err13);
 }
 errors++;
 }
-validate61.errors = vErrors;
+validate63.errors = vErrors;
 return errors === 0;
 }
 
-export const PointsConfig = validate62;
-const schema62 = {"type":"object","properties":{"capacity":{"type":"integer","minimum":1,"maximum":1000000},"refill_rate":{"type":"integer","minimum":1,"maximum":1000000},"interval":{"type":"integer","minimum":1,"maximum":2592000}},"required":["capacity","refill_rate","interval"],"additionalProperties":false};
+export const PointsConfig = validate64;
+const schema63 = {"type":"object","properties":{"capacity":{"type":"integer","minimum":1,"maximum":1000000},"refill_rate":{"type":"integer","minimum":1,"maximum":1000000},"interval":{"type":"integer","minimum":1,"maximum":2592000}},"required":["capacity","refill_rate","interval"],"additionalProperties":false};
 
-function validate62(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate64(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -7791,14 +8062,14 @@ if(vErrors.length < 100)vErrors.push(err13);
 }
 errors++;
 }
-validate62.errors = vErrors;
+validate64.errors = vErrors;
 return errors === 0;
 }
 
-export const LimiterTimeouts = validate63;
-const schema63 = {"type":"object","properties":{"queue_timeout":{"type":"integer","minimum":1,"maximum":604800,"default":300},"validity_timeout":{"type":"integer","minimum":1,"maximum":604800,"default":3600}},"required":[],"additionalProperties":false};
+export const LimiterTimeouts = validate65;
+const schema64 = {"type":"object","properties":{"queue_timeout":{"type":"integer","minimum":1,"maximum":604800,"default":300},"validity_timeout":{"type":"integer","minimum":1,"maximum":604800,"default":3600}},"required":[],"additionalProperties":false};
 
-function validate63(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate65(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -7895,14 +8166,14 @@ if(vErrors.length < 100)vErrors.push(err7);
 }
 errors++;
 }
-validate63.errors = vErrors;
+validate65.errors = vErrors;
 return errors === 0;
 }
 
-export const LimiterCreate = validate64;
-const schema64 = {"type":"object","properties":{"name":{"type":"string","pattern":"^[A-Za-z0-9\\x2d]{1,64}$"},"type":{"type":"string","enum":["concurrent","bucket","window","leaky","points"]},"config":{"type":"object"},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"timeouts":{"$ref":"#/components/schemas/LimiterTimeouts"},"cooldown":{"type":"string","enum":["task","limiter"],"default":"task"}},"required":["name","type","config"],"additionalProperties":false,"allOf":[{"if":{"type":"object","properties":{"type":{"type":"string","enum":["concurrent"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/ConcurrentConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["bucket"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"type":"object","if":{"type":"object","anyOf":[{"properties":{"capacity":{}},"required":["capacity"]},{"properties":{"refill_rate":{}},"required":["refill_rate"]}]},"then":{"$ref":"#/components/schemas/TokenBucketConfig"},"else":{"$ref":"#/components/schemas/BucketConfig"}}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["window"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/WindowConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["leaky"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/LeakyConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["points"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/PointsConfig"}}}}]};
+export const LimiterCreate = validate66;
+const schema65 = {"type":"object","properties":{"name":{"type":"string","pattern":"^[A-Za-z0-9\\x2d]{1,64}$"},"type":{"type":"string","enum":["concurrent","bucket","window","leaky","points"]},"config":{"type":"object"},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"timeouts":{"$ref":"#/components/schemas/LimiterTimeouts"},"cooldown":{"type":"string","enum":["task","limiter"],"default":"task"}},"required":["name","type","config"],"additionalProperties":false,"allOf":[{"if":{"type":"object","properties":{"type":{"type":"string","enum":["concurrent"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/ConcurrentConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["bucket"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"type":"object","if":{"type":"object","anyOf":[{"properties":{"capacity":{}},"required":["capacity"]},{"properties":{"refill_rate":{}},"required":["refill_rate"]}]},"then":{"$ref":"#/components/schemas/TokenBucketConfig"},"else":{"$ref":"#/components/schemas/BucketConfig"}}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["window"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/WindowConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["leaky"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/LeakyConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["points"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/PointsConfig"}}}}]};
 
-function validate64(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate66(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 const _errs2 = errors;
@@ -9373,7 +9644,7 @@ if(vErrors.length < 100)vErrors.push(err113);
 errors++;
 }
 if(!(((((data26 === "concurrent") || (data26 === "bucket")) || (data26 === "window")) || (data26 === "leaky")) || (data26 === "points"))){
-const err114 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema64.properties.type.enum}};
+const err114 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema65.properties.type.enum}};
 if(vErrors === null){
 vErrors = [err114];
 }
@@ -9541,7 +9812,7 @@ if(vErrors.length < 100)vErrors.push(err127);
 errors++;
 }
 if(!((data32 === "task") || (data32 === "limiter"))){
-const err128 = {instancePath:instancePath+"/cooldown",schemaPath:"#/properties/cooldown/enum",keyword:"enum",params:{allowedValues: schema64.properties.cooldown.enum}};
+const err128 = {instancePath:instancePath+"/cooldown",schemaPath:"#/properties/cooldown/enum",keyword:"enum",params:{allowedValues: schema65.properties.cooldown.enum}};
 if(vErrors === null){
 vErrors = [err128];
 }
@@ -9562,14 +9833,14 @@ if(vErrors.length < 100)vErrors.push(err129);
 }
 errors++;
 }
-validate64.errors = vErrors;
+validate66.errors = vErrors;
 return errors === 0;
 }
 
-export const LimiterPatch = validate65;
-const schema72 = {"type":"object","properties":{"description":{"type":["string","null"],"maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"config":{"type":"object"},"timeouts":{"type":["object","null"],"properties":{"queue_timeout":{"type":"integer","minimum":1,"maximum":604800,"default":300},"validity_timeout":{"type":"integer","minimum":1,"maximum":604800,"default":3600}},"required":[],"additionalProperties":false},"cooldown":{"type":"string","enum":["task","limiter"],"default":"task"},"name":{"not":{}},"type":{"not":{}}},"required":[],"additionalProperties":false};
+export const LimiterPatch = validate67;
+const schema73 = {"type":"object","properties":{"description":{"type":["string","null"],"maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"config":{"type":"object"},"timeouts":{"type":["object","null"],"properties":{"queue_timeout":{"type":"integer","minimum":1,"maximum":604800,"default":300},"validity_timeout":{"type":"integer","minimum":1,"maximum":604800,"default":3600}},"required":[],"additionalProperties":false},"cooldown":{"type":"string","enum":["task","limiter"],"default":"task"},"name":{"not":{}},"type":{"not":{}}},"required":[],"additionalProperties":false};
 
-function validate65(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate67(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -9588,7 +9859,7 @@ errors++;
 if(data.description !== undefined){
 let data0 = data.description;
 if((typeof data0 !== "string") && (data0 !== null)){
-const err1 = {instancePath:instancePath+"/description",schemaPath:"#/properties/description/type",keyword:"type",params:{type: schema72.properties.description.type}};
+const err1 = {instancePath:instancePath+"/description",schemaPath:"#/properties/description/type",keyword:"type",params:{type: schema73.properties.description.type}};
 if(vErrors === null){
 vErrors = [err1];
 }
@@ -9636,7 +9907,7 @@ errors++;
 if(data.timeouts !== undefined){
 let data2 = data.timeouts;
 if((!(data2 && typeof data2 == "object" && !Array.isArray(data2))) && (data2 !== null)){
-const err5 = {instancePath:instancePath+"/timeouts",schemaPath:"#/properties/timeouts/type",keyword:"type",params:{type: schema72.properties.timeouts.type}};
+const err5 = {instancePath:instancePath+"/timeouts",schemaPath:"#/properties/timeouts/type",keyword:"type",params:{type: schema73.properties.timeouts.type}};
 if(vErrors === null){
 vErrors = [err5];
 }
@@ -9743,7 +10014,7 @@ if(vErrors.length < 100)vErrors.push(err13);
 errors++;
 }
 if(!((data5 === "task") || (data5 === "limiter"))){
-const err14 = {instancePath:instancePath+"/cooldown",schemaPath:"#/properties/cooldown/enum",keyword:"enum",params:{allowedValues: schema72.properties.cooldown.enum}};
+const err14 = {instancePath:instancePath+"/cooldown",schemaPath:"#/properties/cooldown/enum",keyword:"enum",params:{allowedValues: schema73.properties.cooldown.enum}};
 if(vErrors === null){
 vErrors = [err14];
 }
@@ -9784,14 +10055,14 @@ if(vErrors.length < 100)vErrors.push(err17);
 }
 errors++;
 }
-validate65.errors = vErrors;
+validate67.errors = vErrors;
 return errors === 0;
 }
 
-export const LimiterPause = validate66;
-const schema73 = {"type":"object","properties":{"until":{"type":"string","format":"date-time"}},"required":[],"additionalProperties":false};
+export const LimiterPause = validate68;
+const schema74 = {"type":"object","properties":{"until":{"type":"string","format":"date-time"}},"required":[],"additionalProperties":false};
 
-function validate66(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate68(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -9843,14 +10114,14 @@ if(vErrors.length < 100)vErrors.push(err3);
 }
 errors++;
 }
-validate66.errors = vErrors;
+validate68.errors = vErrors;
 return errors === 0;
 }
 
-export const Limiter = validate67;
-const schema74 = {"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string","pattern":"^[A-Za-z0-9\\x2d]{1,64}$"},"type":{"type":"string","enum":["concurrent","bucket","window","leaky","points"]},"config":{"type":"object"},"created_at":{"type":"string","format":"date-time"},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"timeouts":{"$ref":"#/components/schemas/LimiterTimeouts"},"cooldown":{"type":"string","enum":["task","limiter"],"default":"task"},"paused":{"type":"boolean"},"paused_until":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"}},"required":["id","name","type","config","timeouts","created_at","updated_at"],"additionalProperties":false,"allOf":[{"if":{"type":"object","properties":{"type":{"type":"string","enum":["concurrent"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/ConcurrentConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["bucket"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"type":"object","if":{"type":"object","anyOf":[{"properties":{"capacity":{}},"required":["capacity"]},{"properties":{"refill_rate":{}},"required":["refill_rate"]}]},"then":{"$ref":"#/components/schemas/TokenBucketConfig"},"else":{"$ref":"#/components/schemas/BucketConfig"}}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["window"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/WindowConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["leaky"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/LeakyConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["points"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/PointsConfig"}}}}]};
+export const Limiter = validate69;
+const schema75 = {"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string","pattern":"^[A-Za-z0-9\\x2d]{1,64}$"},"type":{"type":"string","enum":["concurrent","bucket","window","leaky","points"]},"config":{"type":"object"},"created_at":{"type":"string","format":"date-time"},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"timeouts":{"$ref":"#/components/schemas/LimiterTimeouts"},"cooldown":{"type":"string","enum":["task","limiter"],"default":"task"},"paused":{"type":"boolean"},"paused_until":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"}},"required":["id","name","type","config","timeouts","created_at","updated_at"],"additionalProperties":false,"allOf":[{"if":{"type":"object","properties":{"type":{"type":"string","enum":["concurrent"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/ConcurrentConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["bucket"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"type":"object","if":{"type":"object","anyOf":[{"properties":{"capacity":{}},"required":["capacity"]},{"properties":{"refill_rate":{}},"required":["refill_rate"]}]},"then":{"$ref":"#/components/schemas/TokenBucketConfig"},"else":{"$ref":"#/components/schemas/BucketConfig"}}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["window"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/WindowConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["leaky"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/LeakyConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["points"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/PointsConfig"}}}}]};
 
-function validate67(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate69(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 const _errs2 = errors;
@@ -11312,7 +11583,7 @@ if(vErrors.length < 100)vErrors.push(err113);
 errors++;
 }
 for(const key6 in data){
-if(!(func14.call(schema74.properties, key6))){
+if(!(func14.call(schema75.properties, key6))){
 const err114 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key6}};
 if(vErrors === null){
 vErrors = [err114];
@@ -11373,7 +11644,7 @@ if(vErrors.length < 100)vErrors.push(err118);
 errors++;
 }
 if(!(((((data27 === "concurrent") || (data27 === "bucket")) || (data27 === "window")) || (data27 === "leaky")) || (data27 === "points"))){
-const err119 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema74.properties.type.enum}};
+const err119 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema75.properties.type.enum}};
 if(vErrors === null){
 vErrors = [err119];
 }
@@ -11566,7 +11837,7 @@ if(vErrors.length < 100)vErrors.push(err134);
 errors++;
 }
 if(!((data34 === "task") || (data34 === "limiter"))){
-const err135 = {instancePath:instancePath+"/cooldown",schemaPath:"#/properties/cooldown/enum",keyword:"enum",params:{allowedValues: schema74.properties.cooldown.enum}};
+const err135 = {instancePath:instancePath+"/cooldown",schemaPath:"#/properties/cooldown/enum",keyword:"enum",params:{allowedValues: schema75.properties.cooldown.enum}};
 if(vErrors === null){
 vErrors = [err135];
 }
@@ -11649,14 +11920,14 @@ if(vErrors.length < 100)vErrors.push(err141);
 }
 errors++;
 }
-validate67.errors = vErrors;
+validate69.errors = vErrors;
 return errors === 0;
 }
 
-export const LimiterListItem = validate68;
-const schema82 = {"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string","pattern":"^[A-Za-z0-9\\x2d]{1,64}$"},"type":{"type":"string","enum":["concurrent","bucket","window","leaky","points"]},"config":{"type":"object"},"created_at":{"type":"string","format":"date-time"}},"required":["id","name","type","config","created_at"],"additionalProperties":false,"allOf":[{"if":{"type":"object","properties":{"type":{"type":"string","enum":["concurrent"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/ConcurrentConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["bucket"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"type":"object","if":{"type":"object","anyOf":[{"properties":{"capacity":{}},"required":["capacity"]},{"properties":{"refill_rate":{}},"required":["refill_rate"]}]},"then":{"$ref":"#/components/schemas/TokenBucketConfig"},"else":{"$ref":"#/components/schemas/BucketConfig"}}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["window"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/WindowConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["leaky"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/LeakyConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["points"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/PointsConfig"}}}}]};
+export const LimiterListItem = validate70;
+const schema83 = {"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string","pattern":"^[A-Za-z0-9\\x2d]{1,64}$"},"type":{"type":"string","enum":["concurrent","bucket","window","leaky","points"]},"config":{"type":"object"},"created_at":{"type":"string","format":"date-time"}},"required":["id","name","type","config","created_at"],"additionalProperties":false,"allOf":[{"if":{"type":"object","properties":{"type":{"type":"string","enum":["concurrent"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/ConcurrentConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["bucket"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"type":"object","if":{"type":"object","anyOf":[{"properties":{"capacity":{}},"required":["capacity"]},{"properties":{"refill_rate":{}},"required":["refill_rate"]}]},"then":{"$ref":"#/components/schemas/TokenBucketConfig"},"else":{"$ref":"#/components/schemas/BucketConfig"}}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["window"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/WindowConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["leaky"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/LeakyConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["points"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/PointsConfig"}}}}]};
 
-function validate68(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate70(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 const _errs2 = errors;
@@ -13159,7 +13430,7 @@ if(vErrors.length < 100)vErrors.push(err116);
 errors++;
 }
 if(!(((((data27 === "concurrent") || (data27 === "bucket")) || (data27 === "window")) || (data27 === "leaky")) || (data27 === "points"))){
-const err117 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema82.properties.type.enum}};
+const err117 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema83.properties.type.enum}};
 if(vErrors === null){
 vErrors = [err117];
 }
@@ -13218,14 +13489,14 @@ if(vErrors.length < 100)vErrors.push(err121);
 }
 errors++;
 }
-validate68.errors = vErrors;
+validate70.errors = vErrors;
 return errors === 0;
 }
 
-export const LimiterList = validate69;
-const schema89 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"rate_limiters":{"type":"array","items":{"$ref":"#/components/schemas/LimiterListItem"}}},"required":["total","rate_limiters"],"additionalProperties":false};
+export const LimiterList = validate71;
+const schema90 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"rate_limiters":{"type":"array","items":{"$ref":"#/components/schemas/LimiterListItem"}},"next_cursor":{"type":["string","null"]}},"required":["total","rate_limiters"],"additionalProperties":false};
 
-function validate69(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate71(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -13250,7 +13521,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 for(const key0 in data){
-if(!((key0 === "total") || (key0 === "rate_limiters"))){
+if(!(((key0 === "total") || (key0 === "rate_limiters")) || (key0 === "next_cursor"))){
 const err2 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
 if(vErrors === null){
 vErrors = [err2];
@@ -13301,8 +13572,8 @@ let data1 = data.rate_limiters;
 if(Array.isArray(data1)){
 const len0 = data1.length;
 for(let i0=0; i0<len0; i0++){
-if(!(validate68(data1[i0], {instancePath:instancePath+"/rate_limiters/" + i0,parentData:data1,parentDataProperty:i0,rootData}))){
-vErrors = vErrors === null ? validate68.errors : vErrors.concat(validate68.errors);
+if(!(validate70(data1[i0], {instancePath:instancePath+"/rate_limiters/" + i0,parentData:data1,parentDataProperty:i0,rootData}))){
+vErrors = vErrors === null ? validate70.errors : vErrors.concat(validate70.errors);
 errors = vErrors.length;
 }
 }
@@ -13318,9 +13589,10 @@ if(vErrors.length < 100)vErrors.push(err6);
 errors++;
 }
 }
-}
-else {
-const err7 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(data.next_cursor !== undefined){
+let data3 = data.next_cursor;
+if((typeof data3 !== "string") && (data3 !== null)){
+const err7 = {instancePath:instancePath+"/next_cursor",schemaPath:"#/properties/next_cursor/type",keyword:"type",params:{type: schema90.properties.next_cursor.type}};
 if(vErrors === null){
 vErrors = [err7];
 }
@@ -13329,14 +13601,26 @@ if(vErrors.length < 100)vErrors.push(err7);
 }
 errors++;
 }
-validate69.errors = vErrors;
+}
+}
+else {
+const err8 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+validate71.errors = vErrors;
 return errors === 0;
 }
 
-export const LimiterDeleted = validate71;
-const schema90 = {"type":"object","properties":{"deleted":{"type":"boolean"},"id":{"type":"string"}},"required":["deleted","id"],"additionalProperties":false};
+export const LimiterDeleted = validate73;
+const schema91 = {"type":"object","properties":{"deleted":{"type":"boolean"},"id":{"type":"string"}},"required":["deleted","id"],"additionalProperties":false};
 
-function validate71(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate73(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -13407,14 +13691,14 @@ if(vErrors.length < 100)vErrors.push(err5);
 }
 errors++;
 }
-validate71.errors = vErrors;
+validate73.errors = vErrors;
 return errors === 0;
 }
 
-export const LimiterMinute = validate72;
-const schema91 = {"type":"object","properties":{"at":{"type":"string","format":"date-time"},"granted":{"type":"integer","minimum":0,"maximum":9007199254740991},"queued_max":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["at","granted","queued_max"],"additionalProperties":false};
+export const LimiterMinute = validate74;
+const schema92 = {"type":"object","properties":{"at":{"type":"string","format":"date-time"},"granted":{"type":"integer","minimum":0,"maximum":9007199254740991},"queued_max":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["at","granted","queued_max"],"additionalProperties":false};
 
-function validate72(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate74(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -13566,14 +13850,14 @@ if(vErrors.length < 100)vErrors.push(err12);
 }
 errors++;
 }
-validate72.errors = vErrors;
+validate74.errors = vErrors;
 return errors === 0;
 }
 
-export const LimiterDay = validate73;
-const schema92 = {"type":"object","properties":{"date":{"type":"string"},"granted":{"type":"integer","minimum":0,"maximum":9007199254740991},"throttled":{"type":"integer","minimum":0,"maximum":9007199254740991},"expired":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["date","granted","throttled","expired"],"additionalProperties":false};
+export const LimiterDay = validate75;
+const schema93 = {"type":"object","properties":{"date":{"type":"string"},"granted":{"type":"integer","minimum":0,"maximum":9007199254740991},"throttled":{"type":"integer","minimum":0,"maximum":9007199254740991},"expired":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["date","granted","throttled","expired"],"additionalProperties":false};
 
-function validate73(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate75(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -13757,14 +14041,14 @@ if(vErrors.length < 100)vErrors.push(err15);
 }
 errors++;
 }
-validate73.errors = vErrors;
+validate75.errors = vErrors;
 return errors === 0;
 }
 
-export const LimiterUsage = validate74;
-const schema93 = {"type":"object","properties":{"queued":{"type":"integer","minimum":0,"maximum":9007199254740991},"running":{"type":"integer","minimum":0,"maximum":9007199254740991},"granted_last_minute":{"type":"integer","minimum":0,"maximum":9007199254740991},"throttled_last_minute":{"type":"integer","minimum":0,"maximum":9007199254740991},"available":{"type":["integer","null"],"minimum":0},"next_available_at":{"type":["string","null"],"format":"date-time"},"history":{"type":"array","items":{"$ref":"#/components/schemas/LimiterMinute"}},"days":{"type":"array","items":{"$ref":"#/components/schemas/LimiterDay"}}},"required":["queued","running","granted_last_minute","throttled_last_minute","available","next_available_at","history","days"],"additionalProperties":false};
+export const LimiterUsage = validate76;
+const schema94 = {"type":"object","properties":{"queued":{"type":"integer","minimum":0,"maximum":9007199254740991},"running":{"type":"integer","minimum":0,"maximum":9007199254740991},"granted_last_minute":{"type":"integer","minimum":0,"maximum":9007199254740991},"throttled_last_minute":{"type":"integer","minimum":0,"maximum":9007199254740991},"available":{"type":["integer","null"],"minimum":0},"next_available_at":{"type":["string","null"],"format":"date-time"},"history":{"type":"array","items":{"$ref":"#/components/schemas/LimiterMinute"}},"days":{"type":"array","items":{"$ref":"#/components/schemas/LimiterDay"}}},"required":["queued","running","granted_last_minute","throttled_last_minute","available","next_available_at","history","days"],"additionalProperties":false};
 
-function validate74(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate76(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -14003,7 +14287,7 @@ errors++;
 if(data.available !== undefined){
 let data4 = data.available;
 if((!(((typeof data4 == "number") && (!(data4 % 1) && !isNaN(data4))) && (isFinite(data4)))) && (data4 !== null)){
-const err21 = {instancePath:instancePath+"/available",schemaPath:"#/properties/available/type",keyword:"type",params:{type: schema93.properties.available.type}};
+const err21 = {instancePath:instancePath+"/available",schemaPath:"#/properties/available/type",keyword:"type",params:{type: schema94.properties.available.type}};
 if(vErrors === null){
 vErrors = [err21];
 }
@@ -14028,7 +14312,7 @@ errors++;
 if(data.next_available_at !== undefined){
 let data5 = data.next_available_at;
 if((typeof data5 !== "string") && (data5 !== null)){
-const err23 = {instancePath:instancePath+"/next_available_at",schemaPath:"#/properties/next_available_at/type",keyword:"type",params:{type: schema93.properties.next_available_at.type}};
+const err23 = {instancePath:instancePath+"/next_available_at",schemaPath:"#/properties/next_available_at/type",keyword:"type",params:{type: schema94.properties.next_available_at.type}};
 if(vErrors === null){
 vErrors = [err23];
 }
@@ -14429,14 +14713,14 @@ if(vErrors.length < 100)vErrors.push(err56);
 }
 errors++;
 }
-validate74.errors = vErrors;
+validate76.errors = vErrors;
 return errors === 0;
 }
 
-export const TaskTemplate = validate75;
-const schema96 = {"type":"object","properties":{"target":{"$ref":"#/components/schemas/Target"},"payload":{},"rate_limiter":{"type":"string","pattern":"^[A-Za-z0-9\\x2d]{1,64}$"},"points_cost":{"type":"integer","minimum":1,"maximum":1000000},"timeout":{"type":"number","minimum":1,"maximum":900,"default":30},"retry":{"$ref":"#/components/schemas/RetryPolicy"},"idempotency_key":{"type":"string","pattern":"^[\\x21-\\x7e]+$","maxLength":255}},"required":["target"],"additionalProperties":false};
+export const TaskTemplate = validate77;
+const schema97 = {"type":"object","properties":{"target":{"$ref":"#/components/schemas/Target"},"payload":{},"rate_limiter":{"type":"string","pattern":"^[A-Za-z0-9\\x2d]{1,64}$"},"points_cost":{"type":"integer","minimum":1,"maximum":1000000},"timeout":{"type":"number","minimum":1,"maximum":900,"default":30},"retry":{"$ref":"#/components/schemas/RetryPolicy"},"idempotency_key":{"type":"string","pattern":"^[\\x21-\\x7e]+$","maxLength":255}},"required":["target"],"additionalProperties":false};
 
-function validate75(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate77(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -14764,14 +15048,14 @@ if(vErrors.length < 100)vErrors.push(err26);
 }
 errors++;
 }
-validate75.errors = vErrors;
+validate77.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchTemplate = validate77;
-const schema98 = {"type":"object","properties":{"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"notifications":{"$ref":"#/components/schemas/Notifications"},"task_templates":{"type":"array","minItems":1,"maxItems":10000,"items":{"$ref":"#/components/schemas/TaskTemplate"}},"options":{"$ref":"#/components/schemas/BatchOptionsInput"},"labels":{"$ref":"#/components/schemas/Labels"}},"required":["task_templates"],"additionalProperties":false};
+export const BatchTemplate = validate79;
+const schema99 = {"type":"object","properties":{"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"notifications":{"$ref":"#/components/schemas/Notifications"},"task_templates":{"type":"array","minItems":1,"maxItems":10000,"items":{"$ref":"#/components/schemas/TaskTemplate"}},"options":{"$ref":"#/components/schemas/BatchOptionsInput"},"labels":{"$ref":"#/components/schemas/Labels"}},"required":["task_templates"],"additionalProperties":false};
 
-function validate77(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate79(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -14833,8 +15117,8 @@ errors++;
 }
 }
 if(data.notifications !== undefined){
-if(!(validate28(data.notifications, {instancePath:instancePath+"/notifications",parentData:data,parentDataProperty:"notifications",rootData}))){
-vErrors = vErrors === null ? validate28.errors : vErrors.concat(validate28.errors);
+if(!(validate30(data.notifications, {instancePath:instancePath+"/notifications",parentData:data,parentDataProperty:"notifications",rootData}))){
+vErrors = vErrors === null ? validate30.errors : vErrors.concat(validate30.errors);
 errors = vErrors.length;
 }
 }
@@ -14863,8 +15147,8 @@ errors++;
 }
 const len0 = data2.length;
 for(let i0=0; i0<len0; i0++){
-if(!(validate75(data2[i0], {instancePath:instancePath+"/task_templates/" + i0,parentData:data2,parentDataProperty:i0,rootData}))){
-vErrors = vErrors === null ? validate75.errors : vErrors.concat(validate75.errors);
+if(!(validate77(data2[i0], {instancePath:instancePath+"/task_templates/" + i0,parentData:data2,parentDataProperty:i0,rootData}))){
+vErrors = vErrors === null ? validate77.errors : vErrors.concat(validate77.errors);
 errors = vErrors.length;
 }
 }
@@ -15083,14 +15367,14 @@ if(vErrors.length < 100)vErrors.push(err24);
 }
 errors++;
 }
-validate77.errors = vErrors;
+validate79.errors = vErrors;
 return errors === 0;
 }
 
-export const ScheduleCreate = validate80;
-const schema101 = {"type":"object","properties":{"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":"string","format":"date-time"},"end_at":{"type":"string","format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"},"enabled":{"type":"boolean","default":true}},"required":["cron","timezone"],"additionalProperties":false,"if":{"type":"object","properties":{"batch_template":{}},"required":["batch_template"]},"else":{"type":"object","properties":{"task_template":{}},"required":["task_template"]}};
+export const ScheduleCreate = validate82;
+const schema102 = {"type":"object","properties":{"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":"string","format":"date-time"},"end_at":{"type":"string","format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"},"enabled":{"type":"boolean","default":true}},"required":["cron","timezone"],"additionalProperties":false,"if":{"type":"object","properties":{"batch_template":{}},"required":["batch_template"]},"else":{"type":"object","properties":{"task_template":{}},"required":["task_template"]}};
 
-function validate80(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate82(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 const _errs1 = errors;
@@ -15302,14 +15586,14 @@ errors++;
 }
 }
 if(data.task_template !== undefined){
-if(!(validate75(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
-vErrors = vErrors === null ? validate75.errors : vErrors.concat(validate75.errors);
+if(!(validate77(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
+vErrors = vErrors === null ? validate77.errors : vErrors.concat(validate77.errors);
 errors = vErrors.length;
 }
 }
 if(data.batch_template !== undefined){
-if(!(validate77(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
-vErrors = vErrors === null ? validate77.errors : vErrors.concat(validate77.errors);
+if(!(validate79(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
+vErrors = vErrors === null ? validate79.errors : vErrors.concat(validate79.errors);
 errors = vErrors.length;
 }
 }
@@ -15336,14 +15620,14 @@ if(vErrors.length < 100)vErrors.push(err17);
 }
 errors++;
 }
-validate80.errors = vErrors;
+validate82.errors = vErrors;
 return errors === 0;
 }
 
-export const SchedulePatch = validate83;
-const schema102 = {"type":"object","properties":{"enabled":{"type":"boolean"},"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":["string","null"],"format":"date-time"},"end_at":{"type":["string","null"],"format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"}},"required":[],"additionalProperties":false};
+export const SchedulePatch = validate85;
+const schema103 = {"type":"object","properties":{"enabled":{"type":"boolean"},"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":["string","null"],"format":"date-time"},"end_at":{"type":["string","null"],"format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"}},"required":[],"additionalProperties":false};
 
-function validate83(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate85(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -15424,7 +15708,7 @@ errors++;
 if(data.start_at !== undefined){
 let data3 = data.start_at;
 if((typeof data3 !== "string") && (data3 !== null)){
-const err6 = {instancePath:instancePath+"/start_at",schemaPath:"#/properties/start_at/type",keyword:"type",params:{type: schema102.properties.start_at.type}};
+const err6 = {instancePath:instancePath+"/start_at",schemaPath:"#/properties/start_at/type",keyword:"type",params:{type: schema103.properties.start_at.type}};
 if(vErrors === null){
 vErrors = [err6];
 }
@@ -15449,7 +15733,7 @@ errors++;
 if(data.end_at !== undefined){
 let data4 = data.end_at;
 if((typeof data4 !== "string") && (data4 !== null)){
-const err8 = {instancePath:instancePath+"/end_at",schemaPath:"#/properties/end_at/type",keyword:"type",params:{type: schema102.properties.end_at.type}};
+const err8 = {instancePath:instancePath+"/end_at",schemaPath:"#/properties/end_at/type",keyword:"type",params:{type: schema103.properties.end_at.type}};
 if(vErrors === null){
 vErrors = [err8];
 }
@@ -15472,14 +15756,14 @@ errors++;
 }
 }
 if(data.task_template !== undefined){
-if(!(validate75(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
-vErrors = vErrors === null ? validate75.errors : vErrors.concat(validate75.errors);
+if(!(validate77(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
+vErrors = vErrors === null ? validate77.errors : vErrors.concat(validate77.errors);
 errors = vErrors.length;
 }
 }
 if(data.batch_template !== undefined){
-if(!(validate77(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
-vErrors = vErrors === null ? validate77.errors : vErrors.concat(validate77.errors);
+if(!(validate79(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
+vErrors = vErrors === null ? validate79.errors : vErrors.concat(validate79.errors);
 errors = vErrors.length;
 }
 }
@@ -15494,14 +15778,14 @@ if(vErrors.length < 100)vErrors.push(err10);
 }
 errors++;
 }
-validate83.errors = vErrors;
+validate85.errors = vErrors;
 return errors === 0;
 }
 
-export const SchedulePatched = validate86;
-const schema103 = {"type":"object","properties":{"id":{"type":"string"},"enabled":{"type":"boolean"},"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":["string","null"],"format":"date-time"},"end_at":{"type":["string","null"],"format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"}},"required":["id"],"additionalProperties":false};
+export const SchedulePatched = validate88;
+const schema104 = {"type":"object","properties":{"id":{"type":"string"},"enabled":{"type":"boolean"},"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":["string","null"],"format":"date-time"},"end_at":{"type":["string","null"],"format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"}},"required":["id"],"additionalProperties":false};
 
-function validate86(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate88(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -15604,7 +15888,7 @@ errors++;
 if(data.start_at !== undefined){
 let data4 = data.start_at;
 if((typeof data4 !== "string") && (data4 !== null)){
-const err8 = {instancePath:instancePath+"/start_at",schemaPath:"#/properties/start_at/type",keyword:"type",params:{type: schema103.properties.start_at.type}};
+const err8 = {instancePath:instancePath+"/start_at",schemaPath:"#/properties/start_at/type",keyword:"type",params:{type: schema104.properties.start_at.type}};
 if(vErrors === null){
 vErrors = [err8];
 }
@@ -15629,7 +15913,7 @@ errors++;
 if(data.end_at !== undefined){
 let data5 = data.end_at;
 if((typeof data5 !== "string") && (data5 !== null)){
-const err10 = {instancePath:instancePath+"/end_at",schemaPath:"#/properties/end_at/type",keyword:"type",params:{type: schema103.properties.end_at.type}};
+const err10 = {instancePath:instancePath+"/end_at",schemaPath:"#/properties/end_at/type",keyword:"type",params:{type: schema104.properties.end_at.type}};
 if(vErrors === null){
 vErrors = [err10];
 }
@@ -15652,14 +15936,14 @@ errors++;
 }
 }
 if(data.task_template !== undefined){
-if(!(validate75(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
-vErrors = vErrors === null ? validate75.errors : vErrors.concat(validate75.errors);
+if(!(validate77(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
+vErrors = vErrors === null ? validate77.errors : vErrors.concat(validate77.errors);
 errors = vErrors.length;
 }
 }
 if(data.batch_template !== undefined){
-if(!(validate77(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
-vErrors = vErrors === null ? validate77.errors : vErrors.concat(validate77.errors);
+if(!(validate79(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
+vErrors = vErrors === null ? validate79.errors : vErrors.concat(validate79.errors);
 errors = vErrors.length;
 }
 }
@@ -15674,14 +15958,14 @@ if(vErrors.length < 100)vErrors.push(err12);
 }
 errors++;
 }
-validate86.errors = vErrors;
+validate88.errors = vErrors;
 return errors === 0;
 }
 
-export const ScheduleError = validate89;
-const schema104 = {"type":"object","properties":{"code":{"type":"string"},"at":{"type":"string","format":"date-time"}},"required":["code","at"],"additionalProperties":false};
+export const ScheduleError = validate91;
+const schema105 = {"type":"object","properties":{"code":{"type":"string"},"at":{"type":"string","format":"date-time"}},"required":["code","at"],"additionalProperties":false};
 
-function validate89(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate91(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -15765,14 +16049,14 @@ if(vErrors.length < 100)vErrors.push(err6);
 }
 errors++;
 }
-validate89.errors = vErrors;
+validate91.errors = vErrors;
 return errors === 0;
 }
 
-export const Schedule = validate90;
-const schema105 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["active","disabled"]},"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":"string","format":"date-time"},"end_at":{"type":"string","format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"},"enabled":{"type":"boolean","default":true},"next_execution_at":{"type":["string","null"],"format":"date-time"},"execution_count":{"type":"integer","minimum":0,"maximum":9007199254740991},"created_at":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"},"last_error":{"$ref":"#/components/schemas/ScheduleError"},"last_execution_at":{"type":["string","null"],"format":"date-time"}},"required":["id","status","cron","timezone","enabled","next_execution_at","execution_count","created_at","updated_at","last_execution_at"],"additionalProperties":false};
+export const Schedule = validate92;
+const schema106 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["active","disabled"]},"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":"string","format":"date-time"},"end_at":{"type":"string","format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"},"enabled":{"type":"boolean","default":true},"next_execution_at":{"type":["string","null"],"format":"date-time"},"execution_count":{"type":"integer","minimum":0,"maximum":9007199254740991},"created_at":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"},"last_error":{"$ref":"#/components/schemas/ScheduleError"},"last_execution_at":{"type":["string","null"],"format":"date-time"}},"required":["id","status","cron","timezone","enabled","next_execution_at","execution_count","created_at","updated_at","last_execution_at"],"additionalProperties":false};
 
-function validate90(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate92(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -15877,7 +16161,7 @@ if(vErrors.length < 100)vErrors.push(err9);
 errors++;
 }
 for(const key0 in data){
-if(!(func14.call(schema105.properties, key0))){
+if(!(func14.call(schema106.properties, key0))){
 const err10 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
 if(vErrors === null){
 vErrors = [err10];
@@ -15913,7 +16197,7 @@ if(vErrors.length < 100)vErrors.push(err12);
 errors++;
 }
 if(!((data1 === "active") || (data1 === "disabled"))){
-const err13 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema105.properties.status.enum}};
+const err13 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema106.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err13];
 }
@@ -16024,14 +16308,14 @@ errors++;
 }
 }
 if(data.task_template !== undefined){
-if(!(validate75(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
-vErrors = vErrors === null ? validate75.errors : vErrors.concat(validate75.errors);
+if(!(validate77(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
+vErrors = vErrors === null ? validate77.errors : vErrors.concat(validate77.errors);
 errors = vErrors.length;
 }
 }
 if(data.batch_template !== undefined){
-if(!(validate77(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
-vErrors = vErrors === null ? validate77.errors : vErrors.concat(validate77.errors);
+if(!(validate79(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
+vErrors = vErrors === null ? validate79.errors : vErrors.concat(validate79.errors);
 errors = vErrors.length;
 }
 }
@@ -16050,7 +16334,7 @@ errors++;
 if(data.next_execution_at !== undefined){
 let data9 = data.next_execution_at;
 if((typeof data9 !== "string") && (data9 !== null)){
-const err23 = {instancePath:instancePath+"/next_execution_at",schemaPath:"#/properties/next_execution_at/type",keyword:"type",params:{type: schema105.properties.next_execution_at.type}};
+const err23 = {instancePath:instancePath+"/next_execution_at",schemaPath:"#/properties/next_execution_at/type",keyword:"type",params:{type: schema106.properties.next_execution_at.type}};
 if(vErrors === null){
 vErrors = [err23];
 }
@@ -16244,7 +16528,7 @@ errors++;
 if(data.last_execution_at !== undefined){
 let data16 = data.last_execution_at;
 if((typeof data16 !== "string") && (data16 !== null)){
-const err39 = {instancePath:instancePath+"/last_execution_at",schemaPath:"#/properties/last_execution_at/type",keyword:"type",params:{type: schema105.properties.last_execution_at.type}};
+const err39 = {instancePath:instancePath+"/last_execution_at",schemaPath:"#/properties/last_execution_at/type",keyword:"type",params:{type: schema106.properties.last_execution_at.type}};
 if(vErrors === null){
 vErrors = [err39];
 }
@@ -16277,14 +16561,14 @@ if(vErrors.length < 100)vErrors.push(err41);
 }
 errors++;
 }
-validate90.errors = vErrors;
+validate92.errors = vErrors;
 return errors === 0;
 }
 
-export const ScheduleListItem = validate93;
-const schema107 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["active","disabled"]},"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":"string","format":"date-time"},"end_at":{"type":"string","format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"},"enabled":{"type":"boolean","default":true},"next_execution_at":{"type":["string","null"],"format":"date-time"},"execution_count":{"type":"integer","minimum":0,"maximum":9007199254740991},"created_at":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"},"last_error":{"$ref":"#/components/schemas/ScheduleError"}},"required":["id","status","cron","timezone","enabled","next_execution_at","execution_count","created_at","updated_at"],"additionalProperties":false};
+export const ScheduleListItem = validate95;
+const schema108 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["active","disabled"]},"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":"string","format":"date-time"},"end_at":{"type":"string","format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"},"enabled":{"type":"boolean","default":true},"next_execution_at":{"type":["string","null"],"format":"date-time"},"execution_count":{"type":"integer","minimum":0,"maximum":9007199254740991},"created_at":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"},"last_error":{"$ref":"#/components/schemas/ScheduleError"}},"required":["id","status","cron","timezone","enabled","next_execution_at","execution_count","created_at","updated_at"],"additionalProperties":false};
 
-function validate93(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate95(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -16379,7 +16663,7 @@ if(vErrors.length < 100)vErrors.push(err8);
 errors++;
 }
 for(const key0 in data){
-if(!(func14.call(schema107.properties, key0))){
+if(!(func14.call(schema108.properties, key0))){
 const err9 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
 if(vErrors === null){
 vErrors = [err9];
@@ -16415,7 +16699,7 @@ if(vErrors.length < 100)vErrors.push(err11);
 errors++;
 }
 if(!((data1 === "active") || (data1 === "disabled"))){
-const err12 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema107.properties.status.enum}};
+const err12 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema108.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err12];
 }
@@ -16526,14 +16810,14 @@ errors++;
 }
 }
 if(data.task_template !== undefined){
-if(!(validate75(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
-vErrors = vErrors === null ? validate75.errors : vErrors.concat(validate75.errors);
+if(!(validate77(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
+vErrors = vErrors === null ? validate77.errors : vErrors.concat(validate77.errors);
 errors = vErrors.length;
 }
 }
 if(data.batch_template !== undefined){
-if(!(validate77(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
-vErrors = vErrors === null ? validate77.errors : vErrors.concat(validate77.errors);
+if(!(validate79(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
+vErrors = vErrors === null ? validate79.errors : vErrors.concat(validate79.errors);
 errors = vErrors.length;
 }
 }
@@ -16552,7 +16836,7 @@ errors++;
 if(data.next_execution_at !== undefined){
 let data9 = data.next_execution_at;
 if((typeof data9 !== "string") && (data9 !== null)){
-const err22 = {instancePath:instancePath+"/next_execution_at",schemaPath:"#/properties/next_execution_at/type",keyword:"type",params:{type: schema107.properties.next_execution_at.type}};
+const err22 = {instancePath:instancePath+"/next_execution_at",schemaPath:"#/properties/next_execution_at/type",keyword:"type",params:{type: schema108.properties.next_execution_at.type}};
 if(vErrors === null){
 vErrors = [err22];
 }
@@ -16754,14 +17038,14 @@ if(vErrors.length < 100)vErrors.push(err38);
 }
 errors++;
 }
-validate93.errors = vErrors;
+validate95.errors = vErrors;
 return errors === 0;
 }
 
-export const ScheduleList = validate96;
-const schema109 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"schedules":{"type":"array","items":{"$ref":"#/components/schemas/ScheduleListItem"}}},"required":["total","schedules"],"additionalProperties":false};
+export const ScheduleList = validate98;
+const schema110 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"schedules":{"type":"array","items":{"$ref":"#/components/schemas/ScheduleListItem"}},"next_cursor":{"type":["string","null"]}},"required":["total","schedules"],"additionalProperties":false};
 
-function validate96(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate98(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -16786,7 +17070,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 for(const key0 in data){
-if(!((key0 === "total") || (key0 === "schedules"))){
+if(!(((key0 === "total") || (key0 === "schedules")) || (key0 === "next_cursor"))){
 const err2 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
 if(vErrors === null){
 vErrors = [err2];
@@ -16837,8 +17121,8 @@ let data1 = data.schedules;
 if(Array.isArray(data1)){
 const len0 = data1.length;
 for(let i0=0; i0<len0; i0++){
-if(!(validate93(data1[i0], {instancePath:instancePath+"/schedules/" + i0,parentData:data1,parentDataProperty:i0,rootData}))){
-vErrors = vErrors === null ? validate93.errors : vErrors.concat(validate93.errors);
+if(!(validate95(data1[i0], {instancePath:instancePath+"/schedules/" + i0,parentData:data1,parentDataProperty:i0,rootData}))){
+vErrors = vErrors === null ? validate95.errors : vErrors.concat(validate95.errors);
 errors = vErrors.length;
 }
 }
@@ -16854,9 +17138,10 @@ if(vErrors.length < 100)vErrors.push(err6);
 errors++;
 }
 }
-}
-else {
-const err7 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(data.next_cursor !== undefined){
+let data3 = data.next_cursor;
+if((typeof data3 !== "string") && (data3 !== null)){
+const err7 = {instancePath:instancePath+"/next_cursor",schemaPath:"#/properties/next_cursor/type",keyword:"type",params:{type: schema110.properties.next_cursor.type}};
 if(vErrors === null){
 vErrors = [err7];
 }
@@ -16865,14 +17150,26 @@ if(vErrors.length < 100)vErrors.push(err7);
 }
 errors++;
 }
-validate96.errors = vErrors;
+}
+}
+else {
+const err8 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+validate98.errors = vErrors;
 return errors === 0;
 }
 
-export const ScheduleDeleted = validate98;
-const schema110 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["deleted"]}},"required":["id","status"],"additionalProperties":false};
+export const ScheduleDeleted = validate100;
+const schema111 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["deleted"]}},"required":["id","status"],"additionalProperties":false};
 
-function validate98(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate100(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -16933,7 +17230,7 @@ if(vErrors.length < 100)vErrors.push(err4);
 errors++;
 }
 if(!(data1 === "deleted")){
-const err5 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema110.properties.status.enum}};
+const err5 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema111.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err5];
 }
@@ -16954,14 +17251,14 @@ if(vErrors.length < 100)vErrors.push(err6);
 }
 errors++;
 }
-validate98.errors = vErrors;
+validate100.errors = vErrors;
 return errors === 0;
 }
 
-export const ScheduledTask = validate99;
-const schema111 = {"type":"object","properties":{"id":{"type":"string"},"schedule_id":{"type":"string"},"batch_id":{"type":["string","null"]},"scheduled_for":{"type":"string","format":"date-time"},"status":{"type":"string","enum":["queued","processing","completed","failed","cancelled"]},"target":{"type":"string"},"payload":{},"created_at":{"type":"string","format":"date-time"},"completed_at":{"type":"string","format":"date-time"},"rate_limiter":{"type":"string","pattern":"^[A-Za-z0-9\\x2d]{1,64}$"},"attempts":{"type":"integer","minimum":0,"maximum":9007199254740991},"result":{"$ref":"#/components/schemas/TaskResult"}},"required":["id","schedule_id","batch_id","scheduled_for","status","target","created_at","attempts"],"additionalProperties":false};
+export const ScheduledTask = validate101;
+const schema112 = {"type":"object","properties":{"id":{"type":"string"},"schedule_id":{"type":"string"},"batch_id":{"type":["string","null"]},"scheduled_for":{"type":"string","format":"date-time"},"status":{"type":"string","enum":["queued","processing","completed","failed","cancelled"]},"target":{"type":"string"},"payload":{},"created_at":{"type":"string","format":"date-time"},"completed_at":{"type":"string","format":"date-time"},"rate_limiter":{"type":"string","pattern":"^[A-Za-z0-9\\x2d]{1,64}$"},"attempts":{"type":"integer","minimum":0,"maximum":9007199254740991},"result":{"$ref":"#/components/schemas/TaskResult"}},"required":["id","schedule_id","batch_id","scheduled_for","status","target","created_at","attempts"],"additionalProperties":false};
 
-function validate99(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate101(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -17046,7 +17343,7 @@ if(vErrors.length < 100)vErrors.push(err7);
 errors++;
 }
 for(const key0 in data){
-if(!(func14.call(schema111.properties, key0))){
+if(!(func14.call(schema112.properties, key0))){
 const err8 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
 if(vErrors === null){
 vErrors = [err8];
@@ -17084,7 +17381,7 @@ errors++;
 if(data.batch_id !== undefined){
 let data2 = data.batch_id;
 if((typeof data2 !== "string") && (data2 !== null)){
-const err11 = {instancePath:instancePath+"/batch_id",schemaPath:"#/properties/batch_id/type",keyword:"type",params:{type: schema111.properties.batch_id.type}};
+const err11 = {instancePath:instancePath+"/batch_id",schemaPath:"#/properties/batch_id/type",keyword:"type",params:{type: schema112.properties.batch_id.type}};
 if(vErrors === null){
 vErrors = [err11];
 }
@@ -17132,7 +17429,7 @@ if(vErrors.length < 100)vErrors.push(err14);
 errors++;
 }
 if(!(((((data4 === "queued") || (data4 === "processing")) || (data4 === "completed")) || (data4 === "failed")) || (data4 === "cancelled"))){
-const err15 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema111.properties.status.enum}};
+const err15 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema112.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err15];
 }
@@ -17281,14 +17578,14 @@ if(vErrors.length < 100)vErrors.push(err26);
 }
 errors++;
 }
-validate99.errors = vErrors;
+validate101.errors = vErrors;
 return errors === 0;
 }
 
-export const ScheduledTaskList = validate101;
-const schema112 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"tasks":{"type":"array","items":{"$ref":"#/components/schemas/ScheduledTask"}}},"required":["total","tasks"],"additionalProperties":false};
+export const ScheduledTaskList = validate103;
+const schema113 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"tasks":{"type":"array","items":{"$ref":"#/components/schemas/ScheduledTask"}}},"required":["total","tasks"],"additionalProperties":false};
 
-function validate101(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate103(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -17364,8 +17661,8 @@ let data1 = data.tasks;
 if(Array.isArray(data1)){
 const len0 = data1.length;
 for(let i0=0; i0<len0; i0++){
-if(!(validate99(data1[i0], {instancePath:instancePath+"/tasks/" + i0,parentData:data1,parentDataProperty:i0,rootData}))){
-vErrors = vErrors === null ? validate99.errors : vErrors.concat(validate99.errors);
+if(!(validate101(data1[i0], {instancePath:instancePath+"/tasks/" + i0,parentData:data1,parentDataProperty:i0,rootData}))){
+vErrors = vErrors === null ? validate101.errors : vErrors.concat(validate101.errors);
 errors = vErrors.length;
 }
 }
@@ -17392,14 +17689,14 @@ if(vErrors.length < 100)vErrors.push(err7);
 }
 errors++;
 }
-validate101.errors = vErrors;
+validate103.errors = vErrors;
 return errors === 0;
 }
 
-export const ScheduleExecution = validate103;
-const schema113 = {"type":"object","properties":{"scheduled_for":{"type":"string","format":"date-time"},"local_time":{"type":"string","format":"date-time"}},"required":["scheduled_for","local_time"],"additionalProperties":false};
+export const ScheduleExecution = validate105;
+const schema114 = {"type":"object","properties":{"scheduled_for":{"type":"string","format":"date-time"},"local_time":{"type":"string","format":"date-time"}},"required":["scheduled_for","local_time"],"additionalProperties":false};
 
-function validate103(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate105(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -17496,14 +17793,14 @@ if(vErrors.length < 100)vErrors.push(err7);
 }
 errors++;
 }
-validate103.errors = vErrors;
+validate105.errors = vErrors;
 return errors === 0;
 }
 
-export const SchedulePreview = validate104;
-const schema114 = {"type":"object","properties":{"schedule_id":{"type":"string"},"executions":{"type":"array","items":{"$ref":"#/components/schemas/ScheduleExecution"}}},"required":["schedule_id","executions"],"additionalProperties":false};
+export const SchedulePreview = validate106;
+const schema115 = {"type":"object","properties":{"schedule_id":{"type":"string"},"executions":{"type":"array","items":{"$ref":"#/components/schemas/ScheduleExecution"}}},"required":["schedule_id","executions"],"additionalProperties":false};
 
-function validate104(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate106(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -17675,14 +17972,14 @@ if(vErrors.length < 100)vErrors.push(err13);
 }
 errors++;
 }
-validate104.errors = vErrors;
+validate106.errors = vErrors;
 return errors === 0;
 }
 
-export const CronPreview = validate105;
-const schema116 = {"type":"object","properties":{"executions":{"type":"array","items":{"$ref":"#/components/schemas/ScheduleExecution"}}},"required":["executions"],"additionalProperties":false};
+export const CronPreview = validate107;
+const schema117 = {"type":"object","properties":{"executions":{"type":"array","items":{"$ref":"#/components/schemas/ScheduleExecution"}}},"required":["executions"],"additionalProperties":false};
 
-function validate105(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate107(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -17832,14 +18129,14 @@ if(vErrors.length < 100)vErrors.push(err11);
 }
 errors++;
 }
-validate105.errors = vErrors;
+validate107.errors = vErrors;
 return errors === 0;
 }
 
-export const ScheduleRun = validate106;
-const schema118 = {"type":"object","properties":{"schedule_id":{"type":"string"},"scheduled_for":{"type":"string","format":"date-time"},"task_id":{"type":["string","null"]},"batch_id":{"type":["string","null"]}},"required":["schedule_id","scheduled_for","task_id","batch_id"],"additionalProperties":false};
+export const ScheduleRun = validate108;
+const schema119 = {"type":"object","properties":{"schedule_id":{"type":"string"},"scheduled_for":{"type":"string","format":"date-time"},"task_id":{"type":["string","null"]},"batch_id":{"type":["string","null"]}},"required":["schedule_id","scheduled_for","task_id","batch_id"],"additionalProperties":false};
 
-function validate106(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate108(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -17935,7 +18232,7 @@ errors++;
 if(data.task_id !== undefined){
 let data2 = data.task_id;
 if((typeof data2 !== "string") && (data2 !== null)){
-const err8 = {instancePath:instancePath+"/task_id",schemaPath:"#/properties/task_id/type",keyword:"type",params:{type: schema118.properties.task_id.type}};
+const err8 = {instancePath:instancePath+"/task_id",schemaPath:"#/properties/task_id/type",keyword:"type",params:{type: schema119.properties.task_id.type}};
 if(vErrors === null){
 vErrors = [err8];
 }
@@ -17948,7 +18245,7 @@ errors++;
 if(data.batch_id !== undefined){
 let data3 = data.batch_id;
 if((typeof data3 !== "string") && (data3 !== null)){
-const err9 = {instancePath:instancePath+"/batch_id",schemaPath:"#/properties/batch_id/type",keyword:"type",params:{type: schema118.properties.batch_id.type}};
+const err9 = {instancePath:instancePath+"/batch_id",schemaPath:"#/properties/batch_id/type",keyword:"type",params:{type: schema119.properties.batch_id.type}};
 if(vErrors === null){
 vErrors = [err9];
 }
@@ -17969,14 +18266,14 @@ if(vErrors.length < 100)vErrors.push(err10);
 }
 errors++;
 }
-validate106.errors = vErrors;
+validate108.errors = vErrors;
 return errors === 0;
 }
 
-export const SigningSecret = validate107;
-const schema119 = {"type":"object","properties":{"id":{"type":"string"},"secret":{"type":"string"},"created_at":{"type":"string","format":"date-time"},"expires_at":{"type":["string","null"],"format":"date-time"}},"required":["id","secret","created_at","expires_at"],"additionalProperties":false};
+export const SigningSecret = validate109;
+const schema120 = {"type":"object","properties":{"id":{"type":"string"},"secret":{"type":"string"},"created_at":{"type":"string","format":"date-time"},"expires_at":{"type":["string","null"],"format":"date-time"}},"required":["id","secret","created_at","expires_at"],"additionalProperties":false};
 
-function validate107(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate109(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -18084,7 +18381,7 @@ errors++;
 if(data.expires_at !== undefined){
 let data3 = data.expires_at;
 if((typeof data3 !== "string") && (data3 !== null)){
-const err9 = {instancePath:instancePath+"/expires_at",schemaPath:"#/properties/expires_at/type",keyword:"type",params:{type: schema119.properties.expires_at.type}};
+const err9 = {instancePath:instancePath+"/expires_at",schemaPath:"#/properties/expires_at/type",keyword:"type",params:{type: schema120.properties.expires_at.type}};
 if(vErrors === null){
 vErrors = [err9];
 }
@@ -18117,14 +18414,14 @@ if(vErrors.length < 100)vErrors.push(err11);
 }
 errors++;
 }
-validate107.errors = vErrors;
+validate109.errors = vErrors;
 return errors === 0;
 }
 
-export const SigningSecrets = validate108;
-const schema120 = {"type":"object","properties":{"secrets":{"type":"array","items":{"$ref":"#/components/schemas/SigningSecret"}}},"required":["secrets"],"additionalProperties":false};
+export const SigningSecrets = validate110;
+const schema121 = {"type":"object","properties":{"secrets":{"type":"array","items":{"$ref":"#/components/schemas/SigningSecret"}}},"required":["secrets"],"additionalProperties":false};
 
-function validate108(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate110(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -18261,7 +18558,7 @@ errors++;
 if(data1.expires_at !== undefined){
 let data5 = data1.expires_at;
 if((typeof data5 !== "string") && (data5 !== null)){
-const err11 = {instancePath:instancePath+"/secrets/" + i0+"/expires_at",schemaPath:"#/components/schemas/SigningSecret/properties/expires_at/type",keyword:"type",params:{type: schema119.properties.expires_at.type}};
+const err11 = {instancePath:instancePath+"/secrets/" + i0+"/expires_at",schemaPath:"#/components/schemas/SigningSecret/properties/expires_at/type",keyword:"type",params:{type: schema120.properties.expires_at.type}};
 if(vErrors === null){
 vErrors = [err11];
 }
@@ -18318,14 +18615,14 @@ if(vErrors.length < 100)vErrors.push(err15);
 }
 errors++;
 }
-validate108.errors = vErrors;
+validate110.errors = vErrors;
 return errors === 0;
 }
 
-export const StreamTicket = validate109;
-const schema122 = {"type":"object","properties":{"ticket":{"type":"string"},"expires_at":{"type":"string","format":"date-time"}},"required":["ticket","expires_at"],"additionalProperties":false};
+export const StreamTicket = validate111;
+const schema123 = {"type":"object","properties":{"ticket":{"type":"string"},"expires_at":{"type":"string","format":"date-time"}},"required":["ticket","expires_at"],"additionalProperties":false};
 
-function validate109(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate111(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -18409,14 +18706,14 @@ if(vErrors.length < 100)vErrors.push(err6);
 }
 errors++;
 }
-validate109.errors = vErrors;
+validate111.errors = vErrors;
 return errors === 0;
 }
 
-export const StreamSnapshot = validate110;
-const schema123 = {"type":"object","properties":{"type":{"type":"string","enum":["snapshot"]},"batch":{"$ref":"#/components/schemas/Batch"},"gap":{"type":"boolean"},"seq":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["type","batch","seq"],"additionalProperties":false};
+export const StreamSnapshot = validate112;
+const schema124 = {"type":"object","properties":{"type":{"type":"string","enum":["snapshot"]},"batch":{"$ref":"#/components/schemas/Batch"},"gap":{"type":"boolean"},"seq":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["type","batch","seq"],"additionalProperties":false};
 
-function validate110(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate112(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -18475,7 +18772,7 @@ if(vErrors.length < 100)vErrors.push(err4);
 errors++;
 }
 if(!(data0 === "snapshot")){
-const err5 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema123.properties.type.enum}};
+const err5 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema124.properties.type.enum}};
 if(vErrors === null){
 vErrors = [err5];
 }
@@ -18486,8 +18783,8 @@ errors++;
 }
 }
 if(data.batch !== undefined){
-if(!(validate48(data.batch, {instancePath:instancePath+"/batch",parentData:data,parentDataProperty:"batch",rootData}))){
-vErrors = vErrors === null ? validate48.errors : vErrors.concat(validate48.errors);
+if(!(validate50(data.batch, {instancePath:instancePath+"/batch",parentData:data,parentDataProperty:"batch",rootData}))){
+vErrors = vErrors === null ? validate50.errors : vErrors.concat(validate50.errors);
 errors = vErrors.length;
 }
 }
@@ -18549,14 +18846,14 @@ if(vErrors.length < 100)vErrors.push(err10);
 }
 errors++;
 }
-validate110.errors = vErrors;
+validate112.errors = vErrors;
 return errors === 0;
 }
 
-export const StreamProgress = validate112;
-const schema124 = {"type":"object","properties":{"type":{"type":"string","enum":["progress","finished"]},"batch_id":{"type":"string"},"status":{"type":"string","enum":["pending","processing","completed","failed","expired","cancelled"]},"stats":{"$ref":"#/components/schemas/BatchStats"},"completion_rate":{"type":"number","minimum":0,"maximum":100},"timestamp":{"type":"string","format":"date-time"},"seq":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["type","batch_id","status","stats","completion_rate","timestamp","seq"],"additionalProperties":false};
+export const StreamProgress = validate114;
+const schema125 = {"type":"object","properties":{"type":{"type":"string","enum":["progress","finished"]},"batch_id":{"type":"string"},"status":{"type":"string","enum":["pending","processing","completed","failed","expired","cancelled"]},"stats":{"$ref":"#/components/schemas/BatchStats"},"completion_rate":{"type":"number","minimum":0,"maximum":100},"timestamp":{"type":"string","format":"date-time"},"seq":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["type","batch_id","status","stats","completion_rate","timestamp","seq"],"additionalProperties":false};
 
-function validate112(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate114(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -18655,7 +18952,7 @@ if(vErrors.length < 100)vErrors.push(err8);
 errors++;
 }
 if(!((data0 === "progress") || (data0 === "finished"))){
-const err9 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema124.properties.type.enum}};
+const err9 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema125.properties.type.enum}};
 if(vErrors === null){
 vErrors = [err9];
 }
@@ -18690,7 +18987,7 @@ if(vErrors.length < 100)vErrors.push(err11);
 errors++;
 }
 if(!((((((data2 === "pending") || (data2 === "processing")) || (data2 === "completed")) || (data2 === "failed")) || (data2 === "expired")) || (data2 === "cancelled"))){
-const err12 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema124.properties.status.enum}};
+const err12 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema125.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err12];
 }
@@ -19058,473 +19355,13 @@ if(vErrors.length < 100)vErrors.push(err43);
 }
 errors++;
 }
-validate112.errors = vErrors;
-return errors === 0;
-}
-
-export const StreamTask = validate113;
-const schema126 = {"type":"object","properties":{"type":{"type":"string","enum":["task"]},"task":{"$ref":"#/components/schemas/StreamTaskEnd"},"seq":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["type","task","seq"],"additionalProperties":false};
-const schema127 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["completed","failed","cancelled"]},"completed_at":{"type":"string","format":"date-time"},"attempts":{"type":"integer","minimum":0,"maximum":9007199254740991},"result":{"type":"object","properties":{"status_code":{"type":["integer","null"]},"duration_ms":{"type":"number","minimum":0},"error":{"$ref":"#/components/schemas/TaskError"}},"required":["status_code","duration_ms","error"],"additionalProperties":false}},"required":["id","status","completed_at","attempts"],"additionalProperties":false};
-
-function validate114(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
-let errors = 0;
-if(data && typeof data == "object" && !Array.isArray(data)){
-if(data.id === undefined){
-const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "id"}};
-if(vErrors === null){
-vErrors = [err0];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err0);
-}
-errors++;
-}
-if(data.status === undefined){
-const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "status"}};
-if(vErrors === null){
-vErrors = [err1];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err1);
-}
-errors++;
-}
-if(data.completed_at === undefined){
-const err2 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "completed_at"}};
-if(vErrors === null){
-vErrors = [err2];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err2);
-}
-errors++;
-}
-if(data.attempts === undefined){
-const err3 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "attempts"}};
-if(vErrors === null){
-vErrors = [err3];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err3);
-}
-errors++;
-}
-for(const key0 in data){
-if(!(((((key0 === "id") || (key0 === "status")) || (key0 === "completed_at")) || (key0 === "attempts")) || (key0 === "result"))){
-const err4 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
-if(vErrors === null){
-vErrors = [err4];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err4);
-}
-errors++;
-}
-}
-if(data.id !== undefined){
-if(typeof data.id !== "string"){
-const err5 = {instancePath:instancePath+"/id",schemaPath:"#/properties/id/type",keyword:"type",params:{type: "string"}};
-if(vErrors === null){
-vErrors = [err5];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err5);
-}
-errors++;
-}
-}
-if(data.status !== undefined){
-let data1 = data.status;
-if(typeof data1 !== "string"){
-const err6 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/type",keyword:"type",params:{type: "string"}};
-if(vErrors === null){
-vErrors = [err6];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err6);
-}
-errors++;
-}
-if(!(((data1 === "completed") || (data1 === "failed")) || (data1 === "cancelled"))){
-const err7 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema127.properties.status.enum}};
-if(vErrors === null){
-vErrors = [err7];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err7);
-}
-errors++;
-}
-}
-if(data.completed_at !== undefined){
-let data2 = data.completed_at;
-if(typeof data2 === "string"){
-if(!(formats0(data2))){
-const err8 = {instancePath:instancePath+"/completed_at",schemaPath:"#/properties/completed_at/format",keyword:"format",params:{format: "date-time"}};
-if(vErrors === null){
-vErrors = [err8];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err8);
-}
-errors++;
-}
-}
-else {
-const err9 = {instancePath:instancePath+"/completed_at",schemaPath:"#/properties/completed_at/type",keyword:"type",params:{type: "string"}};
-if(vErrors === null){
-vErrors = [err9];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err9);
-}
-errors++;
-}
-}
-if(data.attempts !== undefined){
-let data3 = data.attempts;
-if(!(((typeof data3 == "number") && (!(data3 % 1) && !isNaN(data3))) && (isFinite(data3)))){
-const err10 = {instancePath:instancePath+"/attempts",schemaPath:"#/properties/attempts/type",keyword:"type",params:{type: "integer"}};
-if(vErrors === null){
-vErrors = [err10];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err10);
-}
-errors++;
-}
-if((typeof data3 == "number") && (isFinite(data3))){
-if(data3 > 9007199254740991 || isNaN(data3)){
-const err11 = {instancePath:instancePath+"/attempts",schemaPath:"#/properties/attempts/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
-if(vErrors === null){
-vErrors = [err11];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err11);
-}
-errors++;
-}
-if(data3 < 0 || isNaN(data3)){
-const err12 = {instancePath:instancePath+"/attempts",schemaPath:"#/properties/attempts/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
-if(vErrors === null){
-vErrors = [err12];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err12);
-}
-errors++;
-}
-}
-}
-if(data.result !== undefined){
-let data4 = data.result;
-if(data4 && typeof data4 == "object" && !Array.isArray(data4)){
-if(data4.status_code === undefined){
-const err13 = {instancePath:instancePath+"/result",schemaPath:"#/properties/result/required",keyword:"required",params:{missingProperty: "status_code"}};
-if(vErrors === null){
-vErrors = [err13];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err13);
-}
-errors++;
-}
-if(data4.duration_ms === undefined){
-const err14 = {instancePath:instancePath+"/result",schemaPath:"#/properties/result/required",keyword:"required",params:{missingProperty: "duration_ms"}};
-if(vErrors === null){
-vErrors = [err14];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err14);
-}
-errors++;
-}
-if(data4.error === undefined){
-const err15 = {instancePath:instancePath+"/result",schemaPath:"#/properties/result/required",keyword:"required",params:{missingProperty: "error"}};
-if(vErrors === null){
-vErrors = [err15];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err15);
-}
-errors++;
-}
-for(const key1 in data4){
-if(!(((key1 === "status_code") || (key1 === "duration_ms")) || (key1 === "error"))){
-const err16 = {instancePath:instancePath+"/result",schemaPath:"#/properties/result/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key1}};
-if(vErrors === null){
-vErrors = [err16];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err16);
-}
-errors++;
-}
-}
-if(data4.status_code !== undefined){
-let data5 = data4.status_code;
-if((!(((typeof data5 == "number") && (!(data5 % 1) && !isNaN(data5))) && (isFinite(data5)))) && (data5 !== null)){
-const err17 = {instancePath:instancePath+"/result/status_code",schemaPath:"#/properties/result/properties/status_code/type",keyword:"type",params:{type: schema127.properties.result.properties.status_code.type}};
-if(vErrors === null){
-vErrors = [err17];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err17);
-}
-errors++;
-}
-}
-if(data4.duration_ms !== undefined){
-let data6 = data4.duration_ms;
-if((typeof data6 == "number") && (isFinite(data6))){
-if(data6 < 0 || isNaN(data6)){
-const err18 = {instancePath:instancePath+"/result/duration_ms",schemaPath:"#/properties/result/properties/duration_ms/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
-if(vErrors === null){
-vErrors = [err18];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err18);
-}
-errors++;
-}
-}
-else {
-const err19 = {instancePath:instancePath+"/result/duration_ms",schemaPath:"#/properties/result/properties/duration_ms/type",keyword:"type",params:{type: "number"}};
-if(vErrors === null){
-vErrors = [err19];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err19);
-}
-errors++;
-}
-}
-if(data4.error !== undefined){
-let data7 = data4.error;
-if((!(data7 && typeof data7 == "object" && !Array.isArray(data7))) && (data7 !== null)){
-const err20 = {instancePath:instancePath+"/result/error",schemaPath:"#/components/schemas/TaskError/type",keyword:"type",params:{type: schema23.type}};
-if(vErrors === null){
-vErrors = [err20];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err20);
-}
-errors++;
-}
-if(data7 && typeof data7 == "object" && !Array.isArray(data7)){
-if(data7.code === undefined){
-const err21 = {instancePath:instancePath+"/result/error",schemaPath:"#/components/schemas/TaskError/required",keyword:"required",params:{missingProperty: "code"}};
-if(vErrors === null){
-vErrors = [err21];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err21);
-}
-errors++;
-}
-if(data7.message === undefined){
-const err22 = {instancePath:instancePath+"/result/error",schemaPath:"#/components/schemas/TaskError/required",keyword:"required",params:{missingProperty: "message"}};
-if(vErrors === null){
-vErrors = [err22];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err22);
-}
-errors++;
-}
-for(const key2 in data7){
-if(!((key2 === "code") || (key2 === "message"))){
-const err23 = {instancePath:instancePath+"/result/error",schemaPath:"#/components/schemas/TaskError/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key2}};
-if(vErrors === null){
-vErrors = [err23];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err23);
-}
-errors++;
-}
-}
-if(data7.code !== undefined){
-if(typeof data7.code !== "string"){
-const err24 = {instancePath:instancePath+"/result/error/code",schemaPath:"#/components/schemas/TaskError/properties/code/type",keyword:"type",params:{type: "string"}};
-if(vErrors === null){
-vErrors = [err24];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err24);
-}
-errors++;
-}
-}
-if(data7.message !== undefined){
-if(typeof data7.message !== "string"){
-const err25 = {instancePath:instancePath+"/result/error/message",schemaPath:"#/components/schemas/TaskError/properties/message/type",keyword:"type",params:{type: "string"}};
-if(vErrors === null){
-vErrors = [err25];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err25);
-}
-errors++;
-}
-}
-}
-}
-}
-else {
-const err26 = {instancePath:instancePath+"/result",schemaPath:"#/properties/result/type",keyword:"type",params:{type: "object"}};
-if(vErrors === null){
-vErrors = [err26];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err26);
-}
-errors++;
-}
-}
-}
-else {
-const err27 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
-if(vErrors === null){
-vErrors = [err27];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err27);
-}
-errors++;
-}
 validate114.errors = vErrors;
 return errors === 0;
 }
 
-
-function validate113(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
-let vErrors = null;
-let errors = 0;
-if(data && typeof data == "object" && !Array.isArray(data)){
-if(data.type === undefined){
-const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "type"}};
-if(vErrors === null){
-vErrors = [err0];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err0);
-}
-errors++;
-}
-if(data.task === undefined){
-const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "task"}};
-if(vErrors === null){
-vErrors = [err1];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err1);
-}
-errors++;
-}
-if(data.seq === undefined){
-const err2 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "seq"}};
-if(vErrors === null){
-vErrors = [err2];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err2);
-}
-errors++;
-}
-for(const key0 in data){
-if(!(((key0 === "type") || (key0 === "task")) || (key0 === "seq"))){
-const err3 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
-if(vErrors === null){
-vErrors = [err3];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err3);
-}
-errors++;
-}
-}
-if(data.type !== undefined){
-let data0 = data.type;
-if(typeof data0 !== "string"){
-const err4 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/type",keyword:"type",params:{type: "string"}};
-if(vErrors === null){
-vErrors = [err4];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err4);
-}
-errors++;
-}
-if(!(data0 === "task")){
-const err5 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema126.properties.type.enum}};
-if(vErrors === null){
-vErrors = [err5];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err5);
-}
-errors++;
-}
-}
-if(data.task !== undefined){
-if(!(validate114(data.task, {instancePath:instancePath+"/task",parentData:data,parentDataProperty:"task",rootData}))){
-vErrors = vErrors === null ? validate114.errors : vErrors.concat(validate114.errors);
-errors = vErrors.length;
-}
-}
-if(data.seq !== undefined){
-let data2 = data.seq;
-if(!(((typeof data2 == "number") && (!(data2 % 1) && !isNaN(data2))) && (isFinite(data2)))){
-const err6 = {instancePath:instancePath+"/seq",schemaPath:"#/properties/seq/type",keyword:"type",params:{type: "integer"}};
-if(vErrors === null){
-vErrors = [err6];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err6);
-}
-errors++;
-}
-if((typeof data2 == "number") && (isFinite(data2))){
-if(data2 > 9007199254740991 || isNaN(data2)){
-const err7 = {instancePath:instancePath+"/seq",schemaPath:"#/properties/seq/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
-if(vErrors === null){
-vErrors = [err7];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err7);
-}
-errors++;
-}
-if(data2 < 0 || isNaN(data2)){
-const err8 = {instancePath:instancePath+"/seq",schemaPath:"#/properties/seq/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
-if(vErrors === null){
-vErrors = [err8];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err8);
-}
-errors++;
-}
-}
-}
-}
-else {
-const err9 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
-if(vErrors === null){
-vErrors = [err9];
-}
-else {
-if(vErrors.length < 100)vErrors.push(err9);
-}
-errors++;
-}
-validate113.errors = vErrors;
-return errors === 0;
-}
-
-export const StreamTaskEnd = validate116;
+export const StreamTask = validate115;
+const schema127 = {"type":"object","properties":{"type":{"type":"string","enum":["task"]},"task":{"$ref":"#/components/schemas/StreamTaskEnd"},"seq":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["type","task","seq"],"additionalProperties":false};
+const schema128 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["completed","failed","cancelled"]},"completed_at":{"type":"string","format":"date-time"},"attempts":{"type":"integer","minimum":0,"maximum":9007199254740991},"result":{"type":"object","properties":{"status_code":{"type":["integer","null"]},"duration_ms":{"type":"number","minimum":0},"error":{"$ref":"#/components/schemas/TaskError"}},"required":["status_code","duration_ms","error"],"additionalProperties":false}},"required":["id","status","completed_at","attempts"],"additionalProperties":false};
 
 function validate116(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
@@ -19607,7 +19444,7 @@ if(vErrors.length < 100)vErrors.push(err6);
 errors++;
 }
 if(!(((data1 === "completed") || (data1 === "failed")) || (data1 === "cancelled"))){
-const err7 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema127.properties.status.enum}};
+const err7 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema128.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err7];
 }
@@ -19725,7 +19562,7 @@ errors++;
 if(data4.status_code !== undefined){
 let data5 = data4.status_code;
 if((!(((typeof data5 == "number") && (!(data5 % 1) && !isNaN(data5))) && (isFinite(data5)))) && (data5 !== null)){
-const err17 = {instancePath:instancePath+"/result/status_code",schemaPath:"#/properties/result/properties/status_code/type",keyword:"type",params:{type: schema127.properties.result.properties.status_code.type}};
+const err17 = {instancePath:instancePath+"/result/status_code",schemaPath:"#/properties/result/properties/status_code/type",keyword:"type",params:{type: schema128.properties.result.properties.status_code.type}};
 if(vErrors === null){
 vErrors = [err17];
 }
@@ -19858,10 +19695,470 @@ validate116.errors = vErrors;
 return errors === 0;
 }
 
-export const ErrorReply = validate117;
-const schema131 = {"type":"object","properties":{"error":{"type":"object","properties":{"code":{"type":"string","enum":["invalid_json","validation_error","invalid_cron","invalid_timezone","cron_never_fires","target_not_allowed","rate_limiter_not_found","unauthorized","forbidden","batch_not_found","task_not_found","schedule_not_found","notification_not_found","not_found","method_not_allowed","batch_completed","rate_limiter_name_taken","idempotency_conflict","payload_too_large","unsupported_media_type","batch_state_invalid","task_state_invalid","idempotency_key_reused","rate_limited","internal_error","unavailable"]},"message":{"type":"string"},"details":{"type":"object"}},"required":["code","message","details"],"additionalProperties":false}},"required":["error"],"additionalProperties":false};
 
-function validate117(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate115(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.type === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "type"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.task === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "task"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if(data.seq === undefined){
+const err2 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "seq"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+for(const key0 in data){
+if(!(((key0 === "type") || (key0 === "task")) || (key0 === "seq"))){
+const err3 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+}
+if(data.type !== undefined){
+let data0 = data.type;
+if(typeof data0 !== "string"){
+const err4 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+if(!(data0 === "task")){
+const err5 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema127.properties.type.enum}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+if(data.task !== undefined){
+if(!(validate116(data.task, {instancePath:instancePath+"/task",parentData:data,parentDataProperty:"task",rootData}))){
+vErrors = vErrors === null ? validate116.errors : vErrors.concat(validate116.errors);
+errors = vErrors.length;
+}
+}
+if(data.seq !== undefined){
+let data2 = data.seq;
+if(!(((typeof data2 == "number") && (!(data2 % 1) && !isNaN(data2))) && (isFinite(data2)))){
+const err6 = {instancePath:instancePath+"/seq",schemaPath:"#/properties/seq/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+if((typeof data2 == "number") && (isFinite(data2))){
+if(data2 > 9007199254740991 || isNaN(data2)){
+const err7 = {instancePath:instancePath+"/seq",schemaPath:"#/properties/seq/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+if(data2 < 0 || isNaN(data2)){
+const err8 = {instancePath:instancePath+"/seq",schemaPath:"#/properties/seq/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err9 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+validate115.errors = vErrors;
+return errors === 0;
+}
+
+export const StreamTaskEnd = validate118;
+
+function validate118(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.id === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "id"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+if(data.status === undefined){
+const err1 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "status"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if(data.completed_at === undefined){
+const err2 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "completed_at"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+if(data.attempts === undefined){
+const err3 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "attempts"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+for(const key0 in data){
+if(!(((((key0 === "id") || (key0 === "status")) || (key0 === "completed_at")) || (key0 === "attempts")) || (key0 === "result"))){
+const err4 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+}
+if(data.id !== undefined){
+if(typeof data.id !== "string"){
+const err5 = {instancePath:instancePath+"/id",schemaPath:"#/properties/id/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+if(data.status !== undefined){
+let data1 = data.status;
+if(typeof data1 !== "string"){
+const err6 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+if(!(((data1 === "completed") || (data1 === "failed")) || (data1 === "cancelled"))){
+const err7 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema128.properties.status.enum}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+}
+if(data.completed_at !== undefined){
+let data2 = data.completed_at;
+if(typeof data2 === "string"){
+if(!(formats0(data2))){
+const err8 = {instancePath:instancePath+"/completed_at",schemaPath:"#/properties/completed_at/format",keyword:"format",params:{format: "date-time"}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+}
+else {
+const err9 = {instancePath:instancePath+"/completed_at",schemaPath:"#/properties/completed_at/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+}
+if(data.attempts !== undefined){
+let data3 = data.attempts;
+if(!(((typeof data3 == "number") && (!(data3 % 1) && !isNaN(data3))) && (isFinite(data3)))){
+const err10 = {instancePath:instancePath+"/attempts",schemaPath:"#/properties/attempts/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+if((typeof data3 == "number") && (isFinite(data3))){
+if(data3 > 9007199254740991 || isNaN(data3)){
+const err11 = {instancePath:instancePath+"/attempts",schemaPath:"#/properties/attempts/maximum",keyword:"maximum",params:{comparison: "<=", limit: 9007199254740991}};
+if(vErrors === null){
+vErrors = [err11];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err11);
+}
+errors++;
+}
+if(data3 < 0 || isNaN(data3)){
+const err12 = {instancePath:instancePath+"/attempts",schemaPath:"#/properties/attempts/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err12];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err12);
+}
+errors++;
+}
+}
+}
+if(data.result !== undefined){
+let data4 = data.result;
+if(data4 && typeof data4 == "object" && !Array.isArray(data4)){
+if(data4.status_code === undefined){
+const err13 = {instancePath:instancePath+"/result",schemaPath:"#/properties/result/required",keyword:"required",params:{missingProperty: "status_code"}};
+if(vErrors === null){
+vErrors = [err13];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err13);
+}
+errors++;
+}
+if(data4.duration_ms === undefined){
+const err14 = {instancePath:instancePath+"/result",schemaPath:"#/properties/result/required",keyword:"required",params:{missingProperty: "duration_ms"}};
+if(vErrors === null){
+vErrors = [err14];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err14);
+}
+errors++;
+}
+if(data4.error === undefined){
+const err15 = {instancePath:instancePath+"/result",schemaPath:"#/properties/result/required",keyword:"required",params:{missingProperty: "error"}};
+if(vErrors === null){
+vErrors = [err15];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err15);
+}
+errors++;
+}
+for(const key1 in data4){
+if(!(((key1 === "status_code") || (key1 === "duration_ms")) || (key1 === "error"))){
+const err16 = {instancePath:instancePath+"/result",schemaPath:"#/properties/result/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key1}};
+if(vErrors === null){
+vErrors = [err16];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err16);
+}
+errors++;
+}
+}
+if(data4.status_code !== undefined){
+let data5 = data4.status_code;
+if((!(((typeof data5 == "number") && (!(data5 % 1) && !isNaN(data5))) && (isFinite(data5)))) && (data5 !== null)){
+const err17 = {instancePath:instancePath+"/result/status_code",schemaPath:"#/properties/result/properties/status_code/type",keyword:"type",params:{type: schema128.properties.result.properties.status_code.type}};
+if(vErrors === null){
+vErrors = [err17];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err17);
+}
+errors++;
+}
+}
+if(data4.duration_ms !== undefined){
+let data6 = data4.duration_ms;
+if((typeof data6 == "number") && (isFinite(data6))){
+if(data6 < 0 || isNaN(data6)){
+const err18 = {instancePath:instancePath+"/result/duration_ms",schemaPath:"#/properties/result/properties/duration_ms/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err18];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err18);
+}
+errors++;
+}
+}
+else {
+const err19 = {instancePath:instancePath+"/result/duration_ms",schemaPath:"#/properties/result/properties/duration_ms/type",keyword:"type",params:{type: "number"}};
+if(vErrors === null){
+vErrors = [err19];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err19);
+}
+errors++;
+}
+}
+if(data4.error !== undefined){
+let data7 = data4.error;
+if((!(data7 && typeof data7 == "object" && !Array.isArray(data7))) && (data7 !== null)){
+const err20 = {instancePath:instancePath+"/result/error",schemaPath:"#/components/schemas/TaskError/type",keyword:"type",params:{type: schema23.type}};
+if(vErrors === null){
+vErrors = [err20];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err20);
+}
+errors++;
+}
+if(data7 && typeof data7 == "object" && !Array.isArray(data7)){
+if(data7.code === undefined){
+const err21 = {instancePath:instancePath+"/result/error",schemaPath:"#/components/schemas/TaskError/required",keyword:"required",params:{missingProperty: "code"}};
+if(vErrors === null){
+vErrors = [err21];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err21);
+}
+errors++;
+}
+if(data7.message === undefined){
+const err22 = {instancePath:instancePath+"/result/error",schemaPath:"#/components/schemas/TaskError/required",keyword:"required",params:{missingProperty: "message"}};
+if(vErrors === null){
+vErrors = [err22];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err22);
+}
+errors++;
+}
+for(const key2 in data7){
+if(!((key2 === "code") || (key2 === "message"))){
+const err23 = {instancePath:instancePath+"/result/error",schemaPath:"#/components/schemas/TaskError/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key2}};
+if(vErrors === null){
+vErrors = [err23];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err23);
+}
+errors++;
+}
+}
+if(data7.code !== undefined){
+if(typeof data7.code !== "string"){
+const err24 = {instancePath:instancePath+"/result/error/code",schemaPath:"#/components/schemas/TaskError/properties/code/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err24];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err24);
+}
+errors++;
+}
+}
+if(data7.message !== undefined){
+if(typeof data7.message !== "string"){
+const err25 = {instancePath:instancePath+"/result/error/message",schemaPath:"#/components/schemas/TaskError/properties/message/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err25];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err25);
+}
+errors++;
+}
+}
+}
+}
+}
+else {
+const err26 = {instancePath:instancePath+"/result",schemaPath:"#/properties/result/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err26];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err26);
+}
+errors++;
+}
+}
+}
+else {
+const err27 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err27];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err27);
+}
+errors++;
+}
+validate118.errors = vErrors;
+return errors === 0;
+}
+
+export const ErrorReply = validate119;
+const schema132 = {"type":"object","properties":{"error":{"type":"object","properties":{"code":{"type":"string","enum":["invalid_json","validation_error","invalid_cron","invalid_timezone","cron_never_fires","target_not_allowed","rate_limiter_not_found","unauthorized","forbidden","batch_not_found","task_not_found","schedule_not_found","notification_not_found","not_found","method_not_allowed","batch_completed","rate_limiter_name_taken","idempotency_conflict","payload_too_large","unsupported_media_type","batch_state_invalid","task_state_invalid","idempotency_key_reused","rate_limited","internal_error","unavailable"]},"message":{"type":"string"},"details":{"type":"object"}},"required":["code","message","details"],"additionalProperties":false}},"required":["error"],"additionalProperties":false};
+
+function validate119(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -19945,7 +20242,7 @@ if(vErrors.length < 100)vErrors.push(err6);
 errors++;
 }
 if(!((((((((((((((((((((((((((data1 === "invalid_json") || (data1 === "validation_error")) || (data1 === "invalid_cron")) || (data1 === "invalid_timezone")) || (data1 === "cron_never_fires")) || (data1 === "target_not_allowed")) || (data1 === "rate_limiter_not_found")) || (data1 === "unauthorized")) || (data1 === "forbidden")) || (data1 === "batch_not_found")) || (data1 === "task_not_found")) || (data1 === "schedule_not_found")) || (data1 === "notification_not_found")) || (data1 === "not_found")) || (data1 === "method_not_allowed")) || (data1 === "batch_completed")) || (data1 === "rate_limiter_name_taken")) || (data1 === "idempotency_conflict")) || (data1 === "payload_too_large")) || (data1 === "unsupported_media_type")) || (data1 === "batch_state_invalid")) || (data1 === "task_state_invalid")) || (data1 === "idempotency_key_reused")) || (data1 === "rate_limited")) || (data1 === "internal_error")) || (data1 === "unavailable"))){
-const err7 = {instancePath:instancePath+"/error/code",schemaPath:"#/properties/error/properties/code/enum",keyword:"enum",params:{allowedValues: schema131.properties.error.properties.code.enum}};
+const err7 = {instancePath:instancePath+"/error/code",schemaPath:"#/properties/error/properties/code/enum",keyword:"enum",params:{allowedValues: schema132.properties.error.properties.code.enum}};
 if(vErrors === null){
 vErrors = [err7];
 }
@@ -20003,14 +20300,14 @@ if(vErrors.length < 100)vErrors.push(err11);
 }
 errors++;
 }
-validate117.errors = vErrors;
+validate119.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchCreateEnvelope = validate118;
-const schema132 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"notifications":{"$ref":"#/components/schemas/Notifications"},"options":{"$ref":"#/components/schemas/BatchOptionsInput"},"labels":{"$ref":"#/components/schemas/Labels"}},"required":["tasks"],"additionalProperties":false};
+export const BatchCreateEnvelope = validate120;
+const schema133 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"notifications":{"$ref":"#/components/schemas/Notifications"},"options":{"$ref":"#/components/schemas/BatchOptionsInput"},"labels":{"$ref":"#/components/schemas/Labels"}},"required":["tasks"],"additionalProperties":false};
 
-function validate118(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate120(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -20097,8 +20394,8 @@ errors++;
 }
 }
 if(data.notifications !== undefined){
-if(!(validate28(data.notifications, {instancePath:instancePath+"/notifications",parentData:data,parentDataProperty:"notifications",rootData}))){
-vErrors = vErrors === null ? validate28.errors : vErrors.concat(validate28.errors);
+if(!(validate30(data.notifications, {instancePath:instancePath+"/notifications",parentData:data,parentDataProperty:"notifications",rootData}))){
+vErrors = vErrors === null ? validate30.errors : vErrors.concat(validate30.errors);
 errors = vErrors.length;
 }
 }
@@ -20305,14 +20602,14 @@ if(vErrors.length < 100)vErrors.push(err23);
 }
 errors++;
 }
-validate118.errors = vErrors;
+validate120.errors = vErrors;
 return errors === 0;
 }
 
-export const TasksAddEnvelope = validate120;
-const schema135 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1},"atomic":{"type":"boolean","default":true}},"required":["tasks"],"additionalProperties":false};
+export const TasksAddEnvelope = validate122;
+const schema136 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1},"atomic":{"type":"boolean","default":true}},"required":["tasks"],"additionalProperties":false};
 
-function validate120(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate122(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -20386,19 +20683,112 @@ if(vErrors.length < 100)vErrors.push(err5);
 }
 errors++;
 }
-validate120.errors = vErrors;
+validate122.errors = vErrors;
 return errors === 0;
 }
 
-export const TaskListQuery = validate121;
-const schema136 = {"type":"object","properties":{"status":{"type":"string","enum":["queued","processing","completed","failed"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
+export const ResultsQuery = validate123;
+const schema137 = {"type":"object","properties":{"format":{"type":"string","enum":["ndjson"],"default":"ndjson"},"start_index":{"type":"integer","minimum":0,"maximum":99999999,"default":0}},"required":[],"additionalProperties":false};
 
-function validate121(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate123(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
 for(const key0 in data){
-if(!(((key0 === "status") || (key0 === "limit")) || (key0 === "offset"))){
+if(!((key0 === "format") || (key0 === "start_index"))){
+const err0 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+}
+if(data.format !== undefined){
+let data0 = data.format;
+if(typeof data0 !== "string"){
+const err1 = {instancePath:instancePath+"/format",schemaPath:"#/properties/format/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if(!(data0 === "ndjson")){
+const err2 = {instancePath:instancePath+"/format",schemaPath:"#/properties/format/enum",keyword:"enum",params:{allowedValues: schema137.properties.format.enum}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+}
+if(data.start_index !== undefined){
+let data1 = data.start_index;
+if(!(((typeof data1 == "number") && (!(data1 % 1) && !isNaN(data1))) && (isFinite(data1)))){
+const err3 = {instancePath:instancePath+"/start_index",schemaPath:"#/properties/start_index/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+if((typeof data1 == "number") && (isFinite(data1))){
+if(data1 > 99999999 || isNaN(data1)){
+const err4 = {instancePath:instancePath+"/start_index",schemaPath:"#/properties/start_index/maximum",keyword:"maximum",params:{comparison: "<=", limit: 99999999}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+if(data1 < 0 || isNaN(data1)){
+const err5 = {instancePath:instancePath+"/start_index",schemaPath:"#/properties/start_index/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err6 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+validate123.errors = vErrors;
+return errors === 0;
+}
+
+export const TaskListQuery = validate124;
+const schema138 = {"type":"object","properties":{"status":{"type":"string","enum":["queued","processing","completed","failed"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0},"cursor":{"type":"string","maxLength":64,"pattern":"^[A-Za-z0-9_-]*$"}},"required":[],"additionalProperties":false};
+const pattern41 = new RegExp("^[A-Za-z0-9_-]*$", "u");
+
+function validate124(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+for(const key0 in data){
+if(!((((key0 === "status") || (key0 === "limit")) || (key0 === "offset")) || (key0 === "cursor"))){
 const err0 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
 if(vErrors === null){
 vErrors = [err0];
@@ -20422,7 +20812,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 if(!((((data0 === "queued") || (data0 === "processing")) || (data0 === "completed")) || (data0 === "failed"))){
-const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema136.properties.status.enum}};
+const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema138.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err2];
 }
@@ -20502,9 +20892,11 @@ errors++;
 }
 }
 }
-}
-else {
-const err9 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(data.cursor !== undefined){
+let data3 = data.cursor;
+if(typeof data3 === "string"){
+if(!pattern41.test(data3)){
+const err9 = {instancePath:instancePath+"/cursor",schemaPath:"#/properties/cursor/pattern",keyword:"pattern",params:{pattern: "^[A-Za-z0-9_-]*$"}};
 if(vErrors === null){
 vErrors = [err9];
 }
@@ -20513,20 +20905,53 @@ if(vErrors.length < 100)vErrors.push(err9);
 }
 errors++;
 }
-validate121.errors = vErrors;
+if(data3.length > 128 || (data3.length > 64 && func2(data3) > 64)){
+const err10 = {instancePath:instancePath+"/cursor",schemaPath:"#/properties/cursor/maxLength",keyword:"maxLength",params:{limit: 64}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+}
+else {
+const err11 = {instancePath:instancePath+"/cursor",schemaPath:"#/properties/cursor/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err11];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err11);
+}
+errors++;
+}
+}
+}
+else {
+const err12 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err12];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err12);
+}
+errors++;
+}
+validate124.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchListQuery = validate122;
-const schema137 = {"type":"object","properties":{"status":{"type":"string","enum":["pending","processing","completed","failed","expired"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false,"patternProperties":{"^label\\.[a-z0-9_.\\x2d]{1,32}$":{"type":"string","minLength":1,"maxLength":64,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"}}};
-const pattern41 = new RegExp("^label\\.[a-z0-9_.\\x2d]{1,32}$", "u");
+export const BatchListQuery = validate125;
+const schema139 = {"type":"object","properties":{"status":{"type":"string","enum":["pending","processing","completed","failed","expired"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0},"cursor":{"type":"string","maxLength":64,"pattern":"^[A-Za-z0-9_-]*$"}},"required":[],"additionalProperties":false,"patternProperties":{"^label\\.[a-z0-9_.\\x2d]{1,32}$":{"type":"string","minLength":1,"maxLength":64,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"}}};
+const pattern42 = new RegExp("^label\\.[a-z0-9_.\\x2d]{1,32}$", "u");
 
-function validate122(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate125(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
 for(const key0 in data){
-if(!((((key0 === "status") || (key0 === "limit")) || (key0 === "offset")) || (pattern41.test(key0)))){
+if(!(((((key0 === "status") || (key0 === "limit")) || (key0 === "offset")) || (key0 === "cursor")) || (pattern42.test(key0)))){
 const err0 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
 if(vErrors === null){
 vErrors = [err0];
@@ -20550,7 +20975,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 if(!(((((data0 === "pending") || (data0 === "processing")) || (data0 === "completed")) || (data0 === "failed")) || (data0 === "expired"))){
-const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema137.properties.status.enum}};
+const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema139.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err2];
 }
@@ -20630,12 +21055,11 @@ errors++;
 }
 }
 }
-for(const key1 in data){
-if(pattern41.test(key1)){
-let data3 = data[key1];
+if(data.cursor !== undefined){
+let data3 = data.cursor;
 if(typeof data3 === "string"){
-if(!pattern13.test(data3)){
-const err9 = {instancePath:instancePath+"/" + key1.replace(/~/g, "~0").replace(/\//g, "~1"),schemaPath:"#/patternProperties/%5Elabel%5C.%5Ba-z0-9_.%5Cx2d%5D%7B1%2C32%7D%24/pattern",keyword:"pattern",params:{pattern: "^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"}};
+if(!pattern41.test(data3)){
+const err9 = {instancePath:instancePath+"/cursor",schemaPath:"#/properties/cursor/pattern",keyword:"pattern",params:{pattern: "^[A-Za-z0-9_-]*$"}};
 if(vErrors === null){
 vErrors = [err9];
 }
@@ -20644,8 +21068,8 @@ if(vErrors.length < 100)vErrors.push(err9);
 }
 errors++;
 }
-if(data3.length === 0){
-const err10 = {instancePath:instancePath+"/" + key1.replace(/~/g, "~0").replace(/\//g, "~1"),schemaPath:"#/patternProperties/%5Elabel%5C.%5Ba-z0-9_.%5Cx2d%5D%7B1%2C32%7D%24/minLength",keyword:"minLength",params:{limit: 1}};
+if(data3.length > 128 || (data3.length > 64 && func2(data3) > 64)){
+const err10 = {instancePath:instancePath+"/cursor",schemaPath:"#/properties/cursor/maxLength",keyword:"maxLength",params:{limit: 64}};
 if(vErrors === null){
 vErrors = [err10];
 }
@@ -20654,8 +21078,9 @@ if(vErrors.length < 100)vErrors.push(err10);
 }
 errors++;
 }
-if(data3.length > 128 || (data3.length > 64 && func2(data3) > 64)){
-const err11 = {instancePath:instancePath+"/" + key1.replace(/~/g, "~0").replace(/\//g, "~1"),schemaPath:"#/patternProperties/%5Elabel%5C.%5Ba-z0-9_.%5Cx2d%5D%7B1%2C32%7D%24/maxLength",keyword:"maxLength",params:{limit: 64}};
+}
+else {
+const err11 = {instancePath:instancePath+"/cursor",schemaPath:"#/properties/cursor/type",keyword:"type",params:{type: "string"}};
 if(vErrors === null){
 vErrors = [err11];
 }
@@ -20665,8 +21090,12 @@ if(vErrors.length < 100)vErrors.push(err11);
 errors++;
 }
 }
-else {
-const err12 = {instancePath:instancePath+"/" + key1.replace(/~/g, "~0").replace(/\//g, "~1"),schemaPath:"#/patternProperties/%5Elabel%5C.%5Ba-z0-9_.%5Cx2d%5D%7B1%2C32%7D%24/type",keyword:"type",params:{type: "string"}};
+for(const key1 in data){
+if(pattern42.test(key1)){
+let data4 = data[key1];
+if(typeof data4 === "string"){
+if(!pattern13.test(data4)){
+const err12 = {instancePath:instancePath+"/" + key1.replace(/~/g, "~0").replace(/\//g, "~1"),schemaPath:"#/patternProperties/%5Elabel%5C.%5Ba-z0-9_.%5Cx2d%5D%7B1%2C32%7D%24/pattern",keyword:"pattern",params:{pattern: "^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"}};
 if(vErrors === null){
 vErrors = [err12];
 }
@@ -20675,11 +21104,8 @@ if(vErrors.length < 100)vErrors.push(err12);
 }
 errors++;
 }
-}
-}
-}
-else {
-const err13 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(data4.length === 0){
+const err13 = {instancePath:instancePath+"/" + key1.replace(/~/g, "~0").replace(/\//g, "~1"),schemaPath:"#/patternProperties/%5Elabel%5C.%5Ba-z0-9_.%5Cx2d%5D%7B1%2C32%7D%24/minLength",keyword:"minLength",params:{limit: 1}};
 if(vErrors === null){
 vErrors = [err13];
 }
@@ -20688,19 +21114,53 @@ if(vErrors.length < 100)vErrors.push(err13);
 }
 errors++;
 }
-validate122.errors = vErrors;
+if(data4.length > 128 || (data4.length > 64 && func2(data4) > 64)){
+const err14 = {instancePath:instancePath+"/" + key1.replace(/~/g, "~0").replace(/\//g, "~1"),schemaPath:"#/patternProperties/%5Elabel%5C.%5Ba-z0-9_.%5Cx2d%5D%7B1%2C32%7D%24/maxLength",keyword:"maxLength",params:{limit: 64}};
+if(vErrors === null){
+vErrors = [err14];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err14);
+}
+errors++;
+}
+}
+else {
+const err15 = {instancePath:instancePath+"/" + key1.replace(/~/g, "~0").replace(/\//g, "~1"),schemaPath:"#/patternProperties/%5Elabel%5C.%5Ba-z0-9_.%5Cx2d%5D%7B1%2C32%7D%24/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err15];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err15);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err16 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err16];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err16);
+}
+errors++;
+}
+validate125.errors = vErrors;
 return errors === 0;
 }
 
-export const LimiterListQuery = validate123;
-const schema138 = {"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
+export const LimiterListQuery = validate126;
+const schema140 = {"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0},"cursor":{"type":"string","maxLength":64,"pattern":"^[A-Za-z0-9_-]*$"}},"required":[],"additionalProperties":false};
 
-function validate123(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate126(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
 for(const key0 in data){
-if(!((key0 === "limit") || (key0 === "offset"))){
+if(!(((key0 === "limit") || (key0 === "offset")) || (key0 === "cursor"))){
 const err0 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
 if(vErrors === null){
 vErrors = [err0];
@@ -20781,9 +21241,11 @@ errors++;
 }
 }
 }
-}
-else {
-const err7 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(data.cursor !== undefined){
+let data2 = data.cursor;
+if(typeof data2 === "string"){
+if(!pattern41.test(data2)){
+const err7 = {instancePath:instancePath+"/cursor",schemaPath:"#/properties/cursor/pattern",keyword:"pattern",params:{pattern: "^[A-Za-z0-9_-]*$"}};
 if(vErrors === null){
 vErrors = [err7];
 }
@@ -20792,14 +21254,47 @@ if(vErrors.length < 100)vErrors.push(err7);
 }
 errors++;
 }
-validate123.errors = vErrors;
+if(data2.length > 128 || (data2.length > 64 && func2(data2) > 64)){
+const err8 = {instancePath:instancePath+"/cursor",schemaPath:"#/properties/cursor/maxLength",keyword:"maxLength",params:{limit: 64}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+}
+else {
+const err9 = {instancePath:instancePath+"/cursor",schemaPath:"#/properties/cursor/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+}
+}
+else {
+const err10 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err10];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err10);
+}
+errors++;
+}
+validate126.errors = vErrors;
 return errors === 0;
 }
 
-export const NotificationListQuery = validate124;
-const schema139 = {"type":"object","properties":{"status":{"type":"string","enum":["pending","delivering","delivered","failed"]},"event":{"type":"string","enum":["on_progress","on_finish","on_success","on_death","on_complete"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
+export const NotificationListQuery = validate127;
+const schema141 = {"type":"object","properties":{"status":{"type":"string","enum":["pending","delivering","delivered","failed"]},"event":{"type":"string","enum":["on_progress","on_finish","on_success","on_death","on_complete"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
 
-function validate124(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate127(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -20828,7 +21323,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 if(!((((data0 === "pending") || (data0 === "delivering")) || (data0 === "delivered")) || (data0 === "failed"))){
-const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema139.properties.status.enum}};
+const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema141.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err2];
 }
@@ -20851,7 +21346,7 @@ if(vErrors.length < 100)vErrors.push(err3);
 errors++;
 }
 if(!(((((data1 === "on_progress") || (data1 === "on_finish")) || (data1 === "on_success")) || (data1 === "on_death")) || (data1 === "on_complete"))){
-const err4 = {instancePath:instancePath+"/event",schemaPath:"#/properties/event/enum",keyword:"enum",params:{allowedValues: schema139.properties.event.enum}};
+const err4 = {instancePath:instancePath+"/event",schemaPath:"#/properties/event/enum",keyword:"enum",params:{allowedValues: schema141.properties.event.enum}};
 if(vErrors === null){
 vErrors = [err4];
 }
@@ -20942,19 +21437,19 @@ if(vErrors.length < 100)vErrors.push(err11);
 }
 errors++;
 }
-validate124.errors = vErrors;
+validate127.errors = vErrors;
 return errors === 0;
 }
 
-export const ScheduleListQuery = validate125;
-const schema140 = {"type":"object","properties":{"status":{"type":"string","enum":["active","disabled"]},"enabled":{"type":"boolean"},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
+export const ScheduleListQuery = validate128;
+const schema142 = {"type":"object","properties":{"status":{"type":"string","enum":["active","disabled"]},"enabled":{"type":"boolean"},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0},"cursor":{"type":"string","maxLength":64,"pattern":"^[A-Za-z0-9_-]*$"}},"required":[],"additionalProperties":false};
 
-function validate125(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate128(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
 for(const key0 in data){
-if(!((((key0 === "status") || (key0 === "enabled")) || (key0 === "limit")) || (key0 === "offset"))){
+if(!(((((key0 === "status") || (key0 === "enabled")) || (key0 === "limit")) || (key0 === "offset")) || (key0 === "cursor"))){
 const err0 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
 if(vErrors === null){
 vErrors = [err0];
@@ -20978,7 +21473,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 if(!((data0 === "active") || (data0 === "disabled"))){
-const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema140.properties.status.enum}};
+const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema142.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err2];
 }
@@ -21070,9 +21565,11 @@ errors++;
 }
 }
 }
-}
-else {
-const err10 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(data.cursor !== undefined){
+let data4 = data.cursor;
+if(typeof data4 === "string"){
+if(!pattern41.test(data4)){
+const err10 = {instancePath:instancePath+"/cursor",schemaPath:"#/properties/cursor/pattern",keyword:"pattern",params:{pattern: "^[A-Za-z0-9_-]*$"}};
 if(vErrors === null){
 vErrors = [err10];
 }
@@ -21081,14 +21578,174 @@ if(vErrors.length < 100)vErrors.push(err10);
 }
 errors++;
 }
-validate125.errors = vErrors;
+if(data4.length > 128 || (data4.length > 64 && func2(data4) > 64)){
+const err11 = {instancePath:instancePath+"/cursor",schemaPath:"#/properties/cursor/maxLength",keyword:"maxLength",params:{limit: 64}};
+if(vErrors === null){
+vErrors = [err11];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err11);
+}
+errors++;
+}
+}
+else {
+const err12 = {instancePath:instancePath+"/cursor",schemaPath:"#/properties/cursor/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err12];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err12);
+}
+errors++;
+}
+}
+}
+else {
+const err13 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err13];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err13);
+}
+errors++;
+}
+validate128.errors = vErrors;
 return errors === 0;
 }
 
-export const SchedulePreviewQuery = validate126;
-const schema141 = {"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":100,"default":10},"start_from":{"type":"string","format":"date-time"}},"required":[],"additionalProperties":false};
+export const ScheduleTaskListQuery = validate129;
+const schema143 = {"type":"object","properties":{"status":{"type":"string","enum":["queued","processing","completed","failed"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
 
-function validate126(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate129(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+for(const key0 in data){
+if(!(((key0 === "status") || (key0 === "limit")) || (key0 === "offset"))){
+const err0 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+}
+if(data.status !== undefined){
+let data0 = data.status;
+if(typeof data0 !== "string"){
+const err1 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+if(!((((data0 === "queued") || (data0 === "processing")) || (data0 === "completed")) || (data0 === "failed"))){
+const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema143.properties.status.enum}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+}
+if(data.limit !== undefined){
+let data1 = data.limit;
+if(!(((typeof data1 == "number") && (!(data1 % 1) && !isNaN(data1))) && (isFinite(data1)))){
+const err3 = {instancePath:instancePath+"/limit",schemaPath:"#/properties/limit/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+if((typeof data1 == "number") && (isFinite(data1))){
+if(data1 > 1000 || isNaN(data1)){
+const err4 = {instancePath:instancePath+"/limit",schemaPath:"#/properties/limit/maximum",keyword:"maximum",params:{comparison: "<=", limit: 1000}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+if(data1 < 1 || isNaN(data1)){
+const err5 = {instancePath:instancePath+"/limit",schemaPath:"#/properties/limit/minimum",keyword:"minimum",params:{comparison: ">=", limit: 1}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+}
+if(data.offset !== undefined){
+let data2 = data.offset;
+if(!(((typeof data2 == "number") && (!(data2 % 1) && !isNaN(data2))) && (isFinite(data2)))){
+const err6 = {instancePath:instancePath+"/offset",schemaPath:"#/properties/offset/type",keyword:"type",params:{type: "integer"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+if((typeof data2 == "number") && (isFinite(data2))){
+if(data2 > 100000 || isNaN(data2)){
+const err7 = {instancePath:instancePath+"/offset",schemaPath:"#/properties/offset/maximum",keyword:"maximum",params:{comparison: "<=", limit: 100000}};
+if(vErrors === null){
+vErrors = [err7];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err7);
+}
+errors++;
+}
+if(data2 < 0 || isNaN(data2)){
+const err8 = {instancePath:instancePath+"/offset",schemaPath:"#/properties/offset/minimum",keyword:"minimum",params:{comparison: ">=", limit: 0}};
+if(vErrors === null){
+vErrors = [err8];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err8);
+}
+errors++;
+}
+}
+}
+}
+else {
+const err9 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err9];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err9);
+}
+errors++;
+}
+validate129.errors = vErrors;
+return errors === 0;
+}
+
+export const SchedulePreviewQuery = validate130;
+const schema144 = {"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":100,"default":10},"start_from":{"type":"string","format":"date-time"}},"required":[],"additionalProperties":false};
+
+function validate130(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -21175,14 +21832,14 @@ if(vErrors.length < 100)vErrors.push(err6);
 }
 errors++;
 }
-validate126.errors = vErrors;
+validate130.errors = vErrors;
 return errors === 0;
 }
 
-export const CronPreviewQuery = validate127;
-const schema142 = {"type":"object","properties":{"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"limit":{"type":"integer","minimum":1,"maximum":100,"default":10},"start_from":{"type":"string","format":"date-time"}},"required":["cron","timezone"],"additionalProperties":false};
+export const CronPreviewQuery = validate131;
+const schema145 = {"type":"object","properties":{"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"limit":{"type":"integer","minimum":1,"maximum":100,"default":10},"start_from":{"type":"string","format":"date-time"}},"required":["cron","timezone"],"additionalProperties":false};
 
-function validate127(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate131(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -21339,14 +21996,14 @@ if(vErrors.length < 100)vErrors.push(err12);
 }
 errors++;
 }
-validate127.errors = vErrors;
+validate131.errors = vErrors;
 return errors === 0;
 }
 
-export const StreamQuery = validate128;
-const schema143 = {"type":"object","properties":{"tasks":{"type":"boolean","default":false},"ticket":{"type":"string","pattern":"^[\\x21-\\x7e]+$","maxLength":128}},"required":[],"additionalProperties":false};
+export const StreamQuery = validate132;
+const schema146 = {"type":"object","properties":{"tasks":{"type":"boolean","default":false},"ticket":{"type":"string","pattern":"^[\\x21-\\x7e]+$","maxLength":128}},"required":[],"additionalProperties":false};
 
-function validate128(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate132(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -21420,6 +22077,6 @@ if(vErrors.length < 100)vErrors.push(err5);
 }
 errors++;
 }
-validate128.errors = vErrors;
+validate132.errors = vErrors;
 return errors === 0;
 }

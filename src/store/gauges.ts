@@ -1,5 +1,6 @@
 // What an operator asks of Redis: how much waits, and how much memory is used.
 import { Cluster } from 'ioredis';
+import { LIMITER_TYPES, letterOf } from '../schema/limiters/kinds.ts';
 import { parseInfo } from './checks.ts';
 import { keys } from './keys.ts';
 import type { RedisClient } from './script.ts';
@@ -10,11 +11,20 @@ export interface Look {
   waiting: readonly number[];
   /** Age of the oldest that is ready. */
   oldest_ms: number;
+  /** Tasks that wait for limiters of each kind, in the order of LIMITER_TYPES. */
+  limited: readonly number[];
+  /** Tasks that wait for each of the limiters asked for. */
+  lanes: readonly number[];
 }
 
-export async function lookAtPartition(client: RedisClient, partition: number): Promise<Look> {
-  const [fresh, retry, notification, delayed, oldest_ms] = await partitionLook.call(client, { meta: keys.partition(partition) }, {});
-  return { waiting: [fresh, retry, notification, delayed], oldest_ms };
+const KINDS = LIMITER_TYPES.map(letterOf).join('');
+
+/** `lanes`: limiters of this partition, by their ids without the prefix. */
+export async function lookAtPartition(client: RedisClient, partition: number, lanes: readonly string[] = []): Promise<Look> {
+  const meta = keys.partition(partition);
+  const reply = await partitionLook.call(client, { meta }, { kinds: KINDS, lanes: [...lanes] });
+  const [fresh, retry, notification, delayed, oldest_ms, limited, waiting] = reply;
+  return { waiting: [fresh, retry, notification, delayed], oldest_ms, limited, lanes: waiting };
 }
 
 /** Memory of each master. */

@@ -1,6 +1,7 @@
 // Which limiter of an account has which name, and the list of them: in the account's home slot, while each limiter lies
 // in a partition of its own. How the two are kept together is in api/limiters.ts.
 import { keys } from './keys.ts';
+import type { Place } from './matching.ts';
 import type { RedisClient } from './script.ts';
 import { namesConfirm, namesFree, namesList, namesReserve } from './scripts.gen.ts';
 
@@ -63,12 +64,18 @@ export interface NamePage {
 export async function pageOfLimiters(
   client: RedisClient,
   account_id: string,
-  page: { limit: number; offset: number; stale_ms: number },
+  page: { limit: number; offset: number; stale_ms: number; after?: Place | null },
 ): Promise<NamePage> {
   const [total, stale, cores] = await namesList.call(
     client,
     { reserved: keys.limiterReserved(account_id), list: keys.limiterList(account_id) },
-    page,
+    {
+      limit: page.limit,
+      offset: page.offset,
+      stale_ms: page.stale_ms,
+      after_ms: String(page.after?.created_ms ?? ''),
+      after: page.after?.core ?? '',
+    },
   );
   const reserved = stale.map((member) => {
     const [core = '', name = ''] = member.split(' ');

@@ -20,23 +20,33 @@ export interface BatchFilter {
   labels: readonly string[];
 }
 
+/** By offset, or (with `after`) what is behind a place, null for what is first; then the answer tells the last place where there is more. */
+export interface PlacePage {
+  limit: number;
+  /** 0 with `after`. */
+  offset: number;
+  after?: Place | null | undefined;
+}
+
 /** A page of an account's batches, newest first, ties by id; `total` counts all that match. */
 export async function listBatches(
   client: RedisClient,
   partitions: number,
   account_id: string,
-  page: BatchFilter & { limit: number; offset: number },
-): Promise<{ total: number; rows: BatchRow[] }> {
+  page: BatchFilter & PlacePage,
+): Promise<{ total: number; rows: BatchRow[]; next?: Place | null }> {
   const lists = Array.from({ length: partitions }, (_, p) => listsOf(p, account_id, page));
-  const need = page.offset + page.limit;
+  const { after } = page;
+  const need = page.offset + page.limit + (after === undefined ? 0 : 1);
   if ((lists[0]?.length ?? 0) > 1) {
-    const found = await Promise.all(lists.map((of_partition) => matchAll(client, of_partition, need)));
+    const found = await Promise.all(lists.map((of_partition) => matchAll(client, of_partition, need, after)));
     const total = found.reduce((sum, { count }) => sum + count, 0);
-    const places = found.flatMap(({ newest }) => newest).sort(newestFirst);
-    return { total, rows: await readRows(client, account_id, places.slice(page.offset, need)) };
+    const found_places = found.flatMap(({ newest }) => newest).sort(newestFirst);
+    const { places, ...next } = cut(found_places.slice(page.offset, need), page);
+    return { total, rows: await readRows(client, account_id, places), ...next };
   }
-  const { total, places } = await listPlaces(client, lists.flat(), page);
-  return { total, rows: await readRows(client, account_id, places) };
+  const { total, places, ...next } = await listPlaces(client, lists.flat(), page);
+  return { total, rows: await readRows(client, account_id, places), ...next };
 }
 
 /** What a batch must be in, of one partition. */
@@ -50,20 +60,40 @@ function listsOf(p: number, account_id: string, { status, labels }: BatchFilter)
 export async function listPlaces(
   client: RedisClient,
   lists: readonly string[],
-  page: { limit: number; offset: number },
-): Promise<{ total: number; places: Place[] }> {
+  page: PlacePage,
+): Promise<{ total: number; places: Place[]; next?: Place | null }> {
   const counts = await Promise.all(lists.map((key) => client.zcard(key)));
   const total = counts.reduce((sum, n) => sum + n, 0);
-  if (page.offset >= total) return { total, places: [] };
+  if (page.offset >= total) return { total, ...cut([], page) };
   const filled = lists.filter((_, p) => (counts[p] ?? 0) > 0);
+  if (page.after) return { total, ...cut(await placesBehind(client, filled, page.after, page.limit + 1), page) };
   const from = page.offset > READ_OFFSET_MAX ? await findOffset(client, filled, page.offset) : { max_ms: Infinity, skip: page.offset };
-  const need = from.skip + page.limit;
+  const need = from.skip + page.limit + (page.after === undefined ? 0 : 1);
   const parts = await Promise.all(
     filled.map((key) =>
       client.zrange(key, from.max_ms === Infinity ? '+inf' : from.max_ms, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, need, 'WITHSCORES'),
     ),
   );
-  return { total, places: parts.flatMap(toPlaces).sort(newestFirst).slice(from.skip, need) };
+  return { total, ...cut(parts.flatMap(toPlaces).sort(newestFirst).slice(from.skip, need), page) };
+}
+
+/** The `count` places behind one, which may be gone itself. */
+async function placesBehind(client: RedisClient, lists: readonly string[], after: Place, count: number): Promise<Place[]> {
+  const { created_ms } = after;
+  const parts = await Promise.all(
+    lists.map(async (key) => {
+      const ties = await client.zcount(key, created_ms, created_ms);
+      return client.zrange(key, created_ms, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, count + ties, 'WITHSCORES');
+    }),
+  );
+  const behind = parts.flatMap(toPlaces).filter((place) => newestFirst(after, place) < 0);
+  return behind.sort(newestFirst).slice(0, count);
+}
+
+/** A page, and the last place of it where one more was found. */
+function cut(found: readonly Place[], { limit, after }: PlacePage): { places: Place[]; next?: Place | null } {
+  const places = found.slice(0, limit);
+  return after === undefined ? { places } : { places, next: found.length > limit ? (places.at(-1) ?? null) : null };
 }
 
 /** The largest time such that no more than `offset` batches are newer than it, and how many of those from it on to skip. */
@@ -164,32 +194,61 @@ function waitingIn(states: string, { undealt }: BatchRow, from = 0): string {
   return states.slice(0, first) + waiting + states.slice(after);
 }
 
-/** A page of the tasks of a batch that was just read, in the order of creation. */
+/** By offset, or from task `first` on. */
+export interface TaskPage {
+  status: string | null;
+  limit: number;
+  offset: number;
+  first?: number | undefined;
+}
+
+/** A page of the tasks of a batch that was just read, in the order of creation; `next` is where the one behind it begins. */
 export async function listTasks(
   client: RedisClient,
   batch: BatchRow,
   states: string,
-  page: { status: string | null; limit: number; offset: number },
-): Promise<{ total: number; rows: TaskRow[] }> {
-  const { total, indexes } = choose(states, batch, page);
-  return { total, rows: await readTasks(client, batch, states, indexes) };
+  page: TaskPage,
+): Promise<{ total: number; rows: TaskRow[]; next: number | null }> {
+  const { total, indexes } = choose(states, batch, { ...page, limit: page.limit + 1 });
+  const next = indexes[page.limit] ?? null;
+  return { total, rows: await readTasks(client, batch, states, indexes.slice(0, page.limit)), next };
 }
 
-function choose(
-  states: string,
-  batch: BatchRow,
-  page: { status: string | null; limit: number; offset: number },
-): { total: number; indexes: number[] } {
+/** Of a batch that was read, its tasks from `from` on that have ended, some at a time, in their order; null where it is gone meanwhile. */
+export async function* readEnded(client: RedisClient, batch: BatchRow, from: number): AsyncGenerator<TaskRow[] | null, void, undefined> {
+  const key = keys.states(partitionOf(batch.core), batch.core);
+  for (let at = from; at < batch.total; at += ENDED_STATES) {
+    const last = Math.min(at + ENDED_STATES, batch.total) - 1;
+    const states = waitingIn((await client.getrangeBuffer(key, at, last)).toString('latin1'), batch, at);
+    const indexes = [...states].flatMap((byte, i) => (ENDED.has(statusOf(byte, batch)) ? [at + i] : []));
+    for (let i = 0; i < indexes.length; i += ENDED_TASKS) {
+      const page = indexes.slice(i, i + ENDED_TASKS);
+      const rows = await readTasks(client, batch, states, page, at);
+      if (rows.length < page.length) return yield null;
+      yield rows;
+    }
+    if (states === '') return yield null;
+  }
+}
+
+/** State bytes that are read at once, and tasks: with the longest excerpts about 1 MB. */
+const ENDED_STATES = 16_384;
+const ENDED_TASKS = 500;
+const ENDED: ReadonlySet<TaskStatus> = new Set(['completed', 'failed', 'cancelled'] as const);
+
+function choose(states: string, batch: BatchRow, page: TaskPage): { total: number; indexes: number[] } {
   const indexes: number[] = [];
   if (page.status === null) {
-    for (let i = page.offset; i < Math.min(states.length, page.offset + page.limit); i++) indexes.push(i);
+    const from = page.first ?? page.offset;
+    for (let i = from; i < Math.min(states.length, from + page.limit); i++) indexes.push(i);
     return { total: states.length, indexes };
   }
   const wanted = new Set(Object.values(STATE).filter((byte) => statusOf(byte, batch) === page.status));
   let total = 0;
   for (let i = 0; i < states.length; i++) {
     if (!wanted.has(states[i] as (typeof STATE)[keyof typeof STATE])) continue;
-    if (total >= page.offset && indexes.length < page.limit) indexes.push(i);
+    const reached = page.first === undefined ? total >= page.offset : i >= page.first;
+    if (reached && indexes.length < page.limit) indexes.push(i);
     total += 1;
   }
   return { total, indexes };

@@ -14,8 +14,13 @@ export interface Place {
 /** About 0.2 ms of Redis a slice. */
 const SLICE = 500;
 
-/** How many batches are in all of `lists`, and the newest `keep` of them. */
-export async function matchAll(client: RedisClient, lists: readonly string[], keep: number): Promise<{ count: number; newest: Place[] }> {
+/** How many batches are in all of `lists`, and the newest `keep` of them, of those behind `after`. */
+export async function matchAll(
+  client: RedisClient,
+  lists: readonly string[],
+  keep: number,
+  after: Place | null = null,
+): Promise<{ count: number; newest: Place[] }> {
   const sizes = await Promise.all(lists.map((key) => client.zcard(key)));
   const smallest = sizes.indexOf(Math.min(...sizes));
   const others = lists.filter((_, i) => i !== smallest);
@@ -29,7 +34,7 @@ export async function matchAll(client: RedisClient, lists: readonly string[], ke
     );
     for (const place of await inAll(client, others, slice)) {
       found.count += 1;
-      if (found.newest.length < keep) found.newest.push(place);
+      if (found.newest.length < keep && (after === null || newestFirst(after, place) < 0)) found.newest.push(place);
     }
     const last = slice.at(-1);
     if (last === undefined || slice.length < SLICE) return found;

@@ -112,6 +112,10 @@ export interface SettleReply {
 
 /** What one limiter let go. */
 export interface LaneGrant {
+  /** Its id without the prefix, whose it is and its name; the last two are '' where its record is lost. */
+  lane: string;
+  account: string;
+  name: string;
   /** The letter of its kind. */
   kind: string;
   granted: number;
@@ -331,12 +335,24 @@ function readGranted(reply: unknown, read_ms: number): GrantReply {
     next_ms: Number(next_ms),
     more: more === 1,
     messages: messages === 1,
-    lanes: lanes.map(([, kind, granted, expired, reclaimed, waiting, waits]) => ({ kind, granted, expired, reclaimed, waiting, waits })),
+    lanes: lanes.map(([lane, kind, granted, expired, reclaimed, waiting, waits, account, name]) => {
+      return { lane, kind, granted, expired, reclaimed, waiting, waits, account, name };
+    }),
     slices: slices.map(([destination, texts]) => ({ destination, messages: texts, read_ms, source_ms: now_ms })),
   };
 }
 
-type LaneReply = [lane: string, kind: string, granted: number, expired: number, reclaimed: number, waiting: number, waits: number[]];
+type LaneReply = [
+  lane: string,
+  kind: string,
+  granted: number,
+  expired: number,
+  reclaimed: number,
+  waiting: number,
+  waits: number[],
+  account: string,
+  name: string,
+];
 
 /** Makes the keys that scripts declare, so that they exist for ever. */
 export async function preparePartitions(client: RedisClient, partitions: number): Promise<void> {

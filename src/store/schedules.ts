@@ -5,7 +5,8 @@ import type { EncodedTasks } from './encoded.ts';
 import { StageLost } from './errors.ts';
 import { type IdemArgs, NO_RECORD } from './idempotency.ts';
 import { keys } from './keys.ts';
-import { listPlaces } from './listing.ts';
+import { listPlaces, type PlacePage } from './listing.ts';
+import type { Place } from './matching.ts';
 import { lanesOf, type NamedLane, type NewTask, type Run, runsOf } from './records.ts';
 import { execPipeline, type RedisClient, type RestValue } from './script.ts';
 import { scheduleCreate, scheduleDelete, scheduleLook, schedulePatch, scheduleRead } from './scripts.gen.ts';
@@ -238,15 +239,15 @@ export async function listSchedules(
   client: RedisClient,
   partitions: number,
   account_id: string,
-  page: { status: ScheduleStatus | null; limit: number; offset: number; bytes_max: number },
-): Promise<{ total: number; rows: ScheduleRow[]; bytes: number }> {
+  page: PlacePage & { status: ScheduleStatus | null; bytes_max: number },
+): Promise<{ total: number; rows: ScheduleRow[]; bytes: number; next?: Place | null }> {
   const lists = Array.from({ length: partitions }, (_, p) => keys.accountSchedules(p, account_id, page.status ?? undefined));
-  const { total, places } = await listPlaces(client, lists, page);
+  const { total, places, ...next } = await listPlaces(client, lists, page);
   const sizes = await Promise.all(places.map(({ core }) => client.hstrlen(keys.scheduleDocument(partitionOf(core), core), 'd')));
   const bytes = sizes.reduce((sum, size) => sum + size, 0);
   if (bytes > page.bytes_max) return { total, rows: [], bytes };
   const rows = await Promise.all(places.map(({ core }) => readSchedule(client, account_id, core)));
-  return { total, rows: rows.filter((row) => row !== null), bytes };
+  return { total, rows: rows.filter((row) => row !== null), bytes, ...next };
 }
 
 /** For how long the tick that waits longest should have been decided (ms). */

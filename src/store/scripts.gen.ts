@@ -3633,11 +3633,11 @@ local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
-local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag' }
+local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
-local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag' }
+local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -3972,7 +3972,7 @@ local function lane_load(core, now_us)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
   lane.t = lane.v
-  lane.queued_max = lane.waiting
+  lane.queued_max, lane.waiting_before = lane.waiting, lane.waiting
   lanes_by_core[core] = lane
   lanes_loaded[#lanes_loaded + 1] = lane
   return lane
@@ -4113,7 +4113,7 @@ local function lane_lags(lane, granted_ms)
   lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
 end
 local function lane_touch()
-  local list = { root .. 'lanes' }
+  local list = { meta, root .. 'lanes' }
   for _, lane in ipairs(lanes_loaded) do
     for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
     tally_plan(lane)
@@ -4162,9 +4162,17 @@ local function lane_forget(lane)
   for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
   call('ZREM', root .. 'lanes', lane.core)
 end
+local function lane_write_waiting(lane)
+  local more = lane.waiting - lane.waiting_before
+  if more == 0 then return end
+  local field = 'limited:' .. (lane.kind or '')
+  if call('HINCRBY', meta, field, more) < 0 then call('HSET', meta, field, 0) end
+end
 local function lane_write()
   for _, lane in ipairs(lanes_loaded) do
     lane_write_entries(lane)
+    if lane.told then lane.lost = lane.lost and 0
+    elseif (lane.reclaimed or 0) > 0 then lane.lost = (lane.lost or 0) + lane.reclaimed end
     local fields = {}
     for _, field in ipairs(LANE_STATE) do
       if lane[field] then
@@ -4173,6 +4181,7 @@ local function lane_write()
       end
     end
     call('HSET', lane.key, unpack(fields, 1, #fields))
+    lane_write_waiting(lane)
     if lane.machine and lane.machine.write then lane.machine.write(lane) end
     tally_write(lane)
     if lane.next == false then
@@ -4207,7 +4216,7 @@ local now_ms = lane_text(math.floor(now_us / 1000))
 touch({ lane.key })
 call('HSET', lane.key, 'account', account, 'created', now_ms, 'updated', now_ms, unpack(fields, 1, #fields))
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/create.lua",1],[2,"lua/limiter/create.lua",3],[3,"lua/limiter/create.lua",6],[4,"lua/limiter/create.lua",5],[5,"lua/limiter/create.lua",4],[6,"lua/limiter/create.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",52],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[28,"lua/lib/limiter/aligned.lua",10],[37,"lua/lib/limiter/aligned.lua",20],[43,"lua/lib/limiter/aligned.lua",27],[49,"lua/lib/limiter/level.lua",6],[52,"lua/lib/limiter/level.lua",10],[53,"lua/lib/limiter/level.lua",13],[58,"lua/lib/limiter/level.lua",19],[64,"lua/lib/limiter/level.lua",26],[88,"lua/lib/limiter/level.lua",51],[113,"lua/lib/limiter/slots.lua",4],[115,"lua/lib/limiter/slots.lua",7],[116,"lua/lib/limiter/slots.lua",9],[117,"lua/lib/limiter/slots.lua",12],[132,"lua/lib/limiter/slots.lua",28],[142,"lua/lib/limiter/slots.lua",39],[147,"lua/lib/limiter/slots.lua",45],[171,"lua/lib/limiter/window.lua",4],[173,"lua/lib/limiter/window.lua",7],[174,"lua/lib/limiter/window.lua",9],[175,"lua/lib/limiter/window.lua",12],[179,"lua/lib/limiter/window.lua",17],[183,"lua/lib/limiter/window.lua",23],[192,"lua/lib/limiter/window.lua",34],[201,"lua/lib/limiter/window.lua",44],[250,"lua/lib/limiter/window.lua",95],[285,"lua/lib/tally.lua",6],[286,"lua/lib/tally.lua",8],[287,"lua/lib/tally.lua",11],[301,"lua/lib/tally.lua",27],[324,"lua/lib/tally.lua",51],[327,"lua/lib/lane.lua",56],[328,"lua/lib/lane.lua",58],[329,"lua/lib/lane.lua",61],[343,"lua/lib/lane.lua",76],[344,"lua/lib/lane.lua",78],[358,"lua/lib/lane.lua",94],[362,"lua/lib/lane.lua",99],[370,"lua/lib/lane.lua",108],[377,"lua/lib/lane.lua",117],[381,"lua/lib/lane.lua",123],[382,"lua/lib/lane.lua",126],[388,"lua/lib/lane.lua",134],[394,"lua/lib/lane.lua",141],[398,"lua/lib/lane.lua",147],[406,"lua/lib/lane.lua",156],[407,"lua/lib/lane.lua",159],[418,"lua/lib/lane.lua",172],[421,"lua/lib/lane.lua",177],[425,"lua/lib/lane.lua",182],[432,"lua/lib/lane.lua",191],[439,"lua/lib/lane.lua",199],[445,"lua/lib/lane.lua",208],[450,"lua/lib/lane.lua",214],[459,"lua/lib/lane.lua",224],[461,"lua/lib/lane.lua",228],[473,"lua/lib/lane.lua",242],[481,"lua/lib/lane.lua",252],[484,"lua/lib/lane.lua",258],[489,"lua/lib/lane.lua",265],[493,"lua/lib/lane.lua",270],[501,"lua/lib/lane.lua",279],[504,"lua/lib/lane.lua",283],[538,"lua/lib/lane.lua",318],[539,"lua/lib/lane.lua",321],[543,"lua/lib/lane.lua",326],[565,"lua/lib/lane.lua",349],[569,"lua/lib/record.lua",6],[570,"lua/lib/record.lua",9],[575,"lua/lib/record.lua",16],[582,"lua/limiter/create.lua",12],[584,"lua/limiter/create.lua",15]],
+  map: [[1,"lua/limiter/create.lua",1],[2,"lua/limiter/create.lua",3],[3,"lua/limiter/create.lua",6],[4,"lua/limiter/create.lua",5],[5,"lua/limiter/create.lua",4],[6,"lua/limiter/create.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",52],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[28,"lua/lib/limiter/aligned.lua",10],[37,"lua/lib/limiter/aligned.lua",20],[43,"lua/lib/limiter/aligned.lua",27],[49,"lua/lib/limiter/level.lua",6],[52,"lua/lib/limiter/level.lua",10],[53,"lua/lib/limiter/level.lua",13],[58,"lua/lib/limiter/level.lua",19],[64,"lua/lib/limiter/level.lua",26],[88,"lua/lib/limiter/level.lua",51],[113,"lua/lib/limiter/slots.lua",4],[115,"lua/lib/limiter/slots.lua",7],[116,"lua/lib/limiter/slots.lua",9],[117,"lua/lib/limiter/slots.lua",12],[132,"lua/lib/limiter/slots.lua",28],[142,"lua/lib/limiter/slots.lua",39],[147,"lua/lib/limiter/slots.lua",45],[171,"lua/lib/limiter/window.lua",4],[173,"lua/lib/limiter/window.lua",7],[174,"lua/lib/limiter/window.lua",9],[175,"lua/lib/limiter/window.lua",12],[179,"lua/lib/limiter/window.lua",17],[183,"lua/lib/limiter/window.lua",23],[192,"lua/lib/limiter/window.lua",34],[201,"lua/lib/limiter/window.lua",44],[250,"lua/lib/limiter/window.lua",95],[285,"lua/lib/tally.lua",6],[286,"lua/lib/tally.lua",8],[287,"lua/lib/tally.lua",11],[301,"lua/lib/tally.lua",27],[324,"lua/lib/tally.lua",51],[327,"lua/lib/lane.lua",56],[328,"lua/lib/lane.lua",58],[329,"lua/lib/lane.lua",61],[343,"lua/lib/lane.lua",76],[344,"lua/lib/lane.lua",78],[358,"lua/lib/lane.lua",94],[362,"lua/lib/lane.lua",99],[370,"lua/lib/lane.lua",108],[377,"lua/lib/lane.lua",117],[381,"lua/lib/lane.lua",123],[382,"lua/lib/lane.lua",126],[388,"lua/lib/lane.lua",134],[394,"lua/lib/lane.lua",141],[398,"lua/lib/lane.lua",147],[406,"lua/lib/lane.lua",156],[407,"lua/lib/lane.lua",159],[418,"lua/lib/lane.lua",172],[421,"lua/lib/lane.lua",177],[425,"lua/lib/lane.lua",182],[432,"lua/lib/lane.lua",191],[439,"lua/lib/lane.lua",199],[445,"lua/lib/lane.lua",208],[450,"lua/lib/lane.lua",214],[459,"lua/lib/lane.lua",224],[461,"lua/lib/lane.lua",228],[473,"lua/lib/lane.lua",242],[481,"lua/lib/lane.lua",252],[484,"lua/lib/lane.lua",258],[489,"lua/lib/lane.lua",265],[493,"lua/lib/lane.lua",270],[501,"lua/lib/lane.lua",279],[504,"lua/lib/lane.lua",283],[538,"lua/lib/lane.lua",318],[539,"lua/lib/lane.lua",321],[543,"lua/lib/lane.lua",327],[549,"lua/lib/lane.lua",334],[552,"lua/lib/lane.lua",338],[574,"lua/lib/lane.lua",361],[578,"lua/lib/record.lua",6],[579,"lua/lib/record.lua",9],[584,"lua/lib/record.lua",16],[591,"lua/limiter/create.lua",12],[593,"lua/limiter/create.lua",15]],
 });
 
 /** Deletes a limiter: what waits starts at once, unlimited; its counts stay for 30 days. See lua/limiter/delete.lua. */
@@ -4228,11 +4237,11 @@ local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
-local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag' }
+local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
-local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag' }
+local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -4567,7 +4576,7 @@ local function lane_load(core, now_us)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
   lane.t = lane.v
-  lane.queued_max = lane.waiting
+  lane.queued_max, lane.waiting_before = lane.waiting, lane.waiting
   lanes_by_core[core] = lane
   lanes_loaded[#lanes_loaded + 1] = lane
   return lane
@@ -4708,7 +4717,7 @@ local function lane_lags(lane, granted_ms)
   lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
 end
 local function lane_touch()
-  local list = { root .. 'lanes' }
+  local list = { meta, root .. 'lanes' }
   for _, lane in ipairs(lanes_loaded) do
     for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
     tally_plan(lane)
@@ -4757,9 +4766,17 @@ local function lane_forget(lane)
   for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
   call('ZREM', root .. 'lanes', lane.core)
 end
+local function lane_write_waiting(lane)
+  local more = lane.waiting - lane.waiting_before
+  if more == 0 then return end
+  local field = 'limited:' .. (lane.kind or '')
+  if call('HINCRBY', meta, field, more) < 0 then call('HSET', meta, field, 0) end
+end
 local function lane_write()
   for _, lane in ipairs(lanes_loaded) do
     lane_write_entries(lane)
+    if lane.told then lane.lost = lane.lost and 0
+    elseif (lane.reclaimed or 0) > 0 then lane.lost = (lane.lost or 0) + lane.reclaimed end
     local fields = {}
     for _, field in ipairs(LANE_STATE) do
       if lane[field] then
@@ -4768,6 +4785,7 @@ local function lane_write()
       end
     end
     call('HSET', lane.key, unpack(fields, 1, #fields))
+    lane_write_waiting(lane)
     if lane.machine and lane.machine.write then lane.machine.write(lane) end
     tally_write(lane)
     if lane.next == false then
@@ -4803,7 +4821,7 @@ lane_touch()
 call('HSET', lane.key, 'deleted', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",52],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",10],[36,"lua/lib/limiter/aligned.lua",20],[42,"lua/lib/limiter/aligned.lua",27],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[87,"lua/lib/limiter/level.lua",51],[112,"lua/lib/limiter/slots.lua",4],[114,"lua/lib/limiter/slots.lua",7],[115,"lua/lib/limiter/slots.lua",9],[116,"lua/lib/limiter/slots.lua",12],[131,"lua/lib/limiter/slots.lua",28],[141,"lua/lib/limiter/slots.lua",39],[146,"lua/lib/limiter/slots.lua",45],[170,"lua/lib/limiter/window.lua",4],[172,"lua/lib/limiter/window.lua",7],[173,"lua/lib/limiter/window.lua",9],[174,"lua/lib/limiter/window.lua",12],[178,"lua/lib/limiter/window.lua",17],[182,"lua/lib/limiter/window.lua",23],[191,"lua/lib/limiter/window.lua",34],[200,"lua/lib/limiter/window.lua",44],[249,"lua/lib/limiter/window.lua",95],[284,"lua/lib/tally.lua",6],[285,"lua/lib/tally.lua",8],[286,"lua/lib/tally.lua",11],[300,"lua/lib/tally.lua",27],[323,"lua/lib/tally.lua",51],[326,"lua/lib/lane.lua",56],[327,"lua/lib/lane.lua",58],[328,"lua/lib/lane.lua",61],[342,"lua/lib/lane.lua",76],[343,"lua/lib/lane.lua",78],[357,"lua/lib/lane.lua",94],[361,"lua/lib/lane.lua",99],[369,"lua/lib/lane.lua",108],[376,"lua/lib/lane.lua",117],[380,"lua/lib/lane.lua",123],[381,"lua/lib/lane.lua",126],[387,"lua/lib/lane.lua",134],[393,"lua/lib/lane.lua",141],[397,"lua/lib/lane.lua",147],[405,"lua/lib/lane.lua",156],[406,"lua/lib/lane.lua",159],[417,"lua/lib/lane.lua",172],[420,"lua/lib/lane.lua",177],[424,"lua/lib/lane.lua",182],[431,"lua/lib/lane.lua",191],[438,"lua/lib/lane.lua",199],[444,"lua/lib/lane.lua",208],[449,"lua/lib/lane.lua",214],[458,"lua/lib/lane.lua",224],[460,"lua/lib/lane.lua",228],[472,"lua/lib/lane.lua",242],[480,"lua/lib/lane.lua",252],[483,"lua/lib/lane.lua",258],[488,"lua/lib/lane.lua",265],[492,"lua/lib/lane.lua",270],[500,"lua/lib/lane.lua",279],[503,"lua/lib/lane.lua",283],[537,"lua/lib/lane.lua",318],[538,"lua/lib/lane.lua",321],[542,"lua/lib/lane.lua",326],[564,"lua/lib/lane.lua",349],[568,"lua/lib/record.lua",6],[569,"lua/lib/record.lua",9],[574,"lua/lib/record.lua",16],[581,"lua/limiter/delete.lua",12],[583,"lua/limiter/delete.lua",15]],
+  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",52],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",10],[36,"lua/lib/limiter/aligned.lua",20],[42,"lua/lib/limiter/aligned.lua",27],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[87,"lua/lib/limiter/level.lua",51],[112,"lua/lib/limiter/slots.lua",4],[114,"lua/lib/limiter/slots.lua",7],[115,"lua/lib/limiter/slots.lua",9],[116,"lua/lib/limiter/slots.lua",12],[131,"lua/lib/limiter/slots.lua",28],[141,"lua/lib/limiter/slots.lua",39],[146,"lua/lib/limiter/slots.lua",45],[170,"lua/lib/limiter/window.lua",4],[172,"lua/lib/limiter/window.lua",7],[173,"lua/lib/limiter/window.lua",9],[174,"lua/lib/limiter/window.lua",12],[178,"lua/lib/limiter/window.lua",17],[182,"lua/lib/limiter/window.lua",23],[191,"lua/lib/limiter/window.lua",34],[200,"lua/lib/limiter/window.lua",44],[249,"lua/lib/limiter/window.lua",95],[284,"lua/lib/tally.lua",6],[285,"lua/lib/tally.lua",8],[286,"lua/lib/tally.lua",11],[300,"lua/lib/tally.lua",27],[323,"lua/lib/tally.lua",51],[326,"lua/lib/lane.lua",56],[327,"lua/lib/lane.lua",58],[328,"lua/lib/lane.lua",61],[342,"lua/lib/lane.lua",76],[343,"lua/lib/lane.lua",78],[357,"lua/lib/lane.lua",94],[361,"lua/lib/lane.lua",99],[369,"lua/lib/lane.lua",108],[376,"lua/lib/lane.lua",117],[380,"lua/lib/lane.lua",123],[381,"lua/lib/lane.lua",126],[387,"lua/lib/lane.lua",134],[393,"lua/lib/lane.lua",141],[397,"lua/lib/lane.lua",147],[405,"lua/lib/lane.lua",156],[406,"lua/lib/lane.lua",159],[417,"lua/lib/lane.lua",172],[420,"lua/lib/lane.lua",177],[424,"lua/lib/lane.lua",182],[431,"lua/lib/lane.lua",191],[438,"lua/lib/lane.lua",199],[444,"lua/lib/lane.lua",208],[449,"lua/lib/lane.lua",214],[458,"lua/lib/lane.lua",224],[460,"lua/lib/lane.lua",228],[472,"lua/lib/lane.lua",242],[480,"lua/lib/lane.lua",252],[483,"lua/lib/lane.lua",258],[488,"lua/lib/lane.lua",265],[492,"lua/lib/lane.lua",270],[500,"lua/lib/lane.lua",279],[503,"lua/lib/lane.lua",283],[537,"lua/lib/lane.lua",318],[538,"lua/lib/lane.lua",321],[542,"lua/lib/lane.lua",327],[548,"lua/lib/lane.lua",334],[551,"lua/lib/lane.lua",338],[573,"lua/lib/lane.lua",361],[577,"lua/lib/record.lua",6],[578,"lua/lib/record.lua",9],[583,"lua/lib/record.lua",16],[590,"lua/limiter/delete.lua",12],[592,"lua/limiter/delete.lua",15]],
 });
 
 /** Changes a limiter. What it has let start until now counts by its new config; the tasks that wait feel it at once. See lua/limiter/patch.lua. */
@@ -4825,11 +4843,11 @@ local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
-local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag' }
+local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
-local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag' }
+local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -5164,7 +5182,7 @@ local function lane_load(core, now_us)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
   lane.t = lane.v
-  lane.queued_max = lane.waiting
+  lane.queued_max, lane.waiting_before = lane.waiting, lane.waiting
   lanes_by_core[core] = lane
   lanes_loaded[#lanes_loaded + 1] = lane
   return lane
@@ -5305,7 +5323,7 @@ local function lane_lags(lane, granted_ms)
   lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
 end
 local function lane_touch()
-  local list = { root .. 'lanes' }
+  local list = { meta, root .. 'lanes' }
   for _, lane in ipairs(lanes_loaded) do
     for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
     tally_plan(lane)
@@ -5354,9 +5372,17 @@ local function lane_forget(lane)
   for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
   call('ZREM', root .. 'lanes', lane.core)
 end
+local function lane_write_waiting(lane)
+  local more = lane.waiting - lane.waiting_before
+  if more == 0 then return end
+  local field = 'limited:' .. (lane.kind or '')
+  if call('HINCRBY', meta, field, more) < 0 then call('HSET', meta, field, 0) end
+end
 local function lane_write()
   for _, lane in ipairs(lanes_loaded) do
     lane_write_entries(lane)
+    if lane.told then lane.lost = lane.lost and 0
+    elseif (lane.reclaimed or 0) > 0 then lane.lost = (lane.lost or 0) + lane.reclaimed end
     local fields = {}
     for _, field in ipairs(LANE_STATE) do
       if lane[field] then
@@ -5365,6 +5391,7 @@ local function lane_write()
       end
     end
     call('HSET', lane.key, unpack(fields, 1, #fields))
+    lane_write_waiting(lane)
     if lane.machine and lane.machine.write then lane.machine.write(lane) end
     tally_write(lane)
     if lane.next == false then
@@ -5412,7 +5439,7 @@ lane_touch()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)), unpack(fields, 1, #fields))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",52],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[28,"lua/lib/limiter/aligned.lua",10],[37,"lua/lib/limiter/aligned.lua",20],[43,"lua/lib/limiter/aligned.lua",27],[49,"lua/lib/limiter/level.lua",6],[52,"lua/lib/limiter/level.lua",10],[53,"lua/lib/limiter/level.lua",13],[58,"lua/lib/limiter/level.lua",19],[64,"lua/lib/limiter/level.lua",26],[88,"lua/lib/limiter/level.lua",51],[113,"lua/lib/limiter/slots.lua",4],[115,"lua/lib/limiter/slots.lua",7],[116,"lua/lib/limiter/slots.lua",9],[117,"lua/lib/limiter/slots.lua",12],[132,"lua/lib/limiter/slots.lua",28],[142,"lua/lib/limiter/slots.lua",39],[147,"lua/lib/limiter/slots.lua",45],[171,"lua/lib/limiter/window.lua",4],[173,"lua/lib/limiter/window.lua",7],[174,"lua/lib/limiter/window.lua",9],[175,"lua/lib/limiter/window.lua",12],[179,"lua/lib/limiter/window.lua",17],[183,"lua/lib/limiter/window.lua",23],[192,"lua/lib/limiter/window.lua",34],[201,"lua/lib/limiter/window.lua",44],[250,"lua/lib/limiter/window.lua",95],[285,"lua/lib/tally.lua",6],[286,"lua/lib/tally.lua",8],[287,"lua/lib/tally.lua",11],[301,"lua/lib/tally.lua",27],[324,"lua/lib/tally.lua",51],[327,"lua/lib/lane.lua",56],[328,"lua/lib/lane.lua",58],[329,"lua/lib/lane.lua",61],[343,"lua/lib/lane.lua",76],[344,"lua/lib/lane.lua",78],[358,"lua/lib/lane.lua",94],[362,"lua/lib/lane.lua",99],[370,"lua/lib/lane.lua",108],[377,"lua/lib/lane.lua",117],[381,"lua/lib/lane.lua",123],[382,"lua/lib/lane.lua",126],[388,"lua/lib/lane.lua",134],[394,"lua/lib/lane.lua",141],[398,"lua/lib/lane.lua",147],[406,"lua/lib/lane.lua",156],[407,"lua/lib/lane.lua",159],[418,"lua/lib/lane.lua",172],[421,"lua/lib/lane.lua",177],[425,"lua/lib/lane.lua",182],[432,"lua/lib/lane.lua",191],[439,"lua/lib/lane.lua",199],[445,"lua/lib/lane.lua",208],[450,"lua/lib/lane.lua",214],[459,"lua/lib/lane.lua",224],[461,"lua/lib/lane.lua",228],[473,"lua/lib/lane.lua",242],[481,"lua/lib/lane.lua",252],[484,"lua/lib/lane.lua",258],[489,"lua/lib/lane.lua",265],[493,"lua/lib/lane.lua",270],[501,"lua/lib/lane.lua",279],[504,"lua/lib/lane.lua",283],[538,"lua/lib/lane.lua",318],[539,"lua/lib/lane.lua",321],[543,"lua/lib/lane.lua",326],[565,"lua/lib/lane.lua",349],[569,"lua/lib/record.lua",6],[570,"lua/lib/record.lua",9],[575,"lua/lib/record.lua",16],[582,"lua/limiter/patch.lua",12],[584,"lua/limiter/patch.lua",15],[597,"lua/limiter/patch.lua",29]],
+  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",52],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[28,"lua/lib/limiter/aligned.lua",10],[37,"lua/lib/limiter/aligned.lua",20],[43,"lua/lib/limiter/aligned.lua",27],[49,"lua/lib/limiter/level.lua",6],[52,"lua/lib/limiter/level.lua",10],[53,"lua/lib/limiter/level.lua",13],[58,"lua/lib/limiter/level.lua",19],[64,"lua/lib/limiter/level.lua",26],[88,"lua/lib/limiter/level.lua",51],[113,"lua/lib/limiter/slots.lua",4],[115,"lua/lib/limiter/slots.lua",7],[116,"lua/lib/limiter/slots.lua",9],[117,"lua/lib/limiter/slots.lua",12],[132,"lua/lib/limiter/slots.lua",28],[142,"lua/lib/limiter/slots.lua",39],[147,"lua/lib/limiter/slots.lua",45],[171,"lua/lib/limiter/window.lua",4],[173,"lua/lib/limiter/window.lua",7],[174,"lua/lib/limiter/window.lua",9],[175,"lua/lib/limiter/window.lua",12],[179,"lua/lib/limiter/window.lua",17],[183,"lua/lib/limiter/window.lua",23],[192,"lua/lib/limiter/window.lua",34],[201,"lua/lib/limiter/window.lua",44],[250,"lua/lib/limiter/window.lua",95],[285,"lua/lib/tally.lua",6],[286,"lua/lib/tally.lua",8],[287,"lua/lib/tally.lua",11],[301,"lua/lib/tally.lua",27],[324,"lua/lib/tally.lua",51],[327,"lua/lib/lane.lua",56],[328,"lua/lib/lane.lua",58],[329,"lua/lib/lane.lua",61],[343,"lua/lib/lane.lua",76],[344,"lua/lib/lane.lua",78],[358,"lua/lib/lane.lua",94],[362,"lua/lib/lane.lua",99],[370,"lua/lib/lane.lua",108],[377,"lua/lib/lane.lua",117],[381,"lua/lib/lane.lua",123],[382,"lua/lib/lane.lua",126],[388,"lua/lib/lane.lua",134],[394,"lua/lib/lane.lua",141],[398,"lua/lib/lane.lua",147],[406,"lua/lib/lane.lua",156],[407,"lua/lib/lane.lua",159],[418,"lua/lib/lane.lua",172],[421,"lua/lib/lane.lua",177],[425,"lua/lib/lane.lua",182],[432,"lua/lib/lane.lua",191],[439,"lua/lib/lane.lua",199],[445,"lua/lib/lane.lua",208],[450,"lua/lib/lane.lua",214],[459,"lua/lib/lane.lua",224],[461,"lua/lib/lane.lua",228],[473,"lua/lib/lane.lua",242],[481,"lua/lib/lane.lua",252],[484,"lua/lib/lane.lua",258],[489,"lua/lib/lane.lua",265],[493,"lua/lib/lane.lua",270],[501,"lua/lib/lane.lua",279],[504,"lua/lib/lane.lua",283],[538,"lua/lib/lane.lua",318],[539,"lua/lib/lane.lua",321],[543,"lua/lib/lane.lua",327],[549,"lua/lib/lane.lua",334],[552,"lua/lib/lane.lua",338],[574,"lua/lib/lane.lua",361],[578,"lua/lib/record.lua",6],[579,"lua/lib/record.lua",9],[584,"lua/lib/record.lua",16],[591,"lua/limiter/patch.lua",12],[593,"lua/limiter/patch.lua",15],[606,"lua/limiter/patch.lua",29]],
 });
 
 /** Closes a limiter: nothing starts until then, or until it is resumed. Time in which it is closed does not count for queue_timeout. See lua/limiter/pause.lua. */
@@ -5434,11 +5461,11 @@ local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
-local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag' }
+local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
-local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag' }
+local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -5773,7 +5800,7 @@ local function lane_load(core, now_us)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
   lane.t = lane.v
-  lane.queued_max = lane.waiting
+  lane.queued_max, lane.waiting_before = lane.waiting, lane.waiting
   lanes_by_core[core] = lane
   lanes_loaded[#lanes_loaded + 1] = lane
   return lane
@@ -5914,7 +5941,7 @@ local function lane_lags(lane, granted_ms)
   lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
 end
 local function lane_touch()
-  local list = { root .. 'lanes' }
+  local list = { meta, root .. 'lanes' }
   for _, lane in ipairs(lanes_loaded) do
     for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
     tally_plan(lane)
@@ -5963,9 +5990,17 @@ local function lane_forget(lane)
   for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
   call('ZREM', root .. 'lanes', lane.core)
 end
+local function lane_write_waiting(lane)
+  local more = lane.waiting - lane.waiting_before
+  if more == 0 then return end
+  local field = 'limited:' .. (lane.kind or '')
+  if call('HINCRBY', meta, field, more) < 0 then call('HSET', meta, field, 0) end
+end
 local function lane_write()
   for _, lane in ipairs(lanes_loaded) do
     lane_write_entries(lane)
+    if lane.told then lane.lost = lane.lost and 0
+    elseif (lane.reclaimed or 0) > 0 then lane.lost = (lane.lost or 0) + lane.reclaimed end
     local fields = {}
     for _, field in ipairs(LANE_STATE) do
       if lane[field] then
@@ -5974,6 +6009,7 @@ local function lane_write()
       end
     end
     call('HSET', lane.key, unpack(fields, 1, #fields))
+    lane_write_waiting(lane)
     if lane.machine and lane.machine.write then lane.machine.write(lane) end
     tally_write(lane)
     if lane.next == false then
@@ -6010,7 +6046,7 @@ lane_touch()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",52],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[28,"lua/lib/limiter/aligned.lua",10],[37,"lua/lib/limiter/aligned.lua",20],[43,"lua/lib/limiter/aligned.lua",27],[49,"lua/lib/limiter/level.lua",6],[52,"lua/lib/limiter/level.lua",10],[53,"lua/lib/limiter/level.lua",13],[58,"lua/lib/limiter/level.lua",19],[64,"lua/lib/limiter/level.lua",26],[88,"lua/lib/limiter/level.lua",51],[113,"lua/lib/limiter/slots.lua",4],[115,"lua/lib/limiter/slots.lua",7],[116,"lua/lib/limiter/slots.lua",9],[117,"lua/lib/limiter/slots.lua",12],[132,"lua/lib/limiter/slots.lua",28],[142,"lua/lib/limiter/slots.lua",39],[147,"lua/lib/limiter/slots.lua",45],[171,"lua/lib/limiter/window.lua",4],[173,"lua/lib/limiter/window.lua",7],[174,"lua/lib/limiter/window.lua",9],[175,"lua/lib/limiter/window.lua",12],[179,"lua/lib/limiter/window.lua",17],[183,"lua/lib/limiter/window.lua",23],[192,"lua/lib/limiter/window.lua",34],[201,"lua/lib/limiter/window.lua",44],[250,"lua/lib/limiter/window.lua",95],[285,"lua/lib/tally.lua",6],[286,"lua/lib/tally.lua",8],[287,"lua/lib/tally.lua",11],[301,"lua/lib/tally.lua",27],[324,"lua/lib/tally.lua",51],[327,"lua/lib/lane.lua",56],[328,"lua/lib/lane.lua",58],[329,"lua/lib/lane.lua",61],[343,"lua/lib/lane.lua",76],[344,"lua/lib/lane.lua",78],[358,"lua/lib/lane.lua",94],[362,"lua/lib/lane.lua",99],[370,"lua/lib/lane.lua",108],[377,"lua/lib/lane.lua",117],[381,"lua/lib/lane.lua",123],[382,"lua/lib/lane.lua",126],[388,"lua/lib/lane.lua",134],[394,"lua/lib/lane.lua",141],[398,"lua/lib/lane.lua",147],[406,"lua/lib/lane.lua",156],[407,"lua/lib/lane.lua",159],[418,"lua/lib/lane.lua",172],[421,"lua/lib/lane.lua",177],[425,"lua/lib/lane.lua",182],[432,"lua/lib/lane.lua",191],[439,"lua/lib/lane.lua",199],[445,"lua/lib/lane.lua",208],[450,"lua/lib/lane.lua",214],[459,"lua/lib/lane.lua",224],[461,"lua/lib/lane.lua",228],[473,"lua/lib/lane.lua",242],[481,"lua/lib/lane.lua",252],[484,"lua/lib/lane.lua",258],[489,"lua/lib/lane.lua",265],[493,"lua/lib/lane.lua",270],[501,"lua/lib/lane.lua",279],[504,"lua/lib/lane.lua",283],[538,"lua/lib/lane.lua",318],[539,"lua/lib/lane.lua",321],[543,"lua/lib/lane.lua",326],[565,"lua/lib/lane.lua",349],[569,"lua/lib/record.lua",6],[570,"lua/lib/record.lua",9],[575,"lua/lib/record.lua",16],[582,"lua/limiter/pause.lua",13],[584,"lua/limiter/pause.lua",17]],
+  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",52],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[28,"lua/lib/limiter/aligned.lua",10],[37,"lua/lib/limiter/aligned.lua",20],[43,"lua/lib/limiter/aligned.lua",27],[49,"lua/lib/limiter/level.lua",6],[52,"lua/lib/limiter/level.lua",10],[53,"lua/lib/limiter/level.lua",13],[58,"lua/lib/limiter/level.lua",19],[64,"lua/lib/limiter/level.lua",26],[88,"lua/lib/limiter/level.lua",51],[113,"lua/lib/limiter/slots.lua",4],[115,"lua/lib/limiter/slots.lua",7],[116,"lua/lib/limiter/slots.lua",9],[117,"lua/lib/limiter/slots.lua",12],[132,"lua/lib/limiter/slots.lua",28],[142,"lua/lib/limiter/slots.lua",39],[147,"lua/lib/limiter/slots.lua",45],[171,"lua/lib/limiter/window.lua",4],[173,"lua/lib/limiter/window.lua",7],[174,"lua/lib/limiter/window.lua",9],[175,"lua/lib/limiter/window.lua",12],[179,"lua/lib/limiter/window.lua",17],[183,"lua/lib/limiter/window.lua",23],[192,"lua/lib/limiter/window.lua",34],[201,"lua/lib/limiter/window.lua",44],[250,"lua/lib/limiter/window.lua",95],[285,"lua/lib/tally.lua",6],[286,"lua/lib/tally.lua",8],[287,"lua/lib/tally.lua",11],[301,"lua/lib/tally.lua",27],[324,"lua/lib/tally.lua",51],[327,"lua/lib/lane.lua",56],[328,"lua/lib/lane.lua",58],[329,"lua/lib/lane.lua",61],[343,"lua/lib/lane.lua",76],[344,"lua/lib/lane.lua",78],[358,"lua/lib/lane.lua",94],[362,"lua/lib/lane.lua",99],[370,"lua/lib/lane.lua",108],[377,"lua/lib/lane.lua",117],[381,"lua/lib/lane.lua",123],[382,"lua/lib/lane.lua",126],[388,"lua/lib/lane.lua",134],[394,"lua/lib/lane.lua",141],[398,"lua/lib/lane.lua",147],[406,"lua/lib/lane.lua",156],[407,"lua/lib/lane.lua",159],[418,"lua/lib/lane.lua",172],[421,"lua/lib/lane.lua",177],[425,"lua/lib/lane.lua",182],[432,"lua/lib/lane.lua",191],[439,"lua/lib/lane.lua",199],[445,"lua/lib/lane.lua",208],[450,"lua/lib/lane.lua",214],[459,"lua/lib/lane.lua",224],[461,"lua/lib/lane.lua",228],[473,"lua/lib/lane.lua",242],[481,"lua/lib/lane.lua",252],[484,"lua/lib/lane.lua",258],[489,"lua/lib/lane.lua",265],[493,"lua/lib/lane.lua",270],[501,"lua/lib/lane.lua",279],[504,"lua/lib/lane.lua",283],[538,"lua/lib/lane.lua",318],[539,"lua/lib/lane.lua",321],[543,"lua/lib/lane.lua",327],[549,"lua/lib/lane.lua",334],[552,"lua/lib/lane.lua",338],[574,"lua/lib/lane.lua",361],[578,"lua/lib/record.lua",6],[579,"lua/lib/record.lua",9],[584,"lua/lib/record.lua",16],[591,"lua/limiter/pause.lua",13],[593,"lua/limiter/pause.lua",17]],
 });
 
 /** Reads a limiter's record; empty where there is none. See lua/limiter/read.lua. */
@@ -6030,11 +6066,11 @@ local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
-local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag' }
+local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
-local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag' }
+local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -6369,7 +6405,7 @@ local function lane_load(core, now_us)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
   lane.t = lane.v
-  lane.queued_max = lane.waiting
+  lane.queued_max, lane.waiting_before = lane.waiting, lane.waiting
   lanes_by_core[core] = lane
   lanes_loaded[#lanes_loaded + 1] = lane
   return lane
@@ -6510,7 +6546,7 @@ local function lane_lags(lane, granted_ms)
   lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
 end
 local function lane_touch()
-  local list = { root .. 'lanes' }
+  local list = { meta, root .. 'lanes' }
   for _, lane in ipairs(lanes_loaded) do
     for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
     tally_plan(lane)
@@ -6559,9 +6595,17 @@ local function lane_forget(lane)
   for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
   call('ZREM', root .. 'lanes', lane.core)
 end
+local function lane_write_waiting(lane)
+  local more = lane.waiting - lane.waiting_before
+  if more == 0 then return end
+  local field = 'limited:' .. (lane.kind or '')
+  if call('HINCRBY', meta, field, more) < 0 then call('HSET', meta, field, 0) end
+end
 local function lane_write()
   for _, lane in ipairs(lanes_loaded) do
     lane_write_entries(lane)
+    if lane.told then lane.lost = lane.lost and 0
+    elseif (lane.reclaimed or 0) > 0 then lane.lost = (lane.lost or 0) + lane.reclaimed end
     local fields = {}
     for _, field in ipairs(LANE_STATE) do
       if lane[field] then
@@ -6570,6 +6614,7 @@ local function lane_write()
       end
     end
     call('HSET', lane.key, unpack(fields, 1, #fields))
+    lane_write_waiting(lane)
     if lane.machine and lane.machine.write then lane.machine.write(lane) end
     tally_write(lane)
     if lane.next == false then
@@ -6600,7 +6645,7 @@ local function record_reply(lane)
 end
 local lane = lane_load(core, now_us)
 return lane.account and record_reply(lane) or {}`,
-  map: [[1,"lua/limiter/read.lua",1],[2,"lua/limiter/read.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/lane.lua",32],[19,"lua/lib/lane.lua",52],[20,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",10],[35,"lua/lib/limiter/aligned.lua",20],[41,"lua/lib/limiter/aligned.lua",27],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",51],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[169,"lua/lib/limiter/window.lua",4],[171,"lua/lib/limiter/window.lua",7],[172,"lua/lib/limiter/window.lua",9],[173,"lua/lib/limiter/window.lua",12],[177,"lua/lib/limiter/window.lua",17],[181,"lua/lib/limiter/window.lua",23],[190,"lua/lib/limiter/window.lua",34],[199,"lua/lib/limiter/window.lua",44],[248,"lua/lib/limiter/window.lua",95],[283,"lua/lib/tally.lua",6],[284,"lua/lib/tally.lua",8],[285,"lua/lib/tally.lua",11],[299,"lua/lib/tally.lua",27],[322,"lua/lib/tally.lua",51],[325,"lua/lib/lane.lua",56],[326,"lua/lib/lane.lua",58],[327,"lua/lib/lane.lua",61],[341,"lua/lib/lane.lua",76],[342,"lua/lib/lane.lua",78],[356,"lua/lib/lane.lua",94],[360,"lua/lib/lane.lua",99],[368,"lua/lib/lane.lua",108],[375,"lua/lib/lane.lua",117],[379,"lua/lib/lane.lua",123],[380,"lua/lib/lane.lua",126],[386,"lua/lib/lane.lua",134],[392,"lua/lib/lane.lua",141],[396,"lua/lib/lane.lua",147],[404,"lua/lib/lane.lua",156],[405,"lua/lib/lane.lua",159],[416,"lua/lib/lane.lua",172],[419,"lua/lib/lane.lua",177],[423,"lua/lib/lane.lua",182],[430,"lua/lib/lane.lua",191],[437,"lua/lib/lane.lua",199],[443,"lua/lib/lane.lua",208],[448,"lua/lib/lane.lua",214],[457,"lua/lib/lane.lua",224],[459,"lua/lib/lane.lua",228],[471,"lua/lib/lane.lua",242],[479,"lua/lib/lane.lua",252],[482,"lua/lib/lane.lua",258],[487,"lua/lib/lane.lua",265],[491,"lua/lib/lane.lua",270],[499,"lua/lib/lane.lua",279],[502,"lua/lib/lane.lua",283],[536,"lua/lib/lane.lua",318],[537,"lua/lib/lane.lua",321],[541,"lua/lib/lane.lua",326],[563,"lua/lib/lane.lua",349],[567,"lua/lib/record.lua",6],[568,"lua/lib/record.lua",9],[573,"lua/lib/record.lua",16],[580,"lua/limiter/read.lua",11]],
+  map: [[1,"lua/limiter/read.lua",1],[2,"lua/limiter/read.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/lane.lua",32],[19,"lua/lib/lane.lua",52],[20,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",10],[35,"lua/lib/limiter/aligned.lua",20],[41,"lua/lib/limiter/aligned.lua",27],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",51],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[169,"lua/lib/limiter/window.lua",4],[171,"lua/lib/limiter/window.lua",7],[172,"lua/lib/limiter/window.lua",9],[173,"lua/lib/limiter/window.lua",12],[177,"lua/lib/limiter/window.lua",17],[181,"lua/lib/limiter/window.lua",23],[190,"lua/lib/limiter/window.lua",34],[199,"lua/lib/limiter/window.lua",44],[248,"lua/lib/limiter/window.lua",95],[283,"lua/lib/tally.lua",6],[284,"lua/lib/tally.lua",8],[285,"lua/lib/tally.lua",11],[299,"lua/lib/tally.lua",27],[322,"lua/lib/tally.lua",51],[325,"lua/lib/lane.lua",56],[326,"lua/lib/lane.lua",58],[327,"lua/lib/lane.lua",61],[341,"lua/lib/lane.lua",76],[342,"lua/lib/lane.lua",78],[356,"lua/lib/lane.lua",94],[360,"lua/lib/lane.lua",99],[368,"lua/lib/lane.lua",108],[375,"lua/lib/lane.lua",117],[379,"lua/lib/lane.lua",123],[380,"lua/lib/lane.lua",126],[386,"lua/lib/lane.lua",134],[392,"lua/lib/lane.lua",141],[396,"lua/lib/lane.lua",147],[404,"lua/lib/lane.lua",156],[405,"lua/lib/lane.lua",159],[416,"lua/lib/lane.lua",172],[419,"lua/lib/lane.lua",177],[423,"lua/lib/lane.lua",182],[430,"lua/lib/lane.lua",191],[437,"lua/lib/lane.lua",199],[443,"lua/lib/lane.lua",208],[448,"lua/lib/lane.lua",214],[457,"lua/lib/lane.lua",224],[459,"lua/lib/lane.lua",228],[471,"lua/lib/lane.lua",242],[479,"lua/lib/lane.lua",252],[482,"lua/lib/lane.lua",258],[487,"lua/lib/lane.lua",265],[491,"lua/lib/lane.lua",270],[499,"lua/lib/lane.lua",279],[502,"lua/lib/lane.lua",283],[536,"lua/lib/lane.lua",318],[537,"lua/lib/lane.lua",321],[541,"lua/lib/lane.lua",327],[547,"lua/lib/lane.lua",334],[550,"lua/lib/lane.lua",338],[572,"lua/lib/lane.lua",361],[576,"lua/lib/record.lua",6],[577,"lua/lib/record.lua",9],[582,"lua/lib/record.lua",16],[589,"lua/limiter/read.lua",11]],
 });
 
 /** Forgets the units that a limiter has given out; slots of running tasks stay taken. See lua/limiter/reset.lua. */
@@ -6621,11 +6666,11 @@ local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
-local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag' }
+local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
-local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag' }
+local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -6960,7 +7005,7 @@ local function lane_load(core, now_us)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
   lane.t = lane.v
-  lane.queued_max = lane.waiting
+  lane.queued_max, lane.waiting_before = lane.waiting, lane.waiting
   lanes_by_core[core] = lane
   lanes_loaded[#lanes_loaded + 1] = lane
   return lane
@@ -7101,7 +7146,7 @@ local function lane_lags(lane, granted_ms)
   lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
 end
 local function lane_touch()
-  local list = { root .. 'lanes' }
+  local list = { meta, root .. 'lanes' }
   for _, lane in ipairs(lanes_loaded) do
     for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
     tally_plan(lane)
@@ -7150,9 +7195,17 @@ local function lane_forget(lane)
   for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
   call('ZREM', root .. 'lanes', lane.core)
 end
+local function lane_write_waiting(lane)
+  local more = lane.waiting - lane.waiting_before
+  if more == 0 then return end
+  local field = 'limited:' .. (lane.kind or '')
+  if call('HINCRBY', meta, field, more) < 0 then call('HSET', meta, field, 0) end
+end
 local function lane_write()
   for _, lane in ipairs(lanes_loaded) do
     lane_write_entries(lane)
+    if lane.told then lane.lost = lane.lost and 0
+    elseif (lane.reclaimed or 0) > 0 then lane.lost = (lane.lost or 0) + lane.reclaimed end
     local fields = {}
     for _, field in ipairs(LANE_STATE) do
       if lane[field] then
@@ -7161,6 +7214,7 @@ local function lane_write()
       end
     end
     call('HSET', lane.key, unpack(fields, 1, #fields))
+    lane_write_waiting(lane)
     if lane.machine and lane.machine.write then lane.machine.write(lane) end
     tally_write(lane)
     if lane.next == false then
@@ -7197,7 +7251,7 @@ lane_wake(lane, lane.now)
 lane_touch()
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",52],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",10],[36,"lua/lib/limiter/aligned.lua",20],[42,"lua/lib/limiter/aligned.lua",27],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[87,"lua/lib/limiter/level.lua",51],[112,"lua/lib/limiter/slots.lua",4],[114,"lua/lib/limiter/slots.lua",7],[115,"lua/lib/limiter/slots.lua",9],[116,"lua/lib/limiter/slots.lua",12],[131,"lua/lib/limiter/slots.lua",28],[141,"lua/lib/limiter/slots.lua",39],[146,"lua/lib/limiter/slots.lua",45],[170,"lua/lib/limiter/window.lua",4],[172,"lua/lib/limiter/window.lua",7],[173,"lua/lib/limiter/window.lua",9],[174,"lua/lib/limiter/window.lua",12],[178,"lua/lib/limiter/window.lua",17],[182,"lua/lib/limiter/window.lua",23],[191,"lua/lib/limiter/window.lua",34],[200,"lua/lib/limiter/window.lua",44],[249,"lua/lib/limiter/window.lua",95],[284,"lua/lib/tally.lua",6],[285,"lua/lib/tally.lua",8],[286,"lua/lib/tally.lua",11],[300,"lua/lib/tally.lua",27],[323,"lua/lib/tally.lua",51],[326,"lua/lib/lane.lua",56],[327,"lua/lib/lane.lua",58],[328,"lua/lib/lane.lua",61],[342,"lua/lib/lane.lua",76],[343,"lua/lib/lane.lua",78],[357,"lua/lib/lane.lua",94],[361,"lua/lib/lane.lua",99],[369,"lua/lib/lane.lua",108],[376,"lua/lib/lane.lua",117],[380,"lua/lib/lane.lua",123],[381,"lua/lib/lane.lua",126],[387,"lua/lib/lane.lua",134],[393,"lua/lib/lane.lua",141],[397,"lua/lib/lane.lua",147],[405,"lua/lib/lane.lua",156],[406,"lua/lib/lane.lua",159],[417,"lua/lib/lane.lua",172],[420,"lua/lib/lane.lua",177],[424,"lua/lib/lane.lua",182],[431,"lua/lib/lane.lua",191],[438,"lua/lib/lane.lua",199],[444,"lua/lib/lane.lua",208],[449,"lua/lib/lane.lua",214],[458,"lua/lib/lane.lua",224],[460,"lua/lib/lane.lua",228],[472,"lua/lib/lane.lua",242],[480,"lua/lib/lane.lua",252],[483,"lua/lib/lane.lua",258],[488,"lua/lib/lane.lua",265],[492,"lua/lib/lane.lua",270],[500,"lua/lib/lane.lua",279],[503,"lua/lib/lane.lua",283],[537,"lua/lib/lane.lua",318],[538,"lua/lib/lane.lua",321],[542,"lua/lib/lane.lua",326],[564,"lua/lib/lane.lua",349],[568,"lua/lib/record.lua",6],[569,"lua/lib/record.lua",9],[574,"lua/lib/record.lua",16],[581,"lua/limiter/reset.lua",12],[583,"lua/limiter/reset.lua",15]],
+  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",52],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",10],[36,"lua/lib/limiter/aligned.lua",20],[42,"lua/lib/limiter/aligned.lua",27],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[87,"lua/lib/limiter/level.lua",51],[112,"lua/lib/limiter/slots.lua",4],[114,"lua/lib/limiter/slots.lua",7],[115,"lua/lib/limiter/slots.lua",9],[116,"lua/lib/limiter/slots.lua",12],[131,"lua/lib/limiter/slots.lua",28],[141,"lua/lib/limiter/slots.lua",39],[146,"lua/lib/limiter/slots.lua",45],[170,"lua/lib/limiter/window.lua",4],[172,"lua/lib/limiter/window.lua",7],[173,"lua/lib/limiter/window.lua",9],[174,"lua/lib/limiter/window.lua",12],[178,"lua/lib/limiter/window.lua",17],[182,"lua/lib/limiter/window.lua",23],[191,"lua/lib/limiter/window.lua",34],[200,"lua/lib/limiter/window.lua",44],[249,"lua/lib/limiter/window.lua",95],[284,"lua/lib/tally.lua",6],[285,"lua/lib/tally.lua",8],[286,"lua/lib/tally.lua",11],[300,"lua/lib/tally.lua",27],[323,"lua/lib/tally.lua",51],[326,"lua/lib/lane.lua",56],[327,"lua/lib/lane.lua",58],[328,"lua/lib/lane.lua",61],[342,"lua/lib/lane.lua",76],[343,"lua/lib/lane.lua",78],[357,"lua/lib/lane.lua",94],[361,"lua/lib/lane.lua",99],[369,"lua/lib/lane.lua",108],[376,"lua/lib/lane.lua",117],[380,"lua/lib/lane.lua",123],[381,"lua/lib/lane.lua",126],[387,"lua/lib/lane.lua",134],[393,"lua/lib/lane.lua",141],[397,"lua/lib/lane.lua",147],[405,"lua/lib/lane.lua",156],[406,"lua/lib/lane.lua",159],[417,"lua/lib/lane.lua",172],[420,"lua/lib/lane.lua",177],[424,"lua/lib/lane.lua",182],[431,"lua/lib/lane.lua",191],[438,"lua/lib/lane.lua",199],[444,"lua/lib/lane.lua",208],[449,"lua/lib/lane.lua",214],[458,"lua/lib/lane.lua",224],[460,"lua/lib/lane.lua",228],[472,"lua/lib/lane.lua",242],[480,"lua/lib/lane.lua",252],[483,"lua/lib/lane.lua",258],[488,"lua/lib/lane.lua",265],[492,"lua/lib/lane.lua",270],[500,"lua/lib/lane.lua",279],[503,"lua/lib/lane.lua",283],[537,"lua/lib/lane.lua",318],[538,"lua/lib/lane.lua",321],[542,"lua/lib/lane.lua",327],[548,"lua/lib/lane.lua",334],[551,"lua/lib/lane.lua",338],[573,"lua/lib/lane.lua",361],[577,"lua/lib/record.lua",6],[578,"lua/lib/record.lua",9],[583,"lua/lib/record.lua",16],[590,"lua/limiter/reset.lua",12],[592,"lua/limiter/reset.lua",15]],
 });
 
 /** Opens a limiter that is paused, or that a target has asked to cool down. See lua/limiter/resume.lua. */
@@ -7218,11 +7272,11 @@ local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
-local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag' }
+local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
-local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag' }
+local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -7557,7 +7611,7 @@ local function lane_load(core, now_us)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
   lane.t = lane.v
-  lane.queued_max = lane.waiting
+  lane.queued_max, lane.waiting_before = lane.waiting, lane.waiting
   lanes_by_core[core] = lane
   lanes_loaded[#lanes_loaded + 1] = lane
   return lane
@@ -7698,7 +7752,7 @@ local function lane_lags(lane, granted_ms)
   lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
 end
 local function lane_touch()
-  local list = { root .. 'lanes' }
+  local list = { meta, root .. 'lanes' }
   for _, lane in ipairs(lanes_loaded) do
     for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
     tally_plan(lane)
@@ -7747,9 +7801,17 @@ local function lane_forget(lane)
   for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
   call('ZREM', root .. 'lanes', lane.core)
 end
+local function lane_write_waiting(lane)
+  local more = lane.waiting - lane.waiting_before
+  if more == 0 then return end
+  local field = 'limited:' .. (lane.kind or '')
+  if call('HINCRBY', meta, field, more) < 0 then call('HSET', meta, field, 0) end
+end
 local function lane_write()
   for _, lane in ipairs(lanes_loaded) do
     lane_write_entries(lane)
+    if lane.told then lane.lost = lane.lost and 0
+    elseif (lane.reclaimed or 0) > 0 then lane.lost = (lane.lost or 0) + lane.reclaimed end
     local fields = {}
     for _, field in ipairs(LANE_STATE) do
       if lane[field] then
@@ -7758,6 +7820,7 @@ local function lane_write()
       end
     end
     call('HSET', lane.key, unpack(fields, 1, #fields))
+    lane_write_waiting(lane)
     if lane.machine and lane.machine.write then lane.machine.write(lane) end
     tally_write(lane)
     if lane.next == false then
@@ -7794,7 +7857,7 @@ lane_touch()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",52],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",10],[36,"lua/lib/limiter/aligned.lua",20],[42,"lua/lib/limiter/aligned.lua",27],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[87,"lua/lib/limiter/level.lua",51],[112,"lua/lib/limiter/slots.lua",4],[114,"lua/lib/limiter/slots.lua",7],[115,"lua/lib/limiter/slots.lua",9],[116,"lua/lib/limiter/slots.lua",12],[131,"lua/lib/limiter/slots.lua",28],[141,"lua/lib/limiter/slots.lua",39],[146,"lua/lib/limiter/slots.lua",45],[170,"lua/lib/limiter/window.lua",4],[172,"lua/lib/limiter/window.lua",7],[173,"lua/lib/limiter/window.lua",9],[174,"lua/lib/limiter/window.lua",12],[178,"lua/lib/limiter/window.lua",17],[182,"lua/lib/limiter/window.lua",23],[191,"lua/lib/limiter/window.lua",34],[200,"lua/lib/limiter/window.lua",44],[249,"lua/lib/limiter/window.lua",95],[284,"lua/lib/tally.lua",6],[285,"lua/lib/tally.lua",8],[286,"lua/lib/tally.lua",11],[300,"lua/lib/tally.lua",27],[323,"lua/lib/tally.lua",51],[326,"lua/lib/lane.lua",56],[327,"lua/lib/lane.lua",58],[328,"lua/lib/lane.lua",61],[342,"lua/lib/lane.lua",76],[343,"lua/lib/lane.lua",78],[357,"lua/lib/lane.lua",94],[361,"lua/lib/lane.lua",99],[369,"lua/lib/lane.lua",108],[376,"lua/lib/lane.lua",117],[380,"lua/lib/lane.lua",123],[381,"lua/lib/lane.lua",126],[387,"lua/lib/lane.lua",134],[393,"lua/lib/lane.lua",141],[397,"lua/lib/lane.lua",147],[405,"lua/lib/lane.lua",156],[406,"lua/lib/lane.lua",159],[417,"lua/lib/lane.lua",172],[420,"lua/lib/lane.lua",177],[424,"lua/lib/lane.lua",182],[431,"lua/lib/lane.lua",191],[438,"lua/lib/lane.lua",199],[444,"lua/lib/lane.lua",208],[449,"lua/lib/lane.lua",214],[458,"lua/lib/lane.lua",224],[460,"lua/lib/lane.lua",228],[472,"lua/lib/lane.lua",242],[480,"lua/lib/lane.lua",252],[483,"lua/lib/lane.lua",258],[488,"lua/lib/lane.lua",265],[492,"lua/lib/lane.lua",270],[500,"lua/lib/lane.lua",279],[503,"lua/lib/lane.lua",283],[537,"lua/lib/lane.lua",318],[538,"lua/lib/lane.lua",321],[542,"lua/lib/lane.lua",326],[564,"lua/lib/lane.lua",349],[568,"lua/lib/record.lua",6],[569,"lua/lib/record.lua",9],[574,"lua/lib/record.lua",16],[581,"lua/limiter/resume.lua",12],[583,"lua/limiter/resume.lua",15]],
+  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",52],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",10],[36,"lua/lib/limiter/aligned.lua",20],[42,"lua/lib/limiter/aligned.lua",27],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[87,"lua/lib/limiter/level.lua",51],[112,"lua/lib/limiter/slots.lua",4],[114,"lua/lib/limiter/slots.lua",7],[115,"lua/lib/limiter/slots.lua",9],[116,"lua/lib/limiter/slots.lua",12],[131,"lua/lib/limiter/slots.lua",28],[141,"lua/lib/limiter/slots.lua",39],[146,"lua/lib/limiter/slots.lua",45],[170,"lua/lib/limiter/window.lua",4],[172,"lua/lib/limiter/window.lua",7],[173,"lua/lib/limiter/window.lua",9],[174,"lua/lib/limiter/window.lua",12],[178,"lua/lib/limiter/window.lua",17],[182,"lua/lib/limiter/window.lua",23],[191,"lua/lib/limiter/window.lua",34],[200,"lua/lib/limiter/window.lua",44],[249,"lua/lib/limiter/window.lua",95],[284,"lua/lib/tally.lua",6],[285,"lua/lib/tally.lua",8],[286,"lua/lib/tally.lua",11],[300,"lua/lib/tally.lua",27],[323,"lua/lib/tally.lua",51],[326,"lua/lib/lane.lua",56],[327,"lua/lib/lane.lua",58],[328,"lua/lib/lane.lua",61],[342,"lua/lib/lane.lua",76],[343,"lua/lib/lane.lua",78],[357,"lua/lib/lane.lua",94],[361,"lua/lib/lane.lua",99],[369,"lua/lib/lane.lua",108],[376,"lua/lib/lane.lua",117],[380,"lua/lib/lane.lua",123],[381,"lua/lib/lane.lua",126],[387,"lua/lib/lane.lua",134],[393,"lua/lib/lane.lua",141],[397,"lua/lib/lane.lua",147],[405,"lua/lib/lane.lua",156],[406,"lua/lib/lane.lua",159],[417,"lua/lib/lane.lua",172],[420,"lua/lib/lane.lua",177],[424,"lua/lib/lane.lua",182],[431,"lua/lib/lane.lua",191],[438,"lua/lib/lane.lua",199],[444,"lua/lib/lane.lua",208],[449,"lua/lib/lane.lua",214],[458,"lua/lib/lane.lua",224],[460,"lua/lib/lane.lua",228],[472,"lua/lib/lane.lua",242],[480,"lua/lib/lane.lua",252],[483,"lua/lib/lane.lua",258],[488,"lua/lib/lane.lua",265],[492,"lua/lib/lane.lua",270],[500,"lua/lib/lane.lua",279],[503,"lua/lib/lane.lua",283],[537,"lua/lib/lane.lua",318],[538,"lua/lib/lane.lua",321],[542,"lua/lib/lane.lua",327],[548,"lua/lib/lane.lua",334],[551,"lua/lib/lane.lua",338],[573,"lua/lib/lane.lua",361],[577,"lua/lib/record.lua",6],[578,"lua/lib/record.lua",9],[583,"lua/lib/record.lua",16],[590,"lua/limiter/resume.lua",12],[592,"lua/limiter/resume.lua",15]],
 });
 
 /** Reads how a limiter is used; changes nothing. See lua/limiter/usage.lua. */
@@ -7815,11 +7878,11 @@ local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
-local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag' }
+local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
-local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag' }
+local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -8154,7 +8217,7 @@ local function lane_load(core, now_us)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
   lane.t = lane.v
-  lane.queued_max = lane.waiting
+  lane.queued_max, lane.waiting_before = lane.waiting, lane.waiting
   lanes_by_core[core] = lane
   lanes_loaded[#lanes_loaded + 1] = lane
   return lane
@@ -8295,7 +8358,7 @@ local function lane_lags(lane, granted_ms)
   lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
 end
 local function lane_touch()
-  local list = { root .. 'lanes' }
+  local list = { meta, root .. 'lanes' }
   for _, lane in ipairs(lanes_loaded) do
     for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
     tally_plan(lane)
@@ -8344,9 +8407,17 @@ local function lane_forget(lane)
   for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
   call('ZREM', root .. 'lanes', lane.core)
 end
+local function lane_write_waiting(lane)
+  local more = lane.waiting - lane.waiting_before
+  if more == 0 then return end
+  local field = 'limited:' .. (lane.kind or '')
+  if call('HINCRBY', meta, field, more) < 0 then call('HSET', meta, field, 0) end
+end
 local function lane_write()
   for _, lane in ipairs(lanes_loaded) do
     lane_write_entries(lane)
+    if lane.told then lane.lost = lane.lost and 0
+    elseif (lane.reclaimed or 0) > 0 then lane.lost = (lane.lost or 0) + lane.reclaimed end
     local fields = {}
     for _, field in ipairs(LANE_STATE) do
       if lane[field] then
@@ -8355,6 +8426,7 @@ local function lane_write()
       end
     end
     call('HSET', lane.key, unpack(fields, 1, #fields))
+    lane_write_waiting(lane)
     if lane.machine and lane.machine.write then lane.machine.write(lane) end
     tally_write(lane)
     if lane.next == false then
@@ -8395,7 +8467,7 @@ if lane.machine then
 end
 local next_ms = next_us and next_us < math.huge and lane_text(math.ceil((next_us - lane.skew) / 1000)) or ''
 return { math.floor(lane.now / 1000), lane.waiting, lane.held or 0, free, next_ms, call('HGETALL', lane.key .. ':use') }`,
-  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",52],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",10],[36,"lua/lib/limiter/aligned.lua",20],[42,"lua/lib/limiter/aligned.lua",27],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[87,"lua/lib/limiter/level.lua",51],[112,"lua/lib/limiter/slots.lua",4],[114,"lua/lib/limiter/slots.lua",7],[115,"lua/lib/limiter/slots.lua",9],[116,"lua/lib/limiter/slots.lua",12],[131,"lua/lib/limiter/slots.lua",28],[141,"lua/lib/limiter/slots.lua",39],[146,"lua/lib/limiter/slots.lua",45],[170,"lua/lib/limiter/window.lua",4],[172,"lua/lib/limiter/window.lua",7],[173,"lua/lib/limiter/window.lua",9],[174,"lua/lib/limiter/window.lua",12],[178,"lua/lib/limiter/window.lua",17],[182,"lua/lib/limiter/window.lua",23],[191,"lua/lib/limiter/window.lua",34],[200,"lua/lib/limiter/window.lua",44],[249,"lua/lib/limiter/window.lua",95],[284,"lua/lib/tally.lua",6],[285,"lua/lib/tally.lua",8],[286,"lua/lib/tally.lua",11],[300,"lua/lib/tally.lua",27],[323,"lua/lib/tally.lua",51],[326,"lua/lib/lane.lua",56],[327,"lua/lib/lane.lua",58],[328,"lua/lib/lane.lua",61],[342,"lua/lib/lane.lua",76],[343,"lua/lib/lane.lua",78],[357,"lua/lib/lane.lua",94],[361,"lua/lib/lane.lua",99],[369,"lua/lib/lane.lua",108],[376,"lua/lib/lane.lua",117],[380,"lua/lib/lane.lua",123],[381,"lua/lib/lane.lua",126],[387,"lua/lib/lane.lua",134],[393,"lua/lib/lane.lua",141],[397,"lua/lib/lane.lua",147],[405,"lua/lib/lane.lua",156],[406,"lua/lib/lane.lua",159],[417,"lua/lib/lane.lua",172],[420,"lua/lib/lane.lua",177],[424,"lua/lib/lane.lua",182],[431,"lua/lib/lane.lua",191],[438,"lua/lib/lane.lua",199],[444,"lua/lib/lane.lua",208],[449,"lua/lib/lane.lua",214],[458,"lua/lib/lane.lua",224],[460,"lua/lib/lane.lua",228],[472,"lua/lib/lane.lua",242],[480,"lua/lib/lane.lua",252],[483,"lua/lib/lane.lua",258],[488,"lua/lib/lane.lua",265],[492,"lua/lib/lane.lua",270],[500,"lua/lib/lane.lua",279],[503,"lua/lib/lane.lua",283],[537,"lua/lib/lane.lua",318],[538,"lua/lib/lane.lua",321],[542,"lua/lib/lane.lua",326],[564,"lua/lib/lane.lua",349],[568,"lua/lib/record.lua",6],[569,"lua/lib/record.lua",9],[574,"lua/lib/record.lua",16],[581,"lua/limiter/usage.lua",12],[584,"lua/limiter/usage.lua",16]],
+  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",32],[20,"lua/lib/lane.lua",52],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",10],[36,"lua/lib/limiter/aligned.lua",20],[42,"lua/lib/limiter/aligned.lua",27],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[87,"lua/lib/limiter/level.lua",51],[112,"lua/lib/limiter/slots.lua",4],[114,"lua/lib/limiter/slots.lua",7],[115,"lua/lib/limiter/slots.lua",9],[116,"lua/lib/limiter/slots.lua",12],[131,"lua/lib/limiter/slots.lua",28],[141,"lua/lib/limiter/slots.lua",39],[146,"lua/lib/limiter/slots.lua",45],[170,"lua/lib/limiter/window.lua",4],[172,"lua/lib/limiter/window.lua",7],[173,"lua/lib/limiter/window.lua",9],[174,"lua/lib/limiter/window.lua",12],[178,"lua/lib/limiter/window.lua",17],[182,"lua/lib/limiter/window.lua",23],[191,"lua/lib/limiter/window.lua",34],[200,"lua/lib/limiter/window.lua",44],[249,"lua/lib/limiter/window.lua",95],[284,"lua/lib/tally.lua",6],[285,"lua/lib/tally.lua",8],[286,"lua/lib/tally.lua",11],[300,"lua/lib/tally.lua",27],[323,"lua/lib/tally.lua",51],[326,"lua/lib/lane.lua",56],[327,"lua/lib/lane.lua",58],[328,"lua/lib/lane.lua",61],[342,"lua/lib/lane.lua",76],[343,"lua/lib/lane.lua",78],[357,"lua/lib/lane.lua",94],[361,"lua/lib/lane.lua",99],[369,"lua/lib/lane.lua",108],[376,"lua/lib/lane.lua",117],[380,"lua/lib/lane.lua",123],[381,"lua/lib/lane.lua",126],[387,"lua/lib/lane.lua",134],[393,"lua/lib/lane.lua",141],[397,"lua/lib/lane.lua",147],[405,"lua/lib/lane.lua",156],[406,"lua/lib/lane.lua",159],[417,"lua/lib/lane.lua",172],[420,"lua/lib/lane.lua",177],[424,"lua/lib/lane.lua",182],[431,"lua/lib/lane.lua",191],[438,"lua/lib/lane.lua",199],[444,"lua/lib/lane.lua",208],[449,"lua/lib/lane.lua",214],[458,"lua/lib/lane.lua",224],[460,"lua/lib/lane.lua",228],[472,"lua/lib/lane.lua",242],[480,"lua/lib/lane.lua",252],[483,"lua/lib/lane.lua",258],[488,"lua/lib/lane.lua",265],[492,"lua/lib/lane.lua",270],[500,"lua/lib/lane.lua",279],[503,"lua/lib/lane.lua",283],[537,"lua/lib/lane.lua",318],[538,"lua/lib/lane.lua",321],[542,"lua/lib/lane.lua",327],[548,"lua/lib/lane.lua",334],[551,"lua/lib/lane.lua",338],[573,"lua/lib/lane.lua",361],[577,"lua/lib/record.lua",6],[578,"lua/lib/record.lua",9],[583,"lua/lib/record.lua",16],[590,"lua/limiter/usage.lua",12],[593,"lua/limiter/usage.lua",16]],
 });
 
 /** Says that a process is alive and answers with all that are, by this shard's clock. See lua/member/beat.lua. */
@@ -8479,21 +8551,35 @@ return mine and 1 or 0`,
 });
 
 /** A page of an account's limiters, newest first, and the reservations that were left behind. See lua/names/list.lua. */
-export const namesList = script<{ reserved: string; list: string }, { limit: number; offset: number; stale_ms: number; now_ms?: number | '' | undefined }, [number, string[], string[]]>({
+export const namesList = script<{ reserved: string; list: string }, { limit: number; offset: number; after_ms: string; after: string; stale_ms: number; now_ms?: number | '' | undefined }, [number, string[], string[]]>({
   name: 'names/list',
   keys: ["reserved","list"],
-  args: [["limit","int"],["offset","int"],["stale_ms","int"],["now_ms","now"]],
+  args: [["limit","int"],["offset","int"],["after_ms","string"],["after","string"],["stale_ms","int"],["now_ms","now"]],
   rest: null,
   lua: `#!lua flags=no-writes
 local reserved = KEYS[1]
 local list = KEYS[2]
 local limit = tonumber(ARGV[1])
 local offset = tonumber(ARGV[2])
-local stale_ms = tonumber(ARGV[3])
-local now_ms = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local after_ms = ARGV[3]
+local after = ARGV[4]
+local stale_ms = tonumber(ARGV[5])
+local now_ms = tonumber(ARGV[6]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local function is_less(a, b)
+  for i = 1, math.min(#a, #b) do
+    if string.byte(a, i) ~= string.byte(b, i) then return string.byte(a, i) < string.byte(b, i) end
+  end
+  return #a < #b
+end
+if after_ms ~= '' then
+  offset = redis.call('ZCOUNT', list, '(' .. after_ms, '+inf')
+  for _, core in ipairs(redis.call('ZRANGEBYSCORE', list, after_ms, after_ms)) do
+    if not is_less(core, after) then offset = offset + 1 end
+  end
+end
 local stale = redis.call('ZRANGEBYSCORE', reserved, '-inf', now_ms - stale_ms, 'LIMIT', 0, 100)
 return { redis.call('ZCARD', list), stale, redis.call('ZREVRANGE', list, offset, offset + limit - 1) }`,
-  map: [[1,"lua/names/list.lua",1],[2,"lua/names/list.lua",4],[8,"lua/names/list.lua",12]],
+  map: [[1,"lua/names/list.lua",1],[2,"lua/names/list.lua",4],[10,"lua/names/list.lua",15],[16,"lua/names/list.lua",22]],
 });
 
 /** Takes a name for a limiter that is about to be made, unless another limiter has it. See lua/names/reserve.lua. */
@@ -10684,11 +10770,11 @@ end
 local FAILED_MAX = 1000
 local kinds = {}
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
-local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag' }
+local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
-local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag' }
+local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -11023,7 +11109,7 @@ local function lane_load(core, now_us)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
   lane.t = lane.v
-  lane.queued_max = lane.waiting
+  lane.queued_max, lane.waiting_before = lane.waiting, lane.waiting
   lanes_by_core[core] = lane
   lanes_loaded[#lanes_loaded + 1] = lane
   return lane
@@ -11164,7 +11250,7 @@ local function lane_lags(lane, granted_ms)
   lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
 end
 local function lane_touch()
-  local list = { root .. 'lanes' }
+  local list = { meta, root .. 'lanes' }
   for _, lane in ipairs(lanes_loaded) do
     for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
     tally_plan(lane)
@@ -11213,9 +11299,17 @@ local function lane_forget(lane)
   for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
   call('ZREM', root .. 'lanes', lane.core)
 end
+local function lane_write_waiting(lane)
+  local more = lane.waiting - lane.waiting_before
+  if more == 0 then return end
+  local field = 'limited:' .. (lane.kind or '')
+  if call('HINCRBY', meta, field, more) < 0 then call('HSET', meta, field, 0) end
+end
 local function lane_write()
   for _, lane in ipairs(lanes_loaded) do
     lane_write_entries(lane)
+    if lane.told then lane.lost = lane.lost and 0
+    elseif (lane.reclaimed or 0) > 0 then lane.lost = (lane.lost or 0) + lane.reclaimed end
     local fields = {}
     for _, field in ipairs(LANE_STATE) do
       if lane[field] then
@@ -11224,6 +11318,7 @@ local function lane_write()
       end
     end
     call('HSET', lane.key, unpack(fields, 1, #fields))
+    lane_write_waiting(lane)
     if lane.machine and lane.machine.write then lane.machine.write(lane) end
     tally_write(lane)
     if lane.next == false then
@@ -11396,7 +11491,7 @@ local wrote = outbox_write()
 if #granted_new > 0 then call('SPUBLISH', root .. 'bell', '0') else ring_bell() end
 if applied > 0 then call('HSET', root .. 'hw', field, string.format('%.0f', mark)) end
 return { mark, done, applied, wrote }`,
-  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",14],[4,"lua/outbox/receive.lua",13],[5,"lua/outbox/receive.lua",12],[6,"lua/outbox/receive.lua",11],[7,"lua/outbox/receive.lua",10],[8,"lua/outbox/receive.lua",15],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",12],[16,"lua/lib/batch.lua",14],[37,"lua/lib/batch.lua",37],[42,"lua/lib/batch.lua",43],[43,"lua/lib/batch.lua",45],[44,"lua/lib/batch.lua",49],[45,"lua/lib/batch.lua",51],[46,"lua/lib/batch.lua",53],[47,"lua/lib/batch.lua",56],[51,"lua/lib/batch.lua",62],[63,"lua/lib/batch.lua",75],[64,"lua/lib/batch.lua",77],[68,"lua/lib/batch.lua",83],[84,"lua/lib/batch.lua",101],[91,"lua/lib/batch.lua",109],[94,"lua/lib/batch.lua",114],[99,"lua/lib/batch.lua",121],[109,"lua/lib/batch.lua",133],[114,"lua/lib/batch.lua",141],[122,"lua/lib/batch.lua",150],[140,"lua/lib/ring.lua",4],[141,"lua/lib/ring.lua",6],[149,"lua/lib/ring.lua",16],[155,"lua/lib/ring.lua",23],[156,"lua/lib/ring.lua",25],[157,"lua/lib/ring.lua",28],[161,"lua/lib/ring.lua",34],[168,"lua/lib/ring.lua",42],[174,"lua/lib/ready.lua",9],[175,"lua/lib/ready.lua",11],[176,"lua/lib/ready.lua",14],[190,"lua/lib/ready.lua",29],[195,"lua/lib/ready.lua",35],[198,"lua/lib/ready.lua",39],[210,"lua/lib/ready.lua",52],[213,"lua/lib/ready.lua",56],[219,"lua/lib/ready.lua",67],[222,"lua/lib/ready.lua",71],[229,"lua/lib/ready.lua",80],[230,"lua/lib/ready.lua",83],[231,"lua/lib/delayed.lua",3],[232,"lua/lib/delayed.lua",5],[236,"lua/lib/delayed.lua",11],[239,"lua/lib/delayed.lua",15],[243,"lua/lib/delayed.lua",20],[247,"lua/lib/delayed.lua",26],[254,"lua/lib/delayed.lua",36],[261,"lua/lib/outbox.lua",15],[265,"lua/lib/outbox.lua",20],[266,"lua/lib/outbox.lua",22],[267,"lua/lib/outbox.lua",24],[268,"lua/lib/outbox.lua",27],[269,"lua/lib/outbox.lua",29],[273,"lua/lib/outbox.lua",35],[285,"lua/lib/outbox.lua",49],[289,"lua/lib/outbox.lua",54],[299,"lua/lib/outbox.lua",66],[303,"lua/lib/outbox.lua",72],[307,"lua/lib/outbox.lua",78],[312,"lua/lib/outbox.lua",85],[313,"lua/lib/outbox.lua",87],[319,"lua/lib/outbox.lua",95],[348,"lua/lib/outbox.lua",127],[357,"lua/lib/outbox.lua",138],[360,"lua/lib/limited.lua",12],[361,"lua/lib/limited.lua",14],[367,"lua/lib/limited.lua",22],[371,"lua/lib/limited.lua",28],[382,"lua/lib/limited.lua",41],[386,"lua/lib/limited.lua",47],[394,"lua/lib/limited.lua",57],[399,"lua/lib/limited.lua",64],[404,"lua/lib/limited.lua",71],[408,"lua/lib/limited.lua",77],[420,"lua/lib/limited.lua",91],[432,"lua/lib/limited.lua",106],[445,"lua/lib/limited.lua",120],[448,"lua/lib/limited.lua",125],[455,"lua/lib/granted.lua",4],[457,"lua/lib/granted.lua",7],[461,"lua/lib/granted.lua",12],[462,"lua/lib/granted.lua",14],[463,"lua/lib/granted.lua",16],[467,"lua/lib/results.lua",3],[476,"lua/lib/results.lua",13],[477,"lua/lib/results.lua",15],[478,"lua/lib/lost.lua",4],[479,"lua/lib/lost.lua",7],[490,"lua/lib/lost.lua",19],[493,"lua/lib/lost.lua",23],[498,"lua/lib/notify.lua",19],[499,"lua/lib/notify.lua",22],[508,"lua/lib/notify.lua",34],[509,"lua/lib/notify.lua",36],[514,"lua/lib/notify.lua",43],[530,"lua/lib/notify.lua",60],[542,"lua/lib/notify.lua",74],[552,"lua/lib/notify.lua",85],[570,"lua/lib/notify.lua",105],[577,"lua/lib/notify.lua",115],[589,"lua/lib/notify.lua",130],[605,"lua/lib/notify.lua",148],[617,"lua/lib/notify.lua",161],[620,"lua/lib/notify.lua",166],[631,"lua/lib/notify.lua",179],[644,"lua/lib/notify.lua",193],[649,"lua/lib/notify.lua",199],[652,"lua/lib/notify.lua",204],[657,"lua/lib/notify.lua",211],[687,"lua/lib/notify.lua",243],[709,"lua/lib/notify.lua",267],[710,"lua/lib/notify.lua",269],[717,"lua/lib/notify.lua",277],[732,"lua/lib/notify.lua",293],[734,"lua/lib/notify.lua",297],[740,"lua/lib/notify.lua",304],[743,"lua/outbox/receive.lua",23],[745,"lua/lib/lane.lua",32],[753,"lua/lib/lane.lua",52],[754,"lua/lib/limiter/aligned.lua",2],[756,"lua/lib/limiter/aligned.lua",5],[760,"lua/lib/limiter/aligned.lua",10],[769,"lua/lib/limiter/aligned.lua",20],[775,"lua/lib/limiter/aligned.lua",27],[781,"lua/lib/limiter/level.lua",6],[784,"lua/lib/limiter/level.lua",10],[785,"lua/lib/limiter/level.lua",13],[790,"lua/lib/limiter/level.lua",19],[796,"lua/lib/limiter/level.lua",26],[820,"lua/lib/limiter/level.lua",51],[845,"lua/lib/limiter/slots.lua",4],[847,"lua/lib/limiter/slots.lua",7],[848,"lua/lib/limiter/slots.lua",9],[849,"lua/lib/limiter/slots.lua",12],[864,"lua/lib/limiter/slots.lua",28],[874,"lua/lib/limiter/slots.lua",39],[879,"lua/lib/limiter/slots.lua",45],[903,"lua/lib/limiter/window.lua",4],[905,"lua/lib/limiter/window.lua",7],[906,"lua/lib/limiter/window.lua",9],[907,"lua/lib/limiter/window.lua",12],[911,"lua/lib/limiter/window.lua",17],[915,"lua/lib/limiter/window.lua",23],[924,"lua/lib/limiter/window.lua",34],[933,"lua/lib/limiter/window.lua",44],[982,"lua/lib/limiter/window.lua",95],[1017,"lua/lib/tally.lua",6],[1018,"lua/lib/tally.lua",8],[1019,"lua/lib/tally.lua",11],[1033,"lua/lib/tally.lua",27],[1056,"lua/lib/tally.lua",51],[1059,"lua/lib/lane.lua",56],[1060,"lua/lib/lane.lua",58],[1061,"lua/lib/lane.lua",61],[1075,"lua/lib/lane.lua",76],[1076,"lua/lib/lane.lua",78],[1090,"lua/lib/lane.lua",94],[1094,"lua/lib/lane.lua",99],[1102,"lua/lib/lane.lua",108],[1109,"lua/lib/lane.lua",117],[1113,"lua/lib/lane.lua",123],[1114,"lua/lib/lane.lua",126],[1120,"lua/lib/lane.lua",134],[1126,"lua/lib/lane.lua",141],[1130,"lua/lib/lane.lua",147],[1138,"lua/lib/lane.lua",156],[1139,"lua/lib/lane.lua",159],[1150,"lua/lib/lane.lua",172],[1153,"lua/lib/lane.lua",177],[1157,"lua/lib/lane.lua",182],[1164,"lua/lib/lane.lua",191],[1171,"lua/lib/lane.lua",199],[1177,"lua/lib/lane.lua",208],[1182,"lua/lib/lane.lua",214],[1191,"lua/lib/lane.lua",224],[1193,"lua/lib/lane.lua",228],[1205,"lua/lib/lane.lua",242],[1213,"lua/lib/lane.lua",252],[1216,"lua/lib/lane.lua",258],[1221,"lua/lib/lane.lua",265],[1225,"lua/lib/lane.lua",270],[1233,"lua/lib/lane.lua",279],[1236,"lua/lib/lane.lua",283],[1270,"lua/lib/lane.lua",318],[1271,"lua/lib/lane.lua",321],[1275,"lua/lib/lane.lua",326],[1297,"lua/lib/lane.lua",349],[1301,"lua/lib/receive/back.lua",3],[1308,"lua/lib/receive/cool.lua",3],[1309,"lua/lib/receive/cool.lua",5],[1314,"lua/lib/receive/cool.lua",11],[1316,"lua/lib/receive/drop.lua",3],[1320,"lua/lib/receive/fail.lua",5],[1326,"lua/lib/receive/fail.lua",12],[1327,"lua/lib/receive/fail.lua",14],[1340,"lua/lib/receive/fail.lua",28],[1353,"lua/lib/receive/fail.lua",42],[1356,"lua/lib/receive/fail.lua",46],[1359,"lua/lib/receive/free.lua",3],[1367,"lua/lib/receive/grant.lua",7],[1383,"lua/lib/receive/grant.lua",24],[1387,"lua/lib/receive/grant.lua",29],[1395,"lua/lib/receive/late.lua",3],[1399,"lua/lib/receive/late.lua",8],[1405,"lua/lib/receive/points.lua",3],[1413,"lua/lib/receive/queue.lua",3],[1417,"lua/lib/receive/unused.lua",3],[1422,"lua/outbox/receive.lua",27],[1428,"lua/outbox/receive.lua",34],[1438,"lua/outbox/receive.lua",45],[1447,"lua/outbox/receive.lua",55]],
+  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",14],[4,"lua/outbox/receive.lua",13],[5,"lua/outbox/receive.lua",12],[6,"lua/outbox/receive.lua",11],[7,"lua/outbox/receive.lua",10],[8,"lua/outbox/receive.lua",15],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",12],[16,"lua/lib/batch.lua",14],[37,"lua/lib/batch.lua",37],[42,"lua/lib/batch.lua",43],[43,"lua/lib/batch.lua",45],[44,"lua/lib/batch.lua",49],[45,"lua/lib/batch.lua",51],[46,"lua/lib/batch.lua",53],[47,"lua/lib/batch.lua",56],[51,"lua/lib/batch.lua",62],[63,"lua/lib/batch.lua",75],[64,"lua/lib/batch.lua",77],[68,"lua/lib/batch.lua",83],[84,"lua/lib/batch.lua",101],[91,"lua/lib/batch.lua",109],[94,"lua/lib/batch.lua",114],[99,"lua/lib/batch.lua",121],[109,"lua/lib/batch.lua",133],[114,"lua/lib/batch.lua",141],[122,"lua/lib/batch.lua",150],[140,"lua/lib/ring.lua",4],[141,"lua/lib/ring.lua",6],[149,"lua/lib/ring.lua",16],[155,"lua/lib/ring.lua",23],[156,"lua/lib/ring.lua",25],[157,"lua/lib/ring.lua",28],[161,"lua/lib/ring.lua",34],[168,"lua/lib/ring.lua",42],[174,"lua/lib/ready.lua",9],[175,"lua/lib/ready.lua",11],[176,"lua/lib/ready.lua",14],[190,"lua/lib/ready.lua",29],[195,"lua/lib/ready.lua",35],[198,"lua/lib/ready.lua",39],[210,"lua/lib/ready.lua",52],[213,"lua/lib/ready.lua",56],[219,"lua/lib/ready.lua",67],[222,"lua/lib/ready.lua",71],[229,"lua/lib/ready.lua",80],[230,"lua/lib/ready.lua",83],[231,"lua/lib/delayed.lua",3],[232,"lua/lib/delayed.lua",5],[236,"lua/lib/delayed.lua",11],[239,"lua/lib/delayed.lua",15],[243,"lua/lib/delayed.lua",20],[247,"lua/lib/delayed.lua",26],[254,"lua/lib/delayed.lua",36],[261,"lua/lib/outbox.lua",15],[265,"lua/lib/outbox.lua",20],[266,"lua/lib/outbox.lua",22],[267,"lua/lib/outbox.lua",24],[268,"lua/lib/outbox.lua",27],[269,"lua/lib/outbox.lua",29],[273,"lua/lib/outbox.lua",35],[285,"lua/lib/outbox.lua",49],[289,"lua/lib/outbox.lua",54],[299,"lua/lib/outbox.lua",66],[303,"lua/lib/outbox.lua",72],[307,"lua/lib/outbox.lua",78],[312,"lua/lib/outbox.lua",85],[313,"lua/lib/outbox.lua",87],[319,"lua/lib/outbox.lua",95],[348,"lua/lib/outbox.lua",127],[357,"lua/lib/outbox.lua",138],[360,"lua/lib/limited.lua",12],[361,"lua/lib/limited.lua",14],[367,"lua/lib/limited.lua",22],[371,"lua/lib/limited.lua",28],[382,"lua/lib/limited.lua",41],[386,"lua/lib/limited.lua",47],[394,"lua/lib/limited.lua",57],[399,"lua/lib/limited.lua",64],[404,"lua/lib/limited.lua",71],[408,"lua/lib/limited.lua",77],[420,"lua/lib/limited.lua",91],[432,"lua/lib/limited.lua",106],[445,"lua/lib/limited.lua",120],[448,"lua/lib/limited.lua",125],[455,"lua/lib/granted.lua",4],[457,"lua/lib/granted.lua",7],[461,"lua/lib/granted.lua",12],[462,"lua/lib/granted.lua",14],[463,"lua/lib/granted.lua",16],[467,"lua/lib/results.lua",3],[476,"lua/lib/results.lua",13],[477,"lua/lib/results.lua",15],[478,"lua/lib/lost.lua",4],[479,"lua/lib/lost.lua",7],[490,"lua/lib/lost.lua",19],[493,"lua/lib/lost.lua",23],[498,"lua/lib/notify.lua",19],[499,"lua/lib/notify.lua",22],[508,"lua/lib/notify.lua",34],[509,"lua/lib/notify.lua",36],[514,"lua/lib/notify.lua",43],[530,"lua/lib/notify.lua",60],[542,"lua/lib/notify.lua",74],[552,"lua/lib/notify.lua",85],[570,"lua/lib/notify.lua",105],[577,"lua/lib/notify.lua",115],[589,"lua/lib/notify.lua",130],[605,"lua/lib/notify.lua",148],[617,"lua/lib/notify.lua",161],[620,"lua/lib/notify.lua",166],[631,"lua/lib/notify.lua",179],[644,"lua/lib/notify.lua",193],[649,"lua/lib/notify.lua",199],[652,"lua/lib/notify.lua",204],[657,"lua/lib/notify.lua",211],[687,"lua/lib/notify.lua",243],[709,"lua/lib/notify.lua",267],[710,"lua/lib/notify.lua",269],[717,"lua/lib/notify.lua",277],[732,"lua/lib/notify.lua",293],[734,"lua/lib/notify.lua",297],[740,"lua/lib/notify.lua",304],[743,"lua/outbox/receive.lua",23],[745,"lua/lib/lane.lua",32],[753,"lua/lib/lane.lua",52],[754,"lua/lib/limiter/aligned.lua",2],[756,"lua/lib/limiter/aligned.lua",5],[760,"lua/lib/limiter/aligned.lua",10],[769,"lua/lib/limiter/aligned.lua",20],[775,"lua/lib/limiter/aligned.lua",27],[781,"lua/lib/limiter/level.lua",6],[784,"lua/lib/limiter/level.lua",10],[785,"lua/lib/limiter/level.lua",13],[790,"lua/lib/limiter/level.lua",19],[796,"lua/lib/limiter/level.lua",26],[820,"lua/lib/limiter/level.lua",51],[845,"lua/lib/limiter/slots.lua",4],[847,"lua/lib/limiter/slots.lua",7],[848,"lua/lib/limiter/slots.lua",9],[849,"lua/lib/limiter/slots.lua",12],[864,"lua/lib/limiter/slots.lua",28],[874,"lua/lib/limiter/slots.lua",39],[879,"lua/lib/limiter/slots.lua",45],[903,"lua/lib/limiter/window.lua",4],[905,"lua/lib/limiter/window.lua",7],[906,"lua/lib/limiter/window.lua",9],[907,"lua/lib/limiter/window.lua",12],[911,"lua/lib/limiter/window.lua",17],[915,"lua/lib/limiter/window.lua",23],[924,"lua/lib/limiter/window.lua",34],[933,"lua/lib/limiter/window.lua",44],[982,"lua/lib/limiter/window.lua",95],[1017,"lua/lib/tally.lua",6],[1018,"lua/lib/tally.lua",8],[1019,"lua/lib/tally.lua",11],[1033,"lua/lib/tally.lua",27],[1056,"lua/lib/tally.lua",51],[1059,"lua/lib/lane.lua",56],[1060,"lua/lib/lane.lua",58],[1061,"lua/lib/lane.lua",61],[1075,"lua/lib/lane.lua",76],[1076,"lua/lib/lane.lua",78],[1090,"lua/lib/lane.lua",94],[1094,"lua/lib/lane.lua",99],[1102,"lua/lib/lane.lua",108],[1109,"lua/lib/lane.lua",117],[1113,"lua/lib/lane.lua",123],[1114,"lua/lib/lane.lua",126],[1120,"lua/lib/lane.lua",134],[1126,"lua/lib/lane.lua",141],[1130,"lua/lib/lane.lua",147],[1138,"lua/lib/lane.lua",156],[1139,"lua/lib/lane.lua",159],[1150,"lua/lib/lane.lua",172],[1153,"lua/lib/lane.lua",177],[1157,"lua/lib/lane.lua",182],[1164,"lua/lib/lane.lua",191],[1171,"lua/lib/lane.lua",199],[1177,"lua/lib/lane.lua",208],[1182,"lua/lib/lane.lua",214],[1191,"lua/lib/lane.lua",224],[1193,"lua/lib/lane.lua",228],[1205,"lua/lib/lane.lua",242],[1213,"lua/lib/lane.lua",252],[1216,"lua/lib/lane.lua",258],[1221,"lua/lib/lane.lua",265],[1225,"lua/lib/lane.lua",270],[1233,"lua/lib/lane.lua",279],[1236,"lua/lib/lane.lua",283],[1270,"lua/lib/lane.lua",318],[1271,"lua/lib/lane.lua",321],[1275,"lua/lib/lane.lua",327],[1281,"lua/lib/lane.lua",334],[1284,"lua/lib/lane.lua",338],[1306,"lua/lib/lane.lua",361],[1310,"lua/lib/receive/back.lua",3],[1317,"lua/lib/receive/cool.lua",3],[1318,"lua/lib/receive/cool.lua",5],[1323,"lua/lib/receive/cool.lua",11],[1325,"lua/lib/receive/drop.lua",3],[1329,"lua/lib/receive/fail.lua",5],[1335,"lua/lib/receive/fail.lua",12],[1336,"lua/lib/receive/fail.lua",14],[1349,"lua/lib/receive/fail.lua",28],[1362,"lua/lib/receive/fail.lua",42],[1365,"lua/lib/receive/fail.lua",46],[1368,"lua/lib/receive/free.lua",3],[1376,"lua/lib/receive/grant.lua",7],[1392,"lua/lib/receive/grant.lua",24],[1396,"lua/lib/receive/grant.lua",29],[1404,"lua/lib/receive/late.lua",3],[1408,"lua/lib/receive/late.lua",8],[1414,"lua/lib/receive/points.lua",3],[1422,"lua/lib/receive/queue.lua",3],[1426,"lua/lib/receive/unused.lua",3],[1431,"lua/outbox/receive.lua",27],[1437,"lua/outbox/receive.lua",34],[1447,"lua/outbox/receive.lua",45],[1456,"lua/outbox/receive.lua",55]],
 });
 
 /** Reads the first messages that wait for other partitions, oldest destination first; takes nothing away. See lua/outbox/slice.lua. */
@@ -12311,7 +12406,7 @@ return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded or #granted == 2
 });
 
 /** Lets tasks start that wait for rate limiters, as many as those allow now, and fails those that have waited too long. See lua/partition/grant.lua. */
-export const partitionGrant = script<{ meta: string }, { lanes_max: number; tasks_max: number; ahead_us: number; now_us?: number | '' | undefined }, [number, string, number, number, [string, string, number, number, number, number, number[]][], [number, string[]][]]>({
+export const partitionGrant = script<{ meta: string }, { lanes_max: number; tasks_max: number; ahead_us: number; now_us?: number | '' | undefined }, [number, string, number, number, [string, string, number, number, number, number, number[], string, string][], [number, string[]][]]>({
   name: 'partition/grant',
   keys: ["meta"],
   args: [["lanes_max","int"],["tasks_max","int"],["ahead_us","int"],["now_us","now_us"]],
@@ -12329,11 +12424,11 @@ local function touch(list)
   for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
 end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
-local LANE_FIELDS = { 'account', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag' }
+local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
-local LANE_TEXTS = { account = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag' }
+local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -12668,7 +12763,7 @@ local function lane_load(core, now_us)
   if lane.t and closed_until > lane.t then lane.idle = lane.idle + math.min(lane.v, closed_until) - lane.t end
   lane.active = lane.v - lane.idle
   lane.t = lane.v
-  lane.queued_max = lane.waiting
+  lane.queued_max, lane.waiting_before = lane.waiting, lane.waiting
   lanes_by_core[core] = lane
   lanes_loaded[#lanes_loaded + 1] = lane
   return lane
@@ -12809,7 +12904,7 @@ local function lane_lags(lane, granted_ms)
   lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
 end
 local function lane_touch()
-  local list = { root .. 'lanes' }
+  local list = { meta, root .. 'lanes' }
   for _, lane in ipairs(lanes_loaded) do
     for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
     tally_plan(lane)
@@ -12858,9 +12953,17 @@ local function lane_forget(lane)
   for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
   call('ZREM', root .. 'lanes', lane.core)
 end
+local function lane_write_waiting(lane)
+  local more = lane.waiting - lane.waiting_before
+  if more == 0 then return end
+  local field = 'limited:' .. (lane.kind or '')
+  if call('HINCRBY', meta, field, more) < 0 then call('HSET', meta, field, 0) end
+end
 local function lane_write()
   for _, lane in ipairs(lanes_loaded) do
     lane_write_entries(lane)
+    if lane.told then lane.lost = lane.lost and 0
+    elseif (lane.reclaimed or 0) > 0 then lane.lost = (lane.lost or 0) + lane.reclaimed end
     local fields = {}
     for _, field in ipairs(LANE_STATE) do
       if lane[field] then
@@ -12869,6 +12972,7 @@ local function lane_write()
       end
     end
     call('HSET', lane.key, unpack(fields, 1, #fields))
+    lane_write_waiting(lane)
     if lane.machine and lane.machine.write then lane.machine.write(lane) end
     tally_write(lane)
     if lane.next == false then
@@ -13159,6 +13263,7 @@ for i, core in ipairs(due) do
   local lane = lane_load(core, now_us)
   left = left - grant_lane(lane, math.ceil(left / (#due - i + 1)), ahead_us)
   if lane.more then more = 1 end
+  lane.told = (lane.reclaimed or 0) + (lane.lost or 0)
   shown[i] = lane
 end
 local after = call('ZRANGE', lanes, 0, #due, 'WITHSCORES')
@@ -13178,11 +13283,12 @@ for i = 1, #after, 2 do
 end
 for i, lane in ipairs(shown) do
   if lane.next and not lane.purge then next_ms = math.min(next_ms, lane.next / 1000) end
-  reply[i] = { lane.core, lane.kind or '', lane.granted, lane.expired, lane.reclaimed or 0, lane.waiting, lane.waits }
+  reply[i] = { lane.core, lane.kind or '', lane.granted, lane.expired, lane.told, lane.waiting, lane.waits,
+    lane.account or '', lane.name or '' }
 end
 if next_ms <= now_ms then more = 1 end
 return { math.floor(now_ms), next_ms < math.huge and string.format('%.3f', next_ms) or '', more, wrote, reply, outbox_slices() }`,
-  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",52],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[28,"lua/lib/limiter/aligned.lua",10],[37,"lua/lib/limiter/aligned.lua",20],[43,"lua/lib/limiter/aligned.lua",27],[49,"lua/lib/limiter/level.lua",6],[52,"lua/lib/limiter/level.lua",10],[53,"lua/lib/limiter/level.lua",13],[58,"lua/lib/limiter/level.lua",19],[64,"lua/lib/limiter/level.lua",26],[88,"lua/lib/limiter/level.lua",51],[113,"lua/lib/limiter/slots.lua",4],[115,"lua/lib/limiter/slots.lua",7],[116,"lua/lib/limiter/slots.lua",9],[117,"lua/lib/limiter/slots.lua",12],[132,"lua/lib/limiter/slots.lua",28],[142,"lua/lib/limiter/slots.lua",39],[147,"lua/lib/limiter/slots.lua",45],[171,"lua/lib/limiter/window.lua",4],[173,"lua/lib/limiter/window.lua",7],[174,"lua/lib/limiter/window.lua",9],[175,"lua/lib/limiter/window.lua",12],[179,"lua/lib/limiter/window.lua",17],[183,"lua/lib/limiter/window.lua",23],[192,"lua/lib/limiter/window.lua",34],[201,"lua/lib/limiter/window.lua",44],[250,"lua/lib/limiter/window.lua",95],[285,"lua/lib/tally.lua",6],[286,"lua/lib/tally.lua",8],[287,"lua/lib/tally.lua",11],[301,"lua/lib/tally.lua",27],[324,"lua/lib/tally.lua",51],[327,"lua/lib/lane.lua",56],[328,"lua/lib/lane.lua",58],[329,"lua/lib/lane.lua",61],[343,"lua/lib/lane.lua",76],[344,"lua/lib/lane.lua",78],[358,"lua/lib/lane.lua",94],[362,"lua/lib/lane.lua",99],[370,"lua/lib/lane.lua",108],[377,"lua/lib/lane.lua",117],[381,"lua/lib/lane.lua",123],[382,"lua/lib/lane.lua",126],[388,"lua/lib/lane.lua",134],[394,"lua/lib/lane.lua",141],[398,"lua/lib/lane.lua",147],[406,"lua/lib/lane.lua",156],[407,"lua/lib/lane.lua",159],[418,"lua/lib/lane.lua",172],[421,"lua/lib/lane.lua",177],[425,"lua/lib/lane.lua",182],[432,"lua/lib/lane.lua",191],[439,"lua/lib/lane.lua",199],[445,"lua/lib/lane.lua",208],[450,"lua/lib/lane.lua",214],[459,"lua/lib/lane.lua",224],[461,"lua/lib/lane.lua",228],[473,"lua/lib/lane.lua",242],[481,"lua/lib/lane.lua",252],[484,"lua/lib/lane.lua",258],[489,"lua/lib/lane.lua",265],[493,"lua/lib/lane.lua",270],[501,"lua/lib/lane.lua",279],[504,"lua/lib/lane.lua",283],[538,"lua/lib/lane.lua",318],[539,"lua/lib/lane.lua",321],[543,"lua/lib/lane.lua",326],[565,"lua/lib/lane.lua",349],[569,"lua/lib/outbox.lua",15],[573,"lua/lib/outbox.lua",20],[574,"lua/lib/outbox.lua",22],[575,"lua/lib/outbox.lua",24],[576,"lua/lib/outbox.lua",27],[577,"lua/lib/outbox.lua",29],[581,"lua/lib/outbox.lua",35],[593,"lua/lib/outbox.lua",49],[597,"lua/lib/outbox.lua",54],[607,"lua/lib/outbox.lua",66],[611,"lua/lib/outbox.lua",72],[615,"lua/lib/outbox.lua",78],[620,"lua/lib/outbox.lua",85],[621,"lua/lib/outbox.lua",87],[627,"lua/lib/outbox.lua",95],[656,"lua/lib/outbox.lua",127],[665,"lua/lib/outbox.lua",138],[668,"lua/lib/grant.lua",5],[670,"lua/lib/grant.lua",8],[671,"lua/lib/grant.lua",10],[674,"lua/lib/grant.lua",15],[680,"lua/lib/grant.lua",23],[695,"lua/lib/grant.lua",40],[700,"lua/lib/grant.lua",47],[717,"lua/lib/grant.lua",66],[755,"lua/lib/grant.lua",106],[766,"lua/lib/grant.lua",119],[789,"lua/lib/grant.lua",145],[801,"lua/lib/grant.lua",159],[802,"lua/lib/grant.lua",161],[823,"lua/lib/grant.lua",183],[831,"lua/partition/grant.lua",17],[834,"lua/partition/grant.lua",22],[837,"lua/partition/grant.lua",26],[846,"lua/partition/grant.lua",36],[847,"lua/partition/grant.lua",38],[850,"lua/partition/grant.lua",42],[857,"lua/partition/grant.lua",50]],
+  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",32],[21,"lua/lib/lane.lua",52],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[28,"lua/lib/limiter/aligned.lua",10],[37,"lua/lib/limiter/aligned.lua",20],[43,"lua/lib/limiter/aligned.lua",27],[49,"lua/lib/limiter/level.lua",6],[52,"lua/lib/limiter/level.lua",10],[53,"lua/lib/limiter/level.lua",13],[58,"lua/lib/limiter/level.lua",19],[64,"lua/lib/limiter/level.lua",26],[88,"lua/lib/limiter/level.lua",51],[113,"lua/lib/limiter/slots.lua",4],[115,"lua/lib/limiter/slots.lua",7],[116,"lua/lib/limiter/slots.lua",9],[117,"lua/lib/limiter/slots.lua",12],[132,"lua/lib/limiter/slots.lua",28],[142,"lua/lib/limiter/slots.lua",39],[147,"lua/lib/limiter/slots.lua",45],[171,"lua/lib/limiter/window.lua",4],[173,"lua/lib/limiter/window.lua",7],[174,"lua/lib/limiter/window.lua",9],[175,"lua/lib/limiter/window.lua",12],[179,"lua/lib/limiter/window.lua",17],[183,"lua/lib/limiter/window.lua",23],[192,"lua/lib/limiter/window.lua",34],[201,"lua/lib/limiter/window.lua",44],[250,"lua/lib/limiter/window.lua",95],[285,"lua/lib/tally.lua",6],[286,"lua/lib/tally.lua",8],[287,"lua/lib/tally.lua",11],[301,"lua/lib/tally.lua",27],[324,"lua/lib/tally.lua",51],[327,"lua/lib/lane.lua",56],[328,"lua/lib/lane.lua",58],[329,"lua/lib/lane.lua",61],[343,"lua/lib/lane.lua",76],[344,"lua/lib/lane.lua",78],[358,"lua/lib/lane.lua",94],[362,"lua/lib/lane.lua",99],[370,"lua/lib/lane.lua",108],[377,"lua/lib/lane.lua",117],[381,"lua/lib/lane.lua",123],[382,"lua/lib/lane.lua",126],[388,"lua/lib/lane.lua",134],[394,"lua/lib/lane.lua",141],[398,"lua/lib/lane.lua",147],[406,"lua/lib/lane.lua",156],[407,"lua/lib/lane.lua",159],[418,"lua/lib/lane.lua",172],[421,"lua/lib/lane.lua",177],[425,"lua/lib/lane.lua",182],[432,"lua/lib/lane.lua",191],[439,"lua/lib/lane.lua",199],[445,"lua/lib/lane.lua",208],[450,"lua/lib/lane.lua",214],[459,"lua/lib/lane.lua",224],[461,"lua/lib/lane.lua",228],[473,"lua/lib/lane.lua",242],[481,"lua/lib/lane.lua",252],[484,"lua/lib/lane.lua",258],[489,"lua/lib/lane.lua",265],[493,"lua/lib/lane.lua",270],[501,"lua/lib/lane.lua",279],[504,"lua/lib/lane.lua",283],[538,"lua/lib/lane.lua",318],[539,"lua/lib/lane.lua",321],[543,"lua/lib/lane.lua",327],[549,"lua/lib/lane.lua",334],[552,"lua/lib/lane.lua",338],[574,"lua/lib/lane.lua",361],[578,"lua/lib/outbox.lua",15],[582,"lua/lib/outbox.lua",20],[583,"lua/lib/outbox.lua",22],[584,"lua/lib/outbox.lua",24],[585,"lua/lib/outbox.lua",27],[586,"lua/lib/outbox.lua",29],[590,"lua/lib/outbox.lua",35],[602,"lua/lib/outbox.lua",49],[606,"lua/lib/outbox.lua",54],[616,"lua/lib/outbox.lua",66],[620,"lua/lib/outbox.lua",72],[624,"lua/lib/outbox.lua",78],[629,"lua/lib/outbox.lua",85],[630,"lua/lib/outbox.lua",87],[636,"lua/lib/outbox.lua",95],[665,"lua/lib/outbox.lua",127],[674,"lua/lib/outbox.lua",138],[677,"lua/lib/grant.lua",5],[679,"lua/lib/grant.lua",8],[680,"lua/lib/grant.lua",10],[683,"lua/lib/grant.lua",15],[689,"lua/lib/grant.lua",23],[704,"lua/lib/grant.lua",40],[709,"lua/lib/grant.lua",47],[726,"lua/lib/grant.lua",66],[764,"lua/lib/grant.lua",106],[775,"lua/lib/grant.lua",119],[798,"lua/lib/grant.lua",145],[810,"lua/lib/grant.lua",159],[811,"lua/lib/grant.lua",161],[832,"lua/lib/grant.lua",183],[840,"lua/partition/grant.lua",17],[843,"lua/partition/grant.lua",22],[846,"lua/partition/grant.lua",26],[856,"lua/partition/grant.lua",37],[857,"lua/partition/grant.lua",39],[860,"lua/partition/grant.lua",43],[867,"lua/partition/grant.lua",51]],
 });
 
 /** Tells limiters of tasks whose requests were written later than they were granted, so that no span holds more than it may. See lua/partition/late.lua. */
@@ -13309,14 +13415,16 @@ return outbox_write()`,
 });
 
 /** What waits in a partition, for the operator's gauges. Counts are exact; the oldest is looked for at the heads of the See lua/partition/look.lua. */
-export const partitionLook = script<{ meta: string }, { now_ms?: number | '' | undefined }, [number, number, number, number, number]>({
+export const partitionLook = script<{ meta: string }, { kinds: string; now_ms?: number | '' | undefined; lanes: readonly RestValue[] }, [number, number, number, number, number, number[], number[]]>({
   name: 'partition/look',
   keys: ["meta"],
-  args: [["now_ms","now"]],
-  rest: null,
+  args: [["kinds","string"],["now_ms","now"]],
+  rest: "lanes",
   lua: `#!lua flags=no-writes
 local meta = KEYS[1]
-local now_ms = tonumber(ARGV[1]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local kinds = table.remove(ARGV)
+local lanes = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
@@ -13337,8 +13445,11 @@ for i, cls in ipairs({ 'f', 'r', 'n' }) do
     end
   end
 end
-return { counts[1], counts[2], counts[3], call('ZCARD', root .. 'delayed'), now_ms - oldest_ms }`,
-  map: [[1,"lua/partition/look.lua",1],[2,"lua/partition/look.lua",5],[4,"lua/lib/root.lua",2],[6,"lua/lib/root.lua",8],[7,"lua/lib/root.lua",11],[10,"lua/partition/look.lua",11]],
+local limited, waiting = {}, {}
+for kind in string.gmatch(kinds, '%a') do limited[#limited + 1] = tonumber(call('HGET', meta, 'limited:' .. kind) or '0') end
+for i, core in ipairs(lanes) do waiting[i] = tonumber(call('HGET', root .. 'lane:' .. core, 'waiting') or '0') end
+return { counts[1], counts[2], counts[3], call('ZCARD', root .. 'delayed'), now_ms - oldest_ms, limited, waiting }`,
+  map: [[1,"lua/partition/look.lua",1],[2,"lua/partition/look.lua",5],[3,"lua/partition/look.lua",7],[4,"lua/partition/look.lua",6],[5,"lua/partition/look.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/partition/look.lua",13]],
 });
 
 /** Counts outcomes of attempts, each once: only of tasks that are still in flight under the name that this holder has. See lua/partition/settle.lua. */

@@ -121,6 +121,12 @@ export async function lookupToken(redis: RedisClient, hash: string): Promise<Tok
   };
 }
 
+/** The name of an account by its id; null where it has no token. */
+export async function accountName(redis: RedisClient, account_id: string): Promise<string | null> {
+  const hash = await redis.srandmember(keys.accountTokens(account_id));
+  return hash === null ? null : redis.hget(keys.token(hash), 'account');
+}
+
 /** Tokens of one account, or (null) of all, oldest first. Drops what Redis has let go from the account's set. */
 export async function listTokens(redis: RedisClient, account: string | null): Promise<TokenRecord[]> {
   const accounts = account === null ? await redis.smembers(keys.accounts()) : [account];

@@ -4,7 +4,8 @@
 // rings, gauges and lists agree with what they are made from; nothing that a live batch needs has an expiry.
 import assert from 'node:assert/strict';
 import type { Redis } from 'ioredis';
-import { type Dump, type Dumped, dumpPartition } from './dump-partition.ts';
+import { checkLimitedGauges, hash } from './check-lanes.ts';
+import { type Dump, dumpPartition } from './dump-partition.ts';
 
 /** A batch as the checks see it. */
 export interface CheckedBatch {
@@ -54,21 +55,6 @@ export async function checkPartition(redis: Redis, partition: number): Promise<M
   checkRings(dump);
   checkQueue(dump, batches);
   return batches;
-}
-
-const hashes = new WeakMap<Dumped, Map<string, string>>();
-
-/** Pairs of a hash or a sorted set; read once a dump. */
-function hash(dump: Dump, key: string): ReadonlyMap<string, string> {
-  const dumped = dump.get(key);
-  if (dumped === undefined) return new Map();
-  let map = hashes.get(dumped);
-  if (map === undefined) {
-    map = new Map<string, string>();
-    for (let i = 0; i < dumped.items.length; i += 2) map.set(dumped.items[i] ?? '', dumped.items[i + 1] ?? '');
-    hashes.set(dumped, map);
-  }
-  return map;
 }
 
 /** What lies beside each batch, named by what follows `b:<core>:`. */
@@ -354,6 +340,7 @@ function checkQueue(dump: Dump, batches: Map<string, CheckedBatch>): void {
     }
   }
   const meta = hash(dump, 'm');
+  checkLimitedGauges(dump);
   for (const cls of CLASSES) assert.equal(Number(meta.get(`ready:${cls}`) ?? '0'), depth[cls], `gauge of class ${cls}`);
 }
 

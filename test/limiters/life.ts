@@ -163,7 +163,11 @@ export abstract class Life {
     const head = this.queue[0];
     if (head === undefined) return;
     assert.ok(look.next_us === null || look.next_us > this.s, 'I8: a lane that can do nothing asks to be looked at at once');
-    assert.deepEqual(this.queue.filter((task) => this.late(task, this.ahead_us) !== null).slice(0, 1), [], 'I5: a task waits past its time');
+    assert.deepEqual(
+      this.queue.filter((task) => this.late(task, this.ahead_us) !== null).slice(0, 1),
+      [],
+      'I5: a task waits past its time',
+    );
     if (this.precise && !this.closed && this.ahead_us === 0) {
       const free = this.definition.free(this.starts, this.p);
       assert.ok(free < Math.min(head.cost, this.config.capacity ?? head.cost), `a task waits though ${free} are free`);

@@ -97,7 +97,7 @@ describe('buildOpenApi', () => {
 
   it('shows every parameter of a route', () => {
     const named = document.paths['/v1/batches/{batch_id}/tasks']?.get?.parameters?.map((one) => `${one.in} ${one.name}`);
-    assert.deepEqual(named, ['path batch_id', 'query status', 'query limit', 'query offset']);
+    assert.deepEqual(named, ['path batch_id', 'query status', 'query limit', 'query offset', 'query cursor']);
     const created = document.paths['/v1/batches']?.post?.parameters?.map((one) => `${one.in} ${one.name}`);
     assert.deepEqual(created, ['header Idempotency-Key']);
   });

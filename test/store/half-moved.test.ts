@@ -126,7 +126,7 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
     () => ({ ...CLAIM, holder: 'h2', call_no: 5006, budget: 500, limits: [1, 'o2', 1, 'o1', 0] }),
     () => ({ ...CLAIM, holder: 'h1', call_no: 1011, budget: 64 }),
   ],
-  'partition/look': [() => ({})],
+  'partition/look': [() => ({ kinds: 'wc', lanes: ['none'] })],
   'partition/settle': [
     ({ flown }) => {
       const [one, two, three, four] = flown.slice(-4);

@@ -17,12 +17,12 @@ describe('partition/look', () => {
     await rig.settle('h1', await rig.claim('h1', 5), 'r');
     await rig.create({ tasks: [{}, {}, {}, { due_ms: T0 + 10_000 }], account: 'rival' });
     rig.pass(700);
-    assert.deepEqual(await partitionLook.call(rig.redis, { meta }, {}), [3, 5, 0, 1, 700]);
+    assert.deepEqual(await partitionLook.call(rig.redis, { meta }, { kinds: 'wc', lanes: ['none'] }), [3, 5, 0, 1, 700, [0, 0], [0]]);
   });
 
   test('an empty partition is empty, and a look writes nothing', async () => {
     const before = await rig.dump();
-    assert.deepEqual(await partitionLook.call(rig.redis, { meta }, {}), [0, 0, 0, 0, 0]);
+    assert.deepEqual(await partitionLook.call(rig.redis, { meta }, { kinds: '', lanes: [] }), [0, 0, 0, 0, 0, [], []]);
     assert.deepEqual(await rig.dump(), before);
   });
 });

@@ -1,0 +1,114 @@
+// Servers that share a Redis of their own, or a Cluster of three masters; with an append-only file, as they are run.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Redis } from 'ioredis';
+import { pause } from './bench.ts';
+import { cpuSeconds, endProcess, killAtExit } from './process.ts';
+import { freePort, spawnServer, untilReady } from './server.ts';
+
+const TOKENS = { a: 'the-token-of-account-a', b: 'the-token-of-account-b' };
+const SLOTS = 16_384;
+const LOOK_AGAIN_MS = 20;
+const CONNECT_TRIES_MAX = 1_000;
+
+export interface FleetOptions {
+  entry: string;
+  processes: number;
+  /** Of a Redis Cluster; 1 = no Cluster. */
+  masters: 1 | 3;
+  env?: Record<string, string>;
+}
+
+export class Fleet {
+  /** Accounts `a` and `b`, at the first server. */
+  readonly a: { url: string; token: string };
+  readonly b: { url: string; token: string };
+  readonly #servers: ChildProcess[];
+  readonly #redis: ChildProcess[];
+  readonly #dir: string;
+  readonly #forget: () => void;
+
+  private constructor(url: string, servers: ChildProcess[], redis: ChildProcess[], dir: string, forget: () => void) {
+    this.a = { url, token: TOKENS.a };
+    this.b = { url, token: TOKENS.b };
+    [this.#servers, this.#redis, this.#dir, this.#forget] = [servers, redis, dir, forget];
+  }
+
+  static async start({ entry, processes, masters, env = {} }: FleetOptions): Promise<Fleet> {
+    const dir = mkdtempSync(join(tmpdir(), 'sluice-bench-fleet-'));
+    const servers: ChildProcess[] = [];
+    const redis: ChildProcess[] = [];
+    const forget = killAtExit(() => {
+      for (const child of [...servers, ...redis]) child.kill('SIGKILL');
+      rmSync(dir, { recursive: true, force: true });
+    });
+    const ports = await Promise.all(Array.from({ length: masters }, freePort));
+    for (const port of ports) redis.push(startRedis(dir, port, masters > 1));
+    await formCluster(ports);
+    const hosts = ports.map((port) => `127.0.0.1:${port}`).join(',');
+    const urls: string[] = [];
+    for (let i = 0; i < processes; i++) {
+      const port = await freePort();
+      const data_dir = join(dir, `server-${i}`);
+      mkdirSync(data_dir);
+      servers.push(
+        spawnServer(entry, [], {
+          SLUICE_PORT: String(port),
+          SLUICE_DATA_DIR: data_dir,
+          SLUICE_REDIS_URL: masters > 1 ? `redis+cluster://${hosts}` : `redis://${hosts}`,
+          SLUICE_ACCESS_TOKENS: Object.entries(TOKENS)
+            .map((pair) => pair.join('='))
+            .join(','),
+          ...env,
+        }),
+      );
+      urls.push(`http://127.0.0.1:${port}`);
+    }
+    await Promise.all(urls.map((url, i) => untilReady(url, servers[i] as ChildProcess)));
+    return new Fleet(urls[0] ?? '', servers, redis, dir, forget);
+  }
+
+  /** Of all servers and all of Redis. */
+  cpu_s(): number {
+    return [...this.#servers, ...this.#redis].reduce((sum, { pid }) => sum + cpuSeconds(pid ?? 0), 0);
+  }
+
+  /** Ends the last server at once. */
+  killLast(): void {
+    this.#servers.pop()?.kill('SIGKILL');
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.#servers.map(endProcess));
+    await Promise.all(this.#redis.map(endProcess));
+    rmSync(this.#dir, { recursive: true, force: true });
+    this.#forget();
+  }
+}
+
+function startRedis(dir: string, port: number, cluster: boolean): ChildProcess {
+  const own = join(dir, `redis-${port}`);
+  mkdirSync(own);
+  const args = ['--port', String(port), '--bind', '127.0.0.1', '--dir', own, '--save', '', '--appendonly', 'yes'];
+  return spawn('redis-server', [...args, ...(cluster ? ['--cluster-enabled', 'yes'] : [])], { stdio: 'ignore' });
+}
+
+/** Deals all slots to these nodes, in equal shares; of one node it only waits until it answers. */
+async function formCluster(ports: readonly number[]): Promise<void> {
+  const clients = ports.map((port) => new Redis({ port, retryStrategy: () => 5, maxRetriesPerRequest: CONNECT_TRIES_MAX }));
+  for (const client of clients) client.on('error', () => {}); // The first connects race the server's start.
+  await Promise.all(clients.map((client) => client.ping()));
+  if (ports.length > 1) {
+    const share = (i: number): number => Math.floor((i * SLOTS) / ports.length);
+    await Promise.all(clients.map((client, i) => client.call('CLUSTER', 'ADDSLOTSRANGE', share(i), share(i + 1) - 1)));
+    for (const port of ports.slice(1)) await clients[0]?.call('CLUSTER', 'MEET', '127.0.0.1', port);
+    const formed = async (): Promise<boolean> => {
+      const told = await Promise.all(clients.map((client) => client.cluster('INFO')));
+      return told.every((text) => /cluster_state:ok/.test(text) && new RegExp(`cluster_known_nodes:${ports.length}`).test(text));
+    };
+    while (!(await formed())) await pause(LOOK_AGAIN_MS);
+  }
+  for (const client of clients) client.disconnect();
+}

@@ -1,0 +1,56 @@
+// A server's process, as the benches start it.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createServer } from 'node:net';
+
+const START_MS_MAX = 30_000;
+const LOOK_AGAIN_MS = 10;
+/** The largest that the settings take: the cost of a limit is measured, its refusal never. */
+const NO_LIMIT = '1000000';
+
+/** `entry` is dist/main.js, or src/main.ts, which runs through tsx. */
+export function spawnServer(entry: string, node_args: readonly string[], env: Record<string, string>): ChildProcess {
+  return spawn(process.execPath, [...(entry.endsWith('.ts') ? ['--import', 'tsx'] : []), ...node_args, entry], {
+    env: {
+      ...foreign(process.env),
+      SLUICE_ALLOW_PRIVATE_TARGETS: 'true',
+      SLUICE_LOG_LEVEL: 'warn',
+      SLUICE_LIMIT_BATCH_CREATE: NO_LIMIT,
+      SLUICE_LIMIT_BATCH_ADD: NO_LIMIT,
+      SLUICE_LIMIT_BATCH_STATUS: NO_LIMIT,
+      ...env,
+    },
+    stdio: ['ignore', 'inherit', 'inherit'],
+  });
+}
+
+/** This environment without what configures another server. */
+function foreign(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith('SLUICE_')));
+}
+
+export async function freePort(): Promise<number> {
+  const server = createServer();
+  const port = await new Promise<number>((resolve) => {
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      resolve(typeof address === 'object' && address !== null ? address.port : 0);
+    });
+  });
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+export async function untilReady(url: string, child: ChildProcess): Promise<void> {
+  const give_up_ms = performance.now() + START_MS_MAX;
+  while (performance.now() < give_up_ms) {
+    if (child.exitCode !== null || child.signalCode !== null)
+      throw new Error(`the engine does not start (${child.signalCode ?? child.exitCode})`);
+    const ready = await fetch(`${url}/readyz`).then(
+      (response) => response.ok,
+      () => false,
+    );
+    if (ready) return;
+    await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
+  }
+  throw new Error('the engine is not ready after 30 s');
+}
