@@ -103,7 +103,7 @@ test('a schedule is changed by keyboard alone, and only what changed is sent', a
   await page.getByLabel('From, on your clock').fill('');
   await page.getByLabel('A batch, as JSON').check();
   await page.getByRole('button', { name: 'Save' }).click();
-  await page.getByText('a batch of 1 tasks').waitFor();
+  await page.getByText('a batch of 1 task', { exact: true }).waitFor();
   assert.deepEqual(sent[1], { start_at: null, batch_template: { task_templates: [{ target: receiver.url, payload: { n: 1 } }] } });
   assert.deepEqual(complaints, []);
 });
