@@ -28,6 +28,8 @@ local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND, GRANTED_MAX = 48, 96, 16, 250, 128
 local SPARE_MS = 250
 -- So soon a new holder is looked for; he calls as often as that.
 local ALIVE_MS = 2000
+-- Of an origin's room an account takes so many in any case, so that what it takes is worth a visit.
+local SHARE_MIN = 8
 local visits = 0
 local expanded = false
 local runs, active, starts, saved = {}, {}, {}, {}
@@ -183,7 +185,7 @@ local function take_granted(b, entry, flow, origin, member, until_ms)
   return started
 end
 
-local function visit_flow(cls, account, origin, chunk)
+local function visit_flow(cls, account, origin, chunk, peers)
   local flow = cls .. ':' .. account .. ':' .. origin
   local ring = ring_read(root .. 'f:' .. flow, WINDOW)
   local started = 0
@@ -199,7 +201,7 @@ local function visit_flow(cls, account, origin, chunk)
       if origin == '*' then
         left_from = expand(b, entry)
       else
-        started, left_from = take_range(b, entry, chunk, math.max(1, room_of(origin)), flow)
+        started, left_from = take_range(b, entry, chunk, math.max(1, math.min(room_of(origin), math.max(SHARE_MIN, math.ceil(room_of(origin) / peers)))), flow)
         if left_from > entry.to then left_from = nil end
       end
       if left_from then
@@ -212,7 +214,8 @@ local function visit_flow(cls, account, origin, chunk)
   return started, ring
 end
 
-local function visit_account(cls, account, chunk)
+-- `peers` accounts have work, perhaps for the same origin: each may take its share of the room that is left.
+local function visit_account(cls, account, chunk, peers)
   local flows = ring_read(root .. 'ready:' .. cls .. ':' .. account, WINDOW)
   local origin = ring_take(flows)
   if not origin then return 0, flows end
@@ -221,9 +224,11 @@ local function visit_account(cls, account, chunk)
     return 0, flows
   end
   local share = math.max(8, math.ceil(chunk / math.min(8, ring_left(flows) + 1)))
-  local started, ring = visit_flow(cls, account, origin, share)
+  local started, ring = visit_flow(cls, account, origin, share, peers)
   rooms[origin] = room_of(origin) - started
-  if ring_left(ring) > 0 or not ring.whole then ring_put(flows, origin) end
+  if ring_left(ring) > 0 or not ring.whole then
+    if room_of(origin) > 0 or origin == '*' then ring_put(flows, origin) else park(cls, account, origin) end
+  end
   return started, flows
 end
 
@@ -235,7 +240,7 @@ local function serve(cls, quota)
     if not account then break end
     visits = visits + 1
     local chunk = math.min(left, math.max(8, math.ceil(quota / (ring_left(accounts) + 1))))
-    local started, flows = visit_account(cls, account, chunk)
+    local started, flows = visit_account(cls, account, chunk, ring_left(accounts) + 1)
     left = left - started
     if ring_left(flows) > 0 or not flows.whole then ring_put(accounts, account) end
   end

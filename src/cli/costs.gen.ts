@@ -4,11 +4,11 @@
 export const COSTS = {
   measured: '2026-11-21, Intel(R) Xeon(R) Processor, 2 cores, Node 20.20.2, Redis 7.0.15',
   payload_bytes: 256,
-  engine_us: 31.5,
-  redis_us: 6,
-  create_us: 5.3,
-  single_us: 49,
-  single_redis_us: 11,
-  waiting_bytes: 389.7,
-  single_bytes: 462.9,
+  engine_us: 41.1,
+  redis_us: 8.3,
+  create_us: 7.5,
+  single_us: 61,
+  single_redis_us: 14,
+  waiting_bytes: 389.8,
+  single_bytes: 463.2,
 } as const;

@@ -18,6 +18,8 @@ import type { FailureCode } from '../outbound/failures.ts';
 const PLACES_PER_MS = 120;
 const LIMIT_MIN = 128;
 const LIMIT_UNKNOWN = 1024;
+/** What a claim takes in its turn while other partitions wait for the same origin: so few that the turns come soon. */
+const TURN_MAX = 64;
 /** The best latency is that of this second or the one before, in a window of twice this. */
 const LATENCY_WINDOW_MS = 5_000;
 
@@ -63,10 +65,19 @@ export class Origins {
     return Math.max(1, Math.min(this.#cap, LIMIT_UNKNOWN, Math.floor(this.#free() / 2)));
   }
 
-  /** The room of origins that are known: what is in flight counts, and a broken one has room for its probe alone. */
-  rooms(): [origin: string, tasks: number][] {
+  /**
+   * The room of origins that are known, for a claim that lets go of `unparked` (`*` for all): what is in flight counts, and a
+   * broken one has room for its probe alone. Where other partitions wait for room there is none for a claim whose turn it
+   * is not: its work is parked, too, and takes turns with theirs. Else whoever is not parked would take each place that becomes free.
+   */
+  rooms(unparked: readonly string[]): [origin: string, tasks: number][] {
     const rooms: [string, number][] = [];
-    for (const [name, origin] of this.#origins) rooms.push([name, Math.max(0, this.#roomLeft(origin))]);
+    for (const [name, origin] of this.#origins) {
+      const left = Math.max(0, this.#roomLeft(origin));
+      const turn = unparked.includes(name) || unparked.includes('*');
+      if (origin.parked.size === 0) rooms.push([name, left]);
+      else rooms.push([name, turn ? Math.min(left, TURN_MAX) : 0]);
+    }
     if (rooms.length <= ROOMS_MAX) return rooms;
     return rooms.sort((a, b) => a[1] - b[1]).slice(0, ROOMS_MAX);
   }

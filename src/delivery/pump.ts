@@ -296,7 +296,7 @@ export class Pump {
       budget: places,
       room: origins.room(),
       unpark,
-      rooms: origins.rooms(),
+      rooms: origins.rooms(unpark),
       notes,
     };
   }

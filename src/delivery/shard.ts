@@ -172,12 +172,7 @@ export class CallbackShard implements Service, PumpHost {
     if (this.#claims.size >= CLAIMS_UNDER_WAY_MAX) return 0;
     const places = Math.max(Math.min(wanted, this.#places), Math.min(wanted, floor), 0);
     this.#places -= places;
-    if (places > 0) {
-      this.#claims.set(pump, now_ms);
-      // Who claimed last is fed last.
-      this.#pumps.delete(pump.partition);
-      this.#pumps.set(pump.partition, pump);
-    }
+    if (places > 0) this.#claims.set(pump, now_ms);
     return places;
   }
 
@@ -232,6 +227,11 @@ export class CallbackShard implements Service, PumpHost {
 
   run(pump: Pump, tasks: readonly Claimed[], now_ms: number, asked_ms: number): void {
     this.#taken += tasks.length;
+    if (tasks.length > 0) {
+      // Who was fed last is fed last; a claim that brought nothing keeps its turn.
+      this.#pumps.delete(pump.partition);
+      this.#pumps.set(pump.partition, pump);
+    }
     for (const task of tasks) this.origins.began(task.flight.origin);
     for (const [age_ms, together] of groupBy(tasks, (task) => Math.min(0, task.granted_age_ms))) {
       if (age_ms === 0) this.#start(pump, together, now_ms, asked_ms);

@@ -12141,6 +12141,7 @@ end
 local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND, GRANTED_MAX = 48, 96, 16, 250, 128
 local SPARE_MS = 250
 local ALIVE_MS = 2000
+local SHARE_MIN = 8
 local visits = 0
 local expanded = false
 local runs, active, starts, saved = {}, {}, {}, {}
@@ -12273,7 +12274,7 @@ local function take_granted(b, entry, flow, origin, member, until_ms)
   end
   return started
 end
-local function visit_flow(cls, account, origin, chunk)
+local function visit_flow(cls, account, origin, chunk, peers)
   local flow = cls .. ':' .. account .. ':' .. origin
   local ring = ring_read(root .. 'f:' .. flow, WINDOW)
   local started = 0
@@ -12289,7 +12290,7 @@ local function visit_flow(cls, account, origin, chunk)
       if origin == '*' then
         left_from = expand(b, entry)
       else
-        started, left_from = take_range(b, entry, chunk, math.max(1, room_of(origin)), flow)
+        started, left_from = take_range(b, entry, chunk, math.max(1, math.min(room_of(origin), math.max(SHARE_MIN, math.ceil(room_of(origin) / peers)))), flow)
         if left_from > entry.to then left_from = nil end
       end
       if left_from then
@@ -12301,7 +12302,7 @@ local function visit_flow(cls, account, origin, chunk)
   end
   return started, ring
 end
-local function visit_account(cls, account, chunk)
+local function visit_account(cls, account, chunk, peers)
   local flows = ring_read(root .. 'ready:' .. cls .. ':' .. account, WINDOW)
   local origin = ring_take(flows)
   if not origin then return 0, flows end
@@ -12310,9 +12311,11 @@ local function visit_account(cls, account, chunk)
     return 0, flows
   end
   local share = math.max(8, math.ceil(chunk / math.min(8, ring_left(flows) + 1)))
-  local started, ring = visit_flow(cls, account, origin, share)
+  local started, ring = visit_flow(cls, account, origin, share, peers)
   rooms[origin] = room_of(origin) - started
-  if ring_left(ring) > 0 or not ring.whole then ring_put(flows, origin) end
+  if ring_left(ring) > 0 or not ring.whole then
+    if room_of(origin) > 0 or origin == '*' then ring_put(flows, origin) else park(cls, account, origin) end
+  end
   return started, flows
 end
 local function serve(cls, quota)
@@ -12323,7 +12326,7 @@ local function serve(cls, quota)
     if not account then break end
     visits = visits + 1
     local chunk = math.min(left, math.max(8, math.ceil(quota / (ring_left(accounts) + 1))))
-    local started, flows = visit_account(cls, account, chunk)
+    local started, flows = visit_account(cls, account, chunk, ring_left(accounts) + 1)
     left = left - started
     if ring_left(flows) > 0 or not flows.whole then ring_put(accounts, account) end
   end
@@ -12402,7 +12405,7 @@ if #runs > 0 then
   end
 end
 return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded or #granted == 2 * GRANTED_MAX) and 1 or notes_ready, delays_first() or 0, parked, runs, outbox_write() }`,
-  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",16],[4,"lua/partition/claim.lua",15],[5,"lua/partition/claim.lua",14],[6,"lua/partition/claim.lua",13],[7,"lua/partition/claim.lua",12],[8,"lua/partition/claim.lua",11],[9,"lua/partition/claim.lua",10],[10,"lua/partition/claim.lua",17],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",45],[46,"lua/lib/batch.lua",49],[47,"lua/lib/batch.lua",51],[48,"lua/lib/batch.lua",53],[49,"lua/lib/batch.lua",56],[53,"lua/lib/batch.lua",62],[65,"lua/lib/batch.lua",75],[66,"lua/lib/batch.lua",77],[70,"lua/lib/batch.lua",83],[86,"lua/lib/batch.lua",101],[93,"lua/lib/batch.lua",109],[96,"lua/lib/batch.lua",114],[101,"lua/lib/batch.lua",121],[111,"lua/lib/batch.lua",133],[116,"lua/lib/batch.lua",141],[124,"lua/lib/batch.lua",150],[142,"lua/lib/ring.lua",4],[143,"lua/lib/ring.lua",6],[151,"lua/lib/ring.lua",16],[157,"lua/lib/ring.lua",23],[158,"lua/lib/ring.lua",25],[159,"lua/lib/ring.lua",28],[163,"lua/lib/ring.lua",34],[170,"lua/lib/ring.lua",42],[176,"lua/lib/ready.lua",9],[177,"lua/lib/ready.lua",11],[178,"lua/lib/ready.lua",14],[192,"lua/lib/ready.lua",29],[197,"lua/lib/ready.lua",35],[200,"lua/lib/ready.lua",39],[212,"lua/lib/ready.lua",52],[215,"lua/lib/ready.lua",56],[221,"lua/lib/ready.lua",67],[224,"lua/lib/ready.lua",71],[231,"lua/lib/ready.lua",80],[232,"lua/lib/ready.lua",83],[233,"lua/lib/delayed.lua",3],[234,"lua/lib/delayed.lua",5],[238,"lua/lib/delayed.lua",11],[241,"lua/lib/delayed.lua",15],[245,"lua/lib/delayed.lua",20],[249,"lua/lib/delayed.lua",26],[256,"lua/lib/delayed.lua",36],[263,"lua/lib/outbox.lua",15],[267,"lua/lib/outbox.lua",20],[268,"lua/lib/outbox.lua",22],[269,"lua/lib/outbox.lua",24],[270,"lua/lib/outbox.lua",27],[271,"lua/lib/outbox.lua",29],[275,"lua/lib/outbox.lua",35],[287,"lua/lib/outbox.lua",49],[291,"lua/lib/outbox.lua",54],[301,"lua/lib/outbox.lua",66],[305,"lua/lib/outbox.lua",72],[309,"lua/lib/outbox.lua",78],[314,"lua/lib/outbox.lua",85],[315,"lua/lib/outbox.lua",87],[321,"lua/lib/outbox.lua",95],[350,"lua/lib/outbox.lua",127],[359,"lua/lib/outbox.lua",138],[362,"lua/lib/limited.lua",12],[363,"lua/lib/limited.lua",14],[369,"lua/lib/limited.lua",22],[373,"lua/lib/limited.lua",28],[384,"lua/lib/limited.lua",41],[388,"lua/lib/limited.lua",47],[396,"lua/lib/limited.lua",57],[401,"lua/lib/limited.lua",64],[406,"lua/lib/limited.lua",71],[410,"lua/lib/limited.lua",77],[422,"lua/lib/limited.lua",91],[434,"lua/lib/limited.lua",106],[447,"lua/lib/limited.lua",120],[450,"lua/lib/limited.lua",125],[457,"lua/lib/granted.lua",4],[459,"lua/lib/granted.lua",7],[463,"lua/lib/granted.lua",12],[464,"lua/lib/granted.lua",14],[465,"lua/lib/granted.lua",16],[469,"lua/lib/parked.lua",5],[471,"lua/lib/parked.lua",8],[477,"lua/lib/parked.lua",16],[489,"lua/lib/parked.lua",30],[502,"lua/lib/parked.lua",44],[507,"lua/lib/parked.lua",51],[520,"lua/lib/results.lua",3],[529,"lua/lib/results.lua",13],[530,"lua/lib/results.lua",15],[531,"lua/lib/round.lua",9],[535,"lua/lib/round.lua",14],[539,"lua/lib/round.lua",19],[543,"lua/lib/round.lua",24],[544,"lua/lib/round.lua",27],[545,"lua/lib/round.lua",30],[563,"lua/lib/round.lua",50],[570,"lua/lib/round.lua",59],[574,"lua/lib/round.lua",65],[578,"lua/lib/round.lua",70],[584,"lua/lib/round.lua",77],[599,"lua/partition/claim.lua",25],[600,"lua/partition/claim.lua",28],[601,"lua/partition/claim.lua",30],[606,"lua/partition/claim.lua",36],[607,"lua/partition/claim.lua",39],[614,"lua/partition/claim.lua",48],[620,"lua/partition/claim.lua",55],[624,"lua/partition/claim.lua",60],[640,"lua/partition/claim.lua",77],[641,"lua/partition/claim.lua",79],[645,"lua/partition/claim.lua",85],[658,"lua/partition/claim.lua",101],[663,"lua/partition/claim.lua",108],[666,"lua/partition/claim.lua",112],[684,"lua/partition/claim.lua",133],[710,"lua/partition/claim.lua",161],[734,"lua/partition/claim.lua",186],[762,"lua/partition/claim.lua",215],[776,"lua/partition/claim.lua",230],[790,"lua/partition/claim.lua",246],[791,"lua/partition/claim.lua",249],[794,"lua/partition/claim.lua",253],[824,"lua/partition/claim.lua",284],[829,"lua/partition/claim.lua",290],[839,"lua/partition/claim.lua",301],[857,"lua/partition/claim.lua",320],[858,"lua/partition/claim.lua",323]],
+  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",16],[4,"lua/partition/claim.lua",15],[5,"lua/partition/claim.lua",14],[6,"lua/partition/claim.lua",13],[7,"lua/partition/claim.lua",12],[8,"lua/partition/claim.lua",11],[9,"lua/partition/claim.lua",10],[10,"lua/partition/claim.lua",17],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",45],[46,"lua/lib/batch.lua",49],[47,"lua/lib/batch.lua",51],[48,"lua/lib/batch.lua",53],[49,"lua/lib/batch.lua",56],[53,"lua/lib/batch.lua",62],[65,"lua/lib/batch.lua",75],[66,"lua/lib/batch.lua",77],[70,"lua/lib/batch.lua",83],[86,"lua/lib/batch.lua",101],[93,"lua/lib/batch.lua",109],[96,"lua/lib/batch.lua",114],[101,"lua/lib/batch.lua",121],[111,"lua/lib/batch.lua",133],[116,"lua/lib/batch.lua",141],[124,"lua/lib/batch.lua",150],[142,"lua/lib/ring.lua",4],[143,"lua/lib/ring.lua",6],[151,"lua/lib/ring.lua",16],[157,"lua/lib/ring.lua",23],[158,"lua/lib/ring.lua",25],[159,"lua/lib/ring.lua",28],[163,"lua/lib/ring.lua",34],[170,"lua/lib/ring.lua",42],[176,"lua/lib/ready.lua",9],[177,"lua/lib/ready.lua",11],[178,"lua/lib/ready.lua",14],[192,"lua/lib/ready.lua",29],[197,"lua/lib/ready.lua",35],[200,"lua/lib/ready.lua",39],[212,"lua/lib/ready.lua",52],[215,"lua/lib/ready.lua",56],[221,"lua/lib/ready.lua",67],[224,"lua/lib/ready.lua",71],[231,"lua/lib/ready.lua",80],[232,"lua/lib/ready.lua",83],[233,"lua/lib/delayed.lua",3],[234,"lua/lib/delayed.lua",5],[238,"lua/lib/delayed.lua",11],[241,"lua/lib/delayed.lua",15],[245,"lua/lib/delayed.lua",20],[249,"lua/lib/delayed.lua",26],[256,"lua/lib/delayed.lua",36],[263,"lua/lib/outbox.lua",15],[267,"lua/lib/outbox.lua",20],[268,"lua/lib/outbox.lua",22],[269,"lua/lib/outbox.lua",24],[270,"lua/lib/outbox.lua",27],[271,"lua/lib/outbox.lua",29],[275,"lua/lib/outbox.lua",35],[287,"lua/lib/outbox.lua",49],[291,"lua/lib/outbox.lua",54],[301,"lua/lib/outbox.lua",66],[305,"lua/lib/outbox.lua",72],[309,"lua/lib/outbox.lua",78],[314,"lua/lib/outbox.lua",85],[315,"lua/lib/outbox.lua",87],[321,"lua/lib/outbox.lua",95],[350,"lua/lib/outbox.lua",127],[359,"lua/lib/outbox.lua",138],[362,"lua/lib/limited.lua",12],[363,"lua/lib/limited.lua",14],[369,"lua/lib/limited.lua",22],[373,"lua/lib/limited.lua",28],[384,"lua/lib/limited.lua",41],[388,"lua/lib/limited.lua",47],[396,"lua/lib/limited.lua",57],[401,"lua/lib/limited.lua",64],[406,"lua/lib/limited.lua",71],[410,"lua/lib/limited.lua",77],[422,"lua/lib/limited.lua",91],[434,"lua/lib/limited.lua",106],[447,"lua/lib/limited.lua",120],[450,"lua/lib/limited.lua",125],[457,"lua/lib/granted.lua",4],[459,"lua/lib/granted.lua",7],[463,"lua/lib/granted.lua",12],[464,"lua/lib/granted.lua",14],[465,"lua/lib/granted.lua",16],[469,"lua/lib/parked.lua",5],[471,"lua/lib/parked.lua",8],[477,"lua/lib/parked.lua",16],[489,"lua/lib/parked.lua",30],[502,"lua/lib/parked.lua",44],[507,"lua/lib/parked.lua",51],[520,"lua/lib/results.lua",3],[529,"lua/lib/results.lua",13],[530,"lua/lib/results.lua",15],[531,"lua/lib/round.lua",9],[535,"lua/lib/round.lua",14],[539,"lua/lib/round.lua",19],[543,"lua/lib/round.lua",24],[544,"lua/lib/round.lua",27],[545,"lua/lib/round.lua",30],[563,"lua/lib/round.lua",50],[570,"lua/lib/round.lua",59],[574,"lua/lib/round.lua",65],[578,"lua/lib/round.lua",70],[584,"lua/lib/round.lua",77],[599,"lua/partition/claim.lua",25],[600,"lua/partition/claim.lua",28],[601,"lua/partition/claim.lua",30],[602,"lua/partition/claim.lua",32],[607,"lua/partition/claim.lua",38],[608,"lua/partition/claim.lua",41],[615,"lua/partition/claim.lua",50],[621,"lua/partition/claim.lua",57],[625,"lua/partition/claim.lua",62],[641,"lua/partition/claim.lua",79],[642,"lua/partition/claim.lua",81],[646,"lua/partition/claim.lua",87],[659,"lua/partition/claim.lua",103],[664,"lua/partition/claim.lua",110],[667,"lua/partition/claim.lua",114],[685,"lua/partition/claim.lua",135],[711,"lua/partition/claim.lua",163],[735,"lua/partition/claim.lua",188],[763,"lua/partition/claim.lua",218],[779,"lua/partition/claim.lua",235],[793,"lua/partition/claim.lua",251],[794,"lua/partition/claim.lua",254],[797,"lua/partition/claim.lua",258],[827,"lua/partition/claim.lua",289],[832,"lua/partition/claim.lua",295],[842,"lua/partition/claim.lua",306],[860,"lua/partition/claim.lua",325],[861,"lua/partition/claim.lua",328]],
 });
 
 /** Lets tasks start that wait for rate limiters, as many as those allow now, and fails those that have waited too long. See lua/partition/grant.lua. */

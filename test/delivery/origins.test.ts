@@ -16,7 +16,7 @@ function setUp(cap = 2048): { origins: Origins; clock: { ms: number }; places: {
 }
 
 function roomOf(origins: Origins, name: string): number | undefined {
-  return origins.rooms().find(([origin]) => origin === name)?.[1];
+  return origins.rooms([]).find(([origin]) => origin === name)?.[1];
 }
 
 function answerAll(origins: Origins, name: string, calls: number, duration_ms: number): void {
@@ -87,6 +87,16 @@ describe('parked work', () => {
     assert.deepEqual(origins.unparkable(3), []);
     assert.equal(origins.hasUnparkable(5), true);
     assert.equal(origins.hasUnparkable(4), false);
+  });
+
+  test('goes by turns where partitions wait for it: whose turn it is not has none', () => {
+    const { origins } = setUp();
+    answerAll(origins, 'host', 1, 1);
+    assert.deepEqual(origins.rooms([]), [['host', 128]], 'nobody waits');
+    for (const partition of [3, 5]) origins.parked('host', partition);
+    assert.deepEqual(origins.rooms([]), [['host', 0]], 'others wait');
+    assert.deepEqual(origins.rooms(origins.unparkable(3)), [['host', 64]], 'a turn, while another waits');
+    assert.deepEqual(origins.rooms(origins.unparkable(5)), [['host', 128]], 'a turn, and nobody waits');
   });
 });
 

@@ -42,6 +42,18 @@ describe('partition/claim', () => {
     assert.equal((await rig.batch(core)).status, 'processing');
   });
 
+  test('what an origin has room for is shared by the accounts that call it, and what is left is parked at once', async () => {
+    await rig.create({ tasks: 500 });
+    await rig.create({ tasks: 3, account: 'rival' });
+    const first = await rig.claimed('h1', 128, { rooms: [['o1', 40]] });
+    assert.deepEqual([first.parked, first.more], [['o1'], false], 'parked');
+    assert.equal(first.tasks.filter(({ account_id }) => account_id === 'rival').length, 3, 'tasks of the one who has few');
+    assert.ok(first.tasks.length <= 40 + OVER_MAX, `${first.tasks.length} for 40 places`);
+    assert.equal((await rig.claim('h1', 128, { rooms: [['o1', 40]] })).length, 0, 'what is parked waits to be let go');
+    const second = await rig.claimed('h1', 128, { rooms: [['o1', 40]], unpark: ['o1'] });
+    assert.ok(second.tasks.length >= 40, `${second.tasks.length} for 40 places`);
+  });
+
   for (const budget of [1, 2, 7, 16, 100, 128]) {
     test(`a budget of ${budget} is kept but for the rounding to pages`, async () => {
       for (let k = 0; k < 5; k++) await rig.create({ tasks: 100, account: `acct${k}` });
