@@ -44,14 +44,14 @@ export async function readLog(
   if (states === null) return { total: 0, rows: [] };
   const wanted = indexesOf(states, page.status);
   const indexes = page.event === null ? wanted : await ofEvent(client, core, wanted, page.event);
-  const rows = await readRows(client, core, states, indexes.slice(page.offset, page.offset + page.limit));
-  return { total: indexes.length, rows };
+  const rows = await readRows(client, core, indexes.slice(page.offset, page.offset + page.limit));
+  // One that went on meanwhile is no longer what the filter asked for.
+  return { total: indexes.length, rows: rows.filter(({ status }) => page.status === null || status === page.status) };
 }
 
 /** One notification; null where it is not in the log. */
 export async function readNotification(client: RedisClient, core: string, index: number): Promise<NotificationRow | null> {
-  const states = await client.getrange(keys.states(partitionOf(core), notesCore(core)), index, index);
-  const [row] = await readRows(client, core, states, [index], index);
+  const [row] = await readRows(client, core, [index]);
   return row ?? null;
 }
 
@@ -81,47 +81,57 @@ async function ofEvent(client: RedisClient, core: string, indexes: readonly numb
   return kept;
 }
 
-async function readRows(
-  client: RedisClient,
-  core: string,
-  states: string,
-  indexes: readonly number[],
-  states_from = 0,
-): Promise<NotificationRow[]> {
-  const [notes, results] = await Promise.all([readNotes(client, core, indexes), readResults(client, core, indexes)]);
+async function readRows(client: RedisClient, core: string, indexes: readonly number[]): Promise<NotificationRow[]> {
+  if (indexes.length === 0) return [];
+  const [notes, { states, results }] = await Promise.all([readNotes(client, core, indexes), readOutcomes(client, core, indexes)]);
   return indexes.flatMap((index) => {
     const note = notes(index);
-    const status = STATUS[states[index - states_from] ?? ''];
+    const status = STATUS[states[index] ?? ''];
     if (note === null || status === undefined) return []; // left the log between two reads
     return [{ core, index, status, note, result: results(index) }];
   });
 }
 
 async function readNotes(client: RedisClient, core: string, indexes: readonly number[]): Promise<(index: number) => Note | null> {
-  const pages = await readPages(client, core, indexes, '', (page) => decodePage(page).map(({ payload }) => payload));
+  const numbers = pagesOf(indexes);
+  const values = await client.hmgetBuffer(keys.segment(partitionOf(core), notesCore(core), 0), ...numbers.map(String));
+  const pages = decodedPages(numbers, values, (page) => decodePage(page).map(({ payload }) => payload));
   return (index) => {
     const record = pages.get(index >> PAGE_SHIFT)?.[index & PAGE_MASK] ?? null;
     return record === null ? null : decodeNote(record);
   };
 }
 
-async function readResults(client: RedisClient, core: string, indexes: readonly number[]): Promise<(index: number) => string | null> {
-  const pages = await readPages(client, core, indexes, 'r', decodeResults);
-  return (index) => pages.get(index >> PAGE_SHIFT)?.get(index & PAGE_MASK) ?? null;
+interface Outcomes {
+  states: string;
+  results(index: number): string | null;
 }
 
-/** The fields of the companion's segment in which these lie, by number of page; those that are there. */
-async function readPages<Page>(
-  client: RedisClient,
-  core: string,
-  indexes: readonly number[],
-  prefix: string,
+/** States and results as of one moment: the state of one attempt beside the result of the next would tell of one too many. */
+async function readOutcomes(client: RedisClient, core: string, indexes: readonly number[]): Promise<Outcomes> {
+  const [partition, companion] = [partitionOf(core), notesCore(core)];
+  const numbers = pagesOf(indexes);
+  const transaction = client.multi();
+  transaction.get(keys.states(partition, companion));
+  transaction.hmgetBuffer(keys.segment(partition, companion, 0), ...numbers.map((number) => `r${number}`));
+  const [states, values] = ((await transaction.exec()) ?? []).map(([error, reply]) => {
+    if (error) throw error;
+    return reply;
+  }) as [string | null, (Buffer | null)[]];
+  const pages = decodedPages(numbers, values, decodeResults);
+  return { states: states ?? '', results: (index) => pages.get(index >> PAGE_SHIFT)?.get(index & PAGE_MASK) ?? null };
+}
+
+function pagesOf(indexes: readonly number[]): number[] {
+  return [...new Set(indexes.map((index) => index >> PAGE_SHIFT))];
+}
+
+/** By number of page; those that are there. */
+function decodedPages<Page>(
+  numbers: readonly number[],
+  values: readonly (Buffer | null)[],
   decode: (bytes: Buffer) => Page,
-): Promise<Map<number, Page>> {
-  const numbers = [...new Set(indexes.map((index) => index >> PAGE_SHIFT))];
-  if (numbers.length === 0) return new Map();
-  const segment = keys.segment(partitionOf(core), notesCore(core), 0);
-  const values = await client.hmgetBuffer(segment, ...numbers.map((number) => `${prefix}${number}`));
+): Map<number, Page> {
   const pages = new Map<number, Page>();
   for (const [k, number] of numbers.entries()) {
     const bytes = values[k];
