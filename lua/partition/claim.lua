@@ -28,7 +28,7 @@ local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND, GRANTED_MAX = 48, 96, 16, 250, 128
 local SPARE_MS = 250
 -- So soon a new holder is looked for; he calls as often as that.
 local ALIVE_MS = 2000
--- Of an origin's room an account takes so many in any case, so that what it takes is worth a visit.
+-- Tasks that an account takes of an origin's room in any case, where there is so much.
 local SHARE_MIN = 8
 local visits = 0
 local expanded = false
@@ -185,6 +185,12 @@ local function take_granted(b, entry, flow, origin, member, until_ms)
   return started
 end
 
+-- What one of so many accounts may take of an origin's room: so much at least that it is worth a visit.
+local function room_share(origin, peers)
+  local room = room_of(origin)
+  return math.max(1, math.min(room, math.max(SHARE_MIN, math.ceil(room / peers))))
+end
+
 local function visit_flow(cls, account, origin, chunk, peers)
   local flow = cls .. ':' .. account .. ':' .. origin
   local ring = ring_read(root .. 'f:' .. flow, WINDOW)
@@ -201,7 +207,7 @@ local function visit_flow(cls, account, origin, chunk, peers)
       if origin == '*' then
         left_from = expand(b, entry)
       else
-        started, left_from = take_range(b, entry, chunk, math.max(1, math.min(room_of(origin), math.max(SHARE_MIN, math.ceil(room_of(origin) / peers)))), flow)
+        started, left_from = take_range(b, entry, chunk, room_share(origin, peers), flow)
         if left_from > entry.to then left_from = nil end
       end
       if left_from then

@@ -18,7 +18,7 @@ import type { Answer, Call } from './call.ts';
 import type { ApiContext } from './context.ts';
 import { whenDurable } from './durable.ts';
 import { claim, type Keyed, keyedAs, printHead, recordArgs, replayed } from './idempotency.ts';
-import { areBlank, firstOf, LineSource, type Lines, LineTooLong } from './line-source.ts';
+import { firstOf, isBlank, LineSource, type Lines, LineTooLong } from './line-source.ts';
 import type { Ready, Refusal } from './prepare.ts';
 import { type Counts, changeView } from './present.ts';
 
@@ -74,7 +74,7 @@ class Upload {
     for (let ahead = await this.#ahead(); ahead !== null; ahead = await this.#ahead()) {
       const record = await this.#recordAt(this.#source.line);
       if (record !== null) this.#source.take(ahead, this.#known(ahead, record));
-      else if (areBlank(ahead)) this.#source.take(ahead, ahead.ends.length);
+      else if (isBlank(ahead.bytes)) this.#source.take(ahead, ahead.ends.length);
       else if (await this.#add(ahead)) this.#source.take(ahead, ahead.ends.length);
     }
     return this.#answer();
@@ -127,7 +127,7 @@ class Upload {
       const before = (outcome.line ?? lines.first) - lines.first;
       if (before <= 0) return { lines, ready: null, refusal };
       lines = firstOf(lines, before);
-      if (areBlank(lines)) return { lines, ready: null, refusal };
+      if (isBlank(lines.bytes)) return { lines, ready: null, refusal };
     }
   }
 

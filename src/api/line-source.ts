@@ -88,9 +88,9 @@ export function firstOf({ first, bytes, ends }: Lines, count: number): Lines {
   return { first, bytes: bytes.subarray(0, ends[count - 1]), ends: ends.slice(0, count) };
 }
 
-const NOT_SPACE = /[^\s]/;
+const WHITE_SPACE: ReadonlySet<number> = new Set([0x20, 0x09, 0x0d, NEWLINE]);
 
-/** Whether none of them has anything in it. */
-export function areBlank({ bytes }: Lines): boolean {
-  return !NOT_SPACE.test(bytes.toString('latin1'));
+/** Whether there is nothing but white space, as JSON has it. */
+export function isBlank(bytes: Uint8Array): boolean {
+  return bytes.every((byte) => WHITE_SPACE.has(byte));
 }

@@ -11,6 +11,7 @@ import type { BatchCreate, Notifications, TaskInput, TasksAdd } from '../schema/
 import { type EncodedTasks, encodeAdded, encodeTasks, memoryOf } from '../store/encoded.ts';
 import { encodeTargets, type NoteTarget } from '../store/notes.ts';
 import { type Intake, originOf, takeIn, targetFault } from './intake.ts';
+import { isBlank } from './line-source.ts';
 import type { BatchDoc } from './present.ts';
 import type { LimitersByName } from './resolve.ts';
 
@@ -134,7 +135,6 @@ function prepareAdd(request: PrepareRequest, value: unknown, policy: EgressPolic
 }
 
 const NEWLINE = 0x0a;
-const BLANK = /^\s*$/;
 
 function prepareLines(request: PrepareRequest, body: Buffer, policy: EgressPolicy): Prepared['outcome'] {
   const tasks: unknown[] = [];
@@ -148,7 +148,7 @@ function prepareLines(request: PrepareRequest, body: Buffer, policy: EgressPolic
     if (parsed.ok) {
       tasks.push(parsed.value);
       numbers.push(line);
-    } else if (!BLANK.test(text.toString('latin1'))) {
+    } else if (!isBlank(text)) {
       const message = parsed.message.replace('The body', 'The line');
       return { ...refused('json', new ApiError('invalid_json', { path: `/${line}` }, { message })), line };
     }

@@ -3,6 +3,7 @@
 // A series is a plain array that its user holds on to: an observation is a search in 17 numbers and three additions,
 // without a map or a string. prom-client only writes the text, when somebody asks.
 import prom from 'prom-client';
+import { endsWithin } from '../base/timing.ts';
 import { type CounterName, type GaugeName, type HistogramName, type Labels, METRICS, type MetricName, type MetricRow } from './table.ts';
 
 export interface Counter {
@@ -214,10 +215,8 @@ function samples(full: string, row: MetricRow, key: string, numbers: readonly nu
 
 /** A scrape must come back also while Redis does not: a hook that is late or fails leaves the numbers of the last time. */
 async function atMost(hook: () => Promise<void>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, HOOK_WAIT_MS);
-  });
-  await Promise.race([hook().catch(() => {}), late]);
-  clearTimeout(timer);
+  await endsWithin(
+    hook().catch(() => {}),
+    HOOK_WAIT_MS,
+  );
 }

@@ -1,6 +1,7 @@
 // Opens the store: finds or starts its Redis, checks that it is fit, and settles the number of partitions.
 import { Cluster } from 'ioredis';
 import type { Log } from '../base/log.ts';
+import { endsWithin } from '../base/timing.ts';
 import { type ConnectionSpec, parseRedisUrl, type StoreKind, socketSpec } from './address.ts';
 import { awaitServer, checkMasters, REACH_WAIT_MS } from './checks.ts';
 import { openConnection } from './client.ts';
@@ -139,11 +140,9 @@ async function settlePartitions(client: RedisClient, configured: number, log: Lo
 
 /** Lets what was sent be answered, but not for long. */
 async function endClient(client: RedisClient): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, QUIT_MS);
-  });
-  await Promise.race([client.quit().catch(() => {}), late]);
-  clearTimeout(timer);
+  await endsWithin(
+    client.quit().catch(() => {}),
+    QUIT_MS,
+  );
   client.disconnect();
 }

@@ -83,12 +83,12 @@ async function ofEvent(client: RedisClient, core: string, indexes: readonly numb
 
 async function readRows(client: RedisClient, core: string, indexes: readonly number[]): Promise<NotificationRow[]> {
   if (indexes.length === 0) return [];
-  const [notes, { states, results }] = await Promise.all([readNotes(client, core, indexes), readOutcomes(client, core, indexes)]);
+  const [notes, outcomes] = await Promise.all([readNotes(client, core, indexes), readOutcomes(client, core, indexes)]);
   return indexes.flatMap((index) => {
     const note = notes(index);
-    const status = STATUS[states[index] ?? ''];
+    const status = STATUS[outcomes.state(index) ?? ''];
     if (note === null || status === undefined) return []; // left the log between two reads
-    return [{ core, index, status, note, result: results(index) }];
+    return [{ core, index, status, note, result: outcomes.result(index) }];
   });
 }
 
@@ -103,8 +103,8 @@ async function readNotes(client: RedisClient, core: string, indexes: readonly nu
 }
 
 interface Outcomes {
-  states: string;
-  results(index: number): string | null;
+  state(index: number): string | undefined;
+  result(index: number): string | null;
 }
 
 /** States and results as of one moment: the state of one attempt beside the result of the next would tell of one too many. */
@@ -112,14 +112,18 @@ async function readOutcomes(client: RedisClient, core: string, indexes: readonly
   const [partition, companion] = [partitionOf(core), notesCore(core)];
   const numbers = pagesOf(indexes);
   const transaction = client.multi();
-  transaction.get(keys.states(partition, companion));
+  const [first, last] = [Math.min(...indexes), Math.max(...indexes)];
+  transaction.getrange(keys.states(partition, companion), first, last);
   transaction.hmgetBuffer(keys.segment(partition, companion, 0), ...numbers.map((number) => `r${number}`));
   const [states, values] = ((await transaction.exec()) ?? []).map(([error, reply]) => {
     if (error) throw error;
     return reply;
-  }) as [string | null, (Buffer | null)[]];
+  }) as [string, (Buffer | null)[]];
   const pages = decodedPages(numbers, values, decodeResults);
-  return { states: states ?? '', results: (index) => pages.get(index >> PAGE_SHIFT)?.get(index & PAGE_MASK) ?? null };
+  return {
+    state: (index) => states[index - first],
+    result: (index) => pages.get(index >> PAGE_SHIFT)?.get(index & PAGE_MASK) ?? null,
+  };
 }
 
 function pagesOf(indexes: readonly number[]): number[] {
