@@ -119,6 +119,8 @@ export class Pump {
 
   /** Ends the timer; only for a pump that is empty or abandoned. */
   close(): void {
+    // Whoever owns the partition now lets go of all that is parked there; here nobody waits for a turn any more.
+    this.#host.origins.unparkedAll(this.partition);
     this.disown();
     this.#pause_until_ms = Number.POSITIVE_INFINITY;
     if (this.#timer !== null) clearTimeout(this.#timer);
