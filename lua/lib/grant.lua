@@ -3,6 +3,8 @@
 -- One look at a lane: what is too old fails, what the limiter allows starts, strictly first in first out: a task that does not fit is not
 -- overtaken by one that would. Bounded: so many ranges and tasks, then `more`.
 local GRANT_AGED_MAX, GRANT_RANGES_MAX, GRANT_KEEP_US = 200, 500, 2592000000000 -- a deleted limiter's usage stays for 30 days
+-- How long a grant is good. One that starts later than 10 ms is told to the lane (`late`), and that must arrive before the shortest interval is over.
+local GRANT_MS = 500
 local GRANT_PAUSE_US = 5000 -- between two looks at a lane that grants ahead of time
 -- Where starts are late by more than this, a look lets less start: the square of how much more, but so many at least.
 local GRANT_LAG_MS, GRANT_PACE_MIN = 50, 8
@@ -53,7 +55,8 @@ local function grant_range(lane, range, tasks_max)
   if lane.machine then lane.machine.take(lane, tasks * cost, range, from, to, granted_ms) end
   local wait_ms = math.floor((lane.active - range.arrived) / 1000)
   lane_take(lane, range, tasks)
-  local marks = lane_text(range.place) .. ' ' .. lane_text(granted_ms)
+  local life_ms = lane.machine and lane.machine.life and math.min(GRANT_MS, lane.machine.life(lane, granted_ms)) or GRANT_MS
+  local marks = lane_text(range.place) .. ' ' .. lane_text(granted_ms) .. ' ' .. lane_text(life_ms)
   local entry = lane_entry_text(lane, range, from, to, range.kind .. (lane.cooldown == '1' and '!' or ''), cost)
   grant_send(lane, range, 'grant', marks .. ' ' .. lane_text(range.to) .. ' ' .. entry)
   lane.granted = lane.granted + tasks

@@ -1,7 +1,5 @@
 -- @include lib/root
 -- Changes to `granted`: see lib/limited.
--- How long a grant is good.
-local GRANT_MS = 1000
 local granted_new, granted_gone = {}, {}
 
 local function granted_add(until_ms, text)

@@ -12,7 +12,8 @@
 --   points <lane> <difference>                               actual less estimate
 --   cool   <lane> <ms>                                       closed for so long
 --   drop   <lane> <core>                                     all of that batch leaves
--- What a lane sends: grant `<lane> <place> <granted_ms> <to> <E>`, E of the tasks that may start, with the cost that was taken, to where the range ends;
+-- What a lane sends: grant `<lane> <place> <granted_ms> <life_ms> <to> <E>`, E of the tasks that may start, and for how long, with the cost
+-- that was taken, to where the range ends;
 -- fail `<lane> <code> <E>`. The kind in a granted E is followed by `!` where the limiter's cooldown is "limiter".
 --
 -- Keys, after `lane:<core>`:
@@ -47,6 +48,7 @@ local lane_bell = false
 --   reset(lane)                     forgets used units
 --   adapt(lane, before)             the numbers have changed; `before` are the old ones
 --   ahead                           optional: starts may be granted before their time, each at it ('exact') or a few together ('even')
+--   life(lane, granted_ms)          optional: for how long (ms) what was granted then may start, where that ends with an interval
 --   done(lane, core, from, to)      optional: tasks have ended, and with them what they held
 --   write(lane)                     optional: writes what it has besides the fields `n`, `at`, `rem`: keys `:log` (window), `:run` (slots)
 local machines = {}

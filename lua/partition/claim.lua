@@ -23,9 +23,9 @@
 -- @include lib/round
 
 local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND, GRANTED_MAX = 48, 96, 16, 250, 128
--- A grant with less time left may not be written in time (STALE_MS in delivery/shard.ts). So it goes back as a range, with one message;
--- there it would be one for each task.
-local SPARE_MS = 250
+-- A grant with less of its life left may not be written in time. So it goes back as a range, with one message; from its process it would be
+-- one for each task.
+local SPARE = 0.25
 -- So soon a new holder is looked for; he calls as often as that.
 local ALIVE_MS = 2000
 -- Tasks that an account takes of an origin's room in any case, where there is so much.
@@ -69,7 +69,7 @@ local function replay()
       local states = call('GETRANGE', b.key .. ':s', ref.from, ref.to)
       local base = segment_bounds(b, ref.from)
       for first, after in string.gmatch(states, '()' .. member_byte(ref) .. '+()') do
-        add_run(b, ref, member, base, ref.from + first - 1, ref.from + after - 2, tonumber(due_ms), ref.limit ~= '' and GRANT_MS or 0)
+        add_run(b, ref, member, base, ref.from + first - 1, ref.from + after - 2, tonumber(due_ms), ref.limit ~= '' and limit_read(ref.limit).life_ms or 0)
       end
     end
   end
@@ -161,10 +161,9 @@ end
 
 -- Starts what waits of a granted range, as far as there is room; tells the lane what does not wait any more.
 local function take_granted(b, entry, flow, origin, member, until_ms)
-  local first = #starts
-  entry.age_ms = GRANT_MS - (tonumber(until_ms) - now_ms)
+  local first, limit = #starts, limit_read(entry.limit)
+  entry.age_ms = limit.life_ms - (tonumber(until_ms) - now_ms)
   local started, from = take_range(b, entry, math.min(left, room_of(origin)), room_of(origin), flow)
-  local limit = limit_read(entry.limit)
   local at = entry.from
   for i = first + 1, #starts + 1 do
     local next_at = starts[i] and starts[i][2] or from
@@ -267,11 +266,11 @@ for i = 1, #granted, 2 do
   local flow, text = string.match(granted[i], '^([^|]+)|(.*)$')
   local entry = entry_read(text)
   local origin = string.match(flow, '([%w*]+)$')
-  local b = batch_load(entry.core)
+  local b, limit = batch_load(entry.core), limit_read(entry.limit)
   if not b or not batch_live(b) or round_entry_stale(b, entry) then
-    limited_unused(now_ms, limit_read(entry.limit), entry.core, entry.from, entry.to)
+    limited_unused(now_ms, limit, entry.core, entry.from, entry.to)
     granted_take(granted[i])
-  elseif tonumber(granted[i + 1]) - now_ms < SPARE_MS and limit_read(entry.limit).kind ~= 'c' then
+  elseif tonumber(granted[i + 1]) - now_ms < SPARE * limit.life_ms and limit.kind ~= 'c' then
     limited_return(now_ms, flow, entry)
     granted_take(granted[i])
   elseif room_of(origin) <= 0 then

@@ -66,8 +66,6 @@ const END_NAMES: Record<Settlement['verdict'], AttemptEnd> = {
 const KEYS_RETRY_MS = 1_000;
 /** Half of what api.md allows between a start and its arrival. */
 const LATE_MS = 10;
-/** What was granted longer ago is not sent: its limiter must hear of a late one before the shortest interval is over. */
-const STALE_MS = 900;
 /** How often calls that hold slots are held against the fence. */
 const FENCE_MS = 250;
 /** What is left of a drain after running calls were aborted, for their settlements. */
@@ -301,10 +299,11 @@ export class CallbackShard implements Service, PumpHost {
   /** The request goes out, if this is true. A limiter of rates counts it as of the grant, unless that was a while ago. */
   #sent(pump: Pump, task: Claimed, asked_ms: number): boolean {
     const { limit } = task.flight;
+    if (limit === null) return true;
     const age_ms = task.granted_age_ms + monotonicMs() - asked_ms;
-    const stale = age_ms > STALE_MS;
-    if (limit !== null && age_ms > LATE_MS && !stale) pump.late({ lane: limit.lane, granted_ms: limit.granted_ms, units: limit.cost });
-    return !stale;
+    if (age_ms > limit.life_ms) return false;
+    if (age_ms > LATE_MS) pump.late({ lane: limit.lane, granted_ms: limit.granted_ms, units: limit.cost });
+    return true;
   }
 
   #beginNotification(pump: Pump, task: Claimed, secrets: readonly Buffer[]): void {

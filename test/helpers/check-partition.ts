@@ -215,7 +215,7 @@ function checkNoStrangers(dump: Dump, batches: Map<string, CheckedBatch>): void 
   }
 }
 
-const MEMBER = /^(\w+),(\d+),(\d+),(\d+),(\d+),(\d+),([frn]:\w+:[\w*]+)(;\w+,\w!?,\d+,\d+,\d+,\d+,\d+)?$/;
+const MEMBER = /^(\w+),(\d+),(\d+),(\d+),(\d+),(\d+),([frn]:\w+:[\w*]+)(;\w+,\w!?,\d+,\d+,\d+,\d+,\d+,\d+)?$/;
 
 /** Each byte in flight belongs to one name of one holder, and each name has one. */
 function checkActive(dump: Dump, batches: Map<string, CheckedBatch>): void {
@@ -279,7 +279,7 @@ function checkRings(dump: Dump): void {
   }
 }
 
-const ENTRY = /^(\w+),(\d+),(\d+),(\d+),(\d+),(\d+),(\d+)(;\w+,\w!?,\d+,\d+,\d+(,\d+,\d+)?)?$/;
+const ENTRY = /^(\w+),(\d+),(\d+),(\d+),(\d+),(\d+),(\d+)(;\w+,\w!?,\d+,\d+,\d+(,\d+,\d+,\d+)?)?$/;
 
 function readEntry(text: string): Entry {
   const [, core = '', from, to, attempts, , , due_ms, limit] = ENTRY.exec(text) ?? assert.fail(`an entry ${text}`);

@@ -36,6 +36,8 @@ export interface GrantSent {
   kind: 'grant';
   place: number;
   granted_ms: number;
+  /** How long after that it may start. */
+  life_ms: number;
   last: boolean;
   letter: string;
   range: Required<Range>;
@@ -249,5 +251,13 @@ function readSent(message: string): GrantSent | FailSent {
     valid_ms: Number(valid_ms),
   };
   if (kind === 'fail') return { kind, code: words[1] ?? '', range };
-  return { kind: 'grant', place: Number(words[1]), granted_ms: Number(words[2]), last: Number(words[3]) === range.to, letter, range };
+  return {
+    kind: 'grant',
+    place: Number(words[1]),
+    granted_ms: Number(words[2]),
+    life_ms: Number(words[3]),
+    last: Number(words[4]) === range.to,
+    letter,
+    range,
+  };
 }

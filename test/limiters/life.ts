@@ -9,6 +9,7 @@ import type { Definition, Row, Start } from './kinds.ts';
 const T0_US = 1_800_000_000_000_000;
 const FAR_S = 604_800;
 const LEASE_S_MIN = 90;
+const LIFE_MS_MAX = 500;
 
 interface Task {
   batch: string;
@@ -194,6 +195,15 @@ export abstract class Life {
     return faults.find((fault) => fault === preferred) ?? faults[0] ?? null;
   }
 
+  /** A start may be late, but so little that the lane hears of it in time, and not in another window than the one that it takes from. */
+  #checkLife({ granted_ms, life_ms }: GrantSent): void {
+    assert.ok(life_ms >= 1 && life_ms <= LIFE_MS_MAX, `good for ${life_ms} ms`);
+    const { limit, interval = 0 } = this.config;
+    if (this.row.type !== 'bucket' || limit === undefined) return;
+    const [from, to] = [granted_ms, granted_ms + life_ms - 1].map((at_ms) => Math.floor(at_ms / (interval * 1000)));
+    assert.equal(from, to, 'good beyond its window');
+  }
+
   protected started(sent: GrantSent): void {
     const { range } = sent;
     assert.ok(!this.closed, 'a closed limiter lets tasks start');
@@ -201,6 +211,7 @@ export abstract class Life {
     let key = '';
     const at = this.ahead_us === 0 ? this.p : Math.max(this.p, sent.granted_ms * 1000 - this.offset);
     assert.ok(at <= this.p + this.ahead_us + 1000, 'granted more ahead of its time than asked for');
+    this.#checkLife(sent);
     for (let index = range.from; index <= range.to; index++) {
       const task = this.queue.shift();
       assert.equal(`${task?.batch} ${task?.index}`, `${range.batch} ${index}`, 'I6: not the first in the line');

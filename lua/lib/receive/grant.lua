@@ -22,12 +22,12 @@ local function grant_away(field, entry, to, now)
 end
 
 kinds.grant = function(body, source_ms, now)
-  local lane, place, granted_ms, to, flow, text = string.match(body, '^(%w+) (%d+) (%d+) (%d+) ([^|]+)|(.*)$')
+  local lane, place, granted_ms, life_ms, to, flow, text = string.match(body, '^(%w+) (%d+) (%d+) (%d+) (%d+) ([^|]+)|(.*)$')
   local entry = entry_read(text)
   grant_away(lane .. ' ' .. entry.core .. ',' .. to .. ',' .. whole(entry.attempts), entry, tonumber(to), now)
   -- Of one that was granted ahead of its time more than all.
-  local left_ms = GRANT_MS - (source_ms - tonumber(granted_ms))
-  local marks = ',' .. place .. ',' .. granted_ms
+  local left_ms = life_ms - (source_ms - tonumber(granted_ms))
+  local marks = ',' .. place .. ',' .. granted_ms .. ',' .. life_ms
   if left_ms <= 0 then
     entry.limit = entry.limit .. marks
     return limited_return(now, flow, entry)
