@@ -1,0 +1,160 @@
+// A caller that does not give up: batches, single tasks and tasks added, each request under a key of its own, sent again with
+// that key until it is accepted. It keeps the books of what it was promised.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { TOKENS } from '../../test/helpers/engine.ts';
+import { until } from '../../test/helpers/redis.ts';
+import type { Chance } from '../../test/limiters/chance.ts';
+
+export interface DriverOptions {
+  /** Where requests go, in turn; read for each, so that who dies can be replaced. */
+  urls: () => readonly string[];
+  target: string;
+  chance: Chance;
+  /** Calls that the receiver has heard; the driver keeps at most `BACKLOG_MAX` ahead. */
+  called: () => number;
+  /** Begins the keys. */
+  prefix: string;
+}
+
+export interface Accepted {
+  id: string;
+  tasks: number;
+  at_ms: number;
+}
+
+const CALLERS = 8;
+const BACKLOG_MAX = 400;
+const BATCH_TASKS_MAX = 60;
+const AGAIN_MS = 50;
+/** Longer than the server takes to say 503 by itself. */
+const ANSWER_MS_MAX = 8_000;
+const MORE_MS_MAX = 60_000;
+/** Say: the same request later. */
+const LATER = new Set([429, 503]);
+const RETRY = { max_retries: 10, backoff: 'fixed', delay: 0.2 };
+
+export class Driver {
+  /** Batches, and single tasks as batches of one, by id. */
+  readonly books = new Map<string, Accepted>();
+  /** Answers that no caller should have to expect. */
+  readonly wrong: string[] = [];
+  accepted = 0;
+  /** Requests that had to be sent again, and when the latest of them was refused. */
+  refused = 0;
+  refused_ms = 0;
+  /** Of those, by what the caller saw: a status, or `none`. */
+  readonly refusals = new Map<string, number>();
+  /** 2xx that said their work is on one machine only. */
+  degraded = 0;
+  readonly #options: DriverOptions;
+  #requests = 0;
+  #stopped = false;
+  #paused = false;
+  #loops: Promise<unknown> | null = null;
+
+  constructor(options: DriverOptions) {
+    this.#options = options;
+  }
+
+  /** Waits until so many more tasks were accepted, and begins to send where it has not. */
+  async more(tasks: number, ms_max = MORE_MS_MAX): Promise<void> {
+    this.#loops ??= Promise.all(Array.from({ length: CALLERS }, () => this.#loop()));
+    this.#loops.catch(() => {}); // `stop` tells.
+    const goal = this.accepted + tasks;
+    await Promise.race([until(() => this.accepted >= goal, ms_max, `${tasks} more tasks to be accepted`), this.#loops]);
+  }
+
+  /** Callers finish what they are at and wait, or go on. */
+  pause(paused: boolean): void {
+    this.#paused = paused;
+  }
+
+  /** Resolves when every request that was begun is accepted. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    await this.#loops;
+  }
+
+  /** A batch of tasks, beside what the callers send; its id, or null where the answer was wrong. */
+  async batch(tasks: readonly object[], more: object = {}): Promise<string | null> {
+    const made = await this.ask('POST', '/v1/batches', { tasks, ...more });
+    if (made === null) return null;
+    this.#take(made.id, tasks.length);
+    return made.id;
+  }
+
+  /** One request until it is answered by 2xx; null where the answer is one that repeating does not change. */
+  async ask(method: string, path: string, body?: object): Promise<{ id: string } | null> {
+    const key = `${this.#options.prefix}-${this.#requests++}`;
+    const headers = { authorization: `Bearer ${TOKENS.acme}`, 'content-type': 'application/json', 'idempotency-key': key };
+    const init = { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) };
+    for (let turn = this.#requests; ; turn++) {
+      const urls = this.#options.urls();
+      const sent = fetch(urls[turn % urls.length] + path, { ...init, signal: AbortSignal.timeout(ANSWER_MS_MAX) });
+      const reply = await sent.then(answerOf, () => null);
+      if (reply !== null && reply.status <= 201) {
+        if (reply.durability !== null) this.degraded += 1;
+        return JSON.parse(reply.text) as { id: string };
+      }
+      const again = reply === null || LATER.has(reply.status) || reply.text.includes('"idempotency_conflict"');
+      if (!again) {
+        this.wrong.push(`${method} ${path.replace(/_\w{6,}/, '_…')} ${reply.status}: ${reply.text.slice(0, 300)}`);
+        return null;
+      }
+      this.#refuse(reply === null ? 'none' : String(reply.status));
+      await sleep(AGAIN_MS);
+    }
+  }
+
+  #refuse(seen: string): void {
+    this.refused += 1;
+    this.refused_ms = Date.now();
+    this.refusals.set(seen, (this.refusals.get(seen) ?? 0) + 1);
+  }
+
+  #take(id: string, tasks: number): void {
+    const before = this.books.get(id)?.tasks ?? 0;
+    this.books.set(id, { id, tasks: before + tasks, at_ms: Date.now() });
+    this.accepted += tasks;
+  }
+
+  async #loop(): Promise<void> {
+    const { called } = this.#options;
+    while (!this.#stopped) {
+      if (this.#paused || this.accepted - called() >= BACKLOG_MAX) await sleep(5);
+      else await this.#act();
+    }
+  }
+
+  async #act(): Promise<void> {
+    const { chance } = this.#options;
+    const kind = chance.int(0, 9);
+    if (kind < 7) await this.batch(this.#tasks(chance.int(1, BATCH_TASKS_MAX)));
+    else if (kind < 9) await this.#single();
+    else await this.#grown();
+  }
+
+  async #single(): Promise<void> {
+    const [task] = this.#tasks(1);
+    const made = await this.ask('POST', '/v1/tasks', task);
+    if (made !== null) this.#take(made.id, 1);
+  }
+
+  /** A batch that waits, grows and is let go. */
+  async #grown(): Promise<void> {
+    const { chance } = this.#options;
+    const id = await this.batch(this.#tasks(1), { options: { hold: true } });
+    if (id === null) return;
+    const tasks = this.#tasks(chance.int(1, 20));
+    if ((await this.ask('POST', `/v1/batches/${id}/tasks`, { tasks })) !== null) this.#take(id, tasks.length);
+    await this.ask('POST', `/v1/batches/${id}/release`);
+  }
+
+  #tasks(count: number): object[] {
+    return Array.from({ length: count }, (_, n) => ({ target: this.#options.target, payload: n, retry: RETRY }));
+  }
+}
+
+async function answerOf(response: Response): Promise<{ status: number; text: string; durability: string | null }> {
+  return { status: response.status, text: await response.text(), durability: response.headers.get('x-sluice-durability') };
+}
