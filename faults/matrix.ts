@@ -1,8 +1,28 @@
 // The fault matrix: every row by its number, and how it is broken here. A row without an entry is not built, and says so.
 import type { Fault } from './lib/fault.ts';
 import { processKilled } from './rows/01-process-killed.ts';
+import { threadDies } from './rows/02-thread-dies.ts';
+import { apiKilled } from './rows/03-api-killed.ts';
+import { redisRestart } from './rows/04-redis-restart.ts';
+import { machineLost } from './rows/05-machine-lost.ts';
+import { failovers } from './rows/06-failover.ts';
+import { redisFrozen } from './rows/08-redis-frozen.ts';
+import { linksCut } from './rows/09-link-cut.ts';
+import { scriptFlush } from './rows/12-script-flush.ts';
+import { rollingRestart } from './rows/22-rolling-restart.ts';
 
-export const FAULTS: readonly Fault[] = [processKilled];
+export const FAULTS: readonly Fault[] = [
+  processKilled,
+  threadDies,
+  apiKilled,
+  redisRestart,
+  machineLost,
+  ...failovers,
+  redisFrozen,
+  ...linksCut,
+  scriptFlush,
+  rollingRestart,
+];
 
 /** All that the matrix asks for. */
 export const ROWS: readonly string[] = [

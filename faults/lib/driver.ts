@@ -26,6 +26,8 @@ const CALLERS = 8;
 const BACKLOG_MAX = 400;
 const BATCH_TASKS_MAX = 60;
 const AGAIN_MS = 50;
+/** Between two requests of one caller. */
+const REST_MS_MAX = 30;
 /** Longer than the server takes to say 503 by itself. */
 const ANSWER_MS_MAX = 8_000;
 const MORE_MS_MAX = 60_000;
@@ -119,10 +121,10 @@ export class Driver {
   }
 
   async #loop(): Promise<void> {
-    const { called } = this.#options;
+    const { called, chance } = this.#options;
     while (!this.#stopped) {
       if (this.#paused || this.accepted - called() >= BACKLOG_MAX) await sleep(5);
-      else await this.#act();
+      else await this.#act().then(() => sleep(chance.int(0, REST_MS_MAX)));
     }
   }
 

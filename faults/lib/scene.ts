@@ -15,7 +15,10 @@ const HELD = '/held';
 /** Calls take this long, so that some are always under way. */
 const WORK_MS = 20;
 /** An outcome may wait this long, on a busy machine, before Redis knows it: whoever dies meanwhile has it called again. */
-const UNTOLD_MS = 1_000;
+const UNTOLD_MS = 500;
+const ARRIVAL_MS = 100;
+/** As in callbacks.thread.ts, and a little more. */
+const SNAPSHOT_MS = 1_200;
 const QUIET_MS_MAX = 60_000;
 const HELD_MS_MAX = 30_000;
 const HELD_EACH = 50;
@@ -113,7 +116,7 @@ export class Scene {
         const now = await inFlight(engine);
         if (now !== count) since_ms = performance.now();
         count = now;
-        return performance.now() - since_ms > UNTOLD_MS + 200;
+        return performance.now() - since_ms > SNAPSHOT_MS;
       },
       HELD_MS_MAX,
       'a steady number of calls in flight',
@@ -122,8 +125,13 @@ export class Scene {
     return count;
   }
 
-  /** Calls that may be made again if who made them dies now: not answered, or just. */
-  atRisk(now_ms = Date.now()): number {
+  /**
+   * Calls that may be made again where who made them died just now: those without an answer, and those whose outcome may not have
+   * been told. What the dead had written is still on its way, so this waits a moment.
+   */
+  async atRisk(): Promise<number> {
+    const now_ms = Date.now();
+    await this.lasts(ARRIVAL_MS);
     return this.calls().filter((call) => !call.answered || call.at_ms > now_ms - UNTOLD_MS).length;
   }
 
@@ -164,13 +172,13 @@ export class Scene {
 
   /** Ends the load, waits until all is quiet and closes the books. */
   async judge(
-    allowed: { duplicates_max: number; lost_max?: number; strangers?: true },
+    allowed: { duplicates_max: number; lost_max?: number; forgets?: true },
     more: Partial<Pick<Evidence, 'expected' | 'quiet_ms_max'>> = {},
   ): Promise<Judgement> {
     await this.driver.stop();
     const url = this.engines[0]?.url ?? '';
     const accepted = [...this.driver.books.values()];
-    const read = { url, accepted, calls: this.calls(), quiet_ms_max: QUIET_MS_MAX, ...more };
+    const read = { url, accepted, calls: this.calls(), quiet_ms_max: QUIET_MS_MAX, forgets: allowed.forgets === true, ...more };
     // The first reading waits until all has ended; calls that came meanwhile belong to the books.
     await judge(read);
     const { example, states, ...books } = await judge({ ...read, calls: this.calls() });

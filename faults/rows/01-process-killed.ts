@@ -18,7 +18,7 @@ export const processKilled: Fault = {
     scene.begins();
     await dies.kill9();
     scene.over();
-    const risk = scene.atRisk() - HELD + lonely;
+    const risk = (await scene.atRisk()) - HELD + lonely;
     held.release();
     await scene.driver.more(scene.some);
     scene.figure('in_flight', lonely);

@@ -1,5 +1,6 @@
-// A Redis to be killed and started again in the middle of a test. It comes back with every write that it answered, or, where
-// it keeps snapshots, with what was there at the last one: as after a failover to a replica that was behind.
+// A Redis to be killed, stopped and started again in the middle of a test. It comes back with every write that it answered; with
+// what was there at the last snapshot, as after a failover to a replica that was behind; or, its file being synced each second,
+// with all that the machine still knows.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,25 +11,46 @@ import { endProcess, failed, killAtExit } from '../helpers/redis.ts';
 
 export interface KillableRedis {
   readonly url: string;
+  readonly path: string;
+  readonly dir: string;
   /** A client that connects again by itself. */
   readonly redis: Redis;
   /** As a crash: resolves when the process is gone. */
   kill9(): Promise<void>;
-  /** Resolves when it has read its file and answers. */
-  start(): Promise<void>;
+  /** Resolves when it has read its file and answers. With more for its environment, from here on. */
+  start(env?: Record<string, string>): Promise<void>;
+  /** Stops it where it stands, until `thaw`. */
+  freeze(): void;
+  thaw(): void;
 }
 
-export async function startKillableRedis({ keeps = 'all' }: { keeps?: 'all' | 'snapshots' } = {}): Promise<KillableRedis> {
-  const dir = mkdtempSync(join(tmpdir(), 'sluice-killable-'));
-  const path = join(dir, 's');
-  const file = keeps === 'all' ? ['--appendonly', 'yes', '--appendfsync', 'always'] : ['--appendonly', 'no'];
-  const args = ['--port', '0', '--unixsocket', path, '--dir', dir, '--save', '', ...file];
+export interface KillableOptions {
+  keeps?: 'all' | 'second' | 'snapshots';
+  /** Where its files go; a directory of its own unless given. */
+  dir?: string;
+  args?: readonly string[];
+  env?: Record<string, string>;
+}
+
+const FILES = {
+  all: ['--appendonly', 'yes', '--appendfsync', 'always'],
+  second: ['--appendonly', 'yes', '--appendfsync', 'everysec'],
+  snapshots: ['--appendonly', 'no'],
+};
+
+export async function startKillableRedis({ keeps = 'all', ...options }: KillableOptions = {}): Promise<KillableRedis> {
+  const own = mkdtempSync(join(tmpdir(), 'sluice-killable-'));
+  const path = join(own, 's');
+  const dir = options.dir ?? own;
+  const args = ['--port', '0', '--unixsocket', path, '--dir', dir, '--save', '', ...FILES[keeps], ...(options.args ?? [])];
   let server: ChildProcess | null = null;
   const kill9 = async (): Promise<void> => {
     if (server !== null) await endProcess(server, 'SIGKILL');
   };
-  const start = async (): Promise<void> => {
-    server = spawn('redis-server', args, { stdio: 'ignore' });
+  let environment = options.env ?? {};
+  const start = async (env: Record<string, string> = {}): Promise<void> => {
+    environment = { ...environment, ...env };
+    server = spawn('redis-server', args, { stdio: 'ignore', env: { ...process.env, ...environment } });
     killAtExit(server);
     await Promise.race([redis.ping(), failed(server)]);
   };
@@ -37,8 +59,9 @@ export async function startKillableRedis({ keeps = 'all' }: { keeps?: 'all' | 's
   after(async () => {
     redis.disconnect();
     await kill9();
-    rmSync(dir, { recursive: true, force: true });
+    rmSync(own, { recursive: true, force: true });
   });
   await start();
-  return { url: `unix://${path}`, redis, kill9, start };
+  const signal = (name: NodeJS.Signals): void => void server?.kill(name);
+  return { url: `unix://${path}`, path, dir, redis, kill9, start, freeze: () => signal('SIGSTOP'), thaw: () => signal('SIGCONT') };
 }

@@ -17,7 +17,7 @@ const REPLICA_WAIT_MS = 250;
 
 const cluster = await startCluster();
 const receiver = await startReceiver();
-const redis_url = `redis+cluster://${cluster.nodes.map(({ port }) => `127.0.0.1:${port}`).join(',')}`;
+const redis_url = cluster.url;
 const engines = await Promise.all([startEngine({ redis_url }), startEngine({ redis_url })]);
 const clients = engines.map((engine) => api(engine, TOKENS.acme));
 

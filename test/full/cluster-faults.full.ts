@@ -18,7 +18,7 @@ const BELL_MS_MAX = 1_000;
 
 const cluster = await startCluster({ node_timeout_ms: 1_500 });
 const receiver = await startReceiver();
-const redis_url = `redis+cluster://${cluster.nodes.map(({ port }) => `127.0.0.1:${port}`).join(',')}`;
+const redis_url = cluster.url;
 const engines = await Promise.all([startEngine({ redis_url }), startEngine({ redis_url })]);
 const clients = engines.map((engine) => api(engine, TOKENS.acme));
 

@@ -5,6 +5,4 @@ import { openStage } from '../engine/stage.ts';
 import { startCluster } from '../helpers/cluster.ts';
 
 const cluster = await startCluster();
-limitsOfKinds(
-  await openStage({ ...WRITES, redis_url: `redis+cluster://${cluster.nodes.map(({ port }) => `127.0.0.1:${port}`).join(',')}` }),
-);
+limitsOfKinds(await openStage({ ...WRITES, redis_url: cluster.url }));

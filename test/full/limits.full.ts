@@ -3,4 +3,4 @@ import { limitsShared } from '../engine/limits-shared.ts';
 import { startCluster } from '../helpers/cluster.ts';
 
 const cluster = await startCluster();
-await limitsShared(`redis+cluster://${cluster.nodes.map(({ port }) => `127.0.0.1:${port}`).join(',')}`, 10);
+await limitsShared(cluster.url, 10);

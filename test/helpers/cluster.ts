@@ -28,6 +28,9 @@ export interface TestNode {
   readonly living: boolean;
   /** As `kill -9` and a lost machine do. Resolves when the process is gone. */
   kill(): Promise<void>;
+  /** Stops it where it stands, until `thaw`. */
+  freeze(): void;
+  thaw(): void;
   /** Starts a killed node again, with its port and its place in the cluster; resolves when it answers. */
   start(): Promise<void>;
 }
@@ -35,6 +38,8 @@ export interface TestNode {
 export interface TestCluster {
   /** Masters 0 to 2, then the replica of each. */
   readonly nodes: readonly TestNode[];
+  /** As a server is told where the cluster is. */
+  readonly url: string;
   /** A new client of the cluster; closed by `stop`. */
   connect(options?: ClusterSettings): Cluster;
   /** The node that serves this key now, as a living node sees it. */
@@ -74,6 +79,7 @@ export async function startCluster(options: { node_timeout_ms?: number; args?: r
   }
   return {
     nodes,
+    url: `redis+cluster://${nodes.map(({ port }) => `${HOST}:${port}`).join(',')}`,
     ready,
     stop,
     connect(clusterOptions = {}) {
@@ -105,6 +111,8 @@ function makeNode(dir: string, port: number, bus_port: number, args: readonly st
       node.living = false;
       if (server !== null) await endProcess(server, 'SIGKILL');
     },
+    freeze: () => void server?.kill('SIGSTOP'),
+    thaw: () => void server?.kill('SIGCONT'),
     async start() {
       await node.kill();
       server = spawn('redis-server', commandLine, { stdio: 'ignore' });

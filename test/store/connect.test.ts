@@ -233,7 +233,7 @@ test('a replica is refused', async () => {
 
 test('on a Cluster', async (t) => {
   const cluster = await startCluster({ node_timeout_ms: 1000 });
-  const url = `redis+cluster://${cluster.nodes.map(({ port }) => `127.0.0.1:${port}`).join(',')}`;
+  const url = cluster.url;
 
   await t.test('the store opens, and its partitions are settled', async () => {
     const store = await open({ redis_url: url, partitions: 4 });

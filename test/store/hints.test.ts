@@ -99,7 +99,7 @@ test('a subscription made while nobody answers is told so, and comes true later'
 
 test('on a Cluster', async (t) => {
   const cluster = await startCluster({ node_timeout_ms: 1000 });
-  const url = `redis+cluster://${cluster.nodes.map(({ port }) => `127.0.0.1:${port}`).join(',')}`;
+  const url = cluster.url;
   const channels = Array.from({ length: 16 }, (_, p) => keys.bell(p));
 
   await t.test('channels of all masters are heard', async () => {
