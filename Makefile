@@ -1,6 +1,6 @@
 # `make` lists the targets. Works with GNU make from 3.81.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup/browser start demo dev gen build check check-gen format test test/full bench bench/smoke
+.PHONY: help setup setup/browser start demo dev gen build check check-gen format test test/full bench bench/smoke faults
 
 BIN := node_modules/.bin
 TS := node --import tsx
@@ -63,6 +63,9 @@ bench: setup build ## Measure, about as long as it takes to trust a figure
 
 bench/smoke: setup build ## The same in seconds: does every bench still run?
 	@$(TS) bench/main.ts --smoke
+
+faults: setup build ## Break everything there is, row by row: ROW=6, SEED=7, QUICK=1
+	@$(TS) faults/main.ts $(if $(ROW),--row "$(ROW)") $(if $(SEED),--seed $(SEED)) $(if $(QUICK),--quick)
 
 # A failed build leaves the last good one in place.
 dist/.stamp: $(SOURCES) tsconfig.json tsconfig.build.json | setup

@@ -8,8 +8,14 @@ import { machineLost } from './rows/05-machine-lost.ts';
 import { failovers } from './rows/06-failover.ts';
 import { redisFrozen } from './rows/08-redis-frozen.ts';
 import { linksCut } from './rows/09-link-cut.ts';
+import { workerCut } from './rows/10-worker-cut.ts';
+import { reshard } from './rows/11-reshard.ts';
 import { scriptFlush } from './rows/12-script-flush.ts';
+import { diskFull } from './rows/13-disk-full.ts';
+import { maxmemory } from './rows/14-maxmemory.ts';
 import { rollingRestart } from './rows/22-rolling-restart.ts';
+import { poison } from './rows/23-poison.ts';
+import { finishRace } from './rows/27-finish-race.ts';
 
 export const FAULTS: readonly Fault[] = [
   processKilled,
@@ -20,8 +26,14 @@ export const FAULTS: readonly Fault[] = [
   ...failovers,
   redisFrozen,
   ...linksCut,
+  workerCut,
+  reshard,
   scriptFlush,
+  diskFull,
+  maxmemory,
   rollingRestart,
+  poison,
+  finishRace,
 ];
 
 /** All that the matrix asks for. */

@@ -81,7 +81,7 @@ export class Driver {
   async batch(tasks: readonly object[], more: object = {}): Promise<string | null> {
     const made = await this.ask('POST', '/v1/batches', { tasks, ...more });
     if (made === null) return null;
-    this.#take(made.id, tasks.length);
+    this.promised(made.id, tasks.length);
     return made.id;
   }
 
@@ -114,7 +114,8 @@ export class Driver {
     this.refusals.set(seen, (this.refusals.get(seen) ?? 0) + 1);
   }
 
-  #take(id: string, tasks: number): void {
+  /** A 2xx was read for so many tasks of this batch, or this single task. */
+  promised(id: string, tasks: number): void {
     const before = this.books.get(id)?.tasks ?? 0;
     this.books.set(id, { id, tasks: before + tasks, at_ms: Date.now() });
     this.accepted += tasks;
@@ -139,7 +140,7 @@ export class Driver {
   async #single(): Promise<void> {
     const [task] = this.#tasks(1);
     const made = await this.ask('POST', '/v1/tasks', task);
-    if (made !== null) this.#take(made.id, 1);
+    if (made !== null) this.promised(made.id, 1);
   }
 
   /** A batch that waits, grows and is let go. */
@@ -148,7 +149,7 @@ export class Driver {
     const id = await this.batch(this.#tasks(1), { options: { hold: true } });
     if (id === null) return;
     const tasks = this.#tasks(chance.int(1, 20));
-    if ((await this.ask('POST', `/v1/batches/${id}/tasks`, { tasks })) !== null) this.#take(id, tasks.length);
+    if ((await this.ask('POST', `/v1/batches/${id}/tasks`, { tasks })) !== null) this.promised(id, tasks.length);
     await this.ask('POST', `/v1/batches/${id}/release`);
   }
 

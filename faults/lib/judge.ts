@@ -1,5 +1,6 @@
 // After a fault, when all is quiet: accepted ids, the receivers' own log, task states and counters are held against one another.
 import { setTimeout as sleep } from 'node:timers/promises';
+import { ID_PREFIX, taskId } from '../../src/base/id.ts';
 import { TOKENS } from '../../test/helpers/engine.ts';
 import type { ReceivedCall } from '../../test/helpers/receiver.ts';
 import type { Accepted } from './driver.ts';
@@ -14,6 +15,8 @@ export interface Evidence {
   quiet_ms_max: number;
   /** Redis may have forgotten what it did: a create that was called, and then made again. */
   forgets?: boolean;
+  /** Finished batches may be deleted early: of one that is gone the receivers' log says whether it was done. */
+  early?: boolean;
   /** Calls that a task's answers ask for; one unless said otherwise. */
   expected?: (calls: readonly ReceivedCall[]) => number;
 }
@@ -34,7 +37,15 @@ export interface Verdict extends Omit<Books, 'recovery_s'> {
   states: Record<State, number>;
 }
 
-export async function judge({ url, accepted, calls, quiet_ms_max, forgets = false, expected = () => 1 }: Evidence): Promise<Verdict> {
+export async function judge({
+  url,
+  accepted,
+  calls,
+  quiet_ms_max,
+  forgets = false,
+  early = false,
+  expected = () => 1,
+}: Evidence): Promise<Verdict> {
   const end_ms = Date.now() + quiet_ms_max;
   const heard = new Map<string, ReceivedCall[]>();
   for (const call of calls) heard.set(call.id, [...(heard.get(call.id) ?? []), call]);
@@ -54,6 +65,17 @@ export async function judge({ url, accepted, calls, quiet_ms_max, forgets = fals
     for (let one = left.pop(); one !== undefined; one = left.pop()) {
       verdict.accepted += one.tasks;
       const { rows, stats } = one.id.startsWith('task_') ? await single(url, one.id, end_ms) : await whole(url, one.id, end_ms);
+      if (early && stats === null && rows.length === 0) {
+        const ids = one.id.startsWith('task_')
+          ? [one.id]
+          : Array.from({ length: one.tasks }, (_, i) => taskId(one.id.slice(ID_PREFIX.batch.length), i));
+        const never = ids.filter((id) => !heard.has(id));
+        verdict.lost += never.length;
+        if (never.length > 0) verdict.example ??= `${never[0]}: gone, and never called`;
+        for (const id of ids) known.add(id);
+        for (const id of ids) verdict.duplicates += Math.max(0, (heard.get(id)?.length ?? 1) - 1);
+        continue;
+      }
       const ended = rows.filter(({ status }) => STATES.includes(status as State));
       const missing = Math.max(0, one.tasks - ended.length);
       if (missing > 0) verdict.example ??= `${one.id}: ${stats === null ? 'gone' : JSON.stringify(stats)}`;
@@ -65,7 +87,8 @@ export async function judge({ url, accepted, calls, quiet_ms_max, forgets = fals
         if (mine.length > 0) verdict.duplicates += Math.max(0, mine.length - expected(mine));
       }
       for (const state of STATES) verdict.states[state] += rows.filter(({ status }) => status === state).length;
-      if (stats !== null) weigh(verdict, one.tasks, stats, rows);
+      // Of what Redis may forget, tasks that were added late are lost, and not miscounted.
+      if (stats !== null) weigh(verdict, forgets ? Math.min(one.tasks, stats.total) : one.tasks, stats, rows);
     }
   };
   await Promise.all(Array.from({ length: READS_AT_ONCE }, reader));

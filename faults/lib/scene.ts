@@ -34,6 +34,17 @@ export interface Held {
   release(): void;
 }
 
+/** What a fault may cause; nothing where nothing is said. */
+export interface Allowed {
+  duplicates_max: number;
+  lost_max?: number;
+  failed_max?: number;
+  /** Redis may have forgotten what it had acknowledged. */
+  forgets?: true;
+  /** Finished batches may be deleted before their time. */
+  early?: true;
+}
+
 export class Scene {
   readonly chance: Chance;
   readonly receiver: Receiver;
@@ -170,35 +181,43 @@ export class Scene {
     return [...this.receiver.calls, ...this.slow.calls];
   }
 
-  /** Ends the load, waits until all is quiet and closes the books. */
-  async judge(
-    allowed: { duplicates_max: number; lost_max?: number; forgets?: true },
-    more: Partial<Pick<Evidence, 'expected' | 'quiet_ms_max'>> = {},
-  ): Promise<Judgement> {
+  /** Ends the load and waits until all that was accepted has ended. */
+  async quiet(): Promise<void> {
     await this.driver.stop();
-    const url = this.engines[0]?.url ?? '';
-    const accepted = [...this.driver.books.values()];
-    const read = { url, accepted, calls: this.calls(), quiet_ms_max: QUIET_MS_MAX, forgets: allowed.forgets === true, ...more };
-    // The first reading waits until all has ended; calls that came meanwhile belong to the books.
-    await judge(read);
-    const { example, states, ...books } = await judge({ ...read, calls: this.calls() });
-    const faults = [...this.#faults, ...this.driver.wrong];
+    await judge(this.#evidence());
+  }
+
+  /** The same, and closes the books. */
+  async judge(allowed: Allowed, more: Partial<Pick<Evidence, 'expected' | 'quiet_ms_max'>> = {}): Promise<Judgement> {
+    await this.quiet();
+    const { forgets = false, early = false } = allowed;
+    const { example, states, ...books } = await judge({ ...this.#evidence(), forgets, early, ...more });
+    // A batch that Redis has forgotten cannot be added to.
+    const wrong = this.driver.wrong.filter((answer) => allowed.forgets !== true || !answer.includes('batch_not_found'));
+    const faults = [...this.#faults, ...wrong];
     if (books.lost > (allowed.lost_max ?? 0)) faults.push(`${books.lost} lost, such as ${example}`);
     for (const name of ['uncalled', 'double_counted', 'drift'] as const) if (books[name] > 0) faults.push(`${name}: ${books[name]}`);
+    if (states.failed > (allowed.failed_max ?? 0)) faults.push(`${states.failed} failed`);
     if (books.duplicates > allowed.duplicates_max)
       faults.push(`${books.duplicates} called twice, at most ${allowed.duplicates_max} may be`);
     const refused = Object.fromEntries([...this.driver.refusals].map(([seen, count]) => [`refused_${seen}`, count]));
     const failed = states.failed > 0 ? { failed: states.failed } : {};
     return {
       ...books,
-      recovery_s: this.#recovery_s(accepted),
+      recovery_s: this.#recovery_s(),
       duplicates_max: allowed.duplicates_max,
       more: { ...this.#more, ...refused, ...failed, fault_s: (this.#over_ms - this.#began_ms) / 1_000 },
       faults,
     };
   }
 
-  #recovery_s(accepted: readonly { id: string; at_ms: number }[]): number {
+  #evidence(): Evidence {
+    const [engine] = this.engines;
+    return { url: engine?.url ?? '', accepted: this.driver.books.values(), calls: this.calls(), quiet_ms_max: QUIET_MS_MAX };
+  }
+
+  #recovery_s(): number {
+    const accepted = [...this.driver.books.values()];
     const core = (id: string): string => id.split('_')[1] ?? '';
     const before = new Set(accepted.filter(({ id, at_ms }) => id.startsWith('batch_') && at_ms < this.#began_ms).map(({ id }) => core(id)));
     const late = this.calls().filter(({ id }) => before.has(core(id)));

@@ -15,10 +15,11 @@ export const machineLost: Fault = {
   loses: true,
   async run(scene) {
     const redis = await startKillableRedis({ keeps: 'second', args: ['--auto-aof-rewrite-percentage', '0'] });
+    const sizes = watchSize(redis);
     await scene.engine({ redis_url: redis.url });
     await scene.driver.more(scene.some);
     const held = await scene.hold(HELD);
-    const sizes = watchSize(redis);
+    await scene.lasts(LOST_MS);
     await scene.driver.more(scene.some);
     scene.begins();
     const died_ms = Date.now();
