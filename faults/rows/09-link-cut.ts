@@ -3,7 +3,7 @@ import { type FaultProxy, startProxy } from '../../test/helpers/proxy.ts';
 import { startRedis } from '../../test/helpers/redis.ts';
 import type { Fault } from '../lib/fault.ts';
 
-const HELD = 2_000;
+const HELD = 1_200;
 const CUT_MS = 30_000;
 /** Longer than a holder may be silent there. */
 const CUT_QUICK_MS = 5_000;

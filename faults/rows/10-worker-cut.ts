@@ -4,7 +4,7 @@ import { startProxy } from '../../test/helpers/proxy.ts';
 import { startRedis, until } from '../../test/helpers/redis.ts';
 import type { Fault } from '../lib/fault.ts';
 
-const HELD = 2_000;
+const HELD = 1_200;
 const CUT_MS = 60_000;
 const CUT_QUICK_MS = 10_000;
 const PLACES = 20;
