@@ -22,12 +22,12 @@ export interface Accepted {
   at_ms: number;
 }
 
-const CALLERS = 8;
+const CALLERS = 6;
 const BACKLOG_MAX = 400;
 const BATCH_TASKS_MAX = 60;
 const AGAIN_MS = 50;
 /** Between two requests of one caller. */
-const REST_MS_MAX = 30;
+const REST_MS_MAX = 100;
 /** Longer than the server takes to say 503 by itself. */
 const ANSWER_MS_MAX = 8_000;
 const MORE_MS_MAX = 60_000;

@@ -6,6 +6,8 @@ const DEATHS = 3;
 /** In flight beside it each time. */
 const BESIDE = 15;
 const BESIDE_MS = 300;
+/** Who was claimed and not yet put back when the last death came is not told from who ran. Of about a hundred. */
+const HARMED_MAX = 3;
 const ENDED_MS_MAX = 60_000;
 
 export const poison: Fault = {
@@ -34,6 +36,6 @@ export const poison: Fault = {
     scene.check(heard() === DEATHS, `called ${heard()} times`);
     scene.check(JSON.stringify(lost).includes('worker_lost'), `it ended as ${lost.status}`);
     await scene.driver.more(scene.some);
-    return scene.judge({ duplicates_max: risk, failed_max: 1 });
+    return scene.judge({ duplicates_max: risk, failed_max: 1 + HARMED_MAX });
   },
 };

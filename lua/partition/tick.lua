@@ -25,6 +25,8 @@
 local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX, AWAY_MS, ALIVE_MS, QUIET = 200, 50, 200, 500, 30000, 2000, 0.3
 -- Before their time so many batches, of so many segments, go in a call; the pause to the next leaves time to see that it helped.
 local EARLY_LOOK, EARLY_MAX, EARLY_SEGMENTS, EARLY_PAUSE_MS = 100, 20, 20, 250
+-- Between two tasks at their last chance, and how far ahead the last of many is put.
+local SUSPECT_PAUSE_MS, SUSPECTS_MS_MAX = 100, 60000
 local more = 0
 local written = { meta, root .. 'holders', root .. 'claims', root .. 'delayed', root .. 'deadlines' }
 
@@ -40,7 +42,7 @@ if pressure == 0 and call('EXISTS', root .. 'holders', root .. 'active:' .. hold
 end
 
 -- Holders.
-local before = call('HMGET', meta, 'last', 'thaw')
+local before = call('HMGET', meta, 'last', 'thaw', 'suspect')
 local last_ms = tonumber(before[1] or now_ms)
 local shift_ms = 0
 if now_ms - last_ms > gap_ms then shift_ms = now_ms - last_ms end
@@ -82,6 +84,21 @@ local function lost_json(ref, recoveries)
     now_ms, ref.attempt % ROUND_ATTEMPTS, recoveries, recoveries)
 end
 
+-- One of those that were in flight at every death so far may be the cause. At the last chance they come back one after another, and
+-- whoever calls them calls few at once, so that the next death is not that of many.
+local suspect_ms = tonumber(before[3] or 0)
+local function again(b, ref, from, to, recoveries, waiting)
+  local function put(first, last, due_ms)
+    limited_enqueue(b, now_ms, due_ms, flow_as('r', ref.flow), { core = ref.core, from = first, to = last, attempts = ref.attempt,
+      recoveries = recoveries, timeout_s = ref.timeout_s, due_ms = due_ms, limit = waiting })
+  end
+  if recoveries < recoveries_max - 1 then return put(from, to, now_ms) end
+  for i = from, to do
+    suspect_ms = math.max(now_ms, math.min(suspect_ms, now_ms + SUSPECTS_MS_MAX) + SUSPECT_PAUSE_MS)
+    put(i, i, suspect_ms)
+  end
+end
+
 -- Gives back what is still in flight under a name: to the queue, or to the end where this happened too often.
 local function recover(name, member)
   local ref = member_read(member)
@@ -106,8 +123,7 @@ local function recover(name, member)
         notify_use().finishes(b, b.c, b.f - (to - from + 1), b.x, now_ms, from, function() return lost_json(ref, recoveries) end)
       end
     else
-      limited_enqueue(b, now_ms, now_ms, flow_as('r', ref.flow), { core = ref.core, from = from, to = to, attempts = ref.attempt,
-        recoveries = recoveries, timeout_s = ref.timeout_s, due_ms = now_ms, limit = limit and limit.waiting or '' })
+      again(b, ref, from, to, recoveries, limit and limit.waiting or '')
     end
     if limit then limited_free(now_ms, limit, ref.core, from, to) end
   end
@@ -263,6 +279,7 @@ touch(written)
 local waiting = call('EXISTS', root .. 'outbox')
 
 call('HSET', meta, 'last', now_ms, 'thaw', thaw_ms)
+if suspect_ms > now_ms then call('HSET', meta, 'suspect', suspect_ms) end
 if mine > 0 then
   call('HSET', written[2], holder, now_ms)
 else

@@ -22,7 +22,8 @@ import type { PumpHost, PumpSettings } from './pump-host.ts';
 import type { Relayer } from './relayer.ts';
 import { SigningKeys } from './signing-keys.ts';
 import { specOf } from './spec.ts';
-import { handedBack, settlementOf, settlementOfExpired, settlementOfLost, settlementOfNotification } from './verdict.ts';
+import { Suspects } from './suspects.ts';
+import { END_NAMES, handedBack, settlementOf, settlementOfExpired, settlementOfLost, settlementOfNotification } from './verdict.ts';
 
 export type AttemptEnd = 'completed' | 'retried' | 'failed' | 'returned';
 
@@ -54,14 +55,6 @@ export interface ShardDeps {
   log: Log;
 }
 
-const END_NAMES: Record<Settlement['verdict'], AttemptEnd> = {
-  c: 'completed',
-  r: 'retried',
-  f: 'failed',
-  b: 'returned',
-  s: 'returned',
-  k: 'retried',
-};
 /** Tasks whose account's signing keys could not be read come back after this long. */
 const KEYS_RETRY_MS = 1_000;
 /** Half of what api.md allows between a start and its arrival. */
@@ -77,6 +70,7 @@ export class CallbackShard implements Service, PumpHost {
   readonly #log: LimitedLog;
   readonly #pumps = new Map<number, Pump>();
   readonly #calls = new Set<RunningCall>();
+  readonly #suspects = new Suspects((call) => this.#calls.has(call));
   readonly #keys: SigningKeys;
   /** Claims under way, and when they began. */
   readonly #claims = new Map<Pump, number>();
@@ -263,6 +257,8 @@ export class CallbackShard implements Service, PumpHost {
 
   #begin(pump: Pump, task: Claimed, secrets: readonly Buffer[], now_ms: number, asked_ms: number): void {
     if (this.#draining || pump.fenced) return this.#handBack(pump, task, 0);
+    const wait_ms = this.#suspects.wait_ms(task);
+    if (wait_ms > 0) return this.#handBack(pump, task, wait_ms);
     if (task.of !== null) return this.#beginNotification(pump, task, secrets);
     const spec = specOf(task.head);
     if (spec.valid_until_ms !== null && now_ms >= spec.valid_until_ms)
@@ -293,6 +289,7 @@ export class CallbackShard implements Service, PumpHost {
       },
     );
     this.#calls.add(running);
+    this.#suspects.began(task, running);
     if (task.flight.limit?.kind === 'c') this.#slots.set(running, pump);
   }
 
@@ -318,6 +315,7 @@ export class CallbackShard implements Service, PumpHost {
       this.#endNotification(pump, notification, settlement, outcome.error?.code ?? null, outcome.duration_ms);
     });
     this.#calls.add(running);
+    this.#suspects.began(task, running);
   }
 
   #endNotification(

@@ -18,6 +18,16 @@ export interface Now {
   dice: number;
 }
 
+/** What an outcome is called in the metrics. */
+export const END_NAMES: Record<Settlement['verdict'], 'completed' | 'retried' | 'failed' | 'returned'> = {
+  c: 'completed',
+  r: 'retried',
+  f: 'failed',
+  b: 'returned',
+  s: 'returned',
+  k: 'retried',
+};
+
 /** What is kept of an attempt; trailing nulls are left out. Read by api/present.ts. */
 export type StoredResult = [
   /** When it ended, by the partition's clock. */

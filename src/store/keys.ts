@@ -17,7 +17,7 @@ function root(partition: number): string {
 
 /** Keys of a partition. `core`: a batch id without its prefix. */
 export const keys = {
-  /** hash: `last` and `thaw` times of the last tick that had work, and of the last after a gap (ms); `ready:<class>` tasks queued; `early` rank in `deadlines` from which the next tick under memory pressure looks; `seq` last sequence of its messages; `w` is only written (durability.ts). Never deleted: the declared key of every script. */
+  /** hash: `last` and `thaw` times of the last tick that had work, and of the last after a gap (ms); `ready:<class>` tasks queued; `early` rank in `deadlines` from which the next tick under memory pressure looks; `suspect` when the last task at its last chance is due; `seq` last sequence of its messages; `w` is only written (durability.ts). Never deleted: the declared key of every script. */
   partition: (p: number): string => `${root(p)}m`,
   /** hash: a batch; fields in lua/lib/batch.lua. */
   batch: (p: number, core: string): string => `${root(p)}b:${core}`,

@@ -15089,6 +15089,7 @@ local function notify_write()
 end
 local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX, AWAY_MS, ALIVE_MS, QUIET = 200, 50, 200, 500, 30000, 2000, 0.3
 local EARLY_LOOK, EARLY_MAX, EARLY_SEGMENTS, EARLY_PAUSE_MS = 100, 20, 20, 250
+local SUSPECT_PAUSE_MS, SUSPECTS_MS_MAX = 100, 60000
 local more = 0
 local written = { meta, root .. 'holders', root .. 'claims', root .. 'delayed', root .. 'deadlines' }
 local function first_of(key) return tonumber(call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]) end
@@ -15100,7 +15101,7 @@ if pressure == 0 and call('EXISTS', root .. 'holders', root .. 'active:' .. hold
   local first_ms = math.min(delayed_ms or math.huge, deadline_ms or math.huge, away_ms)
   if first_ms > now_ms and lanes_ms > now_ms then return { now_ms, first_ms < math.huge and first_ms or 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 } end
 end
-local before = call('HMGET', meta, 'last', 'thaw')
+local before = call('HMGET', meta, 'last', 'thaw', 'suspect')
 local last_ms = tonumber(before[1] or now_ms)
 local shift_ms = 0
 if now_ms - last_ms > gap_ms then shift_ms = now_ms - last_ms end
@@ -15136,6 +15137,18 @@ local function lost_json(ref, recoveries)
   return string.format('[%.0f,%.0f,%.0f,null,null,"worker_lost","The process that ran this task was lost %.0f times."]',
     now_ms, ref.attempt % ROUND_ATTEMPTS, recoveries, recoveries)
 end
+local suspect_ms = tonumber(before[3] or 0)
+local function again(b, ref, from, to, recoveries, waiting)
+  local function put(first, last, due_ms)
+    limited_enqueue(b, now_ms, due_ms, flow_as('r', ref.flow), { core = ref.core, from = first, to = last, attempts = ref.attempt,
+      recoveries = recoveries, timeout_s = ref.timeout_s, due_ms = due_ms, limit = waiting })
+  end
+  if recoveries < recoveries_max - 1 then return put(from, to, now_ms) end
+  for i = from, to do
+    suspect_ms = math.max(now_ms, math.min(suspect_ms, now_ms + SUSPECTS_MS_MAX) + SUSPECT_PAUSE_MS)
+    put(i, i, suspect_ms)
+  end
+end
 local function recover(name, member)
   local ref = member_read(member)
   reaped[#reaped + 1] = { root .. 'active:' .. name, member }
@@ -15159,8 +15172,7 @@ local function recover(name, member)
         notify_use().finishes(b, b.c, b.f - (to - from + 1), b.x, now_ms, from, function() return lost_json(ref, recoveries) end)
       end
     else
-      limited_enqueue(b, now_ms, now_ms, flow_as('r', ref.flow), { core = ref.core, from = from, to = to, attempts = ref.attempt,
-        recoveries = recoveries, timeout_s = ref.timeout_s, due_ms = now_ms, limit = limit and limit.waiting or '' })
+      again(b, ref, from, to, recoveries, limit and limit.waiting or '')
     end
     if limit then limited_free(now_ms, limit, ref.core, from, to) end
   end
@@ -15297,6 +15309,7 @@ lost_touch()
 touch(written)
 local waiting = call('EXISTS', root .. 'outbox')
 call('HSET', meta, 'last', now_ms, 'thaw', thaw_ms)
+if suspect_ms > now_ms then call('HSET', meta, 'suspect', suspect_ms) end
 if mine > 0 then
   call('HSET', written[2], holder, now_ms)
 else
@@ -15332,7 +15345,7 @@ notify_write()
 queue_write()
 if outbox_write() == 1 or waiting == 1 then flags = flags + 1 end
 return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready, early, parked, flags }`,
-  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",9],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",45],[46,"lua/lib/batch.lua",49],[47,"lua/lib/batch.lua",51],[48,"lua/lib/batch.lua",53],[49,"lua/lib/batch.lua",56],[53,"lua/lib/batch.lua",62],[65,"lua/lib/batch.lua",75],[66,"lua/lib/batch.lua",77],[70,"lua/lib/batch.lua",83],[86,"lua/lib/batch.lua",101],[93,"lua/lib/batch.lua",109],[96,"lua/lib/batch.lua",114],[101,"lua/lib/batch.lua",121],[111,"lua/lib/batch.lua",133],[116,"lua/lib/batch.lua",141],[124,"lua/lib/batch.lua",150],[142,"lua/lib/ring.lua",4],[143,"lua/lib/ring.lua",6],[151,"lua/lib/ring.lua",16],[157,"lua/lib/ring.lua",23],[158,"lua/lib/ring.lua",25],[159,"lua/lib/ring.lua",28],[163,"lua/lib/ring.lua",34],[170,"lua/lib/ring.lua",42],[176,"lua/lib/ready.lua",9],[177,"lua/lib/ready.lua",11],[178,"lua/lib/ready.lua",14],[192,"lua/lib/ready.lua",29],[197,"lua/lib/ready.lua",35],[200,"lua/lib/ready.lua",39],[212,"lua/lib/ready.lua",52],[215,"lua/lib/ready.lua",56],[221,"lua/lib/ready.lua",67],[224,"lua/lib/ready.lua",71],[231,"lua/lib/ready.lua",80],[232,"lua/lib/ready.lua",83],[233,"lua/lib/delayed.lua",3],[234,"lua/lib/delayed.lua",5],[238,"lua/lib/delayed.lua",11],[241,"lua/lib/delayed.lua",15],[245,"lua/lib/delayed.lua",20],[249,"lua/lib/delayed.lua",26],[256,"lua/lib/delayed.lua",36],[263,"lua/lib/outbox.lua",15],[267,"lua/lib/outbox.lua",20],[268,"lua/lib/outbox.lua",22],[269,"lua/lib/outbox.lua",24],[270,"lua/lib/outbox.lua",27],[271,"lua/lib/outbox.lua",29],[275,"lua/lib/outbox.lua",35],[287,"lua/lib/outbox.lua",49],[291,"lua/lib/outbox.lua",54],[301,"lua/lib/outbox.lua",66],[305,"lua/lib/outbox.lua",72],[309,"lua/lib/outbox.lua",78],[314,"lua/lib/outbox.lua",85],[315,"lua/lib/outbox.lua",87],[321,"lua/lib/outbox.lua",95],[350,"lua/lib/outbox.lua",127],[359,"lua/lib/outbox.lua",138],[362,"lua/lib/limited.lua",12],[363,"lua/lib/limited.lua",14],[370,"lua/lib/limited.lua",23],[374,"lua/lib/limited.lua",29],[385,"lua/lib/limited.lua",42],[389,"lua/lib/limited.lua",48],[397,"lua/lib/limited.lua",58],[402,"lua/lib/limited.lua",65],[407,"lua/lib/limited.lua",72],[411,"lua/lib/limited.lua",78],[423,"lua/lib/limited.lua",92],[435,"lua/lib/limited.lua",107],[448,"lua/lib/limited.lua",121],[451,"lua/lib/limited.lua",126],[458,"lua/lib/granted.lua",3],[459,"lua/lib/granted.lua",5],[463,"lua/lib/granted.lua",10],[464,"lua/lib/granted.lua",12],[465,"lua/lib/granted.lua",14],[469,"lua/lib/results.lua",3],[478,"lua/lib/results.lua",13],[479,"lua/lib/results.lua",15],[480,"lua/lib/lost.lua",4],[481,"lua/lib/lost.lua",7],[492,"lua/lib/lost.lua",19],[495,"lua/lib/lost.lua",23],[500,"lua/lib/notify.lua",19],[501,"lua/lib/notify.lua",22],[510,"lua/lib/notify.lua",34],[511,"lua/lib/notify.lua",36],[516,"lua/lib/notify.lua",43],[532,"lua/lib/notify.lua",60],[544,"lua/lib/notify.lua",74],[554,"lua/lib/notify.lua",85],[572,"lua/lib/notify.lua",105],[579,"lua/lib/notify.lua",115],[591,"lua/lib/notify.lua",130],[607,"lua/lib/notify.lua",148],[619,"lua/lib/notify.lua",161],[622,"lua/lib/notify.lua",166],[633,"lua/lib/notify.lua",179],[646,"lua/lib/notify.lua",193],[651,"lua/lib/notify.lua",199],[654,"lua/lib/notify.lua",204],[659,"lua/lib/notify.lua",211],[689,"lua/lib/notify.lua",243],[711,"lua/lib/notify.lua",267],[712,"lua/lib/notify.lua",269],[719,"lua/lib/notify.lua",277],[734,"lua/lib/notify.lua",293],[736,"lua/lib/notify.lua",297],[742,"lua/lib/notify.lua",304],[745,"lua/partition/tick.lua",25],[746,"lua/partition/tick.lua",27],[749,"lua/partition/tick.lua",32],[758,"lua/partition/tick.lua",43],[763,"lua/partition/tick.lua",49],[767,"lua/partition/tick.lua",54],[788,"lua/partition/tick.lua",77],[790,"lua/partition/tick.lua",80],[794,"lua/partition/tick.lua",86],[825,"lua/partition/tick.lua",118],[843,"lua/partition/tick.lua",138],[855,"lua/partition/tick.lua",152],[862,"lua/partition/tick.lua",161],[863,"lua/partition/tick.lua",163],[888,"lua/partition/tick.lua",189],[908,"lua/partition/tick.lua",212],[930,"lua/partition/tick.lua",235],[931,"lua/partition/tick.lua",238],[944,"lua/partition/tick.lua",252],[946,"lua/partition/tick.lua",255],[947,"lua/partition/tick.lua",257],[954,"lua/partition/tick.lua",265]],
+  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",9],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",45],[46,"lua/lib/batch.lua",49],[47,"lua/lib/batch.lua",51],[48,"lua/lib/batch.lua",53],[49,"lua/lib/batch.lua",56],[53,"lua/lib/batch.lua",62],[65,"lua/lib/batch.lua",75],[66,"lua/lib/batch.lua",77],[70,"lua/lib/batch.lua",83],[86,"lua/lib/batch.lua",101],[93,"lua/lib/batch.lua",109],[96,"lua/lib/batch.lua",114],[101,"lua/lib/batch.lua",121],[111,"lua/lib/batch.lua",133],[116,"lua/lib/batch.lua",141],[124,"lua/lib/batch.lua",150],[142,"lua/lib/ring.lua",4],[143,"lua/lib/ring.lua",6],[151,"lua/lib/ring.lua",16],[157,"lua/lib/ring.lua",23],[158,"lua/lib/ring.lua",25],[159,"lua/lib/ring.lua",28],[163,"lua/lib/ring.lua",34],[170,"lua/lib/ring.lua",42],[176,"lua/lib/ready.lua",9],[177,"lua/lib/ready.lua",11],[178,"lua/lib/ready.lua",14],[192,"lua/lib/ready.lua",29],[197,"lua/lib/ready.lua",35],[200,"lua/lib/ready.lua",39],[212,"lua/lib/ready.lua",52],[215,"lua/lib/ready.lua",56],[221,"lua/lib/ready.lua",67],[224,"lua/lib/ready.lua",71],[231,"lua/lib/ready.lua",80],[232,"lua/lib/ready.lua",83],[233,"lua/lib/delayed.lua",3],[234,"lua/lib/delayed.lua",5],[238,"lua/lib/delayed.lua",11],[241,"lua/lib/delayed.lua",15],[245,"lua/lib/delayed.lua",20],[249,"lua/lib/delayed.lua",26],[256,"lua/lib/delayed.lua",36],[263,"lua/lib/outbox.lua",15],[267,"lua/lib/outbox.lua",20],[268,"lua/lib/outbox.lua",22],[269,"lua/lib/outbox.lua",24],[270,"lua/lib/outbox.lua",27],[271,"lua/lib/outbox.lua",29],[275,"lua/lib/outbox.lua",35],[287,"lua/lib/outbox.lua",49],[291,"lua/lib/outbox.lua",54],[301,"lua/lib/outbox.lua",66],[305,"lua/lib/outbox.lua",72],[309,"lua/lib/outbox.lua",78],[314,"lua/lib/outbox.lua",85],[315,"lua/lib/outbox.lua",87],[321,"lua/lib/outbox.lua",95],[350,"lua/lib/outbox.lua",127],[359,"lua/lib/outbox.lua",138],[362,"lua/lib/limited.lua",12],[363,"lua/lib/limited.lua",14],[370,"lua/lib/limited.lua",23],[374,"lua/lib/limited.lua",29],[385,"lua/lib/limited.lua",42],[389,"lua/lib/limited.lua",48],[397,"lua/lib/limited.lua",58],[402,"lua/lib/limited.lua",65],[407,"lua/lib/limited.lua",72],[411,"lua/lib/limited.lua",78],[423,"lua/lib/limited.lua",92],[435,"lua/lib/limited.lua",107],[448,"lua/lib/limited.lua",121],[451,"lua/lib/limited.lua",126],[458,"lua/lib/granted.lua",3],[459,"lua/lib/granted.lua",5],[463,"lua/lib/granted.lua",10],[464,"lua/lib/granted.lua",12],[465,"lua/lib/granted.lua",14],[469,"lua/lib/results.lua",3],[478,"lua/lib/results.lua",13],[479,"lua/lib/results.lua",15],[480,"lua/lib/lost.lua",4],[481,"lua/lib/lost.lua",7],[492,"lua/lib/lost.lua",19],[495,"lua/lib/lost.lua",23],[500,"lua/lib/notify.lua",19],[501,"lua/lib/notify.lua",22],[510,"lua/lib/notify.lua",34],[511,"lua/lib/notify.lua",36],[516,"lua/lib/notify.lua",43],[532,"lua/lib/notify.lua",60],[544,"lua/lib/notify.lua",74],[554,"lua/lib/notify.lua",85],[572,"lua/lib/notify.lua",105],[579,"lua/lib/notify.lua",115],[591,"lua/lib/notify.lua",130],[607,"lua/lib/notify.lua",148],[619,"lua/lib/notify.lua",161],[622,"lua/lib/notify.lua",166],[633,"lua/lib/notify.lua",179],[646,"lua/lib/notify.lua",193],[651,"lua/lib/notify.lua",199],[654,"lua/lib/notify.lua",204],[659,"lua/lib/notify.lua",211],[689,"lua/lib/notify.lua",243],[711,"lua/lib/notify.lua",267],[712,"lua/lib/notify.lua",269],[719,"lua/lib/notify.lua",277],[734,"lua/lib/notify.lua",293],[736,"lua/lib/notify.lua",297],[742,"lua/lib/notify.lua",304],[745,"lua/partition/tick.lua",25],[746,"lua/partition/tick.lua",27],[747,"lua/partition/tick.lua",29],[750,"lua/partition/tick.lua",34],[759,"lua/partition/tick.lua",45],[764,"lua/partition/tick.lua",51],[768,"lua/partition/tick.lua",56],[789,"lua/partition/tick.lua",79],[791,"lua/partition/tick.lua",82],[795,"lua/partition/tick.lua",89],[807,"lua/partition/tick.lua",103],[837,"lua/partition/tick.lua",134],[855,"lua/partition/tick.lua",154],[867,"lua/partition/tick.lua",168],[874,"lua/partition/tick.lua",177],[875,"lua/partition/tick.lua",179],[900,"lua/partition/tick.lua",205],[920,"lua/partition/tick.lua",228],[942,"lua/partition/tick.lua",251],[943,"lua/partition/tick.lua",254],[956,"lua/partition/tick.lua",268],[958,"lua/partition/tick.lua",271],[959,"lua/partition/tick.lua",273],[966,"lua/partition/tick.lua",281]],
 });
 
 /** Takes one request from an API limit: an exact sliding minute, shared by all processes. See lua/quota/take.lua. */

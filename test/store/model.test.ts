@@ -197,7 +197,18 @@ class Run {
   async #tick({ holder: h, partition: p }: Extract<Command, { kind: 'tick' }>): Promise<void> {
     const [last, thaw] = await rig.redis.hmget(keys.partition(p), 'last', 'thaw');
     await rig.tick(h, { partition: p, recoveries_max: RECOVERIES_MAX });
-    this.model.tick(h, p, { last_ms: Number(last ?? rig.now_ms), thaw_ms: Number(thaw ?? 0) });
+    this.model.tick(h, p, { last_ms: Number(last ?? rig.now_ms), thaw_ms: Number(thaw ?? 0) }, await this.#suspects(p));
+  }
+
+  /** Tasks at their last chance come back one after another; which first, is nobody's business. */
+  async #suspects(partition: number): Promise<Map<string, number>> {
+    const waiting = await rig.redis.zrange(keys.delayed(partition), 0, '-1', 'WITHSCORES');
+    const due_ms = new Map<string, number>();
+    for (let i = 0; i < waiting.length; i += 2) {
+      const [core, from, , , recoveries] = (waiting[i]?.split('|')[1] ?? '').split(',');
+      if (Number(recoveries) === RECOVERIES_MAX - 1) due_ms.set(`${core},${from}`, Number(waiting[i + 1]));
+    }
+    return due_ms;
   }
 
   #pass(ms: number): void {

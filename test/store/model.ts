@@ -60,7 +60,7 @@ interface ModelPartition {
 }
 
 /** One less than in production, so that chance gets there. */
-export const RECOVERIES_MAX = 2;
+export const RECOVERIES_MAX = 3;
 
 const LIVE = new Set(['pending', 'processing', 'tray']);
 
@@ -68,6 +68,7 @@ export class Model {
   now_ms: number;
   readonly batches = new Map<string, ModelBatch>();
   readonly #partitions = new Map<number, ModelPartition>();
+  #again_ms: ReadonlyMap<string, number> = new Map();
 
   constructor(now_ms: number) {
     this.now_ms = now_ms;
@@ -255,8 +256,9 @@ export class Model {
     return 'deleted';
   }
 
-  /** `before`: what the partition remembered of earlier ticks; an idle one may leave nothing. */
-  tick(holder: string, partition: number, before: { last_ms: number; thaw_ms: number }): void {
+  /** `before`: what the partition remembered of earlier ticks; an idle one may leave nothing. `again_ms`: when it lets tasks at their last chance start, by core and index. */
+  tick(holder: string, partition: number, before: { last_ms: number; thaw_ms: number }, again_ms: ReadonlyMap<string, number>): void {
+    this.#again_ms = again_ms;
     const state = this.partition(partition);
     const now = this.now_ms;
     const gap_ms = now - before.last_ms;
@@ -302,7 +304,7 @@ export class Model {
   #recover(batch: ModelBatch, task: ModelTask): void {
     task.recoveries += 1;
     if (!this.live(batch) || task.recoveries >= RECOVERIES_MAX) task.byte = 'f';
-    else this.#wait(task, this.now_ms);
+    else this.#wait(task, this.#again_ms.get(`${batch.core},${batch.tasks.indexOf(task)}`) ?? this.now_ms);
     this.#end(batch);
   }
 
