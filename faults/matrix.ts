@@ -6,6 +6,7 @@ import { apiKilled } from './rows/03-api-killed.ts';
 import { redisRestart } from './rows/04-redis-restart.ts';
 import { machineLost } from './rows/05-machine-lost.ts';
 import { failovers } from './rows/06-failover.ts';
+import { masterPaused } from './rows/07-master-paused.ts';
 import { redisFrozen } from './rows/08-redis-frozen.ts';
 import { linksCut } from './rows/09-link-cut.ts';
 import { workerCut } from './rows/10-worker-cut.ts';
@@ -13,9 +14,16 @@ import { reshard } from './rows/11-reshard.ts';
 import { scriptFlush } from './rows/12-script-flush.ts';
 import { diskFull } from './rows/13-disk-full.ts';
 import { maxmemory } from './rows/14-maxmemory.ts';
+import { clockJumps } from './rows/15-clock-jumps.ts';
+import { processClocks } from './rows/16-process-clocks.ts';
+import { slowReceiver } from './rows/17-slow-receiver.ts';
 import { rollingRestart } from './rows/22-rolling-restart.ts';
 import { poison } from './rows/23-poison.ts';
+import { herd } from './rows/24-herd.ts';
+import { retryStorm } from './rows/25-retry-storm.ts';
+import { downtimes } from './rows/26-downtime.ts';
 import { finishRace } from './rows/27-finish-race.ts';
+import { slowScript } from './rows/28-slow-script.ts';
 
 export const FAULTS: readonly Fault[] = [
   processKilled,
@@ -24,6 +32,7 @@ export const FAULTS: readonly Fault[] = [
   redisRestart,
   machineLost,
   ...failovers,
+  masterPaused,
   redisFrozen,
   ...linksCut,
   workerCut,
@@ -31,9 +40,16 @@ export const FAULTS: readonly Fault[] = [
   scriptFlush,
   diskFull,
   maxmemory,
+  clockJumps,
+  processClocks,
+  slowReceiver,
   rollingRestart,
   poison,
+  herd,
+  retryStorm,
+  ...downtimes,
   finishRace,
+  slowScript,
 ];
 
 /** All that the matrix asks for. */

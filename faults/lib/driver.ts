@@ -20,6 +20,8 @@ export interface Accepted {
   id: string;
   tasks: number;
   at_ms: number;
+  /** When its request was sent for the first time. */
+  sent_ms: number;
 }
 
 const CALLERS = 6;
@@ -79,9 +81,10 @@ export class Driver {
 
   /** A batch of tasks, beside what the callers send; its id, or null where the answer was wrong. */
   async batch(tasks: readonly object[], more: object = {}): Promise<string | null> {
+    const sent_ms = Date.now();
     const made = await this.ask('POST', '/v1/batches', { tasks, ...more });
     if (made === null) return null;
-    this.promised(made.id, tasks.length);
+    this.promised(made.id, tasks.length, sent_ms);
     return made.id;
   }
 
@@ -115,9 +118,9 @@ export class Driver {
   }
 
   /** A 2xx was read for so many tasks of this batch, or this single task. */
-  promised(id: string, tasks: number): void {
+  promised(id: string, tasks: number, sent_ms = Date.now()): void {
     const before = this.books.get(id)?.tasks ?? 0;
-    this.books.set(id, { id, tasks: before + tasks, at_ms: Date.now() });
+    this.books.set(id, { id, tasks: before + tasks, at_ms: Date.now(), sent_ms });
     this.accepted += tasks;
   }
 

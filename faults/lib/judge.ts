@@ -17,6 +17,8 @@ export interface Evidence {
   forgets?: boolean;
   /** Finished batches may be deleted early: of one that is gone the receivers' log says whether it was done. */
   early?: boolean;
+  /** Whether a task that was accepted nowhere should have been; runs of schedules are not. */
+  ours?: (id: string) => boolean;
   /** Calls that a task's answers ask for; one unless said otherwise. */
   expected?: (calls: readonly ReceivedCall[]) => number;
 }
@@ -44,6 +46,7 @@ export async function judge({
   quiet_ms_max,
   forgets = false,
   early = false,
+  ours = () => true,
   expected = () => 1,
 }: Evidence): Promise<Verdict> {
   const end_ms = Date.now() + quiet_ms_max;
@@ -93,7 +96,7 @@ export async function judge({
   };
   await Promise.all(Array.from({ length: READS_AT_ONCE }, reader));
   // A create that was repeated must not have made its work twice.
-  if (!forgets) verdict.drift += [...heard.keys()].filter((id) => id.startsWith('task_') && !known.has(id)).length;
+  if (!forgets) verdict.drift += [...heard.keys()].filter((id) => id.startsWith('task_') && !known.has(id) && ours(id)).length;
   return verdict;
 }
 

@@ -171,6 +171,23 @@ export class Scene {
     if (!holds) this.#faults.push(what);
   }
 
+  /** From sending a request to the first call of its work, for the callers' own tasks accepted since; the quantile `q`. */
+  waited_ms(q: number, since_ms = 0): number {
+    const core = (id: string): string => id.split('_')[1] ?? '';
+    const sent = new Map(
+      [...this.driver.books.values()]
+        .filter((one) => one.id.startsWith('batch_') && one.sent_ms > since_ms)
+        .map((one) => [core(one.id), one.sent_ms]),
+    );
+    const first = new Map<string, number>();
+    for (const call of this.receiver.to(WORK)) {
+      const sent_ms = sent.get(core(call.id));
+      if (sent_ms !== undefined && !first.has(core(call.id))) first.set(core(call.id), call.at_ms - sent_ms);
+    }
+    const sorted = [...first.values()].toSorted((a, b) => a - b);
+    return sorted[Math.floor(sorted.length * q)] ?? 0;
+  }
+
   /** A counter of all engines that live. */
   async metric(name: string): Promise<number> {
     const values = await Promise.all(this.engines.map((engine) => metric(engine, name)));
@@ -188,7 +205,7 @@ export class Scene {
   }
 
   /** The same, and closes the books. */
-  async judge(allowed: Allowed, more: Partial<Pick<Evidence, 'expected' | 'quiet_ms_max'>> = {}): Promise<Judgement> {
+  async judge(allowed: Allowed, more: Partial<Pick<Evidence, 'expected' | 'ours' | 'quiet_ms_max'>> = {}): Promise<Judgement> {
     await this.quiet();
     const { forgets = false, early = false } = allowed;
     const { example, states, ...books } = await judge({ ...this.#evidence(), forgets, early, ...more });

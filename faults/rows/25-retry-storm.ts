@@ -1,0 +1,40 @@
+// A receiver fails for a minute and is well again: nobody tries more often than his policy says, and then there is no rush.
+import { startRedis } from '../../test/helpers/redis.ts';
+import type { Fault } from '../lib/fault.ts';
+
+const TASKS = 2_000;
+const FAILS_MS = 60_000;
+const FAILS_QUICK_MS = 6_000;
+const RETRIES = 12;
+const PATH = '/storm';
+
+export const retryStorm: Fault = {
+  row: 25,
+  name: '',
+  what: 'a receiver answers 500 for a minute, 2,000 tasks waiting for it',
+  async run(scene) {
+    const redis_url = `unix://${(await startRedis()).path}`;
+    await scene.engine({ redis_url });
+    await scene.engine({ redis_url });
+    await scene.driver.more(scene.some);
+    const target = scene.slow.at(PATH, { status: 500 });
+    const retry = { max_retries: RETRIES, backoff: 'exponential', delay: 1, max_delay: 30 };
+    scene.begins();
+    await scene.driver.batch(Array.from({ length: TASKS }, () => ({ target, retry })));
+    await scene.lasts(scene.quick ? FAILS_QUICK_MS : FAILS_MS);
+    const storm = scene.slow.to(PATH).length;
+    scene.slow.at(PATH, {});
+    scene.over();
+    await scene.quiet();
+    const calls = scene.slow.to(PATH);
+    const attempts = Math.max(...calls.map(({ attempt }) => attempt));
+    scene.check(attempts <= RETRIES + 1, `${attempts} attempts where ${RETRIES + 1} may be`);
+    scene.check(calls.length - storm === TASKS, `${calls.length - storm} calls after it was well`);
+    const seconds = new Map<number, number>();
+    for (const { at_ms } of calls.slice(storm)) seconds.set(Math.floor(at_ms / 1_000), (seconds.get(Math.floor(at_ms / 1_000)) ?? 0) + 1);
+    scene.figure('calls_while_it_failed', storm);
+    scene.figure('attempts_max', attempts);
+    scene.figure('peak_per_s_after', Math.max(...seconds.values()));
+    return scene.judge({ duplicates_max: 0 }, { expected: (of) => (of[0]?.path === PATH ? of.length : 1) });
+  },
+};
