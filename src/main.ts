@@ -80,7 +80,7 @@ async function serve(config: Config, log: Log, stopped: Promise<void>): Promise<
     const memory = new MemoryWatch({ client: store.client, onChange: (state) => onMemory(state), log });
     const callbacks = callbackService(config, store, metrics, limiters, process_id, memory, log);
     const policy = policyOf(config);
-    const intake = makeIntake(policy, log);
+    const intake = makeIntake({ policy, connection: store.connection, log_level: config.log_level }, log);
     const cron = config.roles.includes('cron') ? cronService(config, store, metrics, process_id, memory, log) : null;
     const onMemory = (state: MemoryState): void => {
       callbacks.setMemory(state);

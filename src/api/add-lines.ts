@@ -137,6 +137,7 @@ class Upload {
     bytes.copy(body);
     const { outcome } = await prepareBody(this.#context, this.#call, {
       what: 'lines',
+      stage: null,
       body,
       first_line: first,
       print_head: null,

@@ -8,6 +8,7 @@ import { type BodyCheck, checkBatchCreate, checkTasksAdd, type Rejected, rejecte
 import { BODY_JSON, parseJson } from '../schema/json.ts';
 import type { NotificationEvent } from '../schema/notifications.ts';
 import type { BatchCreate, Notifications, TaskInput, TasksAdd } from '../schema/types.gen.ts';
+import type { StagePlace } from '../store/batches.ts';
 import { type EncodedTasks, encodeAdded, encodeTasks, memoryOf } from '../store/encoded.ts';
 import { encodeTargets, type NoteTarget } from '../store/notes.ts';
 import { type Intake, originOf, takeIn, targetFault } from './intake.ts';
@@ -29,6 +30,8 @@ export interface PrepareRequest {
   known_keys: readonly string[];
   /** Limiters by the names that were found in the body; see resolve.ts. */
   limiters: LimitersByName;
+  /** Where segments may be written already by a thread that has Redis; null: nowhere. */
+  stage: StagePlace | null;
 }
 
 /** Where the preparation stopped: no JSON, not as the schema says, or with a target or limiter that cannot be. */

@@ -61,8 +61,10 @@ export interface Run {
 export interface NewSegment {
   base: number;
   tasks: number;
-  /** Its pages, one behind the other, and where each ends. */
+  /** Its pages, one behind the other, and where each ends; gone where it is written already. */
   pages: Uint8Array;
+  /** Bytes of its pages. */
+  bytes: number;
   ends: number[];
   /** Its runs, see encodeRunMap. */
   map: string;
@@ -102,7 +104,7 @@ export function encodeSegments(tasks: readonly NewTask[]): NewSegment[] {
     for (let i = 0; i < count; i += PAGE_TASKS) {
       writePage(pages, ends[i / PAGE_TASKS - 1] ?? 0, tasks, base + i, Math.min(PAGE_TASKS, count - i));
     }
-    segments.push({ base, tasks: count, pages, ends, map: '' });
+    segments.push({ base, tasks: count, pages, bytes, ends, map: '' });
     base += count;
   }
   return segments;
