@@ -10,7 +10,7 @@ export interface DriverOptions {
   urls: () => readonly string[];
   target: string;
   chance: Chance;
-  /** Calls that the receiver has heard; the driver keeps at most `BACKLOG_MAX` ahead. */
+  /** Calls of its own tasks that the receiver has heard; the callers keep at most `BACKLOG_MAX` ahead. */
   called: () => number;
   /** Begins the keys. */
   prefix: string;
@@ -43,6 +43,8 @@ export class Driver {
   /** Answers that no caller should have to expect. */
   readonly wrong: string[] = [];
   accepted = 0;
+  /** Of those, what the callers themselves sent. */
+  #own = 0;
   /** Requests that had to be sent again, and when the latest of them was refused. */
   refused = 0;
   refused_ms = 0;
@@ -127,7 +129,7 @@ export class Driver {
   async #loop(): Promise<void> {
     const { called, chance } = this.#options;
     while (!this.#stopped) {
-      if (this.#paused || this.accepted - called() >= BACKLOG_MAX) await sleep(5);
+      if (this.#paused || this.#own - called() >= BACKLOG_MAX) await sleep(5);
       else await this.#act().then(() => sleep(chance.int(0, REST_MS_MAX)));
     }
   }
@@ -135,7 +137,7 @@ export class Driver {
   async #act(): Promise<void> {
     const { chance } = this.#options;
     const kind = chance.int(0, 9);
-    if (kind < 7) await this.batch(this.#tasks(chance.int(1, BATCH_TASKS_MAX)));
+    if (kind < 7) await this.#ownBatch(chance.int(1, BATCH_TASKS_MAX));
     else if (kind < 9) await this.#single();
     else await this.#grown();
   }
@@ -143,16 +145,27 @@ export class Driver {
   async #single(): Promise<void> {
     const [task] = this.#tasks(1);
     const made = await this.ask('POST', '/v1/tasks', task);
-    if (made !== null) this.promised(made.id, 1);
+    if (made === null) return;
+    this.promised(made.id, 1);
+    this.#own += 1;
+  }
+
+  async #ownBatch(tasks: number, more: object = {}): Promise<string | null> {
+    const id = await this.batch(this.#tasks(tasks), more);
+    if (id !== null) this.#own += tasks;
+    return id;
   }
 
   /** A batch that waits, grows and is let go. */
   async #grown(): Promise<void> {
     const { chance } = this.#options;
-    const id = await this.batch(this.#tasks(1), { options: { hold: true } });
+    const id = await this.#ownBatch(1, { options: { hold: true } });
     if (id === null) return;
     const tasks = this.#tasks(chance.int(1, 20));
-    if ((await this.ask('POST', `/v1/batches/${id}/tasks`, { tasks })) !== null) this.promised(id, tasks.length);
+    if ((await this.ask('POST', `/v1/batches/${id}/tasks`, { tasks })) !== null) {
+      this.promised(id, tasks.length);
+      this.#own += tasks.length;
+    }
     await this.ask('POST', `/v1/batches/${id}/release`);
   }
 

@@ -69,7 +69,7 @@ export class Scene {
       urls: () => this.engines.map(({ url }) => url),
       target: receiver.at(WORK, { delay_ms: WORK_MS }),
       chance: this.chance,
-      called: () => receiver.calls.length + slow.calls.length,
+      called: () => receiver.to(WORK).length,
       prefix: `seed-${seed}`,
     });
   }
