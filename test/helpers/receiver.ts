@@ -56,8 +56,8 @@ export interface Receiver {
 
 const HEARD_MS_MAX = 20_000;
 
-/** Listens on a free port of this machine; closed by itself when the test, or the file, that made it ends. */
-export async function startReceiver(): Promise<Receiver> {
+/** Listens on a port of this machine, a free one unless given; closed by itself when the test, or the file, that made it ends. */
+export async function startReceiver(port = 0): Promise<Receiver> {
   const calls: ReceivedCall[] = [];
   const by_path = new Map<string, ReceivedCall[]>();
   const answers = new Map<string, Answer[]>();
@@ -95,7 +95,7 @@ export async function startReceiver(): Promise<Receiver> {
     });
   });
   server.on('clientError', (_error, socket) => socket.destroy());
-  await new Promise<void>((resolve) => server.listen({ port: 0, host: '127.0.0.1', backlog: 4_096 }, resolve));
+  await new Promise<void>((resolve) => server.listen({ port, host: '127.0.0.1', backlog: 4_096 }, resolve));
   after(() => {
     server.close();
     server.closeAllConnections();
