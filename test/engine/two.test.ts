@@ -1,4 +1,4 @@
-// Two engines on one Redis: they share the work, and one does what the other leaves behind.
+// Two engines on one Redis share the work. That one does what the other leaves behind is row 1 of the fault matrix.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { api } from '../helpers/api.ts';
@@ -8,8 +8,6 @@ import { startReceiver } from '../helpers/receiver.ts';
 import { startRedis, until } from '../helpers/redis.ts';
 import { allEnded, audit, createLoad } from './load.ts';
 
-/** With the timers as they are in production. */
-const TAKEN_OVER_MS_MAX = 15_000;
 const ENV = { SLUICE_CONNECTIONS_PER_ORIGIN: '1024' };
 
 const redis = await startRedis();
@@ -29,21 +27,4 @@ test('twenty thousand tasks are shared by two engines, each called once', async 
   const [a = 0, b = 0] = await shares();
   t.diagnostic(`shares ${a} and ${b}`);
   assert.ok(Math.min(a, b) > load.tasks / 10, `${a} and ${b}`);
-});
-
-test('kill -9 of one with work in flight: the other has done it within 15 s', async (t) => {
-  const path = '/left-behind';
-  // An origin that was fast so far would not get as many places.
-  const slow = await startReceiver();
-  slow.at(path, { hold: true });
-  const load = await createLoad(client, slow, 32, 20, path);
-  await slow.heard(path, load.tasks);
-  await other.kill9();
-  const killed_ms = performance.now();
-  const gone = (): number => slow.to(path).filter((call) => call.gone).length;
-  await until(() => gone() > 0, 5_000, 'the connections of the dead to close');
-  slow.release(path);
-  await allEnded(client, load, TAKEN_OVER_MS_MAX);
-  t.diagnostic(`${gone()} of ${load.tasks} were left behind, done ${Math.round(performance.now() - killed_ms)} ms after the kill`);
-  assert.equal((await audit(client, slow, load)).repeated_calls, gone());
 });
