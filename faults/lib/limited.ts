@@ -3,12 +3,19 @@ import type { Scene } from './scene.ts';
 
 export const LIMIT = 50;
 const PATH = '/by-the-second';
+/** Longer than any clock jumps: an hour ahead, all that waits has waited for an hour. */
+const WAIT_S_MAX = 604_800;
 /** What the way to the receiver may squeeze together: it hears later than was written, and not evenly. */
 const JITTER_MS = 100;
 
 /** A window of 50 a second, and tasks that it keeps busy for so long. */
 export async function startLimited(scene: Scene, seconds: number): Promise<void> {
-  const body = { name: 'by-the-second', type: 'window', config: { limit: LIMIT, interval: 1 } };
+  const body = {
+    name: 'by-the-second',
+    type: 'window',
+    config: { limit: LIMIT, interval: 1 },
+    timeouts: { queue_timeout: WAIT_S_MAX, validity_timeout: WAIT_S_MAX },
+  };
   await scene.client().ask('POST', '/v1/rate-limiters', { body });
   const target = scene.slow.at(PATH);
   const tasks = Array.from({ length: LIMIT * seconds }, () => ({

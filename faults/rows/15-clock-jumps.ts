@@ -29,7 +29,7 @@ export const clockJumps: Fault = {
       clock.set(offset_ms);
       const [seconds = ''] = await redis.redis.time();
       scene.check(Math.abs(Number(seconds) * 1_000 - Date.now() - offset_ms) < 3_000, 'the clock of Redis did not follow');
-      if (i === 1) held.release();
+      if (i === 0) held.release();
       await scene.driver.more(scene.some / 4);
       await scene.lasts(EACH_MS);
     }
