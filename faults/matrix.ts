@@ -17,7 +17,7 @@ import { maxmemory } from './rows/14-maxmemory.ts';
 import { clockJumps } from './rows/15-clock-jumps.ts';
 import { processClocks } from './rows/16-process-clocks.ts';
 import { slowReceiver } from './rows/17-slow-receiver.ts';
-import { rollingRestart } from './rows/22-rolling-restart.ts';
+import { rollingRestarts } from './rows/22-rolling-restart.ts';
 import { poison } from './rows/23-poison.ts';
 import { herd } from './rows/24-herd.ts';
 import { retryStorm } from './rows/25-retry-storm.ts';
@@ -43,7 +43,7 @@ export const FAULTS: readonly Fault[] = [
   clockJumps,
   processClocks,
   slowReceiver,
-  rollingRestart,
+  ...rollingRestarts,
   poison,
   herd,
   retryStorm,

@@ -21,6 +21,8 @@ export interface EngineOptions {
   tokens?: Record<string, string>;
   /** Arguments of Node, in front of the program. */
   node_args?: readonly string[];
+  /** The program, where it is not that of this checkout. */
+  main?: string;
 }
 
 export interface Engine {
@@ -56,7 +58,7 @@ const DEFAULTS = {
 export async function startEngine(options: EngineOptions = {}): Promise<Engine> {
   const data_dir = options.data_dir ?? dataDir();
   const env = environment(options, data_dir);
-  const child = spawn(process.execPath, programArgs('main', options.node_args), {
+  const child = spawn(process.execPath, options.main === undefined ? programArgs('main', options.node_args) : [options.main], {
     cwd: ROOT,
     env,
     stdio: ['ignore', 'pipe', 'pipe'],
