@@ -12,6 +12,7 @@ import { DEFAULT_TIMEOUTS, TIMEOUT_S_MAX } from '../src/schema/limiter.ts';
 import type { LimiterKind } from '../src/schema/limiters/kind.ts';
 import { LIMITER_KINDS } from '../src/schema/limiters/kinds.ts';
 import type { Setting } from '../src/setting.ts';
+import { OTEL_VARIABLES } from '../src/tracing/settings.ts';
 
 const ROOT = new URL('../', import.meta.url);
 
@@ -44,7 +45,7 @@ function renderConfig(): string {
     const value = row.default_text ?? (row.default === null ? '' : `\`${row.default}\``);
     return [`\`SLUICE_${row.env}\``, value, row.range, row.meaning];
   });
-  return page(
+  const settings = page(
     'Configuration',
     `Sluice is configured by environment variables. An empty value counts as not given. A wrong value, or a \`SLUICE_\` name that is not
 in this table, stops the start with a message that lists all faults. Durations are seconds, or a number with \`s\`, \`m\`, \`h\` or \`d\`;
@@ -55,6 +56,14 @@ ${[...CLIENT_NAMES].map((name) => `\`${name}\``).join(' and ')} are read by the 
     ['Setting', 'Default', 'Values', 'Meaning'],
     rows,
   );
+  const variables = OTEL_VARIABLES.map(([name, value, meaning]) => [`\`${name}\``, value, meaning]);
+  return `${settings}
+## Tracing
+
+Whether attempts are traced is said by the variables that OpenTelemetry has for every service; see [operations](operations.md#trace-it).
+
+${table(['Variable', 'Default', 'Meaning'], variables)}
+`;
 }
 
 function renderMetrics(): string {

@@ -133,9 +133,13 @@ async function prepare(
 }
 
 /** The same for any body of tasks. Its memory may be gone afterwards. */
-export async function prepareBody(context: ApiContext, call: Call, wanted: Omit<PrepareRequest, 'now_ms' | 'limiters'>): Promise<Resolved> {
+export async function prepareBody(
+  context: ApiContext,
+  call: Call,
+  wanted: Omit<PrepareRequest, 'now_ms' | 'trace' | 'limiters'>,
+): Promise<Resolved> {
   const limiters = new Map(await resolveLimiters(context.client, call.account_id, namesIn(wanted.body)));
-  const request: PrepareRequest = { ...wanted, now_ms: call.now_ms, limiters };
+  const request: PrepareRequest = { ...wanted, now_ms: call.now_ms, trace: call.trace, limiters };
   const { print, outcome } = await context.prepare(request);
   if (outcome.kind !== 'names') return { print, outcome };
   for (const [one, limiter] of await resolveLimiters(context.client, call.account_id, outcome.names)) limiters.set(one, limiter);

@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto';
 import { ApiError, type ErrorName, type Fault } from '../base/errors.ts';
 import { DEFAULT_EXPIRATION_H } from '../base/limits.ts';
+import type { TraceContext } from '../base/trace-context.ts';
 import type { EgressPolicy } from '../outbound/addresses.ts';
 import { type BodyCheck, checkBatchCreate, checkTasksAdd, type Rejected, rejectedTasks } from '../schema/batch-check.ts';
 import { BODY_JSON, parseJson } from '../schema/json.ts';
@@ -23,6 +24,7 @@ export interface PrepareRequest {
   first_line?: number;
   /** When the request arrived. */
   now_ms: number;
+  trace: TraceContext | null;
   /** With the body it makes the fingerprint of the request; null where none is wanted. */
   print_head: string | null;
   /** Hashes of task keys that the batch is known to have. */
@@ -193,7 +195,7 @@ function cut(
   let intake: Intake;
   try {
     const at_ms = batch === null ? request.now_ms : null;
-    intake = takeIn(inputs, { policy, partial, rejected, known_keys: new Set(request.known_keys), limiters, at_ms });
+    intake = takeIn(inputs, { policy, partial, rejected, known_keys: new Set(request.known_keys), limiters, at_ms, trace: request.trace });
   } catch (error) {
     if (error instanceof ApiError) return refused('targets', error);
     throw error;

@@ -7,6 +7,7 @@
 import type { Answer, Api, Call, QuotaVerdict } from '../api/call.ts';
 import { ApiError, type ErrorName, type Fault } from '../base/errors.ts';
 import { ID_PREFIX, parseId, parseTaskId } from '../base/id.ts';
+import { readTraceContext } from '../base/trace-context.ts';
 import { check } from '../schema/check.ts';
 import { BODY_JSON, parseJson } from '../schema/json.ts';
 import { parseQuery } from '../schema/query.ts';
@@ -36,6 +37,8 @@ interface Head {
   content_type: string;
   content_encoding: string;
   idempotency_key: string;
+  traceparent: string;
+  tracestate: string;
   query: string;
 }
 
@@ -130,6 +133,8 @@ function readHead(req: HttpRequest): Head {
     content_type: req.getHeader('content-type'),
     content_encoding: req.getHeader('content-encoding'),
     idempotency_key: req.getHeader('idempotency-key'),
+    traceparent: req.getHeader('traceparent'),
+    tracestate: req.getHeader('tracestate'),
     query: req.getQuery() ?? '',
   };
 }
@@ -168,6 +173,7 @@ async function admit(host: EndpointHost, x: Exchange, route: Route, params: Reco
     head_faults: [],
     request_id: x.request_id,
     idempotency_key: null,
+    trace: readTraceContext(head.traceparent, head.tracestate),
     ticket,
     now_ms: x.now_ms,
   };

@@ -20,7 +20,16 @@ type Given = Partial<Omit<PrepareRequest, 'body'>>;
 
 function requestOf(body: unknown, given: Given = {}): PrepareRequest {
   const text = typeof body === 'string' ? body : JSON.stringify(body);
-  return { what: 'create', body: Buffer.from(text), now_ms: NOW_MS, print_head: null, known_keys: [], limiters: NO_LIMITERS, ...given };
+  return {
+    what: 'create',
+    body: Buffer.from(text),
+    now_ms: NOW_MS,
+    trace: null,
+    print_head: null,
+    known_keys: [],
+    limiters: NO_LIMITERS,
+    ...given,
+  };
 }
 
 function readyOf({ outcome }: Prepared): Ready {
