@@ -5,7 +5,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { HANDLERS, type Handler, type HandlerName } from '../src/api/call.ts';
 import { makeRoutes, type Route } from '../src/http/routes.ts';
-import { SCHEMAS } from '../src/schema/registry.ts';
+import type { JsonSchema } from '../src/schema/definition.ts';
+import { QUERIES, SCHEMAS } from '../src/schema/registry.ts';
 
 const PATH = fileURLToPath(new URL('../src/client/operations.gen.ts', import.meta.url));
 
@@ -30,15 +31,18 @@ export const OPERATIONS: Readonly<Record<keyof Operations, Operation>> = {
 ${routes.map(row).join('\n')}
 };
 
-/** All items of a list, asked for page by page. Where the list grows meanwhile it moves on, and an item may come twice. */
+/**
+ * All items of a list, asked for page by page. Where a list has cursors, each that was there all the time comes once, whatever comes and
+ * goes meanwhile; in the others an item may come twice where the list grows.
+ */
 export interface Lists {
 ${lists.map(listSignature).join('\n')}
 }
 
-/** \`ids\`: so many path parameters stand in front. */
+/** \`ids\`: so many path parameters stand in front. \`by\`: how the list goes on. */
 export const LISTS = {
 ${lists.map(listRow).join('\n')}
-} as const satisfies Record<keyof Lists, { list: keyof Operations; key: string; ids: number }>;
+} as const satisfies Record<keyof Lists, { list: keyof Operations; key: string; ids: number; by: 'cursor' | 'offset' }>;
 `;
 }
 
@@ -76,7 +80,12 @@ function listSignature(route: Route): string {
 }
 
 function listRow(route: Route): string {
-  return `  ${allName(route)}: { list: '${route.name}', key: '${keyOf(route)}', ids: ${parametersOf(route).length} },`;
+  return `  ${allName(route)}: { list: '${route.name}', key: '${keyOf(route)}', ids: ${parametersOf(route).length}, by: '${hasCursor(route) ? 'cursor' : 'offset'}' },`;
+}
+
+function hasCursor({ query }: Route): boolean {
+  const schema: JsonSchema = QUERIES[query ?? ''] ?? {};
+  return schema.properties?.['cursor'] !== undefined;
 }
 
 /** Under which name the reply of a list has its items. */

@@ -92,24 +92,28 @@ test('a refusal becomes a SluiceError with everything that the service said', as
   assert.equal(seen.length, 1);
 });
 
-test('every item of a list comes, page by page, and none is left out in silence', async () => {
+test('every item of a list comes, page by page, by cursor where it has one', async () => {
   const all = Array.from({ length: 1_203 }, (_, n) => ({ id: `task_${n}` }));
-  const page = (from: number) => ({ status: 200, body: { total: all.length, tasks: all.slice(from, from + 500) } });
-  const { seen, base_url } = await serverWith(page(0), page(500), page(1_000));
+  const page = (from: number, next_cursor: string | null) => {
+    return { status: 200, body: { total: all.length, tasks: all.slice(from, from + 500), next_cursor } };
+  };
+  const { seen, base_url } = await serverWith(page(0, 'a'), page(500, 'b-_'), page(1_000, null));
   const got: unknown[] = [];
   for await (const { id } of createClient({ base_url, token: 't' }).allBatchTasks('batch_1', { status: 'failed' })) got.push({ id });
   assert.deepEqual(got, all);
-  const query = (offset: number): string => `/v1/batches/batch_1/tasks?status=failed&limit=500&offset=${offset}`;
+  const query = (cursor: string): string => `/v1/batches/batch_1/tasks?status=failed&limit=500&cursor=${cursor}`;
   assert.deepEqual(
     seen.map(({ url }) => url),
-    [0, 500, 1_000].map(query),
+    ['', 'a', 'b-_'].map(query),
   );
+});
 
-  const more = { total: 1_000_000, batches: Array.from({ length: 500 }, (_, n) => ({ id: `batch_${n}` })) };
+test('a list without cursors comes by offset, and none of it is left out in silence', async () => {
+  const more = { total: 1_000_000, tasks: Array.from({ length: 500 }, (_, n) => ({ id: `task_${n}` })) };
   const endless = await serverWith({ status: 200, body: more });
   let count = 0;
   const counting = async (): Promise<void> => {
-    for await (const _ of createClient({ base_url: endless.base_url, token: 't' }).allBatches()) count++;
+    for await (const _ of createClient({ base_url: endless.base_url, token: 't' }).allScheduleTasks('sched_1')) count++;
   };
   await assert.rejects(counting, RangeError);
   assert.equal(count, 100_500);
