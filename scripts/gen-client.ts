@@ -47,7 +47,12 @@ ${lists.map(listRow).join('\n')}
 }
 
 function typesOf(route: Route): string[] {
-  return [route.body, route.query, route.reply].filter((name) => name !== null);
+  return [route.body, queryOf(route), route.reply].filter((name) => name !== null);
+}
+
+/** What is asked beside a body is for lines, which the client does not send. */
+function queryOf({ body, query }: Route): Route['query'] {
+  return body === null ? query : null;
 }
 
 function parametersOf({ path }: Route): string[] {
@@ -57,7 +62,7 @@ function parametersOf({ path }: Route): string[] {
 function signature(route: Route): string {
   const parameters = parametersOf(route).map((name) => `${name}: string`);
   if (route.body !== null) parameters.push(`body${route.body_optional === true ? '?' : ''}: ${route.body}`);
-  if (route.query !== null) parameters.push(`query?: Partial<${route.query}>`);
+  if (queryOf(route) !== null) parameters.push(`query?: Partial<${queryOf(route)}>`);
   parameters.push('options?: CallOptions');
   const text = `${route.summary}.${route.description === undefined ? '' : ` ${route.description}`}`;
   return `  /** ${text} \`${route.method} ${route.path}\` */\n  ${route.name}(${parameters.join(', ')}): Promise<${route.reply}>;`;

@@ -113,9 +113,12 @@ async function read(
 ): Promise<{ keyed: Keyed | null; prepared: Resolved }> {
   const prepared = await prepare(context, call, name, call.raw_body ?? Buffer.alloc(0), []);
   if (prepared.outcome.kind === 'refused' && prepared.outcome.stage === 'json') ready(prepared);
-  if (call.head_faults.length > 0) throw new ApiError('validation_error', { errors: call.head_faults });
+  const faults = call.query['atomic'] === undefined ? call.head_faults : [...call.head_faults, OF_LINES];
+  if (faults.length > 0) throw new ApiError('validation_error', { errors: faults });
   return { keyed: keyedAs(context, call, prepared.print), prepared };
 }
+
+const OF_LINES = { path: 'atomic', message: 'is for a body of lines; this one says it itself' };
 
 /** A preparation that knows all limiters. */
 type Resolved = Prepared & { outcome: Ready | Refusal };

@@ -10,7 +10,7 @@ export interface Operations {
   listBatches(query?: Partial<BatchListQuery>, options?: CallOptions): Promise<BatchList>;
   /** Retrieve a batch. `GET /v1/batches/{batch_id}` */
   getBatch(batch_id: string, options?: CallOptions): Promise<Batch>;
-  /** Add tasks to a batch. Only while the batch is pending or processing. A body of type application/x-ndjson is one task a line, of any length: up to 1,000 lines at a time are added as they come, each such piece all or none, so hold the batch. At a line that is refused it stops; details.added says how many tasks were added before, and paths begin with the number of the line, from 0. With an Idempotency-Key a repeat adds what is missing. `POST /v1/batches/{batch_id}/tasks` */
+  /** Add tasks to a batch. Only while the batch is pending or processing. A body of type application/x-ndjson is one task a line, of any length: up to 1,000 lines at a time are added as they come, each such piece all or none, so hold the batch. At a line that is refused it stops; details.added says how many tasks were added before, and paths begin with the number of the line, from 0. With atomic=false such lines are left out instead, and listed in errors. With an Idempotency-Key a repeat adds what is missing. `POST /v1/batches/{batch_id}/tasks` */
   addTasks(batch_id: string, body: TasksAdd, options?: CallOptions): Promise<BatchChange>;
   /** List the tasks of a batch, in the order of their creation. `GET /v1/batches/{batch_id}/tasks` */
   listBatchTasks(batch_id: string, query?: Partial<TaskListQuery>, options?: CallOptions): Promise<TaskList>;

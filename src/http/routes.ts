@@ -106,10 +106,10 @@ export function makeRoutes(api: Api): Route[] {
       name: 'addTasks',
       summary: 'Add tasks to a batch',
       description:
-        'Only while the batch is pending or processing. A body of type application/x-ndjson is one task a line, of any length: up to 1,000 lines at a time are added as they come, each such piece all or none, so hold the batch. At a line that is refused it stops; details.added says how many tasks were added before, and paths begin with the number of the line, from 0. With an Idempotency-Key a repeat adds what is missing.',
+        'Only while the batch is pending or processing. A body of type application/x-ndjson is one task a line, of any length: up to 1,000 lines at a time are added as they come, each such piece all or none, so hold the batch. At a line that is refused it stops; details.added says how many tasks were added before, and paths begin with the number of the line, from 0. With atomic=false such lines are left out instead, and listed in errors. With an Idempotency-Key a repeat adds what is missing.',
       tags: BATCHES,
       scope: 'write',
-      query: null,
+      query: 'TasksAddQuery',
       body: 'TasksAdd',
       reply: 'BatchChange',
       status: 200,
