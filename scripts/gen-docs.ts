@@ -1,4 +1,4 @@
-// Writes docs/config.md, docs/metrics.md, docs/errors.md, docs/limiters.md and docs/cli.md from the tables in the source. With
+// Writes docs/config.md, docs/metrics.md, docs/errors.md, docs/limiters.md, docs/cli.md and docs/api.md from the tables in the source. With
 // --check, only says whether they are stale.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -13,6 +13,7 @@ import type { LimiterKind } from '../src/schema/limiters/kind.ts';
 import { LIMITER_KINDS } from '../src/schema/limiters/kinds.ts';
 import type { Setting } from '../src/setting.ts';
 import { OTEL_VARIABLES } from '../src/tracing/settings.ts';
+import { renderApi } from './docs-api.ts';
 
 const ROOT = new URL('../', import.meta.url);
 
@@ -24,6 +25,7 @@ export function renderDocs(): Record<string, string> {
     'docs/errors.md': renderErrors(),
     'docs/limiters.md': renderLimiters(),
     'docs/cli.md': renderCli(),
+    'docs/api.md': renderApi(MADE, table),
   };
 }
 

@@ -32,6 +32,8 @@ export interface Row {
   reads_body?: true;
   /** Its body may also be one task a line, of any length. */
   lines?: true;
+  /** What it makes goes on with the trace of its request. */
+  traced?: true;
   /** It answers with lines of JSON, each as `reply` says. */
   reply_lines?: true;
   /** A request without a body is one with `{}`. */
@@ -75,6 +77,7 @@ export function makeRoutes(api: Api): Route[] {
       quota: 'batch_create',
       resource: null,
       reads_body: true,
+      traced: true,
     }),
     route('GET', '/v1/batches', {
       name: 'listBatches',
@@ -118,6 +121,7 @@ export function makeRoutes(api: Api): Route[] {
       resource: 'batch',
       reads_body: true,
       lines: true,
+      traced: true,
     }),
     route('GET', '/v1/batches/{batch_id}/tasks', {
       name: 'listBatchTasks',
@@ -293,6 +297,7 @@ export function makeRoutes(api: Api): Route[] {
       errors: ['target_not_allowed', 'rate_limiter_not_found'],
       quota: null,
       resource: null,
+      traced: true,
     }),
     route('GET', '/v1/tasks/{task_id}', {
       name: 'getTask',
