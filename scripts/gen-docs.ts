@@ -154,7 +154,7 @@ const LIMITERS_TEXT = `${MADE}
 
 A rate limiter decides when the tasks that name it may start. Make one, then name it in tasks:
 
-\`\`\`
+\`\`\`http
 POST /v1/rate-limiters   {"name": "billing-api", "type": "window", "config": {"limit": 100, "interval": 60}}
 POST /v1/tasks           {"target": "https://billing.example/invoices", "rate_limiter": "billing-api"}
 \`\`\`

@@ -39,7 +39,8 @@ test('path parameters, body and query go where the endpoint has them, with the t
   const { seen, base_url } = await serverWith({ status: 200, body: { total: 0, batches: [] } });
   const sluice = createClient({ base_url, token: 'slk_x' });
   await sluice.listBatches({ status: 'failed', limit: 5 });
-  await sluice.addTasks('batch_a/b', { tasks: [{ target: 'https://example.com' }] });
+  const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+  await sluice.addTasks('batch_a/b', { tasks: [{ target: 'https://example.com' }] }, { traceparent });
   assert.deepEqual(
     seen.map(({ method, url, body }) => [method, url, body]),
     [
@@ -50,6 +51,10 @@ test('path parameters, body and query go where the endpoint has them, with the t
   assert.deepEqual(
     seen.map(({ headers }) => headers.authorization),
     ['Bearer slk_x', 'Bearer slk_x'],
+  );
+  assert.deepEqual(
+    seen.map(({ headers }) => headers['traceparent']),
+    [undefined, traceparent],
   );
 });
 
