@@ -78,8 +78,9 @@ function readSpec(head: TaskHead): CallSpec {
 
 /** A caller's own headers and a trace; one that they name stays as it is. */
 export function withTrace(own: readonly string[], trace: TraceContext | null): readonly string[] {
+  if (trace === null) return own;
   const names = own.filter((_, i) => i % 2 === 0).map((name) => name.toLowerCase());
-  if (trace === null || names.includes('traceparent')) return own;
+  if (names.includes('traceparent')) return own;
   const { traceparent, tracestate } = trace;
   return [...own, 'traceparent', traceparent, ...(tracestate === '' || names.includes('tracestate') ? [] : ['tracestate', tracestate])];
 }

@@ -63,7 +63,7 @@ export async function serveRoute(
   route: Route,
   params: Record<string, string>,
 ): Promise<Reply | null> {
-  const head = readHead(req);
+  const head = readHead(req, route);
   const lines = route.lines === true && isType(head, LINES_TYPE);
   const reader = lines ? null : startReading(host, x, route, head);
   const pieces = lines ? x.readPieces() : null;
@@ -127,14 +127,14 @@ async function byTicket<T>(
   }
 }
 
-function readHead(req: HttpRequest): Head {
+function readHead(req: HttpRequest, { traced }: Route): Head {
   return {
     authorization: req.getHeader('authorization'),
     content_type: req.getHeader('content-type'),
     content_encoding: req.getHeader('content-encoding'),
     idempotency_key: req.getHeader('idempotency-key'),
-    traceparent: req.getHeader('traceparent'),
-    tracestate: req.getHeader('tracestate'),
+    traceparent: traced === true ? req.getHeader('traceparent') : '',
+    tracestate: traced === true ? req.getHeader('tracestate') : '',
     query: req.getQuery() ?? '',
   };
 }

@@ -140,7 +140,11 @@ async function queueChanged(
     // Another template has taken its place: the trigger will say so.
     if (fields.length === 0) break;
     const key = keys.staged(partition, batch, 'new', base);
-    pipeline.hset(key, ...fields).pexpire(key, STAGE_TTL_MS);
+    // Of a try before, with another template, there may be more.
+    pipeline
+      .del(key)
+      .hset(key, ...fields)
+      .pexpire(key, STAGE_TTL_MS);
   }
   return true;
 }
