@@ -48,14 +48,14 @@ local function plan_batch(s, tick_ms, batch_core, list, runs_at, staged, now)
   run.keys_from = schedule_segment(s, s.g, 'k')
   -- Its life begins with its time: a short one would otherwise end before that.
   run.expires_ms = math.max(now, tick_ms) + tonumber(expiration_ms)
-  run.doc = with_member(template[1], string.format(',"schedule_id":"sched_%s","scheduled_for":%.0f', s.core, tick_ms))
+  run.doc = with_member(template[1], string.format(',"schedule_id":"sched_%s","scheduled_for":%.0f', s.core, tick_ms) .. run.trace)
   run.lists = label_keys(s.a, labels)
   run.lists[#run.lists + 1] = list_key(b)
   run.lists[#run.lists + 1] = list_key(b, 'pending')
   return true
 end
 
--- `flags` as in the list of runs; `trace`: members for the head of a task. False where a staged segment is gone.
+-- `flags` as in the list of runs; `trace`: members for the head of a task and the document of a batch. False where a staged segment is gone.
 local function run_plan(s, tick_ms, core, list, staged, flags, now, trace)
   run = { s = s, tick_ms = tick_ms, flags = flags, trace = trace or '' }
   local runs_at = 2 + tonumber(list[1])

@@ -7,7 +7,7 @@
 -- @arg   op          string  operation id (base 62)
 -- @arg   run_core    string  name of the batch of the run, or of the tray, should one be opened
 -- @arg   staged      int     1 where the segments of the run were staged
--- @arg   trace       string  members for the head of a task, JSON with a comma in front; '' for none. Staged segments have them already
+-- @arg   trace       string  members for the head of a task or the document of a batch, JSON with a comma in front; '' for none. Staged segments have them already
 -- @arg   idem_key    string  idempotency record to write, '' for none; see lib/idem
 -- @arg   idem_print  string  fingerprint of the request
 -- @arg   idem_extra  bytes   what the answer needs besides the reply

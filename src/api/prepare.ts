@@ -11,7 +11,7 @@ import type { NotificationEvent } from '../schema/notifications.ts';
 import type { BatchCreate, Notifications, RejectedTask, TaskInput, TasksAdd } from '../schema/types.gen.ts';
 import { type EncodedTasks, encodeAdded, encodeTasks, memoryOf } from '../store/encoded.ts';
 import { encodeTargets, type NoteTarget } from '../store/notes.ts';
-import { FAULTS_MAX, type Intake, originOf, takeIn, targetFault } from './intake.ts';
+import { FAULTS_MAX, type Intake, originOf, takeIn, targetFault, traceFields } from './intake.ts';
 import { isBlank } from './line-source.ts';
 import type { BatchDoc } from './present.ts';
 import type { LimitersByName } from './resolve.ts';
@@ -118,6 +118,7 @@ function prepareCreate(request: PrepareRequest, value: unknown, policy: EgressPo
     notifications,
     options: { atomic, expiration: expiration ?? DEFAULT_EXPIRATION_H, hold },
     ...(body.labels === undefined ? {} : { labels: body.labels }),
+    ...traceFields(request.trace),
   };
   const batch = { doc, movable: expiration === undefined, notify: notifyOf(notifications) };
   return cut(request, body.tasks, checked.rejected, !atomic, policy, batch);

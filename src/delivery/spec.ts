@@ -60,7 +60,7 @@ function readSpec(head: TaskHead): CallSpec {
   const target = typeof head.target === 'string' ? { url: head.target } : head.target;
   const url = new URL(target.url);
   const own_headers = Object.entries(target.headers ?? {}).flat();
-  const trace = head.traceparent === undefined ? null : { traceparent: head.traceparent, tracestate: head.tracestate ?? '' };
+  const trace = traceIn(head);
   return {
     url: url.href,
     origin: url.origin,
@@ -74,6 +74,11 @@ function readSpec(head: TaskHead): CallSpec {
     retry: { ...DEFAULT_RETRY, ...head.retry },
     valid_until_ms: head.valid_until === undefined ? null : timestampMs(head.valid_until),
   };
+}
+
+/** The trace that is stored with a task or a batch. */
+export function traceIn({ traceparent, tracestate = '' }: Pick<TaskHead, 'traceparent' | 'tracestate'>): TraceContext | null {
+  return traceparent === undefined ? null : { traceparent, tracestate };
 }
 
 /** A caller's own headers and a trace; one that they name stays as it is. */

@@ -36,8 +36,8 @@ function newTrace(flags = '01') {
 const traceOf = ({ headers }: ReceivedCall): [unknown, unknown] => [headers['traceparent'], headers['tracestate']];
 
 describe('without a collector', () => {
-  test('the trace of a request goes on as it came, with a task, a batch, tasks that are added, lines, and a run of a schedule', async () => {
-    const path = freshPath();
+  test('the trace of a request goes on as it came, with a task, a batch, tasks that are added, lines, and a run of a schedule, and with what they tell', async () => {
+    const [path, told] = [freshPath(), freshPath()];
     const url = receiver.at(path);
     const { traceparent, headers } = newTrace('00');
     const post = async (where: string, body: unknown): Promise<{ id: string }> => {
@@ -46,7 +46,11 @@ describe('without a collector', () => {
       return json as { id: string };
     };
     await post('/v1/tasks', { target: url, payload: 1 });
-    const { id } = await post('/v1/batches', { tasks: tasksFor(url, 2), options: { hold: true } });
+    const { id } = await post('/v1/batches', {
+      tasks: tasksFor(url, 2),
+      options: { hold: true },
+      notifications: { on_finish: { url: receiver.at(told) } },
+    });
     await post(`/v1/batches/${id}/tasks`, { tasks: tasksFor(url, 2) });
     const lines = { 'content-type': 'application/x-ndjson', ...headers };
     const added = await client.ask('POST', `/v1/batches/${id}/tasks`, { raw: `${JSON.stringify({ target: url })}\n`, headers: lines });
@@ -54,8 +58,9 @@ describe('without a collector', () => {
     const timing = { cron: '0 0 1 1 *', timezone: 'UTC' };
     const task = await post('/v1/schedules', { ...timing, task_template: { target: url } });
     await post(`/v1/schedules/${task.id}/trigger`, undefined);
+    const notifications = { on_finish: { url: receiver.at(told) } };
     const task_templates = [{ target: url, payload: [1] }, { target: url }, { target: { url, headers: { 'x-own': '1' } }, payload: 'é' }];
-    const batch = await post('/v1/schedules', { ...timing, batch_template: { task_templates } });
+    const batch = await post('/v1/schedules', { ...timing, batch_template: { task_templates, notifications } });
     await post(`/v1/schedules/${batch.id}/trigger`, undefined);
     const calls = await receiver.heard(path, 10);
     for (const call of calls) assert.deepEqual(traceOf(call), [traceparent, headers.tracestate]);
@@ -64,10 +69,13 @@ describe('without a collector', () => {
       ['1', '[1]', '"é"'],
     );
     assert.equal(calls.filter(({ headers }) => headers['x-own'] === '1').length, 1);
+    await client.release(id);
+    for (const call of await receiver.heard(told, 2)) assert.deepEqual(traceOf(call), [traceparent, headers.tracestate]);
     // What a trigger was told stays with its run.
     await client.ask('POST', `/v1/schedules/${batch.id}/trigger`);
     const later = (await receiver.heard(path, 13)).slice(10);
-    for (const call of later) assert.deepEqual(traceOf(call), [undefined, undefined]);
+    const [, , last] = await receiver.heard(told, 3);
+    for (const call of [...later, last]) assert.deepEqual(call && traceOf(call), [undefined, undefined]);
   });
 
   test('it goes with every attempt, and with a retry by hand', async () => {
