@@ -135,12 +135,13 @@ export function originOf(url: string): Origin {
 /** Writes heads; neighbours that differ in nothing but their payload get the same bytes. */
 class HeadWriter {
   /** What the request adds to the head of each of its tasks. */
-  readonly #added: Pick<TaskHead, 'at' | 'traceparent' | 'tracestate'>;
+  readonly #added: Pick<TaskHead, 'at' | 'traceparent' | 'tracestate'> | null;
   readonly #limiters: LimitersByName;
   #last: { input: TaskInput; task: NewTask } | null = null;
 
   constructor({ at_ms, trace, limiters }: Pick<IntakeOptions, 'at_ms' | 'trace' | 'limiters'>) {
-    this.#added = { ...(at_ms === null ? {} : { at: at_ms }), ...traceFields(trace) };
+    const nothing = at_ms === null && trace === null;
+    this.#added = nothing ? null : { ...(at_ms === null ? {} : { at: at_ms }), ...traceFields(trace) };
     this.#limiters = limiters;
   }
 
@@ -150,7 +151,7 @@ class HeadWriter {
     if (plain && this.#last !== null && same(this.#last.input, input)) return { ...this.#last.task, payload };
     const { payload: _, ...rest } = input;
     const task: NewTask = {
-      head: Buffer.from(JSON.stringify({ ...rest, ...this.#added })),
+      head: Buffer.from(JSON.stringify(this.#added === null ? rest : { ...rest, ...this.#added })),
       payload,
       origin: originOf(typeof input.target === 'string' ? input.target : input.target.url).hash,
       timeout_s: Math.ceil(input.timeout ?? DEFAULT_TIMEOUT_S),

@@ -59,8 +59,9 @@ function checkTasks<Body extends { tasks: TaskInput[] }>(
   const tasks = tasksIn(body);
   const rejected: Rejected[] = [];
   for (let index = 0; index < tasks.length && faults.length < FAULTS_MAX; index++) {
-    const placed = faultsOf(tasks[index], index, schema_ok, now_ms).slice(0, atomic ? FAULTS_MAX - faults.length : FAULTS_PER_TASK_MAX);
-    if (placed.length === 0) continue;
+    const found = faultsOf(tasks[index], schema_ok, now_ms);
+    if (found.length === 0) continue;
+    const placed = placedAt(index, found, atomic ? FAULTS_MAX - faults.length : FAULTS_PER_TASK_MAX);
     if (atomic) faults.push(...placed);
     else if (rejected.length < REJECTED_MAX) rejected.push({ index, faults: placed });
     else faults.push({ path: '/tasks', message: `must have at most ${REJECTED_MAX} tasks that are not valid` });
@@ -74,14 +75,17 @@ function checkTasks<Body extends { tasks: TaskInput[] }>(
 /** Those of some tasks that are not valid; all may be. */
 export function rejectedAmong(tasks: readonly unknown[], now_ms: number): Rejected[] {
   return tasks.flatMap((task, index) => {
-    const faults = faultsOf(task, index, false, now_ms).slice(0, FAULTS_PER_TASK_MAX);
-    return faults.length === 0 ? [] : [{ index, faults }];
+    const found = faultsOf(task, false, now_ms);
+    return found.length === 0 ? [] : [{ index, faults: placedAt(index, found, FAULTS_PER_TASK_MAX) }];
   });
 }
 
-function faultsOf(task: unknown, index: number, schema_ok: boolean, now_ms: number): Fault[] {
-  const found = schema_ok || isValid('TaskInput', task) ? taskFault(task as TaskInput, now_ms) : checkTask(task, now_ms);
-  return found.map(({ path, message }) => ({ path: `/tasks/${index}${path}`, message }));
+function faultsOf(task: unknown, schema_ok: boolean, now_ms: number): readonly Fault[] {
+  return schema_ok || isValid('TaskInput', task) ? taskFault(task as TaskInput, now_ms) : checkTask(task, now_ms);
+}
+
+function placedAt(index: number, found: readonly Fault[], max: number): Fault[] {
+  return found.slice(0, max).map(({ path, message }) => ({ path: `/tasks/${index}${path}`, message }));
 }
 
 /** The tasks of a body that may be anything at all. */
