@@ -47,6 +47,31 @@ describe('due work', () => {
 });
 
 describe('expiry', () => {
+  test('single tasks that become due together are one range; others, and those of another time or timeout, are not', async () => {
+    const due_ms = T0 + 1000;
+    let core = '';
+    for (let i = 0; i < 12; i++) ({ core } = await rig.single([{ due_ms }]));
+    await rig.single([{ due_ms: due_ms + 1 }]);
+    await rig.single([{ due_ms }]);
+    await rig.single([{ due_ms, timeout_s: 7 }]);
+    await rig.single([{ due_ms, origin: 'o2' }]);
+    await rig.cancelTask(core, 5);
+    rig.pass(2_000);
+    assert.equal((await rig.tick('h1')).promoted, 16);
+    const dump = await rig.dump();
+    assert.deepEqual(dump.get(`f:f:${ACCOUNT}:o1`)?.items, [
+      `${core},0,11,0,0,30,${due_ms}`,
+      `${core},13,13,0,0,30,${due_ms}`,
+      `${core},14,14,0,0,7,${due_ms}`,
+      `${core},12,12,0,0,30,${due_ms + 1}`,
+    ]);
+    const started = await rig.claim('h1', 100);
+    assert.deepEqual(
+      started.map(({ index }) => index).sort((a, b) => a - b),
+      [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15],
+    );
+  });
+
   test('what waits has failed, what runs finishes and counts', async () => {
     const core = await rig.create({ tasks: 20, expiration_ms: 1000 });
     const running = await rig.claim('h1', 4);
