@@ -132,9 +132,12 @@ async function read(
   const stage = large && (record === null || (await record()) === null) ? place : null;
   const prepared = await prepare(context, call, name, body, [], stage);
   if (prepared.outcome.kind === 'refused' && prepared.outcome.stage === 'json') ready(prepared);
-  if (call.head_faults.length > 0) throw new ApiError('validation_error', { errors: call.head_faults });
+  const faults = call.query['atomic'] === undefined ? call.head_faults : [...call.head_faults, OF_LINES];
+  if (faults.length > 0) throw new ApiError('validation_error', { errors: faults });
   return { keyed: keyedAs(context, call, prepared.print), prepared };
 }
+
+const OF_LINES = { path: 'atomic', message: 'is for a body of lines; this one says it itself' };
 
 /** A preparation that knows all limiters. */
 type Resolved = Prepared & { outcome: Ready | Refusal };
@@ -153,9 +156,13 @@ async function prepare(
 }
 
 /** The same for any body of tasks. Its memory may be gone afterwards. */
-export async function prepareBody(context: ApiContext, call: Call, wanted: Omit<PrepareRequest, 'now_ms' | 'limiters'>): Promise<Resolved> {
+export async function prepareBody(
+  context: ApiContext,
+  call: Call,
+  wanted: Omit<PrepareRequest, 'now_ms' | 'trace' | 'limiters'>,
+): Promise<Resolved> {
   const limiters = new Map(await resolveLimiters(context.client, call.account_id, namesIn(wanted.body)));
-  const request: PrepareRequest = { ...wanted, now_ms: call.now_ms, limiters };
+  const request: PrepareRequest = { ...wanted, now_ms: call.now_ms, trace: call.trace, limiters };
   const { print, outcome } = await context.prepare(request);
   if (outcome.kind !== 'names') return { print, outcome };
   for (const [one, limiter] of await resolveLimiters(context.client, call.account_id, outcome.names)) limiters.set(one, limiter);

@@ -9,6 +9,7 @@
 //   retry                            again after the back-off, or after Retry-After where that is later
 import type { Outcome } from '../outbound/call.ts';
 import type { Claimed, Settlement } from '../store/partition.ts';
+import type { AttemptEnd } from './meter.ts';
 import type { CallSpec } from './spec.ts';
 
 export interface Now {
@@ -19,7 +20,7 @@ export interface Now {
 }
 
 /** What an outcome is called in the metrics. */
-export const END_NAMES: Record<Settlement['verdict'], 'completed' | 'retried' | 'failed' | 'returned'> = {
+export const END_NAMES: Record<Settlement['verdict'], AttemptEnd> = {
   c: 'completed',
   r: 'retried',
   f: 'failed',

@@ -291,6 +291,8 @@ export interface BatchChange {
   errors?: RejectedTask[];
   /** Tasks skipped for a repeated idempotency_key, where above 0. */
   duplicates?: number;
+  /** Of lines: faults beyond the 1,000 that errors lists, where above 0. */
+  errors_omitted?: number;
 }
 
 /** What was deleted. */
@@ -799,6 +801,11 @@ export interface BatchListQuery {
   [label: `label.${string}`]: string;
 }
 
+export interface TasksAddQuery {
+  /** Of lines: false leaves out those that are not valid, and the answer lists them; otherwise the first one ends the request. A body of JSON says it itself. */
+  atomic?: boolean;
+}
+
 export interface LimiterListQuery {
   /** How many items to return. */
   limit: number;
@@ -944,6 +951,7 @@ export interface Queries {
   ResultsQuery: ResultsQuery;
   TaskListQuery: TaskListQuery;
   BatchListQuery: BatchListQuery;
+  TasksAddQuery: TasksAddQuery;
   LimiterListQuery: LimiterListQuery;
   NotificationListQuery: NotificationListQuery;
   ScheduleListQuery: ScheduleListQuery;

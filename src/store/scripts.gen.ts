@@ -16234,7 +16234,7 @@ local function plan_task(s, tick_ms, tray_core, list, runs_at, now)
     batches[tray_core] = b
     batches_loaded[#batches_loaded + 1] = b
   end
-  local head = with_member(template[1], string.format(',"at":%.0f,"for":%.0f', now, tick_ms))
+  local head = with_member(template[1], string.format(',"at":%.0f,"for":%.0f', now, tick_ms) .. run.trace)
   append_records(b, { struct.pack('>I2', #head) .. head .. (template[2] or '') }, 1, 1)
   b.n = b.n + 1
   append_runs(b, list, runs_at + 1, tonumber(list[runs_at]), b.n - 1, now)
@@ -16259,14 +16259,14 @@ local function plan_batch(s, tick_ms, batch_core, list, runs_at, staged, now)
   run.movable, run.hold, run.notify = movable == '1', hold == '1', notify
   run.keys_from = schedule_segment(s, s.g, 'k')
   run.expires_ms = math.max(now, tick_ms) + tonumber(expiration_ms)
-  run.doc = with_member(template[1], string.format(',"schedule_id":"sched_%s","scheduled_for":%.0f', s.core, tick_ms))
+  run.doc = with_member(template[1], string.format(',"schedule_id":"sched_%s","scheduled_for":%.0f', s.core, tick_ms) .. run.trace)
   run.lists = label_keys(s.a, labels)
   run.lists[#run.lists + 1] = list_key(b)
   run.lists[#run.lists + 1] = list_key(b, 'pending')
   return true
 end
-local function run_plan(s, tick_ms, core, list, staged, flags, now)
-  run = { s = s, tick_ms = tick_ms, flags = flags }
+local function run_plan(s, tick_ms, core, list, staged, flags, now, trace)
+  run = { s = s, tick_ms = tick_ms, flags = flags, trace = trace or '' }
   local runs_at = 2 + tonumber(list[1])
   if s.y == 't' then
     plan_task(s, tick_ms, core, list, runs_at, now)
@@ -16652,10 +16652,10 @@ return 1`,
 });
 
 /** Makes one run of a schedule now, whatever its ticks do. A repeated call with the same operation answers as the first. See lua/schedule/trigger.lua. */
-export const scheduleTrigger = script<{ meta: string }, { core: string; account: string; template: string; op: string; run_core: string; staged: number; idem_key: string; idem_print: string; idem_extra: Buffer; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [string, string, string, number, number, number]>({
+export const scheduleTrigger = script<{ meta: string }, { core: string; account: string; template: string; op: string; run_core: string; staged: number; trace: string; idem_key: string; idem_print: string; idem_extra: Buffer; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [string, string, string, number, number, number]>({
   name: 'schedule/trigger',
   keys: ["meta"],
-  args: [["core","string"],["account","string"],["template","string"],["op","string"],["run_core","string"],["staged","int"],["idem_key","string"],["idem_print","string"],["idem_extra","bytes"],["now_ms","now"]],
+  args: [["core","string"],["account","string"],["template","string"],["op","string"],["run_core","string"],["staged","int"],["trace","string"],["idem_key","string"],["idem_print","string"],["idem_extra","bytes"],["now_ms","now"]],
   rest: "parts",
   lua: `#!lua
 local meta = KEYS[1]
@@ -16663,6 +16663,7 @@ local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 local idem_extra = table.remove(ARGV)
 local idem_print = table.remove(ARGV)
 local idem_key = table.remove(ARGV)
+local trace = table.remove(ARGV)
 local staged = tonumber(table.remove(ARGV))
 local run_core = table.remove(ARGV)
 local op = table.remove(ARGV)
@@ -17234,7 +17235,7 @@ local function plan_task(s, tick_ms, tray_core, list, runs_at, now)
     batches[tray_core] = b
     batches_loaded[#batches_loaded + 1] = b
   end
-  local head = with_member(template[1], string.format(',"at":%.0f,"for":%.0f', now, tick_ms))
+  local head = with_member(template[1], string.format(',"at":%.0f,"for":%.0f', now, tick_ms) .. run.trace)
   append_records(b, { struct.pack('>I2', #head) .. head .. (template[2] or '') }, 1, 1)
   b.n = b.n + 1
   append_runs(b, list, runs_at + 1, tonumber(list[runs_at]), b.n - 1, now)
@@ -17259,14 +17260,14 @@ local function plan_batch(s, tick_ms, batch_core, list, runs_at, staged, now)
   run.movable, run.hold, run.notify = movable == '1', hold == '1', notify
   run.keys_from = schedule_segment(s, s.g, 'k')
   run.expires_ms = math.max(now, tick_ms) + tonumber(expiration_ms)
-  run.doc = with_member(template[1], string.format(',"schedule_id":"sched_%s","scheduled_for":%.0f', s.core, tick_ms))
+  run.doc = with_member(template[1], string.format(',"schedule_id":"sched_%s","scheduled_for":%.0f', s.core, tick_ms) .. run.trace)
   run.lists = label_keys(s.a, labels)
   run.lists[#run.lists + 1] = list_key(b)
   run.lists[#run.lists + 1] = list_key(b, 'pending')
   return true
 end
-local function run_plan(s, tick_ms, core, list, staged, flags, now)
-  run = { s = s, tick_ms = tick_ms, flags = flags }
+local function run_plan(s, tick_ms, core, list, staged, flags, now, trace)
+  run = { s = s, tick_ms = tick_ms, flags = flags, trace = trace or '' }
   local runs_at = 2 + tonumber(list[1])
   if s.y == 't' then
     plan_task(s, tick_ms, core, list, runs_at, now)
@@ -17356,14 +17357,14 @@ if idem_taken() then return { 'taken', '', '', 0, 0, 0 } end
 local before = operation_before(op, now_ms)
 if before then return { 'made', s.y, before.core, before.first, before.at_ms, 0 } end
 if s.g ~= template then return { 'changed', '', '', 0, 0, 0 } end
-if not run_plan(s, now_ms, run_core, parts, staged, s.limited and 'xl' or 'x', now_ms) then return { 'lost', '', '', 0, 0, 0 } end
+if not run_plan(s, now_ms, run_core, parts, staged, s.limited and 'xl' or 'x', now_ms, trace) then return { 'lost', '', '', 0, 0, 0 } end
 run_touch()
 run_write(now_ms)
 operation_write(op, run.batch.core, run.index, now_ms)
 local reply = { 'made', s.y, run.batch.core, run.index, now_ms, run.tasks }
 idem_write(reply)
 return reply`,
-  map: [[1,"lua/schedule/trigger.lua",1],[2,"lua/schedule/trigger.lua",3],[3,"lua/schedule/trigger.lua",13],[4,"lua/schedule/trigger.lua",12],[5,"lua/schedule/trigger.lua",11],[6,"lua/schedule/trigger.lua",10],[7,"lua/schedule/trigger.lua",9],[8,"lua/schedule/trigger.lua",8],[9,"lua/schedule/trigger.lua",7],[10,"lua/schedule/trigger.lua",6],[11,"lua/schedule/trigger.lua",5],[12,"lua/schedule/trigger.lua",4],[13,"lua/schedule/trigger.lua",14],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",12],[21,"lua/lib/batch.lua",14],[42,"lua/lib/batch.lua",37],[47,"lua/lib/batch.lua",43],[48,"lua/lib/batch.lua",45],[49,"lua/lib/batch.lua",49],[50,"lua/lib/batch.lua",51],[51,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",56],[56,"lua/lib/batch.lua",62],[68,"lua/lib/batch.lua",75],[69,"lua/lib/batch.lua",77],[73,"lua/lib/batch.lua",83],[89,"lua/lib/batch.lua",101],[96,"lua/lib/batch.lua",109],[99,"lua/lib/batch.lua",114],[104,"lua/lib/batch.lua",121],[114,"lua/lib/batch.lua",133],[119,"lua/lib/batch.lua",141],[127,"lua/lib/batch.lua",150],[145,"lua/lib/ring.lua",4],[146,"lua/lib/ring.lua",6],[154,"lua/lib/ring.lua",16],[160,"lua/lib/ring.lua",23],[161,"lua/lib/ring.lua",25],[162,"lua/lib/ring.lua",28],[166,"lua/lib/ring.lua",34],[173,"lua/lib/ring.lua",42],[179,"lua/lib/ready.lua",9],[180,"lua/lib/ready.lua",11],[181,"lua/lib/ready.lua",14],[195,"lua/lib/ready.lua",29],[200,"lua/lib/ready.lua",35],[203,"lua/lib/ready.lua",39],[215,"lua/lib/ready.lua",52],[218,"lua/lib/ready.lua",56],[224,"lua/lib/ready.lua",67],[227,"lua/lib/ready.lua",71],[234,"lua/lib/ready.lua",80],[235,"lua/lib/ready.lua",83],[236,"lua/lib/delayed.lua",3],[237,"lua/lib/delayed.lua",5],[241,"lua/lib/delayed.lua",11],[244,"lua/lib/delayed.lua",15],[248,"lua/lib/delayed.lua",20],[252,"lua/lib/delayed.lua",26],[259,"lua/lib/delayed.lua",36],[266,"lua/lib/outbox.lua",15],[270,"lua/lib/outbox.lua",20],[271,"lua/lib/outbox.lua",22],[272,"lua/lib/outbox.lua",24],[273,"lua/lib/outbox.lua",27],[274,"lua/lib/outbox.lua",29],[278,"lua/lib/outbox.lua",35],[290,"lua/lib/outbox.lua",49],[294,"lua/lib/outbox.lua",54],[304,"lua/lib/outbox.lua",66],[308,"lua/lib/outbox.lua",72],[312,"lua/lib/outbox.lua",78],[317,"lua/lib/outbox.lua",85],[318,"lua/lib/outbox.lua",87],[324,"lua/lib/outbox.lua",95],[353,"lua/lib/outbox.lua",127],[362,"lua/lib/outbox.lua",138],[365,"lua/lib/limited.lua",12],[366,"lua/lib/limited.lua",14],[373,"lua/lib/limited.lua",23],[377,"lua/lib/limited.lua",29],[388,"lua/lib/limited.lua",42],[392,"lua/lib/limited.lua",48],[400,"lua/lib/limited.lua",58],[405,"lua/lib/limited.lua",65],[410,"lua/lib/limited.lua",72],[414,"lua/lib/limited.lua",78],[426,"lua/lib/limited.lua",92],[438,"lua/lib/limited.lua",107],[451,"lua/lib/limited.lua",121],[454,"lua/lib/limited.lua",126],[461,"lua/lib/operation.lua",4],[462,"lua/lib/operation.lua",6],[465,"lua/lib/operation.lua",11],[471,"lua/lib/operation.lua",18],[476,"lua/lib/append.lua",6],[478,"lua/lib/append.lua",9],[484,"lua/lib/append.lua",17],[513,"lua/lib/append.lua",48],[514,"lua/lib/append.lua",50],[524,"lua/lib/append.lua",63],[534,"lua/lib/append.lua",74],[539,"lua/lib/append.lua",80],[548,"lua/lib/schedule.lua",17],[555,"lua/lib/schedule.lua",25],[556,"lua/lib/schedule.lua",27],[557,"lua/lib/schedule.lua",30],[560,"lua/lib/schedule.lua",34],[564,"lua/lib/run.lua",7],[566,"lua/lib/run.lua",10],[567,"lua/lib/run.lua",12],[584,"lua/lib/run.lua",31],[602,"lua/lib/run.lua",50],[609,"lua/lib/run.lua",59],[618,"lua/lib/run.lua",69],[626,"lua/lib/run.lua",78],[641,"lua/lib/run.lua",94],[652,"lua/lib/run.lua",106],[674,"lua/lib/run.lua",129],[686,"lua/lib/idem.lua",6],[687,"lua/lib/idem.lua",8],[688,"lua/lib/idem.lua",10],[694,"lua/schedule/trigger.lua",20],[701,"lua/schedule/trigger.lua",28]],
+  map: [[1,"lua/schedule/trigger.lua",1],[2,"lua/schedule/trigger.lua",3],[3,"lua/schedule/trigger.lua",14],[4,"lua/schedule/trigger.lua",13],[5,"lua/schedule/trigger.lua",12],[6,"lua/schedule/trigger.lua",11],[7,"lua/schedule/trigger.lua",10],[8,"lua/schedule/trigger.lua",9],[9,"lua/schedule/trigger.lua",8],[10,"lua/schedule/trigger.lua",7],[11,"lua/schedule/trigger.lua",6],[12,"lua/schedule/trigger.lua",5],[13,"lua/schedule/trigger.lua",4],[14,"lua/schedule/trigger.lua",15],[15,"lua/lib/root.lua",2],[17,"lua/lib/root.lua",8],[18,"lua/lib/root.lua",11],[21,"lua/lib/batch.lua",12],[22,"lua/lib/batch.lua",14],[43,"lua/lib/batch.lua",37],[48,"lua/lib/batch.lua",43],[49,"lua/lib/batch.lua",45],[50,"lua/lib/batch.lua",49],[51,"lua/lib/batch.lua",51],[52,"lua/lib/batch.lua",53],[53,"lua/lib/batch.lua",56],[57,"lua/lib/batch.lua",62],[69,"lua/lib/batch.lua",75],[70,"lua/lib/batch.lua",77],[74,"lua/lib/batch.lua",83],[90,"lua/lib/batch.lua",101],[97,"lua/lib/batch.lua",109],[100,"lua/lib/batch.lua",114],[105,"lua/lib/batch.lua",121],[115,"lua/lib/batch.lua",133],[120,"lua/lib/batch.lua",141],[128,"lua/lib/batch.lua",150],[146,"lua/lib/ring.lua",4],[147,"lua/lib/ring.lua",6],[155,"lua/lib/ring.lua",16],[161,"lua/lib/ring.lua",23],[162,"lua/lib/ring.lua",25],[163,"lua/lib/ring.lua",28],[167,"lua/lib/ring.lua",34],[174,"lua/lib/ring.lua",42],[180,"lua/lib/ready.lua",9],[181,"lua/lib/ready.lua",11],[182,"lua/lib/ready.lua",14],[196,"lua/lib/ready.lua",29],[201,"lua/lib/ready.lua",35],[204,"lua/lib/ready.lua",39],[216,"lua/lib/ready.lua",52],[219,"lua/lib/ready.lua",56],[225,"lua/lib/ready.lua",67],[228,"lua/lib/ready.lua",71],[235,"lua/lib/ready.lua",80],[236,"lua/lib/ready.lua",83],[237,"lua/lib/delayed.lua",3],[238,"lua/lib/delayed.lua",5],[242,"lua/lib/delayed.lua",11],[245,"lua/lib/delayed.lua",15],[249,"lua/lib/delayed.lua",20],[253,"lua/lib/delayed.lua",26],[260,"lua/lib/delayed.lua",36],[267,"lua/lib/outbox.lua",15],[271,"lua/lib/outbox.lua",20],[272,"lua/lib/outbox.lua",22],[273,"lua/lib/outbox.lua",24],[274,"lua/lib/outbox.lua",27],[275,"lua/lib/outbox.lua",29],[279,"lua/lib/outbox.lua",35],[291,"lua/lib/outbox.lua",49],[295,"lua/lib/outbox.lua",54],[305,"lua/lib/outbox.lua",66],[309,"lua/lib/outbox.lua",72],[313,"lua/lib/outbox.lua",78],[318,"lua/lib/outbox.lua",85],[319,"lua/lib/outbox.lua",87],[325,"lua/lib/outbox.lua",95],[354,"lua/lib/outbox.lua",127],[363,"lua/lib/outbox.lua",138],[366,"lua/lib/limited.lua",12],[367,"lua/lib/limited.lua",14],[374,"lua/lib/limited.lua",23],[378,"lua/lib/limited.lua",29],[389,"lua/lib/limited.lua",42],[393,"lua/lib/limited.lua",48],[401,"lua/lib/limited.lua",58],[406,"lua/lib/limited.lua",65],[411,"lua/lib/limited.lua",72],[415,"lua/lib/limited.lua",78],[427,"lua/lib/limited.lua",92],[439,"lua/lib/limited.lua",107],[452,"lua/lib/limited.lua",121],[455,"lua/lib/limited.lua",126],[462,"lua/lib/operation.lua",4],[463,"lua/lib/operation.lua",6],[466,"lua/lib/operation.lua",11],[472,"lua/lib/operation.lua",18],[477,"lua/lib/append.lua",6],[479,"lua/lib/append.lua",9],[485,"lua/lib/append.lua",17],[514,"lua/lib/append.lua",48],[515,"lua/lib/append.lua",50],[525,"lua/lib/append.lua",63],[535,"lua/lib/append.lua",74],[540,"lua/lib/append.lua",80],[549,"lua/lib/schedule.lua",17],[556,"lua/lib/schedule.lua",25],[557,"lua/lib/schedule.lua",27],[558,"lua/lib/schedule.lua",30],[561,"lua/lib/schedule.lua",34],[565,"lua/lib/run.lua",7],[567,"lua/lib/run.lua",10],[568,"lua/lib/run.lua",12],[585,"lua/lib/run.lua",31],[603,"lua/lib/run.lua",50],[610,"lua/lib/run.lua",59],[619,"lua/lib/run.lua",69],[627,"lua/lib/run.lua",78],[642,"lua/lib/run.lua",94],[653,"lua/lib/run.lua",106],[675,"lua/lib/run.lua",129],[687,"lua/lib/idem.lua",6],[688,"lua/lib/idem.lua",8],[689,"lua/lib/idem.lua",10],[695,"lua/schedule/trigger.lua",21],[702,"lua/schedule/trigger.lua",29]],
 });
 
 /** The live signing secrets of an account, newest first; makes the first one where there is none. See lua/secret/ensure.lua. */

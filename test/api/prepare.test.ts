@@ -24,7 +24,15 @@ before(() => intake.worker.start());
 after(() => intake.worker.stop(0));
 
 type Given = Partial<Omit<PrepareRequest, 'body'>>;
-const GIVEN = { what: 'create', now_ms: NOW_MS, print_head: null, known_keys: [], limiters: NO_LIMITERS, stage: null } as const;
+const GIVEN = {
+  what: 'create',
+  now_ms: NOW_MS,
+  trace: null,
+  print_head: null,
+  known_keys: [],
+  limiters: NO_LIMITERS,
+  stage: null,
+} as const;
 
 function requestOf(body: unknown, given: Given = {}): PrepareRequest {
   const text = typeof body === 'string' ? body : JSON.stringify(body);
