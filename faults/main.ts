@@ -2,11 +2,11 @@
 //
 //   node --import tsx faults/main.ts [--row N] [--seed N] [--quick]
 //
-//   --row     only this row: 6, or one of its faults, as in "6 strict"; nothing is recorded then
+//   --row     only this row: 6, or one of its faults, as in "6 cluster strict"
 //   --seed    what the callers send, and when things break, follows from it. A run says its own
 //   --quick   fewer tasks and shorter timers, as in the tests; nothing is recorded
 //
-// A full run appends one line to faults/results.jsonl. The exit code is 1 where something did not hold.
+// What is not quick appends a line to faults/results.jsonl. The exit code is 1 where something did not hold.
 import { execFileSync, fork } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { createWriteStream, existsSync, mkdirSync } from 'node:fs';
@@ -84,8 +84,8 @@ function tell(): void {
   if (row === undefined) {
     const missing = ROWS.flatMap((what, i) => (FAULTS.some((fault) => fault.row === i + 1) ? [] : [`${i + 1} (${what})`]));
     if (missing.length > 0) console.log(`Not built: ${missing.join(', ')}.`);
-    if (!values.quick) record(machine, runs);
   }
+  if (!values.quick) record(machine, runs);
   for (const { fault, outcome } of runs) {
     if (outcome.kind === 'broken') console.log(`\n${titleOf(fault)}: ${outcome.why}`);
     if (outcome.kind === 'judged' && outcome.judgement.faults.length > 0)
