@@ -19,7 +19,7 @@ function downtime(hours: number, name: string): Fault {
       const redis = await startKillableRedis({ keeps: 'second', env: clock.env });
       const first = await scene.engine({ redis_url: redis.url });
       const schedule = async (path: string, cron: string): Promise<void> => {
-        const body = { cron, timezone: 'UTC', allow_overlap: true, task_template: { target: scene.receiver.at(path) } };
+        const body = { cron, timezone: 'UTC', task_template: { target: scene.receiver.at(path) } };
         const { status, text } = await scene.client().ask('POST', '/v1/schedules', { body });
         scene.check(status === 201, `a schedule was refused: ${text}`);
       };
