@@ -35,14 +35,19 @@ for (const release of RELEASES) {
     await client.release(held.id);
     const retried = await client.ask('POST', `/v1/batches/${failed.id}/retry`);
     assert.equal(retried.status, 200, retried.text);
-    for (const { id, stats } of [held, running, waiting, limited, failed]) {
+    for (const { id, stats } of [held, running, waiting, failed]) {
       const ended = await client.ended(id, 'completed', ENDED_MS_MAX);
       assert.deepEqual(ended.stats, { total: stats.total, pending: 0, completed: stats.total, failed: 0, cancelled: 0 }, id);
     }
+    // Its tasks may have waited for longer than they may, by now.
+    const { stats } = await client.batchWhen(limited.id, (batch) => batch.stats.pending === 0, ENDED_MS_MAX);
+    assert.equal(stats.completed + stats.failed, limited.stats.total);
+    const late = (await client.allTasks(limited.id)).filter(({ status }) => status === 'failed');
+    for (const { id } of late) assert.match((await client.task(id)).result?.error?.code ?? '', /^(queue|validity)_timeout$/);
     await client.taskWhen(kept.single, ({ status }) => status === 'completed', ENDED_MS_MAX);
     const called = new Set(receiver.calls.map(({ id }) => id));
     assert.ok(called.has(kept.single));
-    for (const { id, stats } of [held, running, waiting, limited]) {
+    for (const { id, stats } of [held, running, waiting]) {
       const mine = (await client.allTasks(id)).filter((task) => called.has(task.id)).length;
       assert.equal(mine, stats.total - stats.completed, `tasks of ${id} that were called now`);
     }
