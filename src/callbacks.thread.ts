@@ -2,6 +2,7 @@
 import type { MessagePort } from 'node:worker_threads';
 import { RECOVERIES_MAX } from './base/limits.ts';
 import { createLog, type LogLevel } from './base/log.ts';
+import { Reconciler } from './delivery/reconciler.ts';
 import { Relayer } from './delivery/relayer.ts';
 import { CallbackShard, type DeliveryMeter } from './delivery/shard.ts';
 import { relayMeterOf } from './gauges.ts';
@@ -14,6 +15,7 @@ import { NOTIFICATION_EVENTS, type NotificationEvent } from './schema/notificati
 import type { Keep } from './store/batches.ts';
 import { type ConnectionSpec, joinStore } from './store/connect.ts';
 import { type DurabilityMode, openDurability } from './store/durability.ts';
+import { REPAIRS } from './store/reconcile.ts';
 import type { JobInput } from './threads/pool.ts';
 
 /** What the main thread gives a callback thread; structured-cloneable. */
@@ -46,6 +48,8 @@ export type FromCallbackThread = { type: 'metrics'; snapshot: MetricsSnapshot; l
 
 const SNAPSHOT_MS = 1_000;
 const RELAY_STOP_MS = 1_000;
+/** What a look around costs a few commands, a look at everything costs one for each thousand keys: a minute lies between two. */
+const SWEEPS_A_PASS = 12;
 /**
  * If nobody called a partition for this long, it was not the holders' fault. More than a dead process's partitions go
  * without a call (2 s where their owner does not know of it, 1.25 s until they have one: delivery/membership.ts); with the
@@ -93,6 +97,17 @@ export default async function run({ data, port }: JobInput<CallbackThreadData>):
     meter: meterOf(metrics, limiters),
     log,
   });
+  let owned: ReadonlySet<number> = new Set();
+  const reconciled = new Map(REPAIRS.map((what) => [what, metrics.counter('reconciled_total', { what })]));
+  const reconciler = new Reconciler({
+    client: store.client,
+    partitions: data.partitions,
+    keep: data.keep,
+    owns: (partition) => owned.has(partition),
+    pass_ms: data.sweep_ms * SWEEPS_A_PASS,
+    meter: (what, count) => reconciled.get(what)?.add(count),
+    log,
+  });
   const in_flight = metrics.gauge('callbacks_in_flight', {});
   const broken = metrics.gauge('origins_broken', {});
   metrics.beforeSnapshot(() => {
@@ -100,8 +115,12 @@ export default async function run({ data, port }: JobInput<CallbackThreadData>):
     broken.set(shard.origins.broken);
   });
   await shard.start();
+  await reconciler.start();
   const posting = setInterval(() => post(port, metrics, limiters), SNAPSHOT_MS);
-  const deadline_ms = await untilStop(port, shard);
+  const deadline_ms = await untilStop(port, shard, (partitions) => {
+    owned = new Set(partitions);
+  });
+  await reconciler.stop();
   await shard.stop(deadline_ms);
   await relayer.stop(RELAY_STOP_MS);
   durability.close();
@@ -118,11 +137,13 @@ function post(port: MessagePort, metrics: Metrics, limiters: LimiterTally): void
 }
 
 /** Follows what the main thread says, until it says stop. */
-function untilStop(port: MessagePort, shard: CallbackShard): Promise<number> {
+function untilStop(port: MessagePort, shard: CallbackShard, own: (partitions: readonly number[]) => void): Promise<number> {
   return new Promise((stop) => {
     port.on('message', (message: ToCallbackThread) => {
-      if (message.type === 'own') shard.assign(message.partitions);
-      else if (message.type === 'memory') shard.setMemory(message);
+      if (message.type === 'own') {
+        own(message.partitions);
+        shard.assign(message.partitions);
+      } else if (message.type === 'memory') shard.setMemory(message);
       else stop(message.deadline_ms);
     });
     port.postMessage({ type: 'ready' });

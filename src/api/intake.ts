@@ -1,7 +1,7 @@
 // From the tasks of a body to what is stored of them: heads, flows and due times; what must not be called is refused here.
 import { createHash } from 'node:crypto';
 import { ApiError, type Fault } from '../base/errors.ts';
-import { shortHash } from '../base/id.ts';
+import { originHash } from '../base/id.ts';
 import { DEFAULT_TIMEOUT_S } from '../base/limits.ts';
 import { checkTarget, type EgressPolicy } from '../outbound/addresses.ts';
 import type { Rejected } from '../schema/batch-check.ts';
@@ -124,7 +124,7 @@ export function originOf(url: string): Origin {
   let origin = origins.get(authority);
   if (origin === undefined) {
     const text = new URL(url).origin;
-    origin = { text, hash: shortHash(`origin:${text}`) };
+    origin = { text, hash: originHash(text) };
     if (origins.size >= REMEMBERED_MAX) origins.clear();
     origins.set(authority, origin);
   }
