@@ -27,6 +27,8 @@ export interface ReconcilerDeps {
   owns(partition: number): boolean;
   /** From one pass to the next. */
   pass_ms: number;
+  /** Of a connection's time what a pass may take; a tenth by default. */
+  share?: number;
   meter(what: Repair, count: number): void;
   log: Log;
 }
@@ -42,7 +44,6 @@ const TASKS_MAX = 16_777_216;
 const FLOWS_MAX = 50_000;
 /** What was all held is looked at again after so many passes at the most. */
 const CALM_PASSES_MAX = 16;
-/** A pass takes no more than this share of one connection's time. */
 const SHARE = 0.1;
 
 /** A batch with work left as a pass before saw it. */
@@ -194,12 +195,13 @@ export class Reconciler implements Service {
     this.#log.error({ ...where, what, count: number }, `${what}: something was not as it must be and was set right`);
   }
 
-  /** Waits so long that what was done since the last wait is SHARE of the time. Rejects when it is to stop. */
+  /** Waits so long that what was done since the last wait is its share of the time. Rejects when it is to stop. */
   #breather(): () => Promise<void> {
+    const { share = SHARE } = this.#deps;
     let since_ms = monotonicMs();
     return async () => {
       const worked_ms = monotonicMs() - since_ms;
-      await pause(Math.min(1_000, worked_ms / SHARE - worked_ms), null, { signal: this.#stopping.signal, ref: false });
+      await pause(Math.min(1_000, worked_ms / share - worked_ms), null, { signal: this.#stopping.signal, ref: false });
       since_ms = monotonicMs();
     };
   }

@@ -1,52 +1,19 @@
 // src/delivery/reconciler.ts: whatever is taken from a partition, or changed in it, is found and put back; a healthy one is let be.
 import assert from 'node:assert/strict';
 import { after, beforeEach, describe, test } from 'node:test';
-import { createLog } from '../../src/base/log.ts';
-import { Reconciler } from '../../src/delivery/reconciler.ts';
 import { keys } from '../../src/store/keys.ts';
 import { encodeTargets, notesCore } from '../../src/store/notes.ts';
 import { verify } from '../../src/store/reconcile.ts';
 import { checkPartition } from '../helpers/check-partition.ts';
+import { PASSES, reconciled, watched } from '../helpers/reconciled.ts';
 import { ACCOUNT, SETTINGS, startRig, T0 } from '../helpers/rig.ts';
 import { build, type Scene } from '../store/half-moved-scene.ts';
 
-/** Until everything is found: seen, at rest, forgotten once, forgotten twice. */
-const PASSES = 4;
 const DAY_MS = 86_400_000;
 
 const rig = await startRig();
 after(() => rig.redis.disconnect());
 beforeEach(() => rig.reset());
-
-interface Watched {
-  reconciler: Reconciler;
-  repaired: Record<string, number>;
-  logged: string[];
-}
-
-function watched(owns = true): Watched {
-  const repaired: Record<string, number> = {};
-  const logged: string[] = [];
-  const reconciler = new Reconciler({
-    client: rig.redis,
-    partitions: 4,
-    keep: SETTINGS,
-    owns: () => owns,
-    pass_ms: 1,
-    meter: (what, count) => {
-      repaired[what] = (repaired[what] ?? 0) + count;
-    },
-    log: createLog({ destination: { write: (line) => void logged.push(line) } }),
-  });
-  return { reconciler, repaired, logged };
-}
-
-async function reconciled(): Promise<Record<string, number>> {
-  const { reconciler, repaired, logged } = watched();
-  for (let k = 0; k < PASSES; k++) await reconciler.pass();
-  assert.equal(logged.length > 0, Object.keys(repaired).length > 0, 'what is repaired is logged');
-  return repaired;
-}
 
 /** A partition with something of everything in it; the rig checks nothing until the end. */
 async function scene(): Promise<Scene> {
@@ -62,14 +29,14 @@ function batchKey(core: string): string {
 test('a healthy partition stays as it is, to the byte', async () => {
   await scene();
   const before = await rig.dump();
-  assert.deepEqual(await reconciled(), {});
+  assert.deepEqual(await reconciled(rig), {});
   assert.deepEqual(await rig.dump(), before);
 });
 
 test('what belongs to another thread is let be', async () => {
   const core = await rig.create({ tasks: 3 });
   await rig.redis.hset(batchKey(core), 'c', 2);
-  const { reconciler, repaired } = watched(false);
+  const { reconciler, repaired } = watched(rig, false);
   await reconciler.pass();
   assert.deepEqual(repaired, {});
 });
@@ -133,10 +100,10 @@ describe('found and put back', () => {
     test(what, async () => {
       const built = await scene();
       await damage(built);
-      const repaired = await reconciled();
+      const repaired = await reconciled(rig);
       assert.deepEqual(Object.keys(repaired), found);
       await checkPartition(rig.redis, 0);
-      assert.deepEqual(await reconciled(), {}, 'once');
+      assert.deepEqual(await reconciled(rig), {}, 'once');
     });
   }
 });
@@ -158,7 +125,7 @@ describe('a batch whose end was missed', () => {
     await rig.redis.hdel(keys.partition(0), 'ready:n');
     await rig.redis.zadd(keys.accountBatches(0, ACCOUNT, 'processing'), T0, core);
     await rig.redis.zrem(keys.accountBatches(0, ACCOUNT, 'completed'), core);
-    assert.deepEqual(await reconciled(), { end: 1 });
+    assert.deepEqual(await reconciled(rig), { end: 1 });
     rig.checks = true;
     assert.equal((await rig.batch(core)).status, 'completed');
     const [note, ...more] = await rig.claim('h1', 5);
@@ -173,11 +140,11 @@ describe('forgotten tasks', () => {
     await rig.settle('h1', await rig.claim('h1', 2), 'r', { delay_ms: 60_000, result: '[1,2,500,5]' });
     rig.checks = false;
     await rig.redis.del(keys.delayed(0));
-    assert.deepEqual(await reconciled(), { queue: 2 });
+    assert.deepEqual(await reconciled(rig), { queue: 2 });
     rig.checks = true;
     const [task, ...more] = await rig.claim('h1', 5);
     assert.deepEqual([task?.index, task?.attempt, more.length], [0, 3, 0]);
-    const [due] = await rig.redis.zrange(keys.delayed(0), 0, 1);
+    const [due] = await rig.redis.zrange(keys.delayed(0), 0, '1');
     assert.match(due ?? '', new RegExp(`^f:${ACCOUNT}:\\w{10}\\|${core},1,1,0,0,7,${Date.parse('2030-01-01T00:00:00Z')}$`));
   });
 
@@ -186,7 +153,7 @@ describe('forgotten tasks', () => {
     rig.checks = false;
     await rig.redis.del(...(await rig.redis.keys('*:f:*')), ...(await rig.redis.keys('*ready*')));
     await rig.redis.hdel(keys.partition(0), 'ready:f');
-    assert.deepEqual(await reconciled(), { queue: 2300 });
+    assert.deepEqual(await reconciled(rig), { queue: 2300 });
     rig.checks = true;
     assert.equal((await rig.claim('h1', 2300)).filter(({ flight }) => flight.core === core).length, 2300);
   });
@@ -196,7 +163,7 @@ describe('forgotten tasks', () => {
     rig.checks = false;
     await rig.redis.del(keys.flow(0, `f:${ACCOUNT}:o1`), ...(await rig.redis.keys('*ready*')));
     await rig.redis.hdel(keys.partition(0), 'ready:f');
-    const { reconciler, repaired } = watched();
+    const { reconciler, repaired } = watched(rig);
     for (let k = 0; k < PASSES; k++) {
       await reconciler.pass();
       await rig.cancelTask(core, k);
@@ -212,7 +179,7 @@ describe('forgotten tasks', () => {
     await rig.cancel(core);
     rig.checks = false;
     await rig.redis.del(keys.active(0, 'h1'), keys.holders(0));
-    const repaired = await reconciled();
+    const repaired = await reconciled(rig);
     assert.deepEqual(Object.keys(repaired), ['flight']);
     rig.checks = true;
     const batch = await rig.batch(core);
