@@ -5,7 +5,7 @@ import { createLog, type LogLevel } from './base/log.ts';
 import { Reconciler } from './delivery/reconciler.ts';
 import { Relayer } from './delivery/relayer.ts';
 import { CallbackShard, type DeliveryMeter } from './delivery/shard.ts';
-import { relayMeterOf } from './gauges.ts';
+import { relayMeterOf, repairMeterOf } from './gauges.ts';
 import { type LimiterCounts, LimiterTally } from './metrics/limiters.ts';
 import { watchLoop } from './metrics/loop.ts';
 import { createMetrics, type Metrics, type MetricsSnapshot } from './metrics/registry.ts';
@@ -15,7 +15,6 @@ import { NOTIFICATION_EVENTS, type NotificationEvent } from './schema/notificati
 import type { Keep } from './store/batches.ts';
 import { type ConnectionSpec, joinStore } from './store/connect.ts';
 import { type DurabilityMode, openDurability } from './store/durability.ts';
-import { REPAIRS } from './store/reconcile.ts';
 import type { JobInput } from './threads/pool.ts';
 
 /** What the main thread gives a callback thread; structured-cloneable. */
@@ -98,14 +97,13 @@ export default async function run({ data, port }: JobInput<CallbackThreadData>):
     log,
   });
   let owned: ReadonlySet<number> = new Set();
-  const reconciled = new Map(REPAIRS.map((what) => [what, metrics.counter('reconciled_total', { what })]));
   const reconciler = new Reconciler({
     client: store.client,
     partitions: data.partitions,
     keep: data.keep,
     owns: (partition) => owned.has(partition),
     pass_ms: data.sweep_ms * SWEEPS_A_PASS,
-    meter: (what, count) => reconciled.get(what)?.add(count),
+    repaired: repairMeterOf(metrics, log),
     log,
   });
   const in_flight = metrics.gauge('callbacks_in_flight', {});

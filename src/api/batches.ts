@@ -2,12 +2,13 @@
 import { ApiError } from '../base/errors.ts';
 import { ID_PREFIX, newCore, parseId, partitionOf } from '../base/id.ts';
 import { DEFAULT_EXPIRATION_H } from '../base/limits.ts';
-import type { Batch, BatchListQuery, TaskListQuery } from '../schema/types.gen.ts';
+import type { Batch, BatchListQuery, BatchVerified, TaskListQuery } from '../schema/types.gen.ts';
 import * as batches from '../store/batches.ts';
 import { type IdemArgs, readRecord, readRecordBeside } from '../store/idempotency.ts';
 import { labelHash } from '../store/keys.ts';
 import { type BatchRead, listBatches, listTasks, readLimited } from '../store/listing.ts';
 import type { QuotaState } from '../store/quota.ts';
+import { verify } from '../store/reconcile.ts';
 import type { Answer, Call, QuotaVerdict } from './call.ts';
 import type { ApiContext } from './context.ts';
 import { indexCursor, indexIn, nextCursor, placeIn } from './cursor.ts';
@@ -152,7 +153,20 @@ function ready({ outcome }: Resolved): Ready {
 
 export async function getBatch(context: ApiContext, call: Call): Promise<Answer> {
   const read = await readWithinLimit(context, call, false);
-  return { body: read.kind === 'read' ? viewOf(read.batch) : null, ...told(context, read) };
+  if (read.kind === 'refused') return { body: null, ...told(context, read) };
+  const verified = call.query['verify'] === true ? await verifyBatch(context, call) : null;
+  const batch = verified === null ? read.batch : await visible(context, call);
+  return { body: { ...viewOf(batch), ...(verified === null ? {} : { verified }) }, ...told(context, read) };
+}
+
+/** Counts the tasks of the batch in the path anew; what that finds is set right, counted and logged. */
+async function verifyBatch(context: ApiContext, call: Call): Promise<BatchVerified> {
+  const core = coreOf(call);
+  const outcome = await verify(context.client, core, context.keep);
+  if (outcome.kind === 'gone') throw missing(call);
+  if (outcome.kind === 'moved') return { repaired: [] };
+  for (const what of outcome.repaired) context.meter.repaired({ batch_id: call.params['batch_id'] }, what, 1);
+  return { consistent: outcome.repaired.length === 0, repaired: outcome.repaired };
 }
 
 function viewOf(row: batches.BatchRow): Batch {

@@ -15,7 +15,7 @@ import type { Service } from '../base/service.ts';
 import type { Keep } from '../store/batches.ts';
 import { forgotten, type Holding, markHeld } from '../store/held.ts';
 import { type Page, scanPartitions } from '../store/keyspace.ts';
-import { count, type Inspected, inspect, isLive, isRight, mend, type Repair, repair, requeue, type Span } from '../store/reconcile.ts';
+import { count, type Inspected, inspect, isLive, isRight, mend, type RepairMeter, repair, requeue, type Span } from '../store/reconcile.ts';
 import type { RedisClient } from '../store/script.ts';
 import { stretchesOf } from './requeue.ts';
 
@@ -29,7 +29,7 @@ export interface ReconcilerDeps {
   pass_ms: number;
   /** Of a connection's time what a pass may take; a tenth by default. */
   share?: number;
-  meter(what: Repair, count: number): void;
+  repaired: RepairMeter;
   log: Log;
 }
 
@@ -135,7 +135,7 @@ export class Reconciler implements Service {
   async #mend(partition: number, names: readonly string[], breathe: () => Promise<void>): Promise<void> {
     for (let i = 0; i < names.length; i += MEND_MAX) {
       const mended = await mend(this.#deps.client, partition, names.slice(i, i + MEND_MAX));
-      for (const [what, number] of mended) this.#repaired({ partition }, what, number);
+      for (const [what, number] of mended) this.#deps.repaired({ partition }, what, number);
       await breathe();
     }
   }
@@ -143,9 +143,8 @@ export class Reconciler implements Service {
   async #count(batch: Inspected): Promise<void> {
     const { client, keep } = this.#deps;
     if (isRight(batch, await count(client, batch))) return;
-    const { core, ...fields } = batch;
     const done = await repair(client, batch, keep);
-    if (done.kind === 'done') for (const what of done.repaired) this.#repaired({ core, before: fields }, what, 1);
+    if (done.kind === 'done') for (const what of done.repaired) this.#deps.repaired({ before: batch }, what, 1);
   }
 
   /** Whether a batch with work left is as it was in the pass before, and its time has come. */
@@ -185,14 +184,9 @@ export class Reconciler implements Service {
       const done = await requeue(client, { core: batch.core, seen }, stretches, keep);
       if (done.seen === '') return;
       seen = done.seen;
-      if (done.waited > 0) this.#repaired({ core: batch.core }, 'queue', done.waited);
-      if (done.flew > 0) this.#repaired({ core: batch.core }, 'flight', done.flew);
+      if (done.waited > 0) this.#deps.repaired({ batch: batch.core }, 'queue', done.waited);
+      if (done.flew > 0) this.#deps.repaired({ batch: batch.core }, 'flight', done.flew);
     }
-  }
-
-  #repaired(where: Record<string, unknown>, what: Repair, number: number): void {
-    this.#deps.meter(what, number);
-    this.#log.error({ ...where, what, count: number }, `${what}: something was not as it must be and was set right`);
   }
 
   /** Waits so long that what was done since the last wait is its share of the time. Rejects when it is to stop. */

@@ -1,15 +1,18 @@
 // Batches held against what is kept of them: their tasks' state bytes say what the counters must be. Every repair is one script that
 // writes only where the batch is still as it was counted, so a batch that changes all the time is left until it rests.
 import { partitionOf } from '../base/id.ts';
+import { BATCH_REPAIRS, type BatchRepair } from '../schema/batch.ts';
 import type { Keep } from './batches.ts';
 import { keys } from './keys.ts';
 import { STATE } from './listing.ts';
 import type { RedisClient } from './script.ts';
 import { batchInspect, batchRepair, batchRequeue, partitionMend } from './scripts.gen.ts';
 
-/** What was set right: see docs/metrics.md, reconciled_total. */
-export const REPAIRS = ['counters', 'end', 'places', 'queue', 'flight', 'ring', 'holder', 'outbox', 'away'] as const;
+/** What is set right: see docs/metrics.md, reconciled_total. */
+export const REPAIRS = [...BATCH_REPAIRS, 'queue', 'flight', 'ring', 'holder', 'outbox', 'away'] as const;
 export type Repair = (typeof REPAIRS)[number];
+/** Of what, how much was set right; `where` names the batch or the partition. */
+export type RepairMeter = (where: Readonly<Record<string, unknown>>, what: Repair, count: number) => void;
 
 export interface Counts {
   total: number;
@@ -37,7 +40,7 @@ export interface Inspected extends Counts {
 export type Span = readonly [from: number, to: number];
 
 /** What came of a repair; `moved`: the batch changed all the time. */
-export type Repaired = { kind: 'gone' | 'moved' } | { kind: 'done'; repaired: Repair[] };
+export type Repaired = { kind: 'gone' } | { kind: 'moved' } | { kind: 'done'; repaired: BatchRepair[] };
 
 /** Bytes that are read at once: about a tenth of a millisecond of Redis, one of this process. */
 const STATES_SLICE = 1_048_576;
@@ -120,7 +123,7 @@ export async function repair(client: RedisClient, batch: Inspected, keep: Keep):
     const args = { core: now.core, seen: now.seen, ...counts, ...keep };
     const found: string[] = await batchRepair.call(client, { meta: keys.partition(partitionOf(now.core)) }, args);
     if (found[0] === 'gone') return { kind: 'gone' };
-    if (found[0] !== 'moved') return { kind: 'done', repaired: found as Repair[] };
+    if (found[0] !== 'moved') return { kind: 'done', repaired: found as BatchRepair[] };
     [now] = await inspect(client, partitionOf(now.core), [now.core], keep);
   }
   return { kind: now === undefined ? 'gone' : 'moved' };
