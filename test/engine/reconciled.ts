@@ -128,8 +128,8 @@ export function reconciles({ engine, client, receiver }: Stage, redis: Redis | C
       await acme.ended(id, 'completed');
       await acme.taskWhen(single.id, ({ status }) => status === 'completed');
       assert.equal(receiver.to(path).length, 7);
-      // Threads tell what they counted once a second.
-      await until(async () => (await repaired('queue')) === count + 7, 5_000, 'all to be counted');
+      // Those that wait longer are among what was lost; threads tell what they counted once a second.
+      await until(async () => (await repaired('queue')) >= count + 7, 5_000, 'all to be counted');
     });
   });
 }
