@@ -48,19 +48,24 @@ export async function fuzz(t: TestContext, { engine, receiver, ms }: Fuzz): Prom
   const statuses = new Map<string, number>();
   let pool = await fill(client, receiver);
 
-  const one = async (number: number): Promise<void> => {
-    const dice = new Dice(seed, number);
-    const broken = dice.chance(BROKEN);
-    const request = make(dice, pool, tokens);
+  const one = async (dice: Dice, broken: boolean, request: Fuzzed): Promise<void> => {
     const status = broken ? await tryBroken(dice, port, request) : await tryWhole(port, request, conform);
     const name = `${broken ? 'broken ' : ''}${status}`;
     statuses.set(name, (statuses.get(name) ?? 0) + 1);
   };
   const tried = async (number: number): Promise<void> => {
-    const done = one(number).catch((error: unknown) => {
-      throw new Error(`FUZZ_SEED=${seed} FUZZ_ONLY=${number}: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
+    const dice = new Dice(seed, number);
+    const broken = dice.chance(BROKEN);
+    const request = make(dice, pool, tokens);
+    const failed = (why: string, cause?: unknown): Error => {
+      const { method, path, headers, body } = request;
+      const shown = `${broken ? 'broken ' : ''}${method} ${path} ${JSON.stringify(headers)} ${body?.subarray(0, 500)}`;
+      return new Error(`FUZZ_SEED=${seed} FUZZ_ONLY=${number}: ${why}: ${shown}`, { cause });
+    };
+    const done = one(dice, broken, request).catch((error: unknown) => {
+      throw failed(error instanceof Error ? error.message : String(error), error);
     });
-    if (!(await endsWithin(done, REQUEST_MS_MAX))) throw new Error(`FUZZ_SEED=${seed} FUZZ_ONLY=${number}: it took too long`);
+    if (!(await endsWithin(done, REQUEST_MS_MAX))) throw failed('it took too long');
   };
   if (only !== undefined) return tried(Number(only));
 
