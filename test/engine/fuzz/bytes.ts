@@ -7,6 +7,7 @@ import type { Fuzzed } from './requests.ts';
 /** Longer than any answer takes; after that the socket is closed from here. */
 const PATIENCE_MS = 400;
 const RESET_MS = 50;
+const ANSWERED_MS = 20;
 
 /** What a request is on the wire, with something in it that does not belong there. */
 export function brokenBytes(dice: Dice, { method, path, headers, body }: Fuzzed): Buffer[] {
@@ -81,27 +82,33 @@ export function sendBytes(dice: Dice, port: number, pieces: readonly Buffer[]): 
     const came: Buffer[] = [];
     const socket = net.connect(port, '127.0.0.1');
     const reset = dice.chance(0.1);
+    const done = (): void => {
+      clearTimeout(timer);
+      resolve(Buffer.concat(came));
+    };
     const end = (): void => {
-      // A reset waits for what was written, which a server that reads no more never takes.
+      // A reset waits for what was written, which a server that reads no more never takes; and one that fails tells of no end.
       if (reset) socket.resetAndDestroy();
-      setTimeout(() => socket.destroy(), reset ? RESET_MS : 0);
+      setTimeout(
+        () => {
+          socket.destroy();
+          done();
+        },
+        reset ? RESET_MS : 0,
+      );
     };
     const timer = setTimeout(end, dice.chance(0.3) ? dice.int(20) : PATIENCE_MS);
     socket.on('data', (chunk) => {
       came.push(chunk);
       // It has answered; what else it has to say comes with it.
-      timer.refresh();
-      setTimeout(() => socket.destroy(), 20).unref();
+      setTimeout(() => socket.destroy(), ANSWERED_MS);
     });
     socket.on('error', () => socket.destroy());
     socket.on('connect', () => {
       for (const piece of pieces) if (!socket.destroyed) socket.write(piece);
       if (dice.chance(0.2)) socket.end();
     });
-    socket.on('close', () => {
-      clearTimeout(timer);
-      resolve(Buffer.concat(came));
-    });
+    socket.on('close', done);
   });
 }
 
