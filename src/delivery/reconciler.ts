@@ -9,7 +9,8 @@
 // Nothing of it is ever needed while Redis keeps what it was told: each repair is logged and counted, and the count is zero in a
 // healthy installation. Two that reconcile one partition are harmless: every repair compares what it was decided on.
 import { setTimeout as pause } from 'node:timers/promises';
-import { monotonicMs } from '../base/clock.ts';
+import { monotonicMs, systemClock } from '../base/clock.ts';
+import { base62 } from '../base/id.ts';
 import { type LimitedLog, type Log, limitedLog } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
 import type { Keep } from '../store/batches.ts';
@@ -42,6 +43,9 @@ const RESTING_MAX = 20_000;
 const TASKS_MAX = 16_777_216;
 /** Of one partition; with more flows than that nobody looks for what they hold. */
 const FLOWS_MAX = 50_000;
+/** Batches that have ended are looked at every so many passes; those made in so long always. */
+const TURNS = 16;
+const NEW_MS = 600_000;
 /** What was all held is looked at again after so many passes at the most. */
 const CALM_PASSES_MAX = 16;
 const SHARE = 0.1;
@@ -64,6 +68,9 @@ export class Reconciler implements Service {
   readonly #log: LimitedLog;
   readonly #stopping = new AbortController();
   #resting = new Map<string, Resting>();
+  /** Partitions that were gone over once. */
+  readonly #known = new Set<number>();
+  #turn = 0;
   #running: Promise<void> = Promise.resolve();
 
   constructor(deps: ReconcilerDeps) {
@@ -104,7 +111,7 @@ export class Reconciler implements Service {
         const holding = holdings.get(partition) ?? { flows: new Set(), holders: new Set() };
         holdings.set(partition, holding);
         await this.#mend(partition, leading(names, holding), breathe);
-        const cores = names.flatMap((name) => /^b:(\w{18}n?)$/.exec(name)?.[1] ?? []);
+        const cores = names.flatMap((name) => /^b:(\w{18}n?)$/.exec(name)?.[1] ?? []).filter((core) => this.#isDue(partition, core));
         for (let i = 0; i < cores.length; i += INSPECT_MAX) {
           for (const batch of await inspect(this.#deps.client, partition, cores.slice(i, i + INSPECT_MAX), this.#deps.keep)) {
             if (batch.ended && !batch.misplaced) continue;
@@ -117,6 +124,8 @@ export class Reconciler implements Service {
       }
     }
     this.#resting = resting;
+    for (const partition of holdings.keys()) this.#known.add(partition);
+    this.#turn += 1;
     let tasks_left = TASKS_MAX;
     for (const [partition, batches] of suspects) {
       const chosen = batches.filter((batch) => {
@@ -126,6 +135,14 @@ export class Reconciler implements Service {
       const { flows, holders } = holdings.get(partition) ?? { flows: new Set(), holders: new Set() };
       if (flows.size < FLOWS_MAX) await this.#lookFor(partition, chosen, { flows: [...flows], holders: [...holders] }, breathe);
     }
+  }
+
+  /** Most batches have ended: those that were not at work in the pass before, and are not new, are looked at by turns. */
+  #isDue(partition: number, core: string): boolean {
+    if (!this.#known.has(partition) || this.#resting.has(core)) return true;
+    // Their times are of other clocks; a batch that is missed has its turn.
+    if (core.slice(2, 9) >= base62(systemClock() - NEW_MS, 7)) return true;
+    return core.charCodeAt(17) % TURNS === this.#turn % TURNS;
   }
 
   *#owned(page: Page): Iterable<[partition: number, names: readonly string[]]> {

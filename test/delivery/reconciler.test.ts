@@ -1,6 +1,7 @@
 // src/delivery/reconciler.ts: whatever is taken from a partition, or changed in it, is found and put back; a healthy one is let be.
 import assert from 'node:assert/strict';
 import { after, beforeEach, describe, test } from 'node:test';
+import { newCore } from '../../src/base/id.ts';
 import { keys } from '../../src/store/keys.ts';
 import { encodeTargets, notesCore } from '../../src/store/notes.ts';
 import { verify } from '../../src/store/reconcile.ts';
@@ -39,6 +40,17 @@ test('what belongs to another thread is let be', async () => {
   const { reconciler, repaired } = watched(rig, false);
   await reconciler.pass();
   assert.deepEqual(repaired, {});
+});
+
+test('a batch that ended long ago has its turn', async () => {
+  const core = await rig.create({ core: newCore(0, 1_600_000_000_000) });
+  await rig.settle('h1', await rig.claim('h1', 1), 'c');
+  const { reconciler, repaired } = watched(rig);
+  await reconciler.pass();
+  await rig.redis.zrem(keys.deadlines(0), core);
+  for (let k = 0; k < 16; k++) await reconciler.pass();
+  assert.deepEqual(repaired, { places: 1 });
+  await rig.check();
 });
 
 /** What was taken or changed, and what must be found; then everything is as it must be, whatever it was. */
