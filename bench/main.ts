@@ -12,6 +12,7 @@
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { clientSize } from './client-size.ts';
 import { createBatches, createSingles } from './create.ts';
 import { endToEnd } from './end-to-end.ts';
 import { idle } from './idle.ts';
@@ -51,6 +52,7 @@ const BENCHES: readonly Bench[] = [
   scaleOut,
   flood,
   takeover,
+  clientSize,
 ];
 
 async function main(): Promise<void> {

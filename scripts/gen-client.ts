@@ -5,7 +5,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { HANDLERS, type Handler, type HandlerName } from '../src/api/call.ts';
 import { makeRoutes, type Route } from '../src/http/routes.ts';
-import { SCHEMAS } from '../src/schema/registry.ts';
+import type { JsonSchema } from '../src/schema/definition.ts';
+import { QUERIES, SCHEMAS } from '../src/schema/registry.ts';
 
 const PATH = fileURLToPath(new URL('../src/client/operations.gen.ts', import.meta.url));
 
@@ -30,20 +31,28 @@ export const OPERATIONS: Readonly<Record<keyof Operations, Operation>> = {
 ${routes.map(row).join('\n')}
 };
 
-/** All items of a list, asked for page by page. Where the list grows meanwhile it moves on, and an item may come twice. */
+/**
+ * All items of a list, asked for page by page. Where a list has cursors, each that was there all the time comes once, whatever comes and
+ * goes meanwhile; in the others an item may come twice where the list grows.
+ */
 export interface Lists {
 ${lists.map(listSignature).join('\n')}
 }
 
-/** \`ids\`: so many path parameters stand in front. */
+/** \`ids\`: so many path parameters stand in front. \`by\`: how the list goes on. */
 export const LISTS = {
 ${lists.map(listRow).join('\n')}
-} as const satisfies Record<keyof Lists, { list: keyof Operations; key: string; ids: number }>;
+} as const satisfies Record<keyof Lists, { list: keyof Operations; key: string; ids: number; by: 'cursor' | 'offset' }>;
 `;
 }
 
 function typesOf(route: Route): string[] {
-  return [route.body, route.query, route.reply].filter((name) => name !== null);
+  return [route.body, queryOf(route), route.reply].filter((name) => name !== null);
+}
+
+/** What is asked beside a body is for lines, which the client does not send. */
+function queryOf({ body, query }: Route): Route['query'] {
+  return body === null ? query : null;
 }
 
 function parametersOf({ path }: Route): string[] {
@@ -53,7 +62,7 @@ function parametersOf({ path }: Route): string[] {
 function signature(route: Route): string {
   const parameters = parametersOf(route).map((name) => `${name}: string`);
   if (route.body !== null) parameters.push(`body${route.body_optional === true ? '?' : ''}: ${route.body}`);
-  if (route.query !== null) parameters.push(`query?: Partial<${route.query}>`);
+  if (queryOf(route) !== null) parameters.push(`query?: Partial<${queryOf(route)}>`);
   parameters.push('options?: CallOptions');
   const text = `${route.summary}.${route.description === undefined ? '' : ` ${route.description}`}`;
   return `  /** ${text} \`${route.method} ${route.path}\` */\n  ${route.name}(${parameters.join(', ')}): Promise<${route.reply}>;`;
@@ -76,7 +85,12 @@ function listSignature(route: Route): string {
 }
 
 function listRow(route: Route): string {
-  return `  ${allName(route)}: { list: '${route.name}', key: '${keyOf(route)}', ids: ${parametersOf(route).length} },`;
+  return `  ${allName(route)}: { list: '${route.name}', key: '${keyOf(route)}', ids: ${parametersOf(route).length}, by: '${hasCursor(route) ? 'cursor' : 'offset'}' },`;
+}
+
+function hasCursor({ query }: Route): boolean {
+  const schema: JsonSchema = QUERIES[query ?? ''] ?? {};
+  return schema.properties?.['cursor'] !== undefined;
 }
 
 /** Under which name the reply of a list has its items. */

@@ -1,4 +1,4 @@
-// Writes docs/config.md, docs/metrics.md, docs/errors.md, docs/limiters.md and docs/cli.md from the tables in the source. With
+// Writes docs/config.md, docs/metrics.md, docs/errors.md, docs/limiters.md, docs/cli.md and docs/api.md from the tables in the source. With
 // --check, only says whether they are stale.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -12,6 +12,8 @@ import { DEFAULT_TIMEOUTS, TIMEOUT_S_MAX } from '../src/schema/limiter.ts';
 import type { LimiterKind } from '../src/schema/limiters/kind.ts';
 import { LIMITER_KINDS } from '../src/schema/limiters/kinds.ts';
 import type { Setting } from '../src/setting.ts';
+import { OTEL_VARIABLES } from '../src/tracing/settings.ts';
+import { renderApi } from './docs-api.ts';
 
 const ROOT = new URL('../', import.meta.url);
 
@@ -23,6 +25,7 @@ export function renderDocs(): Record<string, string> {
     'docs/errors.md': renderErrors(),
     'docs/limiters.md': renderLimiters(),
     'docs/cli.md': renderCli(),
+    'docs/api.md': renderApi(MADE, table),
   };
 }
 
@@ -44,7 +47,7 @@ function renderConfig(): string {
     const value = row.default_text ?? (row.default === null ? '' : `\`${row.default}\``);
     return [`\`SLUICE_${row.env}\``, value, row.range, row.meaning];
   });
-  return page(
+  const settings = page(
     'Configuration',
     `Sluice is configured by environment variables. An empty value counts as not given. A wrong value, or a \`SLUICE_\` name that is not
 in this table, stops the start with a message that lists all faults. Durations are seconds, or a number with \`s\`, \`m\`, \`h\` or \`d\`;
@@ -55,6 +58,14 @@ ${[...CLIENT_NAMES].map((name) => `\`${name}\``).join(' and ')} are read by the 
     ['Setting', 'Default', 'Values', 'Meaning'],
     rows,
   );
+  const variables = OTEL_VARIABLES.map(([name, value, meaning]) => [`\`${name}\``, value, meaning]);
+  return `${settings}
+## Tracing
+
+Whether attempts are traced is said by the variables that OpenTelemetry has for every service; see [operations](operations.md#trace-it).
+
+${table(['Variable', 'Default', 'Meaning'], variables)}
+`;
 }
 
 function renderMetrics(): string {
@@ -143,7 +154,7 @@ const LIMITERS_TEXT = `${MADE}
 
 A rate limiter decides when the tasks that name it may start. Make one, then name it in tasks:
 
-\`\`\`
+\`\`\`http
 POST /v1/rate-limiters   {"name": "billing-api", "type": "window", "config": {"limit": 100, "interval": 60}}
 POST /v1/tasks           {"target": "https://billing.example/invoices", "rate_limiter": "billing-api"}
 \`\`\`

@@ -4,6 +4,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { HANDLERS, type Handler, type HandlerName } from '../src/api/call.ts';
+import { sampleOf } from '../src/http/examples.ts';
 import { makeRoutes } from '../src/http/routes.ts';
 import { buildOpenApi, type RouteDoc } from '../src/schema/openapi.ts';
 
@@ -15,7 +16,11 @@ export function generate(): string {
   const never: Handler = () => Promise.reject(new Error('Only the rows are read.'));
   const api = Object.fromEntries(HANDLERS.map((name) => [name, never])) as Record<HandlerName, Handler>;
   const docs = makeRoutes(api).map(
-    (route): RouteDoc => ({ ...route, errors: route.quota === null ? route.errors : [...route.errors, 'rate_limited'] }),
+    (route): RouteDoc => ({
+      ...route,
+      sample: sampleOf(route),
+      errors: route.quota === null ? route.errors : [...route.errors, 'rate_limited'],
+    }),
   );
   const { version } = JSON.parse(readFileSync(PACKAGE, 'utf8')) as { version: string };
   const text = JSON.stringify(buildOpenApi(docs, version));

@@ -1,10 +1,11 @@
 // A callback thread: opens its own Redis and outbound clients and turns the partitions that the main thread gives it.
 import type { MessagePort } from 'node:worker_threads';
 import { RECOVERIES_MAX } from './base/limits.ts';
-import { createLog, type LogLevel } from './base/log.ts';
+import { createLog, type Log, type LogLevel, limitedLog } from './base/log.ts';
+import type { DeliveryMeter } from './delivery/meter.ts';
 import { Reconciler } from './delivery/reconciler.ts';
 import { Relayer } from './delivery/relayer.ts';
-import { CallbackShard, type DeliveryMeter } from './delivery/shard.ts';
+import { CallbackShard } from './delivery/shard.ts';
 import { relayMeterOf, repairMeterOf } from './gauges.ts';
 import { type LimiterCounts, LimiterTally } from './metrics/limiters.ts';
 import { watchLoop } from './metrics/loop.ts';
@@ -16,6 +17,8 @@ import type { Keep } from './store/batches.ts';
 import { type ConnectionSpec, joinStore } from './store/connect.ts';
 import { type DurabilityMode, openDurability } from './store/durability.ts';
 import type { JobInput } from './threads/pool.ts';
+import type { OpenTracing, SpanFate, TracingDeps } from './tracing/attempts.ts';
+import type { TracingSettings } from './tracing/settings.ts';
 
 /** What the main thread gives a callback thread; structured-cloneable. */
 export interface CallbackThreadData {
@@ -35,6 +38,7 @@ export interface CallbackThreadData {
     OutboundOptions,
     'version' | 'allow_private' | 'allow_cidrs' | 'deny_cidrs' | 'connections_per_origin_max' | 'connections_max'
   >;
+  tracing: TracingSettings | null;
   log_level: LogLevel;
 }
 
@@ -47,6 +51,7 @@ export type FromCallbackThread = { type: 'metrics'; snapshot: MetricsSnapshot; l
 
 const SNAPSHOT_MS = 1_000;
 const RELAY_STOP_MS = 1_000;
+const TRACING_STOP_MS = 2_000;
 /** What a look around costs a few commands, a look at everything costs one for each thousand keys: a minute lies between two. */
 const SWEEPS_A_PASS = 12;
 /**
@@ -59,13 +64,19 @@ const GAP_MS = 5_000;
 /** Shorter than the silence after which others take over, so that nothing is started that they may have. */
 const FENCE_SHARE = 0.75;
 
-export default async function run({ data, port }: JobInput<CallbackThreadData>): Promise<void> {
+export default function run(input: JobInput<CallbackThreadData>): Promise<void> {
+  return runCallbacks(input, null);
+}
+
+/** `openTracing` is null where nothing is traced. */
+export async function runCallbacks({ data, port }: JobInput<CallbackThreadData>, openTracing: OpenTracing | null): Promise<void> {
   const log = createLog({ level: data.log_level, fields: { thread: `callbacks/${data.index}` } });
   const store = await joinStore({ connection: data.connection, partitions: data.partitions, log, role: 'callbacks' });
   const metrics = createMetrics();
   const limiters = new LimiterTally();
   const stopWatching = watchLoop(metrics, `callbacks/${data.index}`);
   const outbound = new Outbound(data.outbound);
+  const tracing = data.tracing === null || openTracing === null ? null : openTracing(tracingDeps(data.tracing, data, metrics, log));
   const durability = openDurability({ client: store.client, connection: data.connection, mode: data.durability, log });
   const relayer = new Relayer({
     client: store.client,
@@ -94,6 +105,7 @@ export default async function run({ data, port }: JobInput<CallbackThreadData>):
     notification_delays_ms: data.notification_delays_ms,
     audit_ms: data.sweep_ms,
     meter: meterOf(metrics, limiters),
+    tracing,
     log,
   });
   let owned: ReadonlySet<number> = new Set();
@@ -118,15 +130,20 @@ export default async function run({ data, port }: JobInput<CallbackThreadData>):
   const deadline_ms = await untilStop(port, shard, (partitions) => {
     owned = new Set(partitions);
   });
-  await reconciler.stop();
-  await shard.stop(deadline_ms);
-  await relayer.stop(RELAY_STOP_MS);
+  await Promise.all([reconciler.stop(), shard.stop(deadline_ms)]);
+  await Promise.all([relayer.stop(RELAY_STOP_MS), tracing?.stop(TRACING_STOP_MS)]);
   durability.close();
   clearInterval(posting);
   post(port, metrics, limiters);
   stopWatching();
   await outbound.close();
   await store.close();
+}
+
+function tracingDeps(settings: TracingSettings, { outbound }: CallbackThreadData, metrics: Metrics, log: Log): TracingDeps {
+  const of = (fate: SpanFate) => metrics.counter('spans_total', { fate });
+  const fates = { exported: of('exported'), failed: of('failed'), dropped: of('dropped') };
+  return { settings, version: outbound.version, counted: (fate, spans) => fates[fate].add(spans), log: limitedLog(log) };
 }
 
 function post(port: MessagePort, metrics: Metrics, limiters: LimiterTally): void {

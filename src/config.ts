@@ -24,6 +24,7 @@ import {
 import { parseRedisUrl } from './store/address.ts';
 import type { DurabilityMode } from './store/durability.ts';
 import { PARTITIONS_MAX } from './store/tags.ts';
+import { type TracingSettings, tracingFrom } from './tracing/settings.ts';
 
 const PREFIX = 'SLUICE_';
 
@@ -226,6 +227,9 @@ type Optional = 'redis_url' | 'metrics_token';
 /** Every setting with its value; names are those of the rows. */
 export type Config = {
   readonly [K in keyof Parsed]: K extends Optional ? string | null : K extends 'durability' ? DurabilityMode : Parsed[K];
+} & {
+  /** By the variables that OpenTelemetry has for every service; null: nothing is traced. */
+  readonly tracing: TracingSettings | null;
 };
 
 /** Read by the command line's client, not by the server. */
@@ -270,6 +274,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
       faults.push({ name, message: `${error instanceof Error ? error.message : String(error)}${shown}` });
     }
   }
+  values['tracing'] = tracingFrom(env, (name, message) => faults.push({ name, message }));
   if (faults.length > 0) throw new ConfigError(faults);
   values['durability'] ??= defaultDurability(values['redis_url']);
   // Each row's parse gives its field's type; the loop above cannot say so to the compiler.

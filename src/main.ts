@@ -80,7 +80,7 @@ async function serve(config: Config, log: Log, stopped: Promise<void>): Promise<
     const memory = new MemoryWatch({ client: store.client, onChange: (state) => onMemory(state), log });
     const callbacks = callbackService(config, store, metrics, limiters, process_id, memory, log);
     const policy = policyOf(config);
-    const intake = makeIntake(policy, log);
+    const intake = makeIntake({ policy, connection: store.connection, log_level: config.log_level }, log);
     const cron = config.roles.includes('cron') ? cronService(config, store, metrics, process_id, memory, log) : null;
     const onMemory = (state: MemoryState): void => {
       callbacks.setMemory(state);
@@ -137,7 +137,7 @@ function callbackService(
   };
   const pool = new ThreadPool<CallbackThreadData>({
     name: 'callbacks',
-    entry: new URL(`./callbacks.thread${extname(import.meta.url)}`, import.meta.url),
+    entry: new URL(`./callbacks${config.tracing === null ? '' : '.traced'}.thread${extname(import.meta.url)}`, import.meta.url),
     threads,
     dataFor: (index, life) => threadData(config, store, `${process_id}.${index}.${life}`, index),
     onMessage: (index, life, message) => {
@@ -209,6 +209,7 @@ function threadData(config: Config, store: Store, holder: string, index: number)
       connections_per_origin_max: config.connections_per_origin,
       connections_max: CONNECTIONS_MAX,
     },
+    tracing: config.tracing,
     log_level: config.log_level,
   };
 }

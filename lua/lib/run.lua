@@ -20,7 +20,7 @@ local function plan_task(s, tick_ms, tray_core, list, runs_at, now)
     batches[tray_core] = b
     batches_loaded[#batches_loaded + 1] = b
   end
-  local head = with_member(template[1], string.format(',"at":%.0f,"for":%.0f', now, tick_ms))
+  local head = with_member(template[1], string.format(',"at":%.0f,"for":%.0f', now, tick_ms) .. run.trace)
   append_records(b, { struct.pack('>I2', #head) .. head .. (template[2] or '') }, 1, 1)
   b.n = b.n + 1
   append_runs(b, list, runs_at + 1, tonumber(list[runs_at]), b.n - 1, now)
@@ -48,16 +48,16 @@ local function plan_batch(s, tick_ms, batch_core, list, runs_at, staged, now)
   run.keys_from = schedule_segment(s, s.g, 'k')
   -- Its life begins with its time: a short one would otherwise end before that.
   run.expires_ms = math.max(now, tick_ms) + tonumber(expiration_ms)
-  run.doc = with_member(template[1], string.format(',"schedule_id":"sched_%s","scheduled_for":%.0f', s.core, tick_ms))
+  run.doc = with_member(template[1], string.format(',"schedule_id":"sched_%s","scheduled_for":%.0f', s.core, tick_ms) .. run.trace)
   run.lists = label_keys(s.a, labels)
   run.lists[#run.lists + 1] = list_key(b)
   run.lists[#run.lists + 1] = list_key(b, 'pending')
   return true
 end
 
--- `flags` as in the list of runs. False where a staged segment is gone.
-local function run_plan(s, tick_ms, core, list, staged, flags, now)
-  run = { s = s, tick_ms = tick_ms, flags = flags }
+-- `flags` as in the list of runs; `trace`: members for the head of a task and the document of a batch. False where a staged segment is gone.
+local function run_plan(s, tick_ms, core, list, staged, flags, now, trace)
+  run = { s = s, tick_ms = tick_ms, flags = flags, trace = trace or '' }
   local runs_at = 2 + tonumber(list[1])
   if s.y == 't' then
     plan_task(s, tick_ms, core, list, runs_at, now)

@@ -7,6 +7,7 @@
 -- @arg   op          string  operation id (base 62)
 -- @arg   run_core    string  name of the batch of the run, or of the tray, should one be opened
 -- @arg   staged      int     1 where the segments of the run were staged
+-- @arg   trace       string  members for the head of a task or the document of a batch, JSON with a comma in front; '' for none. Staged segments have them already
 -- @arg   idem_key    string  idempotency record to write, '' for none; see lib/idem
 -- @arg   idem_print  string  fingerprint of the request
 -- @arg   idem_extra  bytes   what the answer needs besides the reply
@@ -23,7 +24,7 @@ if idem_taken() then return { 'taken', '', '', 0, 0, 0 } end
 local before = operation_before(op, now_ms)
 if before then return { 'made', s.y, before.core, before.first, before.at_ms, 0 } end
 if s.g ~= template then return { 'changed', '', '', 0, 0, 0 } end
-if not run_plan(s, now_ms, run_core, parts, staged, s.limited and 'xl' or 'x', now_ms) then return { 'lost', '', '', 0, 0, 0 } end
+if not run_plan(s, now_ms, run_core, parts, staged, s.limited and 'xl' or 'x', now_ms, trace) then return { 'lost', '', '', 0, 0, 0 } end
 
 run_touch()
 run_write(now_ms)

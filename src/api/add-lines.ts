@@ -6,10 +6,13 @@
 // With an Idempotency-Key each piece leaves a record beside the batch, in the step that adds it: named by the key and the number
 // of its first line, with its fingerprint and its length. A repeat finds what is there, compares, and adds the rest. A piece that
 // ends early, before a line that was refused, is found by its length, so the repeat may have that line mended.
+//
+// With `atomic=false` no line ends the request but one that is too long: bad ones are left out, and told with the answer.
 import { createHash } from 'node:crypto';
 import { ApiError } from '../base/errors.ts';
 import { partitionOf } from '../base/id.ts';
-import { BATCH_TASKS_MAX, LINES_BYTES_MAX, LINES_MAX } from '../base/limits.ts';
+import { BATCH_TASKS_MAX, LINES_BYTES_MAX, LINES_FAULTS_MAX, LINES_MAX } from '../base/limits.ts';
+import type { RejectedTask } from '../schema/types.gen.ts';
 import type { BatchStatus } from '../store/batches.ts';
 import { isUnavailable } from '../store/errors.ts';
 import { finishKey, forgetKey, type IdemRecord, placeOfKey, readRecordBeside } from '../store/idempotency.ts';
@@ -18,18 +21,24 @@ import type { Answer, Call } from './call.ts';
 import type { ApiContext } from './context.ts';
 import { whenDurable } from './durable.ts';
 import { claim, type Keyed, keyedAs, printHead, recordArgs, replayed } from './idempotency.ts';
+import { FAULTS_MAX } from './intake.ts';
 import { firstOf, isBlank, LineSource, type Lines, LineTooLong } from './line-source.ts';
 import type { Ready, Refusal } from './prepare.ts';
 import { type Counts, changeView } from './present.ts';
 
 /** The fingerprint of the record behind the last line. */
 const END = 'end';
+/** Pieces at the beginning without a good line, where there is a key: as many as the longest batch has. */
+const UNNOTED_MAX = BATCH_TASKS_MAX / LINES_MAX;
 
 /** `pull` gives the body as it comes, null at its end. */
 export async function addLines(context: ApiContext, call: Call, pull: () => Promise<Buffer | null>): Promise<Answer> {
   context.admit();
   if (call.head_faults.length > 0) throw new ApiError('validation_error', { errors: call.head_faults });
-  const print = createHash('sha256').update(printHead(call, 'addTasks')).update('lines').digest('base64url');
+  const print = createHash('sha256')
+    .update(printHead(call, 'addTasks'))
+    .update(isPartial(call) ? 'good lines' : 'lines')
+    .digest('base64url');
   const keyed = keyedAs(context, call, print);
   const claimed = keyed && (await claim(context, keyed));
   const upload = new Upload(context, call, pull);
@@ -49,23 +58,32 @@ interface PieceNote {
   lines: number;
   tasks: number;
   duplicates: number;
+  /** Of lines that were left out: as many faults as there was room for, and those beyond. */
+  faults?: RejectedTask[];
+  omitted?: number;
 }
 
 class Upload {
   /** Tasks, by this request and those before it with the same key. */
   added = 0;
   #duplicates = 0;
+  #faults: RejectedTask[] = [];
+  #omitted = 0;
+  /** Pieces without a good line before the first good one. */
+  readonly #unnoted: [Keyed, PieceNote][] = [];
   #last: (Counts & { status: BatchStatus; updated_ms: number }) | null = null;
   #total = 0;
   readonly #context: ApiContext;
   readonly #call: Call;
   readonly #core: string;
+  readonly #partial: boolean;
   readonly #source: LineSource;
 
   constructor(context: ApiContext, call: Call, pull: () => Promise<Buffer | null>) {
     this.#context = context;
     this.#call = call;
     this.#core = coreOf(call);
+    this.#partial = isPartial(call);
     this.#source = new LineSource(pull, { lines: LINES_MAX, bytes: LINES_BYTES_MAX });
   }
 
@@ -100,10 +118,11 @@ class Upload {
   /** How many lines an earlier request with this key has added here: these. */
   #known(ahead: Lines, { print, done }: IdemRecord): number {
     if (print === END || done === null) throw new ApiError('idempotency_key_reused');
-    const { lines, tasks, duplicates } = JSON.parse(done.extra) as PieceNote;
+    const { lines, tasks, duplicates, ...left_out } = JSON.parse(done.extra || done.reply) as PieceNote;
     if (lines > ahead.ends.length || printOf(firstOf(ahead, lines)) !== print) throw new ApiError('idempotency_key_reused');
     this.added += tasks;
     this.#duplicates += duplicates;
+    this.#leaveOut(left_out);
     return lines;
   }
 
@@ -137,8 +156,10 @@ class Upload {
     bytes.copy(body);
     const { outcome } = await prepareBody(this.#context, this.#call, {
       what: 'lines',
+      stage: null,
       body,
       first_line: first,
+      partial: this.#partial,
       print_head: null,
       known_keys,
     });
@@ -153,7 +174,11 @@ class Upload {
     }
     this.#context.admit();
     const print = this.#call.idempotency_key === null ? '' : printOf(lines);
-    const noteOf = ({ tasks, duplicates }: Ready): PieceNote => ({ lines: lines.ends.length, tasks: tasks.count, duplicates });
+    const noteOf = (add: Ready): PieceNote => {
+      const { tasks, duplicates } = add;
+      return { lines: lines.ends.length, tasks: tasks.count, duplicates, ...this.#faultsOf(add) };
+    };
+    if (ready.tasks.count + ready.duplicates === 0) return this.#noneGood(this.#keyedAt(lines.first, print), noteOf(ready));
     const again = async (_: Uint8Array, known_keys: readonly string[]): Promise<Ready> => {
       const outcome = await this.#prepareOnce(lines, known_keys);
       if (outcome.kind === 'ready') return outcome;
@@ -164,9 +189,46 @@ class Upload {
     if (done === null) return false;
     this.added += done.add.tasks.count;
     this.#duplicates += done.add.duplicates;
+    this.#leaveOut(this.#faultsOf(done.add));
     this.#total = done.change.total;
     this.#last = done.change;
     return true;
+  }
+
+  /**
+   * A piece without a good line is noted all the same, so that a repeat with another one in its place is found; but only once the request
+   * has come to something, since one that is refused leaves no record.
+   */
+  async #noneGood(keyed: Keyed | null, note: PieceNote): Promise<boolean> {
+    this.#leaveOut(note);
+    if (keyed !== null) this.#unnoted.push([keyed, note]);
+    if (this.added + this.#duplicates > 0) await this.#note();
+    else if (this.#unnoted.length > UNNOTED_MAX) throw this.#noGood();
+    return true;
+  }
+
+  async #note(): Promise<void> {
+    for (const [keyed, note] of this.#unnoted.splice(0)) {
+      await finishKey(this.#context.client, keyed, keyed.print, Buffer.from(JSON.stringify(note)));
+    }
+  }
+
+  #noGood(): ApiError {
+    const none = { path: '', message: 'must have at least one task' };
+    const faults = this.#faults.slice(0, FAULTS_MAX).map(({ path, message }) => ({ path, message }));
+    return new ApiError('validation_error', { errors: faults.length === 0 ? [none] : faults });
+  }
+
+  /** What is told of a piece's bad lines: the answer has a bound. */
+  #faultsOf({ bad_lines }: Ready): Pick<PieceNote, 'faults' | 'omitted'> {
+    if (!this.#partial) return {};
+    const faults = bad_lines.slice(0, LINES_FAULTS_MAX - this.#faults.length);
+    return { faults, omitted: bad_lines.length - faults.length };
+  }
+
+  #leaveOut({ faults = [], omitted = 0 }: Pick<PieceNote, 'faults' | 'omitted'>): void {
+    this.#faults.push(...faults);
+    this.#omitted += omitted;
   }
 
   async #answer(): Promise<Answer> {
@@ -174,12 +236,14 @@ class Upload {
     const record = await this.#recordAt(line);
     if (record !== null && record.print !== END) throw new ApiError('idempotency_key_reused');
     if (record?.done) return this.#safe(replayed({ body: Buffer.from(record.done.reply) }));
-    if (this.added + this.#duplicates === 0) {
-      throw new ApiError('validation_error', { errors: [{ path: '', message: 'must have at least one task' }] });
-    }
-    const body = Buffer.from(
-      JSON.stringify({ ...(await this.#view()), ...(this.#duplicates === 0 ? {} : { duplicates: this.#duplicates }) }),
-    );
+    if (this.added + this.#duplicates === 0) throw this.#noGood();
+    await this.#note();
+    const left_out = {
+      ...(this.#partial ? { errors: this.#faults } : {}),
+      ...(this.#omitted === 0 ? {} : { errors_omitted: this.#omitted }),
+      ...(this.#duplicates === 0 ? {} : { duplicates: this.#duplicates }),
+    };
+    const body = Buffer.from(JSON.stringify({ ...(await this.#view()), ...left_out }));
     const keyed = this.#keyedAt(line, END);
     if (keyed !== null) await finishKey(this.#context.client, keyed, END, body);
     return this.#safe({ body });
@@ -207,6 +271,10 @@ class Upload {
     const { idem_key } = placeOfKey(account_id, `${idempotency_key}\n${line}`, this.#context.partitions.first);
     return { partition: partitionOf(this.#core), idem_key, print };
   }
+}
+
+function isPartial({ query }: Call): boolean {
+  return query['atomic'] === false;
 }
 
 function printOf({ bytes }: Lines): string {

@@ -1,23 +1,23 @@
 // Batches: create, list, read, add tasks, cancel, release.
 import { ApiError } from '../base/errors.ts';
 import { ID_PREFIX, newCore, parseId, partitionOf } from '../base/id.ts';
-import { DEFAULT_EXPIRATION_H } from '../base/limits.ts';
-import type { Batch, BatchListQuery, BatchVerified, TaskListQuery } from '../schema/types.gen.ts';
+import { DEFAULT_EXPIRATION_H, INTAKE_INLINE_BYTES_MAX } from '../base/limits.ts';
+import type { Batch, BatchListQuery, TaskListQuery } from '../schema/types.gen.ts';
 import * as batches from '../store/batches.ts';
-import { type IdemArgs, readRecord, readRecordBeside } from '../store/idempotency.ts';
+import { type IdemArgs, type IdemRecord, readRecord, readRecordBeside } from '../store/idempotency.ts';
 import { labelHash } from '../store/keys.ts';
 import { type BatchRead, listBatches, listTasks, readLimited } from '../store/listing.ts';
 import type { QuotaState } from '../store/quota.ts';
-import { verify } from '../store/reconcile.ts';
 import type { Answer, Call, QuotaVerdict } from './call.ts';
 import type { ApiContext } from './context.ts';
 import { indexCursor, indexIn, nextCursor, placeIn } from './cursor.ts';
 import { whenDurable } from './durable.ts';
-import { claimed, type Keyed, keyedAs, once, printHead, recordArgs, replayed, sameRequest } from './idempotency.ts';
+import { claimed, type Keyed, keyedAs, keyOf, once, printHead, recordArgs, replayed, sameRequest } from './idempotency.ts';
 import type { Prepared, PrepareRequest, Ready, Refusal } from './prepare.ts';
 import { type BatchDoc, batchItem, batchView, changeView, taskBytes, timestamp } from './present.ts';
 import { verdictOf } from './quota.ts';
 import { namesIn, resolveLimiters } from './resolve.ts';
+import { verifyBatch } from './verify.ts';
 
 const HOUR_MS = 3_600_000;
 /** An add whose keys or segments were overtaken is tried again this often before the caller is asked to. */
@@ -25,14 +25,20 @@ const TRIES_MAX = 5;
 
 export async function createBatch(context: ApiContext, call: Call): Promise<Answer> {
   context.admit();
-  const { keyed, prepared } = await read(context, call, 'createBatch');
+  const { placement } = context;
+  const key = keyOf(context, call);
+  const first = key?.partition ?? placement.next();
+  // A large body is stored by the thread that reads it, so the batch has its name before.
+  const core_first = newCore(first, call.now_ms);
+  const record = key && (() => readRecord(context.client, key.partition, key.idem_key));
+  const { keyed, prepared } = await read(context, call, 'createBatch', { core: core_first, operation: batches.NEW }, record);
   const before = keyed === null ? null : await createdBefore(context, keyed);
   if (before !== null) return before;
   const { tasks, task_keys, latest_ms, left_out, batch } = ready(prepared);
   if (batch === null) throw new Error('an add was prepared for a create');
   const { doc, movable, notify } = batch;
   const create = async (partition: number) => {
-    const core = newCore(partition, call.now_ms);
+    const core = partition === first ? core_first : newCore(partition, call.now_ms);
     const row = { ...NEW, core, account_id: call.account_id, total: tasks.count };
     const { created_at, updated_at, ...untimed } = batchView(row, doc);
     const view = withMembers(untimed, left_out);
@@ -53,8 +59,13 @@ export async function createBatch(context: ApiContext, call: Call): Promise<Answ
     });
     return { partition, view, created_ms };
   };
-  const { placement } = context;
-  const made = keyed === null ? await placement.place(() => placement.next(), create) : await create(keyed.partition);
+  let tried = false;
+  const choose = (): number => {
+    const partition = tried ? placement.next() : first;
+    tried = true;
+    return partition;
+  };
+  const made = keyed === null ? await placement.place(choose, create) : await create(first);
   const { partition, view, created_ms } = made;
   if (created_ms === 'taken') return (keyed && (await createdBefore(context, keyed))) ?? unavailable();
   context.meter.batch(tasks.count);
@@ -106,17 +117,28 @@ function unavailable(): never {
   throw new ApiError('unavailable', {}, { retry_after_s: 1 });
 }
 
-/** Prepares the body, and throws where it is no JSON, or where something was wrong with the head of the request. */
+/**
+ * Prepares the body, and throws where it is no JSON, or where something was wrong with the head of the request. A large one is
+ * written to `place` right away, unless the `record` of its key is there: it was here before.
+ */
 async function read(
   context: ApiContext,
   call: Call,
   name: 'createBatch' | 'addTasks',
+  place: batches.StagePlace,
+  record: (() => Promise<IdemRecord | null>) | null,
 ): Promise<{ keyed: Keyed | null; prepared: Resolved }> {
-  const prepared = await prepare(context, call, name, call.raw_body ?? Buffer.alloc(0), []);
+  const body = call.raw_body ?? Buffer.alloc(0);
+  const large = body.byteLength > INTAKE_INLINE_BYTES_MAX;
+  const stage = large && (record === null || (await record()) === null) ? place : null;
+  const prepared = await prepare(context, call, name, body, [], stage);
   if (prepared.outcome.kind === 'refused' && prepared.outcome.stage === 'json') ready(prepared);
-  if (call.head_faults.length > 0) throw new ApiError('validation_error', { errors: call.head_faults });
+  const faults = call.query['atomic'] === undefined ? call.head_faults : [...call.head_faults, OF_LINES];
+  if (faults.length > 0) throw new ApiError('validation_error', { errors: faults });
   return { keyed: keyedAs(context, call, prepared.print), prepared };
 }
+
+const OF_LINES = { path: 'atomic', message: 'is for a body of lines; this one says it itself' };
 
 /** A preparation that knows all limiters. */
 type Resolved = Prepared & { outcome: Ready | Refusal };
@@ -128,15 +150,20 @@ async function prepare(
   name: 'createBatch' | 'addTasks',
   body: Uint8Array,
   known_keys: readonly string[],
+  stage: batches.StagePlace | null,
 ): Promise<Resolved> {
   const print_head = call.idempotency_key === null ? null : printHead(call, name);
-  return prepareBody(context, call, { what: name === 'createBatch' ? 'create' : 'add', body, print_head, known_keys });
+  return prepareBody(context, call, { what: name === 'createBatch' ? 'create' : 'add', body, print_head, known_keys, stage });
 }
 
 /** The same for any body of tasks. Its memory may be gone afterwards. */
-export async function prepareBody(context: ApiContext, call: Call, wanted: Omit<PrepareRequest, 'now_ms' | 'limiters'>): Promise<Resolved> {
+export async function prepareBody(
+  context: ApiContext,
+  call: Call,
+  wanted: Omit<PrepareRequest, 'now_ms' | 'trace' | 'limiters'>,
+): Promise<Resolved> {
   const limiters = new Map(await resolveLimiters(context.client, call.account_id, namesIn(wanted.body)));
-  const request: PrepareRequest = { ...wanted, now_ms: call.now_ms, limiters };
+  const request: PrepareRequest = { ...wanted, now_ms: call.now_ms, trace: call.trace, limiters };
   const { print, outcome } = await context.prepare(request);
   if (outcome.kind !== 'names') return { print, outcome };
   for (const [one, limiter] of await resolveLimiters(context.client, call.account_id, outcome.names)) limiters.set(one, limiter);
@@ -154,19 +181,10 @@ function ready({ outcome }: Resolved): Ready {
 export async function getBatch(context: ApiContext, call: Call): Promise<Answer> {
   const read = await readWithinLimit(context, call, false);
   if (read.kind === 'refused') return { body: null, ...told(context, read) };
-  const verified = call.query['verify'] === true ? await verifyBatch(context, call) : null;
-  const batch = verified === null ? read.batch : await visible(context, call);
-  return { body: { ...viewOf(batch), ...(verified === null ? {} : { verified }) }, ...told(context, read) };
-}
-
-/** Counts the tasks of the batch in the path anew; what that finds is set right, counted and logged. */
-async function verifyBatch(context: ApiContext, call: Call): Promise<BatchVerified> {
-  const core = coreOf(call);
-  const outcome = await verify(context.client, core, context.keep);
-  if (outcome.kind === 'gone') throw missing(call);
-  if (outcome.kind === 'moved') return { repaired: [] };
-  for (const what of outcome.repaired) context.meter.repaired({ batch_id: call.params['batch_id'] }, what, 1);
-  return { consistent: outcome.repaired.length === 0, repaired: outcome.repaired };
+  if (call.query['verify'] !== true) return { body: viewOf(read.batch), ...told(context, read) };
+  const verified = await verifyBatch(context, coreOf(call));
+  if (verified === null) throw missing(call);
+  return { body: { ...viewOf(await visible(context, call)), verified }, ...told(context, read) };
 }
 
 function viewOf(row: batches.BatchRow): Batch {
@@ -246,17 +264,20 @@ const END = Buffer.from(']}');
 
 export async function addTasks(context: ApiContext, call: Call): Promise<Answer> {
   context.admit();
-  const { keyed, prepared } = await read(context, call, 'addTasks');
-  return claimed(context, keyed, () => addPrepared(context, call, keyed, prepared));
+  const [core, operation] = [coreOf(call), batches.newOperation()];
+  const key = keyOf(context, call);
+  const record = key && (() => readRecordBeside(context.client, core, key.idem_key));
+  const { keyed, prepared } = await read(context, call, 'addTasks', { core, operation }, record);
+  return claimed(context, keyed, () => addPrepared(context, call, keyed, prepared, operation));
 }
 
-async function addPrepared(context: ApiContext, call: Call, keyed: Keyed | null, prepared: Resolved): Promise<Answer> {
+async function addPrepared(context: ApiContext, call: Call, keyed: Keyed | null, prepared: Resolved, operation: string): Promise<Answer> {
   const core = coreOf(call);
   const before = keyed && (await addedBefore(context, core, keyed));
   if (before) return before;
-  const again = async (body: Uint8Array, known: readonly string[]) => ready(await prepare(context, call, 'addTasks', body, known));
+  const again = async (body: Uint8Array, known: readonly string[]) => ready(await prepare(context, call, 'addTasks', body, known, null));
   const idem = ({ left_out }: Ready) => recordArgs(keyed, Buffer.concat([BEGIN_OBJECT, left_out.subarray(1), END_OBJECT]));
-  const done = await addReady(context, call, ready(prepared), again, idem);
+  const done = await addReady(context, call, ready(prepared), again, idem, operation);
   if (done === null) return (keyed && (await addedBefore(context, core, keyed))) ?? unavailable();
   const { change, add } = done;
   return whenDurable(context, partitionOf(core), { body: withMembers(changeView(core, change.status, change), add.left_out) });
@@ -264,7 +285,7 @@ async function addPrepared(context: ApiContext, call: Call, keyed: Keyed | null,
 
 /**
  * Adds what was prepared; where the batch has keys of its tasks, what `again` makes of its body without those. null: the key that
- * `idem` names has a record already.
+ * `idem` names has a record already. `operation` names the add, and what may be staged of it.
  */
 export async function addReady(
   context: ApiContext,
@@ -272,6 +293,7 @@ export async function addReady(
   first: Ready,
   again: (body: Uint8Array, known_keys: readonly string[]) => Promise<Ready>,
   idem: (add: Ready) => IdemArgs,
+  operation = batches.newOperation(),
 ): Promise<{ change: batches.BatchChange; add: Ready } | null> {
   const core = coreOf(call);
   let add = first;
@@ -281,11 +303,13 @@ export async function addReady(
     if (found.size > 0 && add.body !== null) {
       for (const hash of found) known.add(hash);
       add = await again(add.body, [...known]);
+    } else if (tries > 1 && add.tasks.staged) {
+      unavailable(); // what was staged is gone, and the body with it
     }
     const outcome = await batches.addTasks(context.client, {
       account_id: call.account_id,
       core,
-      operation: batches.newOperation(),
+      operation: tries === 1 ? operation : batches.newOperation(),
       tasks: add.tasks,
       task_keys: add.task_keys,
       expires_from_ms: add.latest_ms,

@@ -1,6 +1,7 @@
 // What an endpoint is: plain data in, plain data out. No request, no response, no socket reaches this room.
 
 import type { Fault } from '../base/errors.ts';
+import type { TraceContext } from '../base/trace-context.ts';
 import type { StreamGrant } from '../streams/messages.ts';
 
 /** One authenticated request whose headers, path, query and body were checked. */
@@ -24,6 +25,8 @@ export interface Call {
   request_id: string;
   /** Only on POST. */
   idempotency_key: string | null;
+  /** The trace that the request belongs to: it stays with the tasks that it makes. */
+  trace: TraceContext | null;
   /** Stands for the token of who opens a stream: `account` and `account_id` are empty then. */
   ticket: string | null;
   /** When the request arrived, by this process's clock. */

@@ -36,8 +36,13 @@ export function keyedBy(context: ApiContext, call: Call, name: HandlerName): Key
 
 /** The same where the fingerprint was made elsewhere. */
 export function keyedAs(context: ApiContext, call: Call, print: string): Keyed | null {
-  if (call.idempotency_key === null) return null;
-  return { ...placeOfKey(call.account_id, call.idempotency_key, context.partitions.first), print };
+  const key = keyOf(context, call);
+  return key && { ...key, print };
+}
+
+/** Where a request's key lies; null without a key. */
+export function keyOf(context: ApiContext, call: Call): { partition: number; idem_key: string } | null {
+  return call.idempotency_key === null ? null : placeOfKey(call.account_id, call.idempotency_key, context.partitions.first);
 }
 
 /** What is before the body in the text of which the fingerprint is made. */

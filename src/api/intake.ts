@@ -3,6 +3,8 @@ import { createHash } from 'node:crypto';
 import { ApiError, type Fault } from '../base/errors.ts';
 import { originHash } from '../base/id.ts';
 import { DEFAULT_TIMEOUT_S } from '../base/limits.ts';
+import type { TraceContext } from '../base/trace-context.ts';
+import type { TaskHead } from '../delivery/spec.ts';
 import { checkTarget, type EgressPolicy } from '../outbound/addresses.ts';
 import type { Rejected } from '../schema/batch-check.ts';
 import { timestampMs } from '../schema/formats.ts';
@@ -34,16 +36,18 @@ export interface IntakeOptions {
   limiters: LimitersByName;
   /** Stored as the tasks' creation time, where that is not their batch's. */
   at_ms: number | null;
+  /** Stored with the tasks: it goes on with their calls. */
+  trace: TraceContext | null;
 }
 
 /** An answer names at most this many places. */
-const FAULTS_MAX = 100;
+export const FAULTS_MAX = 100;
 
-/** Throws an ApiError for the first task that must not be called; with `partial`, where none is left. */
+/** Throws an ApiError for the first task that must not be called; with `partial` none may be left. */
 export function takeIn(inputs: readonly TaskInput[], options: IntakeOptions): Intake {
   const out: Intake = { tasks: [], rejected: [...options.rejected], task_keys: [], duplicates: 0, latest_ms: 0 };
   const left_out = new Set(options.rejected.map(({ index }) => index));
-  const heads = new HeadWriter(options.at_ms, options.limiters);
+  const heads = new HeadWriter(options);
   const keys = new Set<string>();
   for (const [index, input] of inputs.entries()) {
     if (left_out.has(index)) continue;
@@ -69,9 +73,6 @@ export function takeIn(inputs: readonly TaskInput[], options: IntakeOptions): In
   }
   out.task_keys = [...keys];
   out.rejected.sort((a, b) => a.index - b.index);
-  if (out.tasks.length === 0 && out.duplicates === 0) {
-    throw new ApiError('validation_error', { errors: out.rejected.flatMap((one) => one.faults).slice(0, FAULTS_MAX) });
-  }
   return out;
 }
 
@@ -133,12 +134,14 @@ export function originOf(url: string): Origin {
 
 /** Writes heads; neighbours that differ in nothing but their payload get the same bytes. */
 class HeadWriter {
-  readonly #at_ms: number | null;
+  /** What the request adds to the head of each of its tasks. */
+  readonly #added: Pick<TaskHead, 'at' | 'traceparent' | 'tracestate'> | null;
   readonly #limiters: LimitersByName;
   #last: { input: TaskInput; task: NewTask } | null = null;
 
-  constructor(at_ms: number | null, limiters: LimitersByName) {
-    this.#at_ms = at_ms;
+  constructor({ at_ms, trace, limiters }: Pick<IntakeOptions, 'at_ms' | 'trace' | 'limiters'>) {
+    const nothing = at_ms === null && trace === null;
+    this.#added = nothing ? null : { ...(at_ms === null ? {} : { at: at_ms }), ...traceFields(trace) };
     this.#limiters = limiters;
   }
 
@@ -148,7 +151,7 @@ class HeadWriter {
     if (plain && this.#last !== null && same(this.#last.input, input)) return { ...this.#last.task, payload };
     const { payload: _, ...rest } = input;
     const task: NewTask = {
-      head: Buffer.from(JSON.stringify(this.#at_ms === null ? rest : { ...rest, at: this.#at_ms })),
+      head: Buffer.from(JSON.stringify(this.#added === null ? rest : { ...rest, ...this.#added })),
       payload,
       origin: originOf(typeof input.target === 'string' ? input.target : input.target.url).hash,
       timeout_s: Math.ceil(input.timeout ?? DEFAULT_TIMEOUT_S),
@@ -158,6 +161,13 @@ class HeadWriter {
     this.#last = plain ? { input, task } : null;
     return task;
   }
+}
+
+/** A trace as it is stored in heads. */
+export function traceFields(trace: TraceContext | null): Pick<TaskHead, 'traceparent' | 'tracestate'> {
+  if (trace === null) return {};
+  const { traceparent, tracestate } = trace;
+  return tracestate === '' ? { traceparent } : { traceparent, tracestate };
 }
 
 /** What a task takes of its limiter; null where it names none. */

@@ -3,14 +3,16 @@
 import { createHash } from 'node:crypto';
 import { ApiError, type ErrorName, type Fault } from '../base/errors.ts';
 import { DEFAULT_EXPIRATION_H } from '../base/limits.ts';
+import type { TraceContext } from '../base/trace-context.ts';
 import type { EgressPolicy } from '../outbound/addresses.ts';
-import { type BodyCheck, checkBatchCreate, checkTasksAdd, type Rejected, rejectedTasks } from '../schema/batch-check.ts';
+import { type BodyCheck, checkBatchCreate, checkTasksAdd, type Rejected, rejectedAmong, rejectedTasks } from '../schema/batch-check.ts';
 import { BODY_JSON, parseJson } from '../schema/json.ts';
 import type { NotificationEvent } from '../schema/notifications.ts';
-import type { BatchCreate, Notifications, TaskInput, TasksAdd } from '../schema/types.gen.ts';
+import type { BatchCreate, Notifications, RejectedTask, TaskInput, TasksAdd } from '../schema/types.gen.ts';
+import type { StagePlace } from '../store/batches.ts';
 import { type EncodedTasks, encodeAdded, encodeTasks, memoryOf } from '../store/encoded.ts';
 import { encodeTargets, type NoteTarget } from '../store/notes.ts';
-import { type Intake, originOf, takeIn, targetFault } from './intake.ts';
+import { FAULTS_MAX, type Intake, originOf, takeIn, targetFault, traceFields } from './intake.ts';
 import { isBlank } from './line-source.ts';
 import type { BatchDoc } from './present.ts';
 import type { LimitersByName } from './resolve.ts';
@@ -21,14 +23,19 @@ export interface PrepareRequest {
   body: Uint8Array;
   /** Of lines: the number of the first one. */
   first_line?: number;
+  /** Of lines: those that are not valid are left out. */
+  partial?: boolean;
   /** When the request arrived. */
   now_ms: number;
+  trace: TraceContext | null;
   /** With the body it makes the fingerprint of the request; null where none is wanted. */
   print_head: string | null;
   /** Hashes of task keys that the batch is known to have. */
   known_keys: readonly string[];
   /** Limiters by the names that were found in the body; see resolve.ts. */
   limiters: LimitersByName;
+  /** Where segments may be written already by a thread that has Redis; null: nowhere. */
+  stage: StagePlace | null;
 }
 
 /** Where the preparation stopped: no JSON, not as the schema says, or with a target or limiter that cannot be. */
@@ -53,6 +60,8 @@ export interface Ready {
   latest_ms: number;
   /** What the answer says of tasks that were left out: members of a JSON object, each with a comma in front. */
   left_out: Uint8Array;
+  /** Of lines that were left out, what is wrong with them; `index` is the number of the line. */
+  bad_lines: RejectedTask[];
   /** Tasks that were left out for a key that another has. */
   duplicates: number;
   /** Of a create: what is stored besides tasks, whether the expiry follows them, and which notifications are sent. */
@@ -112,6 +121,7 @@ function prepareCreate(request: PrepareRequest, value: unknown, policy: EgressPo
     notifications,
     options: { atomic, expiration: expiration ?? DEFAULT_EXPIRATION_H, hold },
     ...(body.labels === undefined ? {} : { labels: body.labels }),
+    ...traceFields(request.trace),
   };
   const batch = { doc, movable: expiration === undefined, notify: notifyOf(notifications) };
   return cut(request, body.tasks, checked.rejected, !atomic, policy, batch);
@@ -139,6 +149,8 @@ const NEWLINE = 0x0a;
 function prepareLines(request: PrepareRequest, body: Buffer, policy: EgressPolicy): Prepared['outcome'] {
   const tasks: unknown[] = [];
   const numbers: number[] = [];
+  const { partial = false } = request;
+  const bad: RejectedTask[] = [];
   for (let from = 0, line = request.first_line ?? 0; from < body.length; line++) {
     const newline = body.indexOf(NEWLINE, from);
     const end = newline < 0 ? body.length : newline;
@@ -150,11 +162,33 @@ function prepareLines(request: PrepareRequest, body: Buffer, policy: EgressPolic
       numbers.push(line);
     } else if (!isBlank(text)) {
       const message = parsed.message.replace('The body', 'The line');
+      if (partial) {
+        bad.push({ index: line, message, path: `/${line}` });
+        continue;
+      }
       return { ...refused('json', new ApiError('invalid_json', { path: `/${line}` }, { message })), line };
     }
   }
+  if (partial) return withoutBad(request, tasks, numbers, bad, policy);
   const outcome = prepareAdd(request, { tasks }, policy);
   return outcome.kind === 'refused' ? inLines(outcome, numbers) : outcome;
+}
+
+/** The good ones of some lines, and what is wrong with the others; `bad` are no JSON at all. */
+function withoutBad(
+  request: PrepareRequest,
+  tasks: readonly unknown[],
+  numbers: readonly number[],
+  bad: readonly RejectedTask[],
+  policy: EgressPolicy,
+): Prepared['outcome'] {
+  const outcome = cut(request, tasks as readonly TaskInput[], rejectedAmong(tasks, request.now_ms), true, policy, null);
+  if (outcome.kind !== 'ready') return outcome;
+  const placed = outcome.bad_lines.map(({ index, message, path }) => {
+    const number = numbers[index] ?? 0;
+    return { index: number, message, path: path.replace(/^\/tasks\/\d+/, `/${number}`) };
+  });
+  return { ...outcome, bad_lines: [...placed, ...bad].sort((a, b) => a.index - b.index) };
 }
 
 /** The refusal of a body, with lines for tasks. */
@@ -193,17 +227,23 @@ function cut(
   let intake: Intake;
   try {
     const at_ms = batch === null ? request.now_ms : null;
-    intake = takeIn(inputs, { policy, partial, rejected, known_keys: new Set(request.known_keys), limiters, at_ms });
+    intake = takeIn(inputs, { policy, partial, rejected, known_keys: new Set(request.known_keys), limiters, at_ms, trace: request.trace });
   } catch (error) {
     if (error instanceof ApiError) return refused('targets', error);
     throw error;
+  }
+  const lines = request.what === 'lines';
+  // Of lines it may be that others of them are good.
+  if (!lines && intake.tasks.length === 0 && intake.duplicates === 0) {
+    return notValid(intake.rejected.flatMap((one) => one.faults).slice(0, FAULTS_MAX));
   }
   return {
     kind: 'ready',
     tasks: batch === null ? encodeAdded(intake.tasks) : encodeTasks(intake.tasks),
     task_keys: intake.task_keys,
     latest_ms: intake.latest_ms,
-    left_out: leftOut(intake, partial),
+    left_out: leftOut(intake, partial && !lines),
+    bad_lines: lines ? rejectedTasks(intake.rejected) : [],
     duplicates: intake.duplicates,
     batch,
     body: batch === null && intake.task_keys.length > 0 ? request.body : null,

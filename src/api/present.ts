@@ -26,6 +26,9 @@ export interface BatchDoc {
   /** Of a schedule's run: whose, and the time (ms) it is for. */
   schedule_id?: string;
   scheduled_for?: number;
+  /** The trace of the request that made it: its notifications go on with it. */
+  traceparent?: string;
+  tracestate?: string;
 }
 
 export interface Counts {

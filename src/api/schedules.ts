@@ -25,6 +25,7 @@ import type { ApiContext } from './context.ts';
 import { nextCursor, placeIn } from './cursor.ts';
 import { whenDurable } from './durable.ts';
 import { claimed, type Keyed, keyedBy, recordArgs, replayed, sameRequest } from './idempotency.ts';
+import { traceFields } from './intake.ts';
 import { scheduledTaskBytes, timestamp } from './present.ts';
 import { newTemplate, shownTemplate, templateFaults } from './templates.ts';
 
@@ -345,6 +346,7 @@ async function triggerOnce(context: ApiContext, call: Call, core: string, keyed:
   const before = keyed && (await triggeredBefore(context, call, keyed));
   if (before) return before;
   const operation = newOperation();
+  const members = call.trace === null ? '' : `,${JSON.stringify(traceFields(call.trace)).slice(1, -1)}`;
   for (let tries = 1; ; tries++) {
     const row = await visible(context, call);
     const [gone] = await deletedOf(context.client, call.account_id, row.plan.lanes);
@@ -353,7 +355,7 @@ async function triggerOnce(context: ApiContext, call: Call, core: string, keyed:
       throw new ApiError('rate_limiter_not_found', { rate_limiter: gone.name }, { message });
     }
     try {
-      const outcome = await runs.trigger(context.client, row, { operation, now_ms: call.now_ms, idem: recordArgs(keyed, {}) });
+      const outcome = await runs.trigger(context.client, row, { operation, now_ms: call.now_ms, members, idem: recordArgs(keyed, {}) });
       switch (outcome.kind) {
         case 'made':
           context.meter.scheduled(outcome.tasks);

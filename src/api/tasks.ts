@@ -13,9 +13,9 @@ import type { Answer, Call } from './call.ts';
 import type { ApiContext } from './context.ts';
 import { whenDurable } from './durable.ts';
 import { type Keyed, keyedBy, once, recordArgs, replayed, sameRequest } from './idempotency.ts';
-import { originOf, takeIn, timeOf } from './intake.ts';
+import { type IntakeOptions, originOf, takeIn, timeOf } from './intake.ts';
 import { taskBytes } from './present.ts';
-import { type KnownLimiter, type LimitersByName, NO_LIMITERS, resolveLimiters } from './resolve.ts';
+import { type KnownLimiter, NO_LIMITERS, resolveLimiters } from './resolve.ts';
 import { roundMs } from './rounds.ts';
 import type { Place } from './tray-writer.ts';
 
@@ -66,14 +66,15 @@ async function newTask(context: ApiContext, call: Call): Promise<NewTask> {
   const input = checked(call, call.now_ms);
   const { rate_limiter } = input;
   const limiters = rate_limiter === undefined ? NO_LIMITERS : await resolveLimiters(context.client, call.account_id, [rate_limiter]);
-  return taskOf(context, input, call.now_ms, limiters);
+  return taskOf(context, input, { at_ms: call.now_ms, trace: call.trace, limiters });
 }
 
 /** The same as it was stored before; its limiter may be gone since. */
 function sameTask(context: ApiContext, call: Call, at_ms: number): NewTask {
   const input = checked(call, at_ms);
   const { rate_limiter } = input;
-  return taskOf(context, input, at_ms, rate_limiter === undefined ? NO_LIMITERS : new Map([[rate_limiter, UNKNOWN]]));
+  const limiters = rate_limiter === undefined ? NO_LIMITERS : new Map([[rate_limiter, UNKNOWN]]);
+  return taskOf(context, input, { at_ms, trace: null, limiters });
 }
 
 /** Does for a task that is only shown. */
@@ -86,10 +87,10 @@ function checked(call: Call, at_ms: number): TaskInput {
 }
 
 /** Faults of a single task have no `/tasks/0` in front. */
-function taskOf(context: ApiContext, input: TaskInput, at_ms: number, limiters: LimitersByName): NewTask {
+function taskOf(context: ApiContext, input: TaskInput, more: Pick<IntakeOptions, 'at_ms' | 'trace' | 'limiters'>): NewTask {
   const plain = (path: string): string => path.replace(/^\/tasks\/0/, '');
   try {
-    const options = { policy: context.policy, partial: false, rejected: [], known_keys: new Set<string>(), limiters, at_ms };
+    const options = { policy: context.policy, partial: false, rejected: [], known_keys: new Set<string>(), ...more };
     const [task] = takeIn([input], options).tasks;
     if (task === undefined) throw new Error('a task was taken in and is not there');
     return task;

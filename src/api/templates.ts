@@ -112,7 +112,15 @@ function take(
 ): ReturnType<typeof takeIn> {
   const placed = (path: string): string => path.replace(/^\/tasks\/(\d+)/, (_, index: string) => pathOf(Number(index)));
   try {
-    return takeIn(templates, { policy: context.policy, partial: false, rejected: [], known_keys: new Set(), limiters, at_ms: null });
+    return takeIn(templates, {
+      policy: context.policy,
+      partial: false,
+      rejected: [],
+      known_keys: new Set(),
+      limiters,
+      at_ms: null,
+      trace: null,
+    });
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     const { path, errors } = error.details;

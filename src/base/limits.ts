@@ -21,6 +21,8 @@ export const INTAKE_WAITING_MAX = 32;
 /** Of a body of one task a line: tasks and bytes that are added at once, which is also the longest line. */
 export const LINES_MAX = 1_000;
 export const LINES_BYTES_MAX = 1_048_576;
+/** Faults that the answer to such a body lists, where bad lines are left out: about 150 KB. */
+export const LINES_FAULTS_MAX = 1_000;
 /** Of such a body: what came and is not taken yet; more waits with the client. And what one takes of the room for bodies. */
 export const LINES_WAITING_BYTES_MAX = 262_144;
 export const LINES_ROOM_BYTES = 4 * LINES_BYTES_MAX;

@@ -1,7 +1,7 @@
 // `sluice batch …`: what can be asked of a batch that exists.
 import type { Batch, BatchChange, BatchStats, Client, TaskListItem } from '../client/index.ts';
 import { type Command, EXIT, type ExitCode, type Given, type Option } from './command.ts';
-import { facts, number, print, show, table } from './output.ts';
+import { facts, number, print, show, table, warn } from './output.ts';
 import { ProgressLine } from './progress.ts';
 import { clientOf } from './server.ts';
 
@@ -12,6 +12,7 @@ const ID = ['BATCH_ID'];
 /** What lists take. */
 export const PAGE: Readonly<Record<string, Option>> = {
   limit: { type: 'string', value: 'N', meaning: 'How many to show, at most 1,000; 100 where not given.' },
+  cursor: { type: 'string', value: 'CURSOR', meaning: 'Where to go on: as the page before said.' },
   offset: { type: 'string', value: 'N', meaning: 'How many to leave out first.' },
 };
 
@@ -90,11 +91,20 @@ export const BATCH_COMMANDS: readonly Command[] = [
   },
 ];
 
-/** The page that was asked for. */
-export function pageOf(given: Given): { limit?: number; offset?: number } {
+/** The page that was asked for: by cursor, so that lists go on however long they are, unless an offset was given. */
+export function pageOf(given: Given): { limit?: number; offset?: number; cursor?: string } {
   const limit = given.number('limit', { min: 1, max: 1_000, whole: true });
   const offset = given.number('offset', { min: 0, max: 100_000, whole: true });
-  return { ...(limit === null ? {} : { limit }), ...(offset === null ? {} : { offset }) };
+  const cursor = given.text('cursor');
+  // Both together are the server's to refuse.
+  const by_cursor = offset === null || cursor !== null ? { cursor: cursor ?? '' } : {};
+  return { ...(limit === null ? {} : { limit }), ...(offset === null ? {} : { offset }), ...by_cursor };
+}
+
+/** Shows a page of a list, and to people how to go on. */
+export function showPage(given: Given, page: { next_cursor?: string | null }, rows: () => readonly (readonly string[])[]): void {
+  show(given.json, page, () => table(rows()));
+  if (!given.json && typeof page.next_cursor === 'string') warn(`There are more: --cursor ${page.next_cursor}`);
 }
 
 async function batchList(given: Given): Promise<ExitCode> {
@@ -104,7 +114,7 @@ async function batchList(given: Given): Promise<ExitCode> {
   const list = await clientOf(given).listBatches(query);
   const rows = list.batches.map((batch) => [batch.id, batch.status, ...counts(batch.stats), batch.created_at, batch.description ?? '']);
   const head = ['ID', 'STATUS', 'TASKS', 'PENDING', 'COMPLETED', 'FAILED', 'CANCELLED', 'CREATED', 'DESCRIPTION'];
-  show(given.json, list, () => table([head, ...rows]));
+  showPage(given, list, () => [head, ...rows]);
   return EXIT.done;
 }
 
@@ -112,7 +122,7 @@ async function batchTasks(given: Given): Promise<ExitCode> {
   const status = TASK_STATUSES.find((one) => one === given.text('status'));
   const query = { ...pageOf(given), ...(status === undefined ? {} : { status }) };
   const list = await clientOf(given).listBatchTasks(given.word(0), query);
-  show(given.json, list, () => table([['ID', 'STATUS', 'ATTEMPTS', 'ANSWER', 'TARGET'], ...list.tasks.map(taskRow)]));
+  showPage(given, list, () => [['ID', 'STATUS', 'ATTEMPTS', 'ANSWER', 'TARGET'], ...list.tasks.map(taskRow)]);
   return EXIT.done;
 }
 

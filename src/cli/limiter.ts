@@ -1,9 +1,9 @@
 // `sluice limiter …`: rate limiters. Commands take its name or its id.
 import type { Client, Limiter, LimiterCreate, LimiterUsage } from '../client/index.ts';
-import { PAGE, pageOf } from './batch.ts';
+import { PAGE, pageOf, showPage } from './batch.ts';
 import { type Command, EXIT, type ExitCode, Failure, type Given, UsageError } from './command.ts';
 import { jsonObjectOption, readJsonFile } from './json-file.ts';
-import { facts, number, show, table } from './output.ts';
+import { facts, number, show } from './output.ts';
 import { clientOf } from './server.ts';
 
 const LIMITER = ['LIMITER'];
@@ -108,7 +108,7 @@ async function change(given: Given, ask: (client: Client, id: string) => Promise
 async function limiterList(given: Given): Promise<ExitCode> {
   const list = await clientOf(given).listLimiters(pageOf(given));
   const rows = list.rate_limiters.map(({ id, name, type, config }) => [id, name, type, JSON.stringify(config)]);
-  show(given.json, list, () => table([['ID', 'NAME', 'TYPE', 'CONFIG'], ...rows]));
+  showPage(given, list, () => [['ID', 'NAME', 'TYPE', 'CONFIG'], ...rows]);
   return EXIT.done;
 }
 

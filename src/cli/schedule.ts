@@ -1,6 +1,6 @@
 // `sluice schedule …`: tasks and batches that are made again and again.
 import type { Schedule, ScheduleCreate, ScheduleListItem } from '../client/index.ts';
-import { PAGE, pageOf } from './batch.ts';
+import { PAGE, pageOf, showPage } from './batch.ts';
 import { type Command, EXIT, type ExitCode, type Given, UsageError } from './command.ts';
 import { jsonOption, readJsonFile } from './json-file.ts';
 import { facts, number, show, table } from './output.ts';
@@ -125,7 +125,7 @@ async function scheduleList(given: Given): Promise<ExitCode> {
   const status = given.text('status') as Schedule['status'] | null;
   const list = await clientOf(given).listSchedules({ ...pageOf(given), ...(status === null ? {} : { status }) });
   const head = ['ID', 'STATUS', 'CRON', 'TIMEZONE', 'NEXT', 'RUNS', 'CALLS'];
-  show(given.json, list, () => table([head, ...list.schedules.map(row)]));
+  showPage(given, list, () => [head, ...list.schedules.map(row)]);
   return EXIT.done;
 }
 

@@ -34,21 +34,29 @@ export function createClient(options: TransportOptions): Client {
 }
 
 const PAGE_SIZE = 500;
-/** As far as lists go. */
+/** As far as lists without cursors go. */
 const OFFSET_MAX = 100_000;
 
+type Page = { total: number; next_cursor?: string | null } & Record<(typeof LISTS)[keyof Lists]['key'], readonly unknown[]>;
+
 async function* itemsOf(transport: Transport, name: keyof Lists, args: readonly unknown[]): AsyncGenerator<unknown, void, undefined> {
-  const { list, key, ids } = LISTS[name];
+  const { list, key, ids, by } = LISTS[name];
   const [query, options] = args.slice(ids) as [object | undefined, CallOptions | undefined];
+  const page = (place: object): Promise<Page> =>
+    transport.call(OPERATIONS[list], [...args.slice(0, ids), { ...query, limit: PAGE_SIZE, ...place }, options]) as Promise<Page>;
+  if (by === 'cursor') {
+    for (let cursor: string | null = ''; cursor !== null; ) {
+      const { [key]: found, next_cursor = null }: Page = await page({ cursor });
+      yield* found;
+      cursor = next_cursor;
+    }
+    return;
+  }
   for (let offset = 0; ; ) {
-    const page = (await transport.call(OPERATIONS[list], [...args.slice(0, ids), { ...query, limit: PAGE_SIZE, offset }, options])) as {
-      total: number;
-    } & Record<typeof key, readonly unknown[]>;
-    const found = page[key];
+    const { [key]: found, total } = await page({ offset });
     yield* found;
     offset += found.length;
-    if (offset >= page.total || found.length === 0) return;
-    if (offset > OFFSET_MAX)
-      throw new RangeError(`Lists go no further than ${OFFSET_MAX} items, and this one has ${page.total}. Narrow it down.`);
+    if (offset >= total || found.length === 0) return;
+    if (offset > OFFSET_MAX) throw new RangeError(`This list goes no further than ${OFFSET_MAX} items, and has ${total}. Narrow it down.`);
   }
 }

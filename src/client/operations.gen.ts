@@ -10,7 +10,7 @@ export interface Operations {
   listBatches(query?: Partial<BatchListQuery>, options?: CallOptions): Promise<BatchList>;
   /** Retrieve a batch. `GET /v1/batches/{batch_id}` */
   getBatch(batch_id: string, query?: Partial<BatchQuery>, options?: CallOptions): Promise<Batch>;
-  /** Add tasks to a batch. Only while the batch is pending or processing. A body of type application/x-ndjson is one task a line, of any length: up to 1,000 lines at a time are added as they come, each such piece all or none, so hold the batch. At a line that is refused it stops; details.added says how many tasks were added before, and paths begin with the number of the line, from 0. With an Idempotency-Key a repeat adds what is missing. `POST /v1/batches/{batch_id}/tasks` */
+  /** Add tasks to a batch. Only while the batch is pending or processing. A body of type application/x-ndjson is one task a line, of any length: up to 1,000 lines at a time are added as they come, each such piece all or none, so hold the batch. At a line that is refused it stops; details.added says how many tasks were added before, and paths begin with the number of the line, from 0. With atomic=false such lines are left out instead, and listed in errors. With an Idempotency-Key a repeat adds what is missing. `POST /v1/batches/{batch_id}/tasks` */
   addTasks(batch_id: string, body: TasksAdd, options?: CallOptions): Promise<BatchChange>;
   /** List the tasks of a batch, in the order of their creation. `GET /v1/batches/{batch_id}/tasks` */
   listBatchTasks(batch_id: string, query?: Partial<TaskListQuery>, options?: CallOptions): Promise<TaskList>;
@@ -117,7 +117,10 @@ export const OPERATIONS: Readonly<Record<keyof Operations, Operation>> = {
   rotateSigningSecret: { method: 'POST', path: '/v1/signing-secret/rotate', input: null },
 };
 
-/** All items of a list, asked for page by page. Where the list grows meanwhile it moves on, and an item may come twice. */
+/**
+ * All items of a list, asked for page by page. Where a list has cursors, each that was there all the time comes once, whatever comes and
+ * goes meanwhile; in the others an item may come twice where the list grows.
+ */
 export interface Lists {
   allBatches(query?: Partial<Omit<BatchListQuery, 'limit' | 'offset' | 'cursor'>>, options?: CallOptions): AsyncGenerator<BatchList['batches'][number], void, undefined>;
   allBatchTasks(batch_id: string, query?: Partial<Omit<TaskListQuery, 'limit' | 'offset' | 'cursor'>>, options?: CallOptions): AsyncGenerator<TaskList['tasks'][number], void, undefined>;
@@ -127,12 +130,12 @@ export interface Lists {
   allScheduleTasks(schedule_id: string, query?: Partial<Omit<ScheduleTaskListQuery, 'limit' | 'offset' | 'cursor'>>, options?: CallOptions): AsyncGenerator<ScheduledTaskList['tasks'][number], void, undefined>;
 }
 
-/** `ids`: so many path parameters stand in front. */
+/** `ids`: so many path parameters stand in front. `by`: how the list goes on. */
 export const LISTS = {
-  allBatches: { list: 'listBatches', key: 'batches', ids: 0 },
-  allBatchTasks: { list: 'listBatchTasks', key: 'tasks', ids: 1 },
-  allNotifications: { list: 'listNotifications', key: 'notifications', ids: 1 },
-  allLimiters: { list: 'listLimiters', key: 'rate_limiters', ids: 0 },
-  allSchedules: { list: 'listSchedules', key: 'schedules', ids: 0 },
-  allScheduleTasks: { list: 'listScheduleTasks', key: 'tasks', ids: 1 },
-} as const satisfies Record<keyof Lists, { list: keyof Operations; key: string; ids: number }>;
+  allBatches: { list: 'listBatches', key: 'batches', ids: 0, by: 'cursor' },
+  allBatchTasks: { list: 'listBatchTasks', key: 'tasks', ids: 1, by: 'cursor' },
+  allNotifications: { list: 'listNotifications', key: 'notifications', ids: 1, by: 'offset' },
+  allLimiters: { list: 'listLimiters', key: 'rate_limiters', ids: 0, by: 'cursor' },
+  allSchedules: { list: 'listSchedules', key: 'schedules', ids: 0, by: 'cursor' },
+  allScheduleTasks: { list: 'listScheduleTasks', key: 'tasks', ids: 1, by: 'offset' },
+} as const satisfies Record<keyof Lists, { list: keyof Operations; key: string; ids: number; by: 'cursor' | 'offset' }>;

@@ -7,6 +7,8 @@ export interface CallOptions {
   /** Makes a repeated POST the same one; 1 to 255 visible ASCII characters. Default: a random one for each call. */
   idempotency_key?: string;
   signal?: AbortSignal;
+  /** W3C Trace Context: goes on with the callbacks of the tasks that are made. A fetch that is instrumented sends its own. */
+  traceparent?: string;
   /** Sent in place of the body, as it is: JSON already. The body argument is not looked at. */
   raw_body?: Uint8Array<ArrayBuffer>;
 }
@@ -76,6 +78,7 @@ export class Transport {
     const query = operation.input === 'query' ? queryOf(input as Record<string, unknown> | undefined) : '';
     const headers: Record<string, string> = {};
     if (operation.method === 'POST') headers['Idempotency-Key'] = options.idempotency_key ?? crypto.randomUUID();
+    if (options.traceparent !== undefined) headers['traceparent'] = options.traceparent;
     let body: string | Uint8Array<ArrayBuffer> | null = null;
     if (operation.input === 'body') {
       headers['Content-Type'] = 'application/json';

@@ -85,6 +85,7 @@ export function App() {
               {title}
             </a>
           ))}
+          <a href="/docs">API</a>
         </nav>
         <button type="button" class="quiet" onClick={() => signOut()}>
           Sign out

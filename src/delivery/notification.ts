@@ -6,6 +6,7 @@ import type { Method } from '../outbound/call.ts';
 import type { NotificationEvent } from '../schema/notifications.ts';
 import { decodeNote, type Note, webhookId } from '../store/notes.ts';
 import type { Claimed } from '../store/partition.ts';
+import { traceIn, withTrace } from './spec.ts';
 import type { StoredResult } from './verdict.ts';
 
 /** One to be sent. */
@@ -84,15 +85,24 @@ function webhooksOf(core: string, doc: string): Webhooks {
 }
 
 function readWebhooks(doc: string): Webhooks {
-  const { notifications } = JSON.parse(doc) as {
+  const { notifications, ...rest } = JSON.parse(doc) as {
     notifications: Record<string, { url: string; method?: Method; headers?: Record<string, string> }>;
+    traceparent?: string;
+    tracestate?: string;
   };
+  const trace = traceIn(rest);
   return new Map(
     Object.entries(notifications).map(([event, { url: text, method = 'POST', headers = {} }]) => {
       const url = new URL(text);
       return [
         event,
-        { url: url.href, origin: url.origin, path: url.pathname + url.search, method, headers: Object.entries(headers).flat() },
+        {
+          url: url.href,
+          origin: url.origin,
+          path: url.pathname + url.search,
+          method,
+          headers: withTrace(Object.entries(headers).flat(), trace),
+        },
       ];
     }),
   );

@@ -9,12 +9,13 @@ import { endsWithin, notBefore } from '../base/timing.ts';
 import type { RunningCall } from '../outbound/call.ts';
 import type { FailureCode } from '../outbound/failures.ts';
 import type { Outbound } from '../outbound/outbound.ts';
-import type { NotificationEvent } from '../schema/notifications.ts';
 import type { Hints } from '../store/hints.ts';
 import { keys } from '../store/keys.ts';
 import type { Slice } from '../store/outbox.ts';
 import type { Claimed, GrantReply, Settlement, TickReply } from '../store/partition.ts';
 import type { RedisClient } from '../store/script.ts';
+import type { Tracing } from '../tracing/attempts.ts';
+import type { AttemptEnd, DeliveryMeter } from './meter.ts';
 import { type Notification, notificationOf } from './notification.ts';
 import { Origins } from './origins.ts';
 import { Pump } from './pump.ts';
@@ -22,22 +23,8 @@ import type { PumpHost, PumpSettings } from './pump-host.ts';
 import type { Relayer } from './relayer.ts';
 import { SigningKeys } from './signing-keys.ts';
 import { specOf } from './spec.ts';
+import { traced } from './traced.ts';
 import { handedBack, settlementOf, settlementOfExpired, settlementOfLost, settlementOfNotification } from './verdict.ts';
-
-export type AttemptEnd = 'completed' | 'retried' | 'failed' | 'returned';
-
-/** Where a shard's numbers go; called for every attempt, so plain functions. */
-export interface DeliveryMeter {
-  ended(end: AttemptEnd, duration_ms: number): void;
-  /** The same of a notification; `lag_ms` is from what it tells of to the end of the call. */
-  notified(event: NotificationEvent, end: AttemptEnd, lag_ms: number): void;
-  /** From due to sent, by the partition's clock. */
-  lag(ms: number): void;
-  ticked(reply: TickReply): void;
-  granted(reply: GrantReply): void;
-  /** References that Redis had in flight here and nobody ran. */
-  handed_back(count: number): void;
-}
 
 export interface ShardDeps {
   client: RedisClient;
@@ -51,6 +38,8 @@ export interface ShardDeps {
   notification_delays_ms: readonly number[];
   audit_ms: number;
   meter: DeliveryMeter;
+  /** null: nothing is traced. */
+  tracing: Tracing | null;
   log: Log;
 }
 
@@ -269,13 +258,15 @@ export class CallbackShard implements Service, PumpHost {
       return this.#end(pump, settlementOfExpired(task, now_ms), 'shutdown', 0);
     this.#deps.meter.lag(Math.max(0, now_ms - task.due_ms));
     const counted = task.flight.limit !== null && task.flight.limit.kind !== 'c';
+    const { tracing } = this.#deps;
+    const span = tracing === null ? null : traced(tracing, task, spec, pump.now_ms(), asked_ms);
     const running = this.#deps.outbound.call(
       {
         url: spec.url,
         origin: spec.origin,
         path: spec.path,
         method: spec.method,
-        headers: spec.headers,
+        headers: span?.headers ?? spec.headers,
         body: task.payload,
         webhook_id: taskId(task.flight.core, task.index),
         attempt: task.attempt,
@@ -288,7 +279,9 @@ export class CallbackShard implements Service, PumpHost {
         this.#calls.delete(running);
         this.#slots.delete(running);
         const told = this.#brief ? { ...outcome, excerpt: null } : outcome;
-        const settlement = settlementOf(task, spec, told, { now_ms: pump.now_ms(), dice: Math.random() });
+        const now_ms = pump.now_ms();
+        span?.ended(outcome, now_ms);
+        const settlement = settlementOf(task, spec, told, { now_ms, dice: Math.random() });
         this.#end(pump, settlement, outcome.error?.code ?? null, outcome.duration_ms);
       },
     );

@@ -1,6 +1,7 @@
 // What a stored task says about its call, read once for all tasks that share a head.
 import { originHash } from '../base/id.ts';
 import { DEFAULT_RETRY, DEFAULT_TIMEOUT_S, SPECS_MAX } from '../base/limits.ts';
+import type { TraceContext } from '../base/trace-context.ts';
 import type { Method } from '../outbound/call.ts';
 import { timestampMs } from '../schema/formats.ts';
 import type { RetryPolicy, Target } from '../schema/types.gen.ts';
@@ -17,6 +18,9 @@ export interface TaskHead {
   idempotency_key?: string;
   /** When it was accepted (ms), where that differs from its batch's creation. */
   at?: number;
+  /** The trace of the request that made it, where it had one. */
+  traceparent?: string;
+  tracestate?: string;
 }
 
 export interface CallSpec {
@@ -24,8 +28,11 @@ export interface CallSpec {
   origin: string;
   path: string;
   method: Method;
-  /** Flat name, value pairs. */
+  /** Flat name, value pairs: the caller's own, and with them the trace that he sent us, unless they name one. */
+  own_headers: readonly string[];
   headers: readonly string[];
+  trace: TraceContext | null;
+  rate_limiter: string | null;
   /** Total deadline of an attempt. */
   timeout_ms: number;
   retry: Required<RetryPolicy>;
@@ -77,14 +84,33 @@ export function placeOf(head: Buffer): TaskPlace {
 function readSpec(head: TaskHead): CallSpec {
   const target = typeof head.target === 'string' ? { url: head.target } : head.target;
   const url = new URL(target.url);
+  const own_headers = Object.entries(target.headers ?? {}).flat();
+  const trace = traceIn(head);
   return {
     url: url.href,
     origin: url.origin,
     path: url.pathname + url.search,
     method: target.method ?? 'POST',
-    headers: Object.entries(target.headers ?? {}).flat(),
+    own_headers,
+    headers: withTrace(own_headers, trace),
+    trace,
+    rate_limiter: head.rate_limiter ?? null,
     timeout_ms: Math.round((head.timeout ?? DEFAULT_TIMEOUT_S) * 1000),
     retry: { ...DEFAULT_RETRY, ...head.retry },
     valid_until_ms: head.valid_until === undefined ? null : timestampMs(head.valid_until),
   };
+}
+
+/** The trace that is stored with a task or a batch. */
+export function traceIn({ traceparent, tracestate = '' }: Pick<TaskHead, 'traceparent' | 'tracestate'>): TraceContext | null {
+  return traceparent === undefined ? null : { traceparent, tracestate };
+}
+
+/** A caller's own headers and a trace; one that they name stays as it is. */
+export function withTrace(own: readonly string[], trace: TraceContext | null): readonly string[] {
+  if (trace === null) return own;
+  const names = own.filter((_, i) => i % 2 === 0).map((name) => name.toLowerCase());
+  if (names.includes('traceparent')) return own;
+  const { traceparent, tracestate } = trace;
+  return [...own, 'traceparent', traceparent, ...(tracestate === '' || names.includes('tracestate') ? [] : ['tracestate', tracestate])];
 }

@@ -7,6 +7,7 @@
 import type { Answer, Api, Call, QuotaVerdict } from '../api/call.ts';
 import { ApiError, type ErrorName, type Fault } from '../base/errors.ts';
 import { ID_PREFIX, parseId, parseTaskId } from '../base/id.ts';
+import { readTraceContext } from '../base/trace-context.ts';
 import { check } from '../schema/check.ts';
 import { BODY_JSON, parseJson } from '../schema/json.ts';
 import { parseQuery } from '../schema/query.ts';
@@ -36,6 +37,8 @@ interface Head {
   content_type: string;
   content_encoding: string;
   idempotency_key: string;
+  traceparent: string;
+  tracestate: string;
   query: string;
 }
 
@@ -60,7 +63,7 @@ export async function serveRoute(
   route: Route,
   params: Record<string, string>,
 ): Promise<Reply | null> {
-  const head = readHead(req);
+  const head = readHead(req, route);
   const lines = route.lines === true && isType(head, LINES_TYPE);
   const reader = lines ? null : startReading(host, x, route, head);
   const pieces = lines ? x.readPieces() : null;
@@ -124,12 +127,14 @@ async function byTicket<T>(
   }
 }
 
-function readHead(req: HttpRequest): Head {
+function readHead(req: HttpRequest, { traced }: Route): Head {
   return {
     authorization: req.getHeader('authorization'),
     content_type: req.getHeader('content-type'),
     content_encoding: req.getHeader('content-encoding'),
     idempotency_key: req.getHeader('idempotency-key'),
+    traceparent: traced === true ? req.getHeader('traceparent') : '',
+    tracestate: traced === true ? req.getHeader('tracestate') : '',
     query: req.getQuery() ?? '',
   };
 }
@@ -168,6 +173,7 @@ async function admit(host: EndpointHost, x: Exchange, route: Route, params: Reco
     head_faults: [],
     request_id: x.request_id,
     idempotency_key: null,
+    trace: readTraceContext(head.traceparent, head.tracestate),
     ticket,
     now_ms: x.now_ms,
   };

@@ -32,7 +32,8 @@ const POLICY = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-const PAGE_HEADERS = {
+/** Of every page. */
+export const PAGE_HEADERS = {
   'Content-Security-Policy': POLICY,
   'Referrer-Policy': 'no-referrer',
   'Cross-Origin-Opener-Policy': 'same-origin',
@@ -61,6 +62,10 @@ function page(path: string, cache: string): Page {
 
 /** What is sent for a page; 304 where the browser has it. */
 export function pageReply({ body, type, headers }: Page, if_none_match: string): Reply {
-  if (if_none_match !== '' && if_none_match === headers['ETag']) return { status: 304, body: null, headers: { ...headers } };
-  return { status: 200, body, type, headers: { ...headers } };
+  return notModified({ status: 200, body, type, headers: { ...headers } }, if_none_match);
+}
+
+export function notModified(page: Reply, if_none_match: string): Reply {
+  if (if_none_match === '' || if_none_match !== page.headers?.['ETag']) return page;
+  return { status: 304, body: null, headers: page.headers };
 }

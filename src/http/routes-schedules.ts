@@ -133,6 +133,7 @@ export function scheduleRoutes(route: MakeRoute): Route[] {
       errors: ['schedule_not_found', 'rate_limiter_not_found'],
       quota: null,
       resource: 'schedule',
+      traced: true,
     }),
   ];
 }

@@ -32,6 +32,8 @@ export interface Row {
   reads_body?: true;
   /** Its body may also be one task a line, of any length. */
   lines?: true;
+  /** What it makes goes on with the trace of its request. */
+  traced?: true;
   /** It answers with lines of JSON, each as `reply` says. */
   reply_lines?: true;
   /** A request without a body is one with `{}`. */
@@ -75,6 +77,7 @@ export function makeRoutes(api: Api): Route[] {
       quota: 'batch_create',
       resource: null,
       reads_body: true,
+      traced: true,
     }),
     route('GET', '/v1/batches', {
       name: 'listBatches',
@@ -106,10 +109,10 @@ export function makeRoutes(api: Api): Route[] {
       name: 'addTasks',
       summary: 'Add tasks to a batch',
       description:
-        'Only while the batch is pending or processing. A body of type application/x-ndjson is one task a line, of any length: up to 1,000 lines at a time are added as they come, each such piece all or none, so hold the batch. At a line that is refused it stops; details.added says how many tasks were added before, and paths begin with the number of the line, from 0. With an Idempotency-Key a repeat adds what is missing.',
+        'Only while the batch is pending or processing. A body of type application/x-ndjson is one task a line, of any length: up to 1,000 lines at a time are added as they come, each such piece all or none, so hold the batch. At a line that is refused it stops; details.added says how many tasks were added before, and paths begin with the number of the line, from 0. With atomic=false such lines are left out instead, and listed in errors. With an Idempotency-Key a repeat adds what is missing.',
       tags: BATCHES,
       scope: 'write',
-      query: null,
+      query: 'TasksAddQuery',
       body: 'TasksAdd',
       reply: 'BatchChange',
       status: 200,
@@ -118,6 +121,7 @@ export function makeRoutes(api: Api): Route[] {
       resource: 'batch',
       reads_body: true,
       lines: true,
+      traced: true,
     }),
     route('GET', '/v1/batches/{batch_id}/tasks', {
       name: 'listBatchTasks',
@@ -293,6 +297,7 @@ export function makeRoutes(api: Api): Route[] {
       errors: ['target_not_allowed', 'rate_limiter_not_found'],
       quota: null,
       resource: null,
+      traced: true,
     }),
     route('GET', '/v1/tasks/{task_id}', {
       name: 'getTask',

@@ -18,8 +18,9 @@ import { type EndpointHost, type Quota, serveRoute } from './endpoint.ts';
 import { Exchange, type ExchangeHost, type RequestRecord } from './exchange.ts';
 import { OPENAPI } from './openapi.gen.ts';
 import { draining, OPS_ROUTES, type Ops, type OpsHost } from './ops.ts';
-import { type Pages, pageReply } from './pages.ts';
+import { notModified, type Pages, pageReply } from './pages.ts';
 import { Pending } from './pending.ts';
+import { referencePages } from './reference.ts';
 import { allowed, Router } from './router.ts';
 import { makeRoutes, STREAM_PATH } from './routes.ts';
 import { type StreamMeter, Streams } from './streams.ts';
@@ -114,6 +115,7 @@ class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
     this.#connections = new Connections(options.connections_max ?? null);
     this.#addRoutes(options.api);
     this.#addPages(options.pages ?? new Map());
+    this.#addReference();
     this.#connections.watch(this.#app);
     this.streams = options.streams == null ? null : new Streams(this.#app, options.streams.hub, options.streams.meter);
     this.streams?.serve(
@@ -139,6 +141,13 @@ class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
     for (const [path, page] of pages) {
       const serve: Endpoint = async (_x, req) => pageReply(page, req.getHeader('if-none-match'));
       this.#router.add('GET', path, { name: 'dashboard', serve, while_draining: false });
+    }
+  }
+
+  #addReference(): void {
+    for (const [path, page] of referencePages(this.openapi)) {
+      const serve: Endpoint = async (_x, req) => notModified(page(), req.getHeader('if-none-match'));
+      this.#router.add('GET', path, { name: 'reference', serve, while_draining: false });
     }
   }
 

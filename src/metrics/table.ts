@@ -71,6 +71,12 @@ export const METRICS = {
     labels: [],
     question: 'Do callers delete batches that others still wait to hear of?',
   },
+  spans_total: {
+    kind: 'counter',
+    help: 'Spans of traced attempts by fate: exported, failed (the collector did not take them), dropped (too many were waiting for it).',
+    labels: ['fate'],
+    question: 'Does the collector keep up? Only where OTEL_EXPORTER_OTLP_ENDPOINT is set.',
+  },
   queue_depth: {
     kind: 'gauge',
     help: 'Waiting deliveries by class: fresh, retry, notification (all ready), delayed (not due yet), limited (waiting for a rate limiter).',

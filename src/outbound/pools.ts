@@ -5,6 +5,9 @@
 // `abort` reach it, and the number of connections over all origins has a bound.
 //
 // Most recently used first keeps a few connections warm and lets the others time out.
+//
+// Of an origin a few connections are opened at a time, as many again as are open: what comes in a burst is mostly done by the first of
+// them before the last would have been there, and an origin that takes its time has all it may have after some round trips.
 import type { Socket } from 'node:net';
 import { Client } from 'undici';
 import type { Clock } from '../base/clock.ts';
@@ -21,6 +24,8 @@ const KEEP_ALIVE_MARGIN_MS = 1_000;
 const CONNECTION_AGE_MS_MAX = 120_000;
 const ANSWER_HEAD_BYTES_MAX = 16 * 1024;
 const ORIGINS_MAX = 4_096;
+/** Connections of an origin that may be opened at a time, however few are open. */
+const OPENING_MIN = 16;
 
 export interface PoolsOptions {
   connections_per_origin_max: number;
@@ -30,11 +35,15 @@ export interface PoolsOptions {
   connectorFor: (slot: Opening) => Connector;
 }
 
-/** One connection, open or not: undici opens it with the first request, and again whenever it was closed. */
+/** One connection, open or not: undici opens it with the first request. */
 class Slot implements Carrier, Opening {
   readonly client: Client;
   readonly born_ms: number;
   opening: Socket | null = null;
+  /** It was never open yet. */
+  fresh = true;
+  /** Nobody uses it. */
+  free = false;
 
   constructor(origin: string, born_ms: number, connectorFor: (slot: Opening) => Connector) {
     this.born_ms = born_ms;
@@ -73,6 +82,8 @@ export class Origin implements Lane {
   readonly free: Slot[] = [];
   /** Connections, free or not. */
   connections = 0;
+  /** Those of them that were never open yet. */
+  #opening = 0;
   #in_flight = 0;
   readonly #pools: Pools;
 
@@ -89,9 +100,9 @@ export class Origin implements Lane {
     if (this.#pools.closed) return attempt.abort('shutdown');
     const slot = this.free.pop();
     if (slot !== undefined) {
-      this.#pools.free--;
+      this.#taken(slot);
       attempt.send(slot);
-    } else if (this.waiting.size === 0 && this.connections < this.#pools.options.connections_per_origin_max && this.#pools.hasRoom()) {
+    } else if (this.waiting.size === 0 && this.mayOpen() && this.#pools.hasRoom()) {
       attempt.send(this.#open());
     } else {
       this.waiting.push(attempt);
@@ -106,17 +117,18 @@ export class Origin implements Lane {
     else if (!attempt.reusable) {
       // The client goes with its connection: after an aborted request undici's client connects again by itself, for
       // nothing, and after some errors of connecting it never does.
-      this.#forget();
+      this.#forget(slot);
       slot.destroy();
       this.#pools.feed(this);
     } else if (this.#pools.closed || attempt.finished_ms - slot.born_ms > CONNECTION_AGE_MS_MAX || this.#pools.owes(this)) {
-      this.#forget();
+      this.#forget(slot);
       slot.retire();
       this.#pools.feed(this);
     } else {
       const next = this.waiting.shift();
       if (next !== null) next.send(slot);
       else {
+        slot.free = true;
         this.free.push(slot);
         this.#pools.free++;
       }
@@ -135,25 +147,62 @@ export class Origin implements Lane {
   closeOne(): void {
     const slot = this.free.shift();
     if (slot === undefined) return;
-    this.#pools.free--;
-    this.#forget();
+    this.#taken(slot);
+    this.#forget(slot);
     slot.retire();
   }
 
-  /** Waits for a share of the budget while its own bound leaves room. */
+  /** Whether its own bounds leave room for one more connection. */
+  mayOpen(): boolean {
+    const open = this.connections - this.#opening;
+    return this.connections < this.#pools.options.connections_per_origin_max && this.#opening < Math.max(OPENING_MIN, open);
+  }
+
+  /** Waits for a share of the budget while its own bounds leave room. */
   #claim(): void {
-    if (this.waiting.size > 0 && this.connections < this.#pools.options.connections_per_origin_max) this.#pools.starved.add(this);
+    if (this.waiting.size > 0 && this.mayOpen()) this.#pools.starved.add(this);
   }
 
   #open(): Slot {
     this.connections++;
+    this.#opening++;
     this.#pools.connections++;
-    return new Slot(this.url, this.#pools.options.monotonic(), this.#pools.options.connectorFor);
+    const slot = new Slot(this.url, this.#pools.options.monotonic(), this.#pools.options.connectorFor);
+    slot.client.once('connect', () => this.#opened(slot));
+    slot.client.on('disconnect', () => this.#closed(slot));
+    return slot;
   }
 
-  #forget(): void {
+  /** As many more may be opened. */
+  #opened(slot: Slot): void {
+    if (!slot.fresh) return;
+    slot.fresh = false;
+    this.#opening--;
+    while (this.waiting.size > 0 && this.mayOpen() && this.#pools.hasRoom()) this.waiting.shift()?.send(this.#open());
+    this.#claim();
+  }
+
+  /** One that was free is gone, as after some seconds without work. One that is in use says so by its request. */
+  #closed(slot: Slot): void {
+    if (!slot.free) return;
+    this.free.splice(this.free.indexOf(slot), 1);
+    this.#taken(slot);
+    this.#forget(slot);
+    slot.destroy();
+    this.#pools.feed(this);
+  }
+
+  #taken(slot: Slot): void {
+    slot.free = false;
+    this.#pools.free--;
+  }
+
+  #forget(slot: Slot): void {
     this.connections--;
     this.#pools.connections--;
+    if (!slot.fresh) return;
+    slot.fresh = false;
+    this.#opening--;
   }
 }
 
@@ -227,7 +276,10 @@ export class Pools {
     const clients: Promise<void>[] = [];
     for (const origin of this.#origins.values()) {
       this.connections -= origin.free.length;
-      for (const slot of origin.free.splice(0)) clients.push(slot.client.destroy());
+      for (const slot of origin.free.splice(0)) {
+        slot.free = false;
+        clients.push(slot.client.destroy());
+      }
     }
     this.free = 0;
     this.#origins.clear();
@@ -238,7 +290,7 @@ export class Pools {
 
   #nextStarved(): Origin | null {
     for (const origin of this.starved) {
-      if (origin.waiting.size > 0 && origin.connections < this.options.connections_per_origin_max) return origin;
+      if (origin.waiting.size > 0 && origin.mayOpen()) return origin;
       this.starved.delete(origin);
     }
     return null;

@@ -59,13 +59,9 @@ function checkTasks<Body extends { tasks: TaskInput[] }>(
   const tasks = tasksIn(body);
   const rejected: Rejected[] = [];
   for (let index = 0; index < tasks.length && faults.length < FAULTS_MAX; index++) {
-    const task = tasks[index] as TaskInput;
-    const found = schema_ok || isValid('TaskInput', task) ? taskFault(task, now_ms) : checkTask(task, now_ms);
+    const found = faultsOf(tasks[index], schema_ok, now_ms);
     if (found.length === 0) continue;
-    const placed = found.slice(0, atomic ? FAULTS_MAX - faults.length : FAULTS_PER_TASK_MAX).map((fault) => ({
-      path: `/tasks/${index}${fault.path}`,
-      message: fault.message,
-    }));
+    const placed = placedAt(index, found, atomic ? FAULTS_MAX - faults.length : FAULTS_PER_TASK_MAX);
     if (atomic) faults.push(...placed);
     else if (rejected.length < REJECTED_MAX) rejected.push({ index, faults: placed });
     else faults.push({ path: '/tasks', message: `must have at most ${REJECTED_MAX} tasks that are not valid` });
@@ -74,6 +70,22 @@ function checkTasks<Body extends { tasks: TaskInput[] }>(
   if (faults.length > 0) return { kind: 'refused', faults };
   if (rejected.length === tasks.length) return { kind: 'refused', faults: rejected.flatMap((one) => one.faults).slice(0, FAULTS_MAX) };
   return { kind: 'ok', value: body, rejected };
+}
+
+/** Those of some tasks that are not valid; all may be. */
+export function rejectedAmong(tasks: readonly unknown[], now_ms: number): Rejected[] {
+  return tasks.flatMap((task, index) => {
+    const found = faultsOf(task, false, now_ms);
+    return found.length === 0 ? [] : [{ index, faults: placedAt(index, found, FAULTS_PER_TASK_MAX) }];
+  });
+}
+
+function faultsOf(task: unknown, schema_ok: boolean, now_ms: number): readonly Fault[] {
+  return schema_ok || isValid('TaskInput', task) ? taskFault(task as TaskInput, now_ms) : checkTask(task, now_ms);
+}
+
+function placedAt(index: number, found: readonly Fault[], max: number): Fault[] {
+  return found.slice(0, max).map(({ path, message }) => ({ path: `/tasks/${index}${path}`, message }));
 }
 
 /** The tasks of a body that may be anything at all. */

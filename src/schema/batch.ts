@@ -109,6 +109,7 @@ export const BATCH_SCHEMAS = {
       updated_at: TIMESTAMP,
       completion_rate: SHOWN_FIELDS.completion_rate,
       ...CREATION_FIELDS,
+      errors_omitted: { ...COUNT, description: 'Of lines: faults beyond the 1,000 that errors lists, where above 0.' },
     },
     ['id', 'status', 'stats', 'updated_at', 'completion_rate'],
   ),
@@ -134,4 +135,15 @@ export const BATCH_QUERIES = {
     ...closed('', { status: { type: 'string', enum: BATCH_FILTERS, description: 'Only batches of this status.' }, ...CURSOR_PAGE }, []),
     patternProperties: { [PATTERN.label_parameter]: LABEL_VALUE },
   },
+  TasksAddQuery: closed(
+    '',
+    {
+      atomic: {
+        type: 'boolean',
+        description:
+          'Of lines: false leaves out those that are not valid, and the answer lists them; otherwise the first one ends the request. A body of JSON says it itself.',
+      },
+    },
+    [],
+  ),
 } as const satisfies SchemaTable;

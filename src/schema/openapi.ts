@@ -32,6 +32,10 @@ export interface RouteDoc {
   tags: readonly string[];
   /** Answers with messages that follow one another; a ticket in the query may stand for the token. */
   stream?: 'websocket' | 'events';
+  /** What it makes goes on with the trace of its request. */
+  traced?: true;
+  /** A command that calls it, with ids from the environment. */
+  sample: string;
   /** Takes an Idempotency-Key; by default a POST of scope write does. */
   idempotent?: boolean;
 }
@@ -84,7 +88,7 @@ export function buildOpenApi(routes: readonly RouteDoc[], version: string): Json
 }
 
 function operation(route: RouteDoc): Json {
-  const parameters = [...pathParameters(route.path), ...queryParameters(route.query), ...idempotencyKey(route)];
+  const parameters = [...pathParameters(route.path), ...queryParameters(route.query), ...idempotencyKey(route), ...traceHeader(route)];
   return {
     operationId: route.name,
     summary: route.summary,
@@ -97,6 +101,7 @@ function operation(route: RouteDoc): Json {
       ? {}
       : { requestBody: { required: route.body_optional !== true, content: bodyContent(route.body, route.lines === true) } }),
     responses: { [route.status]: success(route), ...failures(route) },
+    'x-codeSamples': [{ lang: 'Shell', source: route.sample }],
   };
 }
 
@@ -143,6 +148,20 @@ function idempotencyKey(route: RouteDoc): Json[] {
       required: false,
       description: 'The same key and body within 24 hours returns the first answer again, with Idempotent-Replayed: true.',
       schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[\\x21-\\x7e]+$' },
+    },
+  ];
+}
+
+function traceHeader({ traced }: RouteDoc): Json[] {
+  if (traced !== true) return [];
+  return [
+    {
+      name: 'traceparent',
+      in: 'header',
+      required: false,
+      description:
+        'W3C Trace Context, with tracestate: goes on with the calls of the tasks that are made. One that is not valid counts as none.',
+      schema: { type: 'string' },
     },
   ];
 }

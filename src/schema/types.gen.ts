@@ -300,6 +300,8 @@ export interface BatchChange {
   errors?: RejectedTask[];
   /** Tasks skipped for a repeated idempotency_key, where above 0. */
   duplicates?: number;
+  /** Of lines: faults beyond the 1,000 that errors lists, where above 0. */
+  errors_omitted?: number;
 }
 
 /** What was deleted. */
@@ -813,6 +815,11 @@ export interface BatchListQuery {
   [label: `label.${string}`]: string;
 }
 
+export interface TasksAddQuery {
+  /** Of lines: false leaves out those that are not valid, and the answer lists them; otherwise the first one ends the request. A body of JSON says it itself. */
+  atomic?: boolean;
+}
+
 export interface LimiterListQuery {
   /** How many items to return. */
   limit: number;
@@ -960,6 +967,7 @@ export interface Queries {
   TaskListQuery: TaskListQuery;
   BatchQuery: BatchQuery;
   BatchListQuery: BatchListQuery;
+  TasksAddQuery: TasksAddQuery;
   LimiterListQuery: LimiterListQuery;
   NotificationListQuery: NotificationListQuery;
   ScheduleListQuery: ScheduleListQuery;

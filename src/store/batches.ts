@@ -75,7 +75,17 @@ export interface Keep {
 /** Fields of a batch's hash, in the order that `toRow` takes. */
 export const BATCH_FIELDS = ['a', 's', 'n', 'c', 'f', 'x', 'r', 't', 'u', 'z', 'd', 'g', 'o'] as const;
 /** Stands for the operation in the names of a new batch's segments; as lua/batch/create.lua has it. */
-const NEW = 'new';
+export const NEW = 'new';
+
+/** Where a create, or an add, has its segments until it is committed. */
+export interface StagePlace {
+  core: string;
+  operation: string;
+}
+
+function stagedKey({ core, operation }: StagePlace, { base }: NewSegment, k: number): string {
+  return keys.staged(partitionOf(core), core, operation, operation === NEW ? base : k);
+}
 
 /** An operation id: makes a repeated call of one change recognisable. */
 export function newOperation(): string {
@@ -97,7 +107,7 @@ export async function createBatch(client: RedisClient, batch: NewBatch): Promise
     ...batch.task_keys,
     ...flatLanes(lanes),
   ];
-  const pipeline = await stage(client, segments, (segment) => keys.staged(partition, core, NEW, segment.base));
+  const pipeline = await stageRest(client, batch.tasks, { core, operation: NEW });
   batchCreate.queue(
     pipeline,
     { meta: keys.partition(partition) },
@@ -106,7 +116,7 @@ export async function createBatch(client: RedisClient, batch: NewBatch): Promise
       account: batch.account_id,
       doc: batch.doc,
       total: count,
-      last_bytes: segments.at(-1)?.pages.byteLength ?? 0,
+      last_bytes: segments.at(-1)?.bytes ?? 0,
       expiration_ms: batch.expiration_ms,
       expires_from_ms: batch.expires_from_ms,
       movable: batch.movable ? 1 : 0,
@@ -123,6 +133,17 @@ export async function createBatch(client: RedisClient, batch: NewBatch): Promise
   return outcome === 1 ? created_ms : 'taken';
 }
 
+/** Writes the segments ahead of their commit, from any thread. */
+export async function stageAhead(client: RedisClient, { segments }: EncodedTasks, place: StagePlace): Promise<void> {
+  const pipeline = await stage(client, segments, (segment, k) => stagedKey(place, segment, k));
+  throwFirst(await execPipeline(client, pipeline));
+}
+
+/** The same, where that was not done; the last of them are in the pipeline. */
+function stageRest(client: RedisClient, { segments, staged }: EncodedTasks, place: StagePlace) {
+  return stage(client, staged ? [] : segments, (segment, k) => stagedKey(place, segment, k));
+}
+
 /** Writes segments on their way in, about 1 MiB at a time; the pipeline that it returns has the last of them unsent. */
 export async function stage(client: RedisClient, segments: readonly NewSegment[], keyOf: (segment: NewSegment, k: number) => string) {
   let pipeline = client.pipeline();
@@ -136,7 +157,7 @@ export async function stage(client: RedisClient, segments: readonly NewSegment[]
     const key = keyOf(segment, k);
     pipeline.hset(key, ...segmentFields(segment));
     pipeline.pexpire(key, STAGE_TTL_MS);
-    bytes += segment.pages.byteLength;
+    bytes += segment.bytes;
   }
   return pipeline;
 }
@@ -181,10 +202,9 @@ export async function addTasks(client: RedisClient, add: AddTasks): Promise<AddO
   const partition = partitionOf(add.core);
   const { count, segments, records, runs, lanes } = add.tasks;
   const root_length = keys.partition(partition).length - 1;
-  const keyOf = (_: NewSegment, k: number): string => keys.staged(partition, add.core, add.operation, k);
   const parts = [
     segments.length,
-    ...segments.flatMap((segment, k) => [keyOf(segment, k).slice(root_length), segment.tasks, segment.pages.byteLength]),
+    ...segments.flatMap((segment, k) => [stagedKey(add, segment, k).slice(root_length), segment.tasks, segment.bytes]),
     records.length,
     ...records.map((record) => Buffer.from(record.buffer, record.byteOffset, record.byteLength)),
     ...flatRuns(runs),
@@ -192,7 +212,7 @@ export async function addTasks(client: RedisClient, add: AddTasks): Promise<AddO
     ...add.task_keys,
     ...flatLanes(lanes),
   ];
-  const pipeline = await stage(client, segments, keyOf);
+  const pipeline = await stageRest(client, add.tasks, add);
   batchAdd.queue(
     pipeline,
     { meta: keys.partition(partition) },

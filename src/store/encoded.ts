@@ -16,6 +16,8 @@ import {
 export interface EncodedTasks {
   count: number;
   segments: NewSegment[];
+  /** The segments are written already, where their place says (StagePlace). */
+  staged: boolean;
   /** Few tasks for a batch that exists: they fill its last segment, and there are no new ones. */
   records: Uint8Array[];
   runs: Run[];
@@ -31,7 +33,7 @@ const RECORDS_BYTES_MAX = 262_144;
 /** The first tasks of a batch. */
 export function encodeTasks(tasks: readonly NewTask[]): EncodedTasks {
   const segments = encodeSegments(tasks);
-  return { count: tasks.length, segments, records: [], runs: planRuns(tasks, segments), lanes: lanesOf(tasks) };
+  return { count: tasks.length, segments, staged: false, records: [], runs: planRuns(tasks, segments), lanes: lanesOf(tasks) };
 }
 
 /** Tasks for a batch that exists. */
@@ -39,7 +41,8 @@ export function encodeAdded(tasks: readonly NewTask[]): EncodedTasks {
   const size = tasks.reduce((sum, task) => sum + task.head.length + (task.payload?.length ?? 0), 0);
   if (tasks.length > RECORDS_MAX || size > RECORDS_BYTES_MAX) return encodeTasks(tasks);
   const runs = runsOf(tasks, 0, tasks.length, Number.POSITIVE_INFINITY);
-  return { count: tasks.length, segments: [], records: tasks.map((task) => encodeRecord(task, false)), runs, lanes: lanesOf(tasks) };
+  const records = tasks.map((task) => encodeRecord(task, false));
+  return { count: tasks.length, segments: [], staged: false, records, runs, lanes: lanesOf(tasks) };
 }
 
 /**
@@ -55,8 +58,16 @@ function planRuns(tasks: readonly NewTask[], segments: readonly NewSegment[]): R
   return [{ from: 0, to: tasks.length - 1, origin: UNEXPANDED, timeout_s: 0, due_ms: 0, limit: '' }];
 }
 
+const NO_PAGES = new Uint8Array(0);
+
+/** What is left to send of tasks whose segments are written. */
+export function afterStaging(tasks: EncodedTasks): EncodedTasks {
+  return { ...tasks, segments: tasks.segments.map((segment) => ({ ...segment, pages: NO_PAGES, ends: [], map: '' })), staged: true };
+}
+
 /** The memory in which the pages lie, to be moved to another thread instead of copied; what shares its memory is copied. */
-export function memoryOf({ segments }: EncodedTasks): ArrayBuffer[] {
+export function memoryOf({ segments, staged }: EncodedTasks): ArrayBuffer[] {
+  if (staged) return [];
   return segments.flatMap(({ pages: { buffer, byteLength } }) =>
     buffer instanceof ArrayBuffer && buffer.byteLength === byteLength ? [buffer] : [],
   );

@@ -61,8 +61,10 @@ export interface Run {
 export interface NewSegment {
   base: number;
   tasks: number;
-  /** Its pages, one behind the other, and where each ends. */
+  /** Its pages, one behind the other, and where each ends; gone where it is written already. */
   pages: Uint8Array;
+  /** Bytes of its pages. */
+  bytes: number;
   ends: number[];
   /** Its runs, see encodeRunMap. */
   map: string;
@@ -102,7 +104,7 @@ export function encodeSegments(tasks: readonly NewTask[]): NewSegment[] {
     for (let i = 0; i < count; i += PAGE_TASKS) {
       writePage(pages, ends[i / PAGE_TASKS - 1] ?? 0, tasks, base + i, Math.min(PAGE_TASKS, count - i));
     }
-    segments.push({ base, tasks: count, pages, ends, map: '' });
+    segments.push({ base, tasks: count, pages, bytes, ends, map: '' });
     base += count;
   }
   return segments;
@@ -163,6 +165,24 @@ export function decodePage(page: Buffer): StoredTask[] {
     at = end;
   }
   return tasks;
+}
+
+/** The same page with further members in each head; `members` is JSON, with a comma in front. */
+export function withMembers(page: Buffer, members: Buffer): Buffer {
+  const parts: Buffer[] = [];
+  for (let at = 0; at < page.length; ) {
+    const end = at + 4 + page.readUInt32BE(at);
+    const head_length = page.readUInt16BE(at + 4);
+    const grown = head_length === 0 ? 0 : members.length;
+    const lengths = Buffer.allocUnsafe(6);
+    lengths.writeUInt32BE(end - at - 4 + grown, 0);
+    lengths.writeUInt16BE(head_length + grown, 4);
+    const inside = at + 6 + head_length - 1;
+    if (grown === 0) parts.push(lengths, page.subarray(at + 6, end));
+    else parts.push(lengths, page.subarray(at + 6, inside), members, page.subarray(inside, end));
+    at = end;
+  }
+  return Buffer.concat(parts);
 }
 
 /** Neighbours of one origin, timeout, due time and limit become one run. Stops at `runs_max` + 1 runs: the caller then uses maps. */

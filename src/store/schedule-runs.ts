@@ -5,6 +5,7 @@ import { flatLanes, flatRuns, lastOf } from './batches.ts';
 import { StageLost } from './errors.ts';
 import { type IdemArgs, NO_RECORD } from './idempotency.ts';
 import { keys } from './keys.ts';
+import { withMembers } from './records.ts';
 import { type PlannedTick, type RunPlan, type ScheduleRow, type ScheduleTiming, time } from './schedules.ts';
 import { execPipeline, type RedisClient, type RestValue } from './script.ts';
 import { scheduleDue, scheduleFire, scheduleStage, scheduleTrigger } from './scripts.gen.ts';
@@ -121,6 +122,33 @@ function queueStaging(
   return true;
 }
 
+/** The same for segments whose heads get further members: a script knows nothing of heads, so they are read and written here. */
+async function queueChanged(
+  client: RedisClient,
+  pipeline: ReturnType<RedisClient['pipeline']>,
+  { core, plan, template }: { core: string; plan: RunPlan; template: string },
+  batch: string,
+  members: string,
+): Promise<true> {
+  const partition = partitionOf(core);
+  for (const base of plan.bases) {
+    const segment = await client.hgetallBuffer(keys.scheduleTemplate(partition, core, template, base));
+    const fields = Object.entries(segment).flatMap(([field, value]) => [
+      field,
+      /^\d+$/.test(field) ? withMembers(value, Buffer.from(members)) : value,
+    ]);
+    // Another template has taken its place: the trigger will say so.
+    if (fields.length === 0) break;
+    const key = keys.staged(partition, batch, 'new', base);
+    // Of a try before, with another template, there may be more.
+    pipeline
+      .del(key)
+      .hset(key, ...fields)
+      .pexpire(key, STAGE_TTL_MS);
+  }
+  return true;
+}
+
 function runParts({ bases, runs, lanes }: RunPlan, due_ms: number): RestValue[] {
   return [bases.length, ...bases, ...flatRuns(runs.map((run) => ({ ...run, due_ms }))), ...flatLanes(lanes)];
 }
@@ -137,21 +165,28 @@ export interface TriggeredRun {
   scheduled_ms: number;
 }
 
+export interface TriggerOptions {
+  operation: string;
+  now_ms: number;
+  /** Further members for the heads of its tasks: JSON with a comma in front. */
+  members?: string;
+  idem?: IdemArgs;
+}
+
 /** Makes one run now. Throws StageLost. */
-export async function trigger(
-  client: RedisClient,
-  row: ScheduleRow,
-  options: { operation: string; now_ms: number; idem?: IdemArgs },
-): Promise<TriggerOutcome> {
+export async function trigger(client: RedisClient, row: ScheduleRow, options: TriggerOptions): Promise<TriggerOutcome> {
   const { core, account_id, plan, template } = row;
-  const run_core = runCore(row, options.now_ms, `${core} ${options.operation}`);
+  const { operation, members = '' } = options;
+  const run_core = runCore(row, options.now_ms, `${core} ${operation}`);
   const pipeline = client.pipeline();
-  const staged = queueStaging(pipeline, row, run_core);
+  const changed = members !== '' && row.kind === 'batch';
+  const staged = changed ? await queueChanged(client, pipeline, row, run_core, members) : queueStaging(pipeline, row, run_core);
   scheduleTrigger.queue(
     pipeline,
     { meta: keys.partition(partitionOf(core)) },
     {
-      ...{ core, account: account_id, template, op: options.operation, run_core, staged: staged ? 1 : 0 },
+      ...{ core, account: account_id, template, op: operation, run_core, staged: staged ? 1 : 0 },
+      trace: members,
       ...(options.idem ?? NO_RECORD),
       parts: runParts(plan, 0),
     },

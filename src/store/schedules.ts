@@ -183,7 +183,7 @@ function documentFields(template: NewTemplate): RestValue[] {
   const { tasks, doc, expiration_ms, movable, hold, notify, labels } = template;
   const bases = tasks.segments.map(({ base }) => base);
   const plan: RunPlan = { bases, runs: tasks.runs.map(({ due_ms: _, ...run }) => run), lanes: tasks.lanes };
-  const last_bytes = tasks.segments.at(-1)?.pages.byteLength ?? 0;
+  const last_bytes = tasks.segments.at(-1)?.bytes ?? 0;
   const options = [tasks.count, last_bytes, expiration_ms, movable ? 1 : 0, hold ? 1 : 0, labels.join(''), notify];
   return ['m', JSON.stringify(plan), 'c', bases.join(','), 'o', doc, 'r', options.join(' ')];
 }

@@ -16813,15 +16813,36 @@ for i = 1, #marks, 2 do
   end
 end
 local due = call('ZRANGEBYSCORE', root .. 'delayed', '-inf', now_ms, 'LIMIT', 0, DUE_MAX)
+local alike, ranges_of = {}, {}
 for _, text in ipairs(due) do
-  local flow, entry = string.match(text, '^([^|]+)|(.*)$')
-  if string.find(entry, ';', 1, true) then
-    entry = entry_read(entry)
-    local b = batch_load(entry.core)
+  local flow, core, from, to, rest = string.match(text, '^([^|]+)|(%w+),(%d+),(%d+)(,.*)$')
+  if string.find(rest, ';', 1, true) then
+    local entry = entry_read(string.match(text, '|(.*)$'))
+    local b = batch_load(core)
     if b and batch_live(b) and not round_entry_stale(b, entry) then limited_hand(b, now_ms, flow, entry) end
   else
-    ready_push(flow, entry)
+    local name = flow .. '|' .. core .. rest
+    if not ranges_of[name] then
+      ranges_of[name] = {}
+      alike[#alike + 1] = { flow = flow, core = core, rest = rest, ranges = ranges_of[name] }
+    end
+    table.insert(ranges_of[name], { tonumber(from), tonumber(to) })
   end
+end
+for _, one in ipairs(alike) do
+  table.sort(one.ranges, function(a, b) return a[1] < b[1] end)
+  local from, to = one.ranges[1][1], one.ranges[1][2]
+  local function push() ready_push(one.flow, string.format('%s,%.0f,%.0f%s', one.core, from, to, one.rest)) end
+  for i = 2, #one.ranges do
+    local range = one.ranges[i]
+    if range[1] == to + 1 then
+      to = range[2]
+    else
+      push()
+      from, to = range[1], range[2]
+    end
+  end
+  push()
 end
 if #due == DUE_MAX then more = 1 end
 local returned = call('ZRANGEBYSCORE', root .. 'granted', '-inf', now_ms, 'LIMIT', 0, DUE_MAX)
@@ -16959,7 +16980,7 @@ notify_write()
 queue_write()
 if outbox_write() == 1 or waiting == 1 then flags = flags + 1 end
 return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready, early, parked, flags }`,
-  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",9],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",45],[46,"lua/lib/batch.lua",49],[47,"lua/lib/batch.lua",51],[48,"lua/lib/batch.lua",53],[49,"lua/lib/batch.lua",56],[53,"lua/lib/batch.lua",62],[65,"lua/lib/batch.lua",75],[66,"lua/lib/batch.lua",77],[70,"lua/lib/batch.lua",83],[86,"lua/lib/batch.lua",101],[93,"lua/lib/batch.lua",109],[96,"lua/lib/batch.lua",114],[101,"lua/lib/batch.lua",121],[111,"lua/lib/batch.lua",133],[116,"lua/lib/batch.lua",141],[124,"lua/lib/batch.lua",150],[142,"lua/lib/ring.lua",4],[143,"lua/lib/ring.lua",6],[151,"lua/lib/ring.lua",16],[157,"lua/lib/ring.lua",23],[158,"lua/lib/ring.lua",25],[159,"lua/lib/ring.lua",28],[163,"lua/lib/ring.lua",34],[170,"lua/lib/ring.lua",42],[176,"lua/lib/ready.lua",9],[177,"lua/lib/ready.lua",11],[178,"lua/lib/ready.lua",14],[192,"lua/lib/ready.lua",29],[197,"lua/lib/ready.lua",35],[200,"lua/lib/ready.lua",39],[212,"lua/lib/ready.lua",52],[215,"lua/lib/ready.lua",56],[221,"lua/lib/ready.lua",67],[224,"lua/lib/ready.lua",71],[231,"lua/lib/ready.lua",80],[232,"lua/lib/ready.lua",83],[233,"lua/lib/delayed.lua",3],[234,"lua/lib/delayed.lua",5],[238,"lua/lib/delayed.lua",11],[241,"lua/lib/delayed.lua",15],[245,"lua/lib/delayed.lua",20],[249,"lua/lib/delayed.lua",26],[256,"lua/lib/delayed.lua",36],[263,"lua/lib/outbox.lua",15],[267,"lua/lib/outbox.lua",20],[268,"lua/lib/outbox.lua",22],[269,"lua/lib/outbox.lua",24],[270,"lua/lib/outbox.lua",27],[271,"lua/lib/outbox.lua",29],[275,"lua/lib/outbox.lua",35],[287,"lua/lib/outbox.lua",49],[291,"lua/lib/outbox.lua",54],[301,"lua/lib/outbox.lua",66],[305,"lua/lib/outbox.lua",72],[309,"lua/lib/outbox.lua",78],[314,"lua/lib/outbox.lua",85],[315,"lua/lib/outbox.lua",87],[321,"lua/lib/outbox.lua",95],[350,"lua/lib/outbox.lua",127],[359,"lua/lib/outbox.lua",138],[362,"lua/lib/limited.lua",12],[363,"lua/lib/limited.lua",14],[370,"lua/lib/limited.lua",23],[374,"lua/lib/limited.lua",29],[385,"lua/lib/limited.lua",42],[389,"lua/lib/limited.lua",48],[397,"lua/lib/limited.lua",58],[402,"lua/lib/limited.lua",65],[407,"lua/lib/limited.lua",72],[411,"lua/lib/limited.lua",78],[423,"lua/lib/limited.lua",92],[435,"lua/lib/limited.lua",107],[448,"lua/lib/limited.lua",121],[451,"lua/lib/limited.lua",126],[458,"lua/lib/granted.lua",3],[459,"lua/lib/granted.lua",5],[463,"lua/lib/granted.lua",10],[464,"lua/lib/granted.lua",12],[465,"lua/lib/granted.lua",14],[469,"lua/lib/results.lua",3],[478,"lua/lib/results.lua",13],[479,"lua/lib/results.lua",15],[480,"lua/lib/lost.lua",4],[481,"lua/lib/lost.lua",7],[492,"lua/lib/lost.lua",19],[495,"lua/lib/lost.lua",23],[500,"lua/lib/notify.lua",19],[501,"lua/lib/notify.lua",22],[510,"lua/lib/notify.lua",34],[511,"lua/lib/notify.lua",36],[516,"lua/lib/notify.lua",43],[532,"lua/lib/notify.lua",60],[544,"lua/lib/notify.lua",74],[554,"lua/lib/notify.lua",85],[572,"lua/lib/notify.lua",105],[579,"lua/lib/notify.lua",115],[591,"lua/lib/notify.lua",130],[607,"lua/lib/notify.lua",148],[619,"lua/lib/notify.lua",161],[622,"lua/lib/notify.lua",166],[633,"lua/lib/notify.lua",179],[646,"lua/lib/notify.lua",193],[651,"lua/lib/notify.lua",199],[654,"lua/lib/notify.lua",204],[659,"lua/lib/notify.lua",211],[689,"lua/lib/notify.lua",243],[711,"lua/lib/notify.lua",267],[712,"lua/lib/notify.lua",269],[719,"lua/lib/notify.lua",277],[734,"lua/lib/notify.lua",293],[736,"lua/lib/notify.lua",297],[742,"lua/lib/notify.lua",304],[745,"lua/partition/tick.lua",25],[746,"lua/partition/tick.lua",27],[749,"lua/partition/tick.lua",32],[758,"lua/partition/tick.lua",43],[763,"lua/partition/tick.lua",49],[767,"lua/partition/tick.lua",54],[788,"lua/partition/tick.lua",77],[790,"lua/partition/tick.lua",80],[794,"lua/partition/tick.lua",86],[825,"lua/partition/tick.lua",118],[843,"lua/partition/tick.lua",138],[855,"lua/partition/tick.lua",152],[862,"lua/partition/tick.lua",161],[863,"lua/partition/tick.lua",163],[888,"lua/partition/tick.lua",189],[908,"lua/partition/tick.lua",212],[930,"lua/partition/tick.lua",235],[931,"lua/partition/tick.lua",238],[944,"lua/partition/tick.lua",252],[946,"lua/partition/tick.lua",255],[947,"lua/partition/tick.lua",257],[954,"lua/partition/tick.lua",265]],
+  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",9],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",45],[46,"lua/lib/batch.lua",49],[47,"lua/lib/batch.lua",51],[48,"lua/lib/batch.lua",53],[49,"lua/lib/batch.lua",56],[53,"lua/lib/batch.lua",62],[65,"lua/lib/batch.lua",75],[66,"lua/lib/batch.lua",77],[70,"lua/lib/batch.lua",83],[86,"lua/lib/batch.lua",101],[93,"lua/lib/batch.lua",109],[96,"lua/lib/batch.lua",114],[101,"lua/lib/batch.lua",121],[111,"lua/lib/batch.lua",133],[116,"lua/lib/batch.lua",141],[124,"lua/lib/batch.lua",150],[142,"lua/lib/ring.lua",4],[143,"lua/lib/ring.lua",6],[151,"lua/lib/ring.lua",16],[157,"lua/lib/ring.lua",23],[158,"lua/lib/ring.lua",25],[159,"lua/lib/ring.lua",28],[163,"lua/lib/ring.lua",34],[170,"lua/lib/ring.lua",42],[176,"lua/lib/ready.lua",9],[177,"lua/lib/ready.lua",11],[178,"lua/lib/ready.lua",14],[192,"lua/lib/ready.lua",29],[197,"lua/lib/ready.lua",35],[200,"lua/lib/ready.lua",39],[212,"lua/lib/ready.lua",52],[215,"lua/lib/ready.lua",56],[221,"lua/lib/ready.lua",67],[224,"lua/lib/ready.lua",71],[231,"lua/lib/ready.lua",80],[232,"lua/lib/ready.lua",83],[233,"lua/lib/delayed.lua",3],[234,"lua/lib/delayed.lua",5],[238,"lua/lib/delayed.lua",11],[241,"lua/lib/delayed.lua",15],[245,"lua/lib/delayed.lua",20],[249,"lua/lib/delayed.lua",26],[256,"lua/lib/delayed.lua",36],[263,"lua/lib/outbox.lua",15],[267,"lua/lib/outbox.lua",20],[268,"lua/lib/outbox.lua",22],[269,"lua/lib/outbox.lua",24],[270,"lua/lib/outbox.lua",27],[271,"lua/lib/outbox.lua",29],[275,"lua/lib/outbox.lua",35],[287,"lua/lib/outbox.lua",49],[291,"lua/lib/outbox.lua",54],[301,"lua/lib/outbox.lua",66],[305,"lua/lib/outbox.lua",72],[309,"lua/lib/outbox.lua",78],[314,"lua/lib/outbox.lua",85],[315,"lua/lib/outbox.lua",87],[321,"lua/lib/outbox.lua",95],[350,"lua/lib/outbox.lua",127],[359,"lua/lib/outbox.lua",138],[362,"lua/lib/limited.lua",12],[363,"lua/lib/limited.lua",14],[370,"lua/lib/limited.lua",23],[374,"lua/lib/limited.lua",29],[385,"lua/lib/limited.lua",42],[389,"lua/lib/limited.lua",48],[397,"lua/lib/limited.lua",58],[402,"lua/lib/limited.lua",65],[407,"lua/lib/limited.lua",72],[411,"lua/lib/limited.lua",78],[423,"lua/lib/limited.lua",92],[435,"lua/lib/limited.lua",107],[448,"lua/lib/limited.lua",121],[451,"lua/lib/limited.lua",126],[458,"lua/lib/granted.lua",3],[459,"lua/lib/granted.lua",5],[463,"lua/lib/granted.lua",10],[464,"lua/lib/granted.lua",12],[465,"lua/lib/granted.lua",14],[469,"lua/lib/results.lua",3],[478,"lua/lib/results.lua",13],[479,"lua/lib/results.lua",15],[480,"lua/lib/lost.lua",4],[481,"lua/lib/lost.lua",7],[492,"lua/lib/lost.lua",19],[495,"lua/lib/lost.lua",23],[500,"lua/lib/notify.lua",19],[501,"lua/lib/notify.lua",22],[510,"lua/lib/notify.lua",34],[511,"lua/lib/notify.lua",36],[516,"lua/lib/notify.lua",43],[532,"lua/lib/notify.lua",60],[544,"lua/lib/notify.lua",74],[554,"lua/lib/notify.lua",85],[572,"lua/lib/notify.lua",105],[579,"lua/lib/notify.lua",115],[591,"lua/lib/notify.lua",130],[607,"lua/lib/notify.lua",148],[619,"lua/lib/notify.lua",161],[622,"lua/lib/notify.lua",166],[633,"lua/lib/notify.lua",179],[646,"lua/lib/notify.lua",193],[651,"lua/lib/notify.lua",199],[654,"lua/lib/notify.lua",204],[659,"lua/lib/notify.lua",211],[689,"lua/lib/notify.lua",243],[711,"lua/lib/notify.lua",267],[712,"lua/lib/notify.lua",269],[719,"lua/lib/notify.lua",277],[734,"lua/lib/notify.lua",293],[736,"lua/lib/notify.lua",297],[742,"lua/lib/notify.lua",304],[745,"lua/partition/tick.lua",25],[746,"lua/partition/tick.lua",27],[749,"lua/partition/tick.lua",32],[758,"lua/partition/tick.lua",43],[763,"lua/partition/tick.lua",49],[767,"lua/partition/tick.lua",54],[788,"lua/partition/tick.lua",77],[790,"lua/partition/tick.lua",80],[794,"lua/partition/tick.lua",86],[825,"lua/partition/tick.lua",118],[843,"lua/partition/tick.lua",139],[876,"lua/partition/tick.lua",174],[883,"lua/partition/tick.lua",183],[884,"lua/partition/tick.lua",185],[909,"lua/partition/tick.lua",211],[929,"lua/partition/tick.lua",234],[951,"lua/partition/tick.lua",257],[952,"lua/partition/tick.lua",260],[965,"lua/partition/tick.lua",274],[967,"lua/partition/tick.lua",277],[968,"lua/partition/tick.lua",279],[975,"lua/partition/tick.lua",287]],
 });
 
 /** Takes one request from an API limit: an exact sliding minute, shared by all processes. See lua/quota/take.lua. */
@@ -17827,7 +17848,7 @@ local function plan_task(s, tick_ms, tray_core, list, runs_at, now)
     batches[tray_core] = b
     batches_loaded[#batches_loaded + 1] = b
   end
-  local head = with_member(template[1], string.format(',"at":%.0f,"for":%.0f', now, tick_ms))
+  local head = with_member(template[1], string.format(',"at":%.0f,"for":%.0f', now, tick_ms) .. run.trace)
   append_records(b, { struct.pack('>I2', #head) .. head .. (template[2] or '') }, 1, 1)
   b.n = b.n + 1
   append_runs(b, list, runs_at + 1, tonumber(list[runs_at]), b.n - 1, now)
@@ -17852,14 +17873,14 @@ local function plan_batch(s, tick_ms, batch_core, list, runs_at, staged, now)
   run.movable, run.hold, run.notify = movable == '1', hold == '1', notify
   run.keys_from = schedule_segment(s, s.g, 'k')
   run.expires_ms = math.max(now, tick_ms) + tonumber(expiration_ms)
-  run.doc = with_member(template[1], string.format(',"schedule_id":"sched_%s","scheduled_for":%.0f', s.core, tick_ms))
+  run.doc = with_member(template[1], string.format(',"schedule_id":"sched_%s","scheduled_for":%.0f', s.core, tick_ms) .. run.trace)
   run.lists = label_keys(s.a, labels)
   run.lists[#run.lists + 1] = list_key(b)
   run.lists[#run.lists + 1] = list_key(b, 'pending')
   return true
 end
-local function run_plan(s, tick_ms, core, list, staged, flags, now)
-  run = { s = s, tick_ms = tick_ms, flags = flags }
+local function run_plan(s, tick_ms, core, list, staged, flags, now, trace)
+  run = { s = s, tick_ms = tick_ms, flags = flags, trace = trace or '' }
   local runs_at = 2 + tonumber(list[1])
   if s.y == 't' then
     plan_task(s, tick_ms, core, list, runs_at, now)
@@ -18245,10 +18266,10 @@ return 1`,
 });
 
 /** Makes one run of a schedule now, whatever its ticks do. A repeated call with the same operation answers as the first. See lua/schedule/trigger.lua. */
-export const scheduleTrigger = script<{ meta: string }, { core: string; account: string; template: string; op: string; run_core: string; staged: number; idem_key: string; idem_print: string; idem_extra: Buffer; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [string, string, string, number, number, number]>({
+export const scheduleTrigger = script<{ meta: string }, { core: string; account: string; template: string; op: string; run_core: string; staged: number; trace: string; idem_key: string; idem_print: string; idem_extra: Buffer; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [string, string, string, number, number, number]>({
   name: 'schedule/trigger',
   keys: ["meta"],
-  args: [["core","string"],["account","string"],["template","string"],["op","string"],["run_core","string"],["staged","int"],["idem_key","string"],["idem_print","string"],["idem_extra","bytes"],["now_ms","now"]],
+  args: [["core","string"],["account","string"],["template","string"],["op","string"],["run_core","string"],["staged","int"],["trace","string"],["idem_key","string"],["idem_print","string"],["idem_extra","bytes"],["now_ms","now"]],
   rest: "parts",
   lua: `#!lua
 local meta = KEYS[1]
@@ -18256,6 +18277,7 @@ local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 local idem_extra = table.remove(ARGV)
 local idem_print = table.remove(ARGV)
 local idem_key = table.remove(ARGV)
+local trace = table.remove(ARGV)
 local staged = tonumber(table.remove(ARGV))
 local run_core = table.remove(ARGV)
 local op = table.remove(ARGV)
@@ -18827,7 +18849,7 @@ local function plan_task(s, tick_ms, tray_core, list, runs_at, now)
     batches[tray_core] = b
     batches_loaded[#batches_loaded + 1] = b
   end
-  local head = with_member(template[1], string.format(',"at":%.0f,"for":%.0f', now, tick_ms))
+  local head = with_member(template[1], string.format(',"at":%.0f,"for":%.0f', now, tick_ms) .. run.trace)
   append_records(b, { struct.pack('>I2', #head) .. head .. (template[2] or '') }, 1, 1)
   b.n = b.n + 1
   append_runs(b, list, runs_at + 1, tonumber(list[runs_at]), b.n - 1, now)
@@ -18852,14 +18874,14 @@ local function plan_batch(s, tick_ms, batch_core, list, runs_at, staged, now)
   run.movable, run.hold, run.notify = movable == '1', hold == '1', notify
   run.keys_from = schedule_segment(s, s.g, 'k')
   run.expires_ms = math.max(now, tick_ms) + tonumber(expiration_ms)
-  run.doc = with_member(template[1], string.format(',"schedule_id":"sched_%s","scheduled_for":%.0f', s.core, tick_ms))
+  run.doc = with_member(template[1], string.format(',"schedule_id":"sched_%s","scheduled_for":%.0f', s.core, tick_ms) .. run.trace)
   run.lists = label_keys(s.a, labels)
   run.lists[#run.lists + 1] = list_key(b)
   run.lists[#run.lists + 1] = list_key(b, 'pending')
   return true
 end
-local function run_plan(s, tick_ms, core, list, staged, flags, now)
-  run = { s = s, tick_ms = tick_ms, flags = flags }
+local function run_plan(s, tick_ms, core, list, staged, flags, now, trace)
+  run = { s = s, tick_ms = tick_ms, flags = flags, trace = trace or '' }
   local runs_at = 2 + tonumber(list[1])
   if s.y == 't' then
     plan_task(s, tick_ms, core, list, runs_at, now)
@@ -18949,14 +18971,14 @@ if idem_taken() then return { 'taken', '', '', 0, 0, 0 } end
 local before = operation_before(op, now_ms)
 if before then return { 'made', s.y, before.core, before.first, before.at_ms, 0 } end
 if s.g ~= template then return { 'changed', '', '', 0, 0, 0 } end
-if not run_plan(s, now_ms, run_core, parts, staged, s.limited and 'xl' or 'x', now_ms) then return { 'lost', '', '', 0, 0, 0 } end
+if not run_plan(s, now_ms, run_core, parts, staged, s.limited and 'xl' or 'x', now_ms, trace) then return { 'lost', '', '', 0, 0, 0 } end
 run_touch()
 run_write(now_ms)
 operation_write(op, run.batch.core, run.index, now_ms)
 local reply = { 'made', s.y, run.batch.core, run.index, now_ms, run.tasks }
 idem_write(reply)
 return reply`,
-  map: [[1,"lua/schedule/trigger.lua",1],[2,"lua/schedule/trigger.lua",3],[3,"lua/schedule/trigger.lua",13],[4,"lua/schedule/trigger.lua",12],[5,"lua/schedule/trigger.lua",11],[6,"lua/schedule/trigger.lua",10],[7,"lua/schedule/trigger.lua",9],[8,"lua/schedule/trigger.lua",8],[9,"lua/schedule/trigger.lua",7],[10,"lua/schedule/trigger.lua",6],[11,"lua/schedule/trigger.lua",5],[12,"lua/schedule/trigger.lua",4],[13,"lua/schedule/trigger.lua",14],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",12],[21,"lua/lib/batch.lua",14],[42,"lua/lib/batch.lua",37],[47,"lua/lib/batch.lua",43],[48,"lua/lib/batch.lua",45],[49,"lua/lib/batch.lua",49],[50,"lua/lib/batch.lua",51],[51,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",56],[56,"lua/lib/batch.lua",62],[68,"lua/lib/batch.lua",75],[69,"lua/lib/batch.lua",77],[73,"lua/lib/batch.lua",83],[89,"lua/lib/batch.lua",101],[96,"lua/lib/batch.lua",109],[99,"lua/lib/batch.lua",114],[104,"lua/lib/batch.lua",121],[114,"lua/lib/batch.lua",133],[119,"lua/lib/batch.lua",141],[127,"lua/lib/batch.lua",150],[145,"lua/lib/ring.lua",4],[146,"lua/lib/ring.lua",6],[154,"lua/lib/ring.lua",16],[160,"lua/lib/ring.lua",23],[161,"lua/lib/ring.lua",25],[162,"lua/lib/ring.lua",28],[166,"lua/lib/ring.lua",34],[173,"lua/lib/ring.lua",42],[179,"lua/lib/ready.lua",9],[180,"lua/lib/ready.lua",11],[181,"lua/lib/ready.lua",14],[195,"lua/lib/ready.lua",29],[200,"lua/lib/ready.lua",35],[203,"lua/lib/ready.lua",39],[215,"lua/lib/ready.lua",52],[218,"lua/lib/ready.lua",56],[224,"lua/lib/ready.lua",67],[227,"lua/lib/ready.lua",71],[234,"lua/lib/ready.lua",80],[235,"lua/lib/ready.lua",83],[236,"lua/lib/delayed.lua",3],[237,"lua/lib/delayed.lua",5],[241,"lua/lib/delayed.lua",11],[244,"lua/lib/delayed.lua",15],[248,"lua/lib/delayed.lua",20],[252,"lua/lib/delayed.lua",26],[259,"lua/lib/delayed.lua",36],[266,"lua/lib/outbox.lua",15],[270,"lua/lib/outbox.lua",20],[271,"lua/lib/outbox.lua",22],[272,"lua/lib/outbox.lua",24],[273,"lua/lib/outbox.lua",27],[274,"lua/lib/outbox.lua",29],[278,"lua/lib/outbox.lua",35],[290,"lua/lib/outbox.lua",49],[294,"lua/lib/outbox.lua",54],[304,"lua/lib/outbox.lua",66],[308,"lua/lib/outbox.lua",72],[312,"lua/lib/outbox.lua",78],[317,"lua/lib/outbox.lua",85],[318,"lua/lib/outbox.lua",87],[324,"lua/lib/outbox.lua",95],[353,"lua/lib/outbox.lua",127],[362,"lua/lib/outbox.lua",138],[365,"lua/lib/limited.lua",12],[366,"lua/lib/limited.lua",14],[373,"lua/lib/limited.lua",23],[377,"lua/lib/limited.lua",29],[388,"lua/lib/limited.lua",42],[392,"lua/lib/limited.lua",48],[400,"lua/lib/limited.lua",58],[405,"lua/lib/limited.lua",65],[410,"lua/lib/limited.lua",72],[414,"lua/lib/limited.lua",78],[426,"lua/lib/limited.lua",92],[438,"lua/lib/limited.lua",107],[451,"lua/lib/limited.lua",121],[454,"lua/lib/limited.lua",126],[461,"lua/lib/operation.lua",4],[462,"lua/lib/operation.lua",6],[465,"lua/lib/operation.lua",11],[471,"lua/lib/operation.lua",18],[476,"lua/lib/append.lua",6],[478,"lua/lib/append.lua",9],[484,"lua/lib/append.lua",17],[513,"lua/lib/append.lua",48],[514,"lua/lib/append.lua",50],[524,"lua/lib/append.lua",63],[534,"lua/lib/append.lua",74],[539,"lua/lib/append.lua",80],[548,"lua/lib/schedule.lua",17],[555,"lua/lib/schedule.lua",25],[556,"lua/lib/schedule.lua",27],[557,"lua/lib/schedule.lua",30],[560,"lua/lib/schedule.lua",34],[564,"lua/lib/run.lua",7],[566,"lua/lib/run.lua",10],[567,"lua/lib/run.lua",12],[584,"lua/lib/run.lua",31],[602,"lua/lib/run.lua",50],[609,"lua/lib/run.lua",59],[618,"lua/lib/run.lua",69],[626,"lua/lib/run.lua",78],[641,"lua/lib/run.lua",94],[652,"lua/lib/run.lua",106],[674,"lua/lib/run.lua",129],[686,"lua/lib/idem.lua",6],[687,"lua/lib/idem.lua",8],[688,"lua/lib/idem.lua",10],[694,"lua/schedule/trigger.lua",20],[701,"lua/schedule/trigger.lua",28]],
+  map: [[1,"lua/schedule/trigger.lua",1],[2,"lua/schedule/trigger.lua",3],[3,"lua/schedule/trigger.lua",14],[4,"lua/schedule/trigger.lua",13],[5,"lua/schedule/trigger.lua",12],[6,"lua/schedule/trigger.lua",11],[7,"lua/schedule/trigger.lua",10],[8,"lua/schedule/trigger.lua",9],[9,"lua/schedule/trigger.lua",8],[10,"lua/schedule/trigger.lua",7],[11,"lua/schedule/trigger.lua",6],[12,"lua/schedule/trigger.lua",5],[13,"lua/schedule/trigger.lua",4],[14,"lua/schedule/trigger.lua",15],[15,"lua/lib/root.lua",2],[17,"lua/lib/root.lua",8],[18,"lua/lib/root.lua",11],[21,"lua/lib/batch.lua",12],[22,"lua/lib/batch.lua",14],[43,"lua/lib/batch.lua",37],[48,"lua/lib/batch.lua",43],[49,"lua/lib/batch.lua",45],[50,"lua/lib/batch.lua",49],[51,"lua/lib/batch.lua",51],[52,"lua/lib/batch.lua",53],[53,"lua/lib/batch.lua",56],[57,"lua/lib/batch.lua",62],[69,"lua/lib/batch.lua",75],[70,"lua/lib/batch.lua",77],[74,"lua/lib/batch.lua",83],[90,"lua/lib/batch.lua",101],[97,"lua/lib/batch.lua",109],[100,"lua/lib/batch.lua",114],[105,"lua/lib/batch.lua",121],[115,"lua/lib/batch.lua",133],[120,"lua/lib/batch.lua",141],[128,"lua/lib/batch.lua",150],[146,"lua/lib/ring.lua",4],[147,"lua/lib/ring.lua",6],[155,"lua/lib/ring.lua",16],[161,"lua/lib/ring.lua",23],[162,"lua/lib/ring.lua",25],[163,"lua/lib/ring.lua",28],[167,"lua/lib/ring.lua",34],[174,"lua/lib/ring.lua",42],[180,"lua/lib/ready.lua",9],[181,"lua/lib/ready.lua",11],[182,"lua/lib/ready.lua",14],[196,"lua/lib/ready.lua",29],[201,"lua/lib/ready.lua",35],[204,"lua/lib/ready.lua",39],[216,"lua/lib/ready.lua",52],[219,"lua/lib/ready.lua",56],[225,"lua/lib/ready.lua",67],[228,"lua/lib/ready.lua",71],[235,"lua/lib/ready.lua",80],[236,"lua/lib/ready.lua",83],[237,"lua/lib/delayed.lua",3],[238,"lua/lib/delayed.lua",5],[242,"lua/lib/delayed.lua",11],[245,"lua/lib/delayed.lua",15],[249,"lua/lib/delayed.lua",20],[253,"lua/lib/delayed.lua",26],[260,"lua/lib/delayed.lua",36],[267,"lua/lib/outbox.lua",15],[271,"lua/lib/outbox.lua",20],[272,"lua/lib/outbox.lua",22],[273,"lua/lib/outbox.lua",24],[274,"lua/lib/outbox.lua",27],[275,"lua/lib/outbox.lua",29],[279,"lua/lib/outbox.lua",35],[291,"lua/lib/outbox.lua",49],[295,"lua/lib/outbox.lua",54],[305,"lua/lib/outbox.lua",66],[309,"lua/lib/outbox.lua",72],[313,"lua/lib/outbox.lua",78],[318,"lua/lib/outbox.lua",85],[319,"lua/lib/outbox.lua",87],[325,"lua/lib/outbox.lua",95],[354,"lua/lib/outbox.lua",127],[363,"lua/lib/outbox.lua",138],[366,"lua/lib/limited.lua",12],[367,"lua/lib/limited.lua",14],[374,"lua/lib/limited.lua",23],[378,"lua/lib/limited.lua",29],[389,"lua/lib/limited.lua",42],[393,"lua/lib/limited.lua",48],[401,"lua/lib/limited.lua",58],[406,"lua/lib/limited.lua",65],[411,"lua/lib/limited.lua",72],[415,"lua/lib/limited.lua",78],[427,"lua/lib/limited.lua",92],[439,"lua/lib/limited.lua",107],[452,"lua/lib/limited.lua",121],[455,"lua/lib/limited.lua",126],[462,"lua/lib/operation.lua",4],[463,"lua/lib/operation.lua",6],[466,"lua/lib/operation.lua",11],[472,"lua/lib/operation.lua",18],[477,"lua/lib/append.lua",6],[479,"lua/lib/append.lua",9],[485,"lua/lib/append.lua",17],[514,"lua/lib/append.lua",48],[515,"lua/lib/append.lua",50],[525,"lua/lib/append.lua",63],[535,"lua/lib/append.lua",74],[540,"lua/lib/append.lua",80],[549,"lua/lib/schedule.lua",17],[556,"lua/lib/schedule.lua",25],[557,"lua/lib/schedule.lua",27],[558,"lua/lib/schedule.lua",30],[561,"lua/lib/schedule.lua",34],[565,"lua/lib/run.lua",7],[567,"lua/lib/run.lua",10],[568,"lua/lib/run.lua",12],[585,"lua/lib/run.lua",31],[603,"lua/lib/run.lua",50],[610,"lua/lib/run.lua",59],[619,"lua/lib/run.lua",69],[627,"lua/lib/run.lua",78],[642,"lua/lib/run.lua",94],[653,"lua/lib/run.lua",106],[675,"lua/lib/run.lua",129],[687,"lua/lib/idem.lua",6],[688,"lua/lib/idem.lua",8],[689,"lua/lib/idem.lua",10],[695,"lua/schedule/trigger.lua",21],[702,"lua/schedule/trigger.lua",29]],
 });
 
 /** The live signing secrets of an account, newest first; makes the first one where there is none. See lua/secret/ensure.lua. */

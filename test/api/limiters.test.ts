@@ -59,7 +59,17 @@ function contextOf(client: Redis): ApiContext {
 }
 
 function callOf(given: Partial<Call>): Call {
-  const empty = { params: {}, query: {}, body: null, raw_body: null, lines: null, head_faults: [], idempotency_key: null, ticket: null };
+  const empty = {
+    params: {},
+    query: {},
+    body: null,
+    raw_body: null,
+    lines: null,
+    head_faults: [],
+    idempotency_key: null,
+    trace: null,
+    ticket: null,
+  };
   return { account: 'acme', account_id: ACCOUNT, request_id: 'req_1', now_ms: Date.now(), ...empty, ...given };
 }
 

@@ -4,23 +4,39 @@ import { createHash } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { type Prepared, type PrepareRequest, prepare, type Ready } from '../../src/api/prepare.ts';
 import { type LimitersByName, NO_LIMITERS, namesIn } from '../../src/api/resolve.ts';
+import { newCore } from '../../src/base/id.ts';
 import { INTAKE_INLINE_BYTES_MAX } from '../../src/base/limits.ts';
 import { createLog } from '../../src/base/log.ts';
 import { makeIntake } from '../../src/intake.ts';
 import { egressPolicy } from '../../src/outbound/addresses.ts';
+import { socketSpec } from '../../src/store/address.ts';
+import { NEW } from '../../src/store/batches.ts';
+import { keys } from '../../src/store/keys.ts';
 import { segmentFields } from '../../src/store/records.ts';
+import { startRedis } from '../helpers/redis.ts';
 
 const POLICY = egressPolicy({ allow_private: false, allow_cidrs: [], deny_cidrs: ['203.0.113.0/24'] });
 const NOW_MS = Date.parse('2026-01-31T09:00:00Z');
-const intake = makeIntake(POLICY, createLog({ level: 'silent' }));
+const log = createLog({ level: 'silent' });
+const { redis, path } = await startRedis();
+const intake = makeIntake({ policy: POLICY, connection: socketSpec(path), log_level: 'silent' }, log);
 before(() => intake.worker.start());
 after(() => intake.worker.stop(0));
 
 type Given = Partial<Omit<PrepareRequest, 'body'>>;
+const GIVEN = {
+  what: 'create',
+  now_ms: NOW_MS,
+  trace: null,
+  print_head: null,
+  known_keys: [],
+  limiters: NO_LIMITERS,
+  stage: null,
+} as const;
 
 function requestOf(body: unknown, given: Given = {}): PrepareRequest {
   const text = typeof body === 'string' ? body : JSON.stringify(body);
-  return { what: 'create', body: Buffer.from(text), now_ms: NOW_MS, print_head: null, known_keys: [], limiters: NO_LIMITERS, ...given };
+  return { ...GIVEN, body: Buffer.from(text), ...given };
 }
 
 function readyOf({ outcome }: Prepared): Ready {
@@ -43,6 +59,35 @@ function written(prepared: Prepared): unknown {
 const url = (n: number): string => `https://h${n}.example/hook`;
 
 describe('a body of many tasks', () => {
+  const tasks = Array.from({ length: 3_000 }, (_, n) => ({ target: url(1), payload: { n, text: 'x'.repeat(200) } }));
+
+  test('is written by the thread for large bodies, where the request says so, and what comes back is without it', async () => {
+    const stage = { core: newCore(3, NOW_MS), operation: NEW };
+    const here = readyOf(prepare(requestOf({ tasks }), POLICY)).tasks;
+    const there = readyOf(await intake.prepare(requestOf({ tasks }, { stage }))).tasks;
+    assert.deepEqual([here.staged, there.staged, there.count], [false, true, 3_000]);
+    assert.ok(there.segments.length > 1);
+    for (const [k, { base, bytes, tasks: count, pages }] of there.segments.entries()) {
+      const segment = here.segments[k];
+      assert.ok(segment !== undefined);
+      assert.deepEqual([base, bytes, count, pages.byteLength], [segment.base, segment.bytes, segment.tasks, 0]);
+      const fields = segmentFields(segment).map(String);
+      const stored = await redis.hgetall(keys.staged(3, stage.core, NEW, base));
+      assert.deepEqual(stored, Object.fromEntries(fields.flatMap((name, i) => (i % 2 === 0 ? [[name, fields[i + 1]]] : []))));
+      assert.ok((await redis.pttl(keys.staged(3, stage.core, NEW, base))) > 0, 'it goes away where no commit follows');
+    }
+  });
+
+  test('comes back whole where Redis does not take it', async () => {
+    const lost = makeIntake({ policy: POLICY, connection: socketSpec(`${path}-gone`), log_level: 'silent' }, log);
+    await lost.worker.start();
+    const stage = { core: newCore(3, NOW_MS), operation: NEW };
+    const prepared = await lost.prepare(requestOf({ tasks }, { stage }));
+    assert.equal(readyOf(prepared).tasks.staged, false);
+    assert.deepEqual(written(prepared), written(prepare(requestOf({ tasks }), POLICY)));
+    await lost.worker.stop(0);
+  });
+
   test('comes out of the thread for large bodies as it does here', async () => {
     const tasks = Array.from({ length: 2_600 }, (_, n) => ({
       target: { url: url(n % 90), method: 'POST' },

@@ -48,7 +48,14 @@ test('a batch is listed, shown, its failed tasks too, run again and deleted', as
   );
   assert.equal((await json<BatchList>('batch list --label job=none')).total, 0);
   assert.match((await ran(`batch tasks ${id} --status failed`)).out, /failed +1 +410 .*\/flaky$/m);
-  assert.equal((await json<TaskList>(`batch tasks ${id} --limit 1`)).tasks.length, 1);
+  const first = await json<TaskList>(`batch tasks ${id} --limit 1`);
+  assert.equal(first.tasks.length, 1);
+  const more = await ran(`batch tasks ${id} --limit 1`);
+  assert.equal(more.err, `There are more: --cursor ${first.next_cursor}\n`);
+  const rest = await json<TaskList>(`batch tasks ${id} --limit 1 --cursor ${first.next_cursor}`);
+  assert.deepEqual([rest.tasks.map((task) => task.status), rest.next_cursor], [['completed'], null]);
+  const skipped = await json<TaskList>(`batch tasks ${id} --offset 1`);
+  assert.deepEqual([skipped.tasks, 'next_cursor' in skipped], [rest.tasks, false]);
   assert.match((await ran(`batch retry ${id}`)).out, new RegExp(`^${id} is processing|pending`));
   await client.ended(id, 'completed');
   assert.equal((await ran(`batch delete ${id}`)).code, 0);

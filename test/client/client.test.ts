@@ -39,7 +39,8 @@ test('path parameters, body and query go where the endpoint has them, with the t
   const { seen, base_url } = await serverWith({ status: 200, body: { total: 0, batches: [] } });
   const sluice = createClient({ base_url, token: 'slk_x' });
   await sluice.listBatches({ status: 'failed', limit: 5 });
-  await sluice.addTasks('batch_a/b', { tasks: [{ target: 'https://example.com' }] });
+  const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+  await sluice.addTasks('batch_a/b', { tasks: [{ target: 'https://example.com' }] }, { traceparent });
   assert.deepEqual(
     seen.map(({ method, url, body }) => [method, url, body]),
     [
@@ -50,6 +51,10 @@ test('path parameters, body and query go where the endpoint has them, with the t
   assert.deepEqual(
     seen.map(({ headers }) => headers.authorization),
     ['Bearer slk_x', 'Bearer slk_x'],
+  );
+  assert.deepEqual(
+    seen.map(({ headers }) => headers['traceparent']),
+    [undefined, traceparent],
   );
 });
 
@@ -92,24 +97,28 @@ test('a refusal becomes a SluiceError with everything that the service said', as
   assert.equal(seen.length, 1);
 });
 
-test('every item of a list comes, page by page, and none is left out in silence', async () => {
+test('every item of a list comes, page by page, by cursor where it has one', async () => {
   const all = Array.from({ length: 1_203 }, (_, n) => ({ id: `task_${n}` }));
-  const page = (from: number) => ({ status: 200, body: { total: all.length, tasks: all.slice(from, from + 500) } });
-  const { seen, base_url } = await serverWith(page(0), page(500), page(1_000));
+  const page = (from: number, next_cursor: string | null) => {
+    return { status: 200, body: { total: all.length, tasks: all.slice(from, from + 500), next_cursor } };
+  };
+  const { seen, base_url } = await serverWith(page(0, 'a'), page(500, 'b-_'), page(1_000, null));
   const got: unknown[] = [];
   for await (const { id } of createClient({ base_url, token: 't' }).allBatchTasks('batch_1', { status: 'failed' })) got.push({ id });
   assert.deepEqual(got, all);
-  const query = (offset: number): string => `/v1/batches/batch_1/tasks?status=failed&limit=500&offset=${offset}`;
+  const query = (cursor: string): string => `/v1/batches/batch_1/tasks?status=failed&limit=500&cursor=${cursor}`;
   assert.deepEqual(
     seen.map(({ url }) => url),
-    [0, 500, 1_000].map(query),
+    ['', 'a', 'b-_'].map(query),
   );
+});
 
-  const more = { total: 1_000_000, batches: Array.from({ length: 500 }, (_, n) => ({ id: `batch_${n}` })) };
+test('a list without cursors comes by offset, and none of it is left out in silence', async () => {
+  const more = { total: 1_000_000, tasks: Array.from({ length: 500 }, (_, n) => ({ id: `task_${n}` })) };
   const endless = await serverWith({ status: 200, body: more });
   let count = 0;
   const counting = async (): Promise<void> => {
-    for await (const _ of createClient({ base_url: endless.base_url, token: 't' }).allBatches()) count++;
+    for await (const _ of createClient({ base_url: endless.base_url, token: 't' }).allScheduleTasks('sched_1')) count++;
   };
   await assert.rejects(counting, RangeError);
   assert.equal(count, 100_500);

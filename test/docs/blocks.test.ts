@@ -1,14 +1,21 @@
-// The commands of README.md and docs/getting-started.md do what they say: every block is run as it is written, in its order, in one
-// shell a page, with an empty HOME, beside a server like that of `make start`. A block that is not run says why.
+// The blocks of README.md and of the pages in docs/ hold what they say. Commands are run as they are written, in their order, in one shell
+// a page, with an empty HOME, beside a server like that of `make start`; everything else is checked by its kind. A block that is neither
+// says why, on its page or in UNCHECKED.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { dataDir, startEngine } from '../helpers/engine.ts';
+import { parse as parseYaml } from 'yaml';
+import { usage } from '../../src/cli/help.ts';
+import { COMMANDS } from '../../src/cli/table.ts';
+import { loadConfig } from '../../src/config.ts';
+import { ALERTS } from '../../src/metrics/alerts.ts';
+import { api } from '../helpers/api.ts';
+import { dataDir, startEngine, TOKENS } from '../helpers/engine.ts';
 import { killAtExit } from '../helpers/redis.ts';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
@@ -98,12 +105,82 @@ test('the page for those who start works as it is written, to its end', async ()
   assert.equal(out.match(/T0[56]:00:00\.000Z +\d{4}-.*T07:00:00/g)?.length, 5);
 });
 
-test('what is not run says why, and links of the documentation lead somewhere', () => {
-  const pages = [
-    'README.md',
-    ...['README', 'getting-started', 'guarantees', 'operations', 'security', 'migration', 'faq'].map((name) => `docs/${name}.md`),
-  ];
-  for (const page of pages) {
+test('schedules fire where their page says, over both changes of the clock', async () => {
+  const out = await run('docs/schedules.md');
+  const [said] = blocksOf('docs/schedules.md').filter(({ text }) => text.startsWith('"local_time"'));
+  assert.ok(said !== undefined && out.includes(said.text), out);
+  assert.match(out, /"local_time":"2027-01-31T00:00:00/);
+});
+
+test('the page about scaling reckons', async () => {
+  assert.match(await run('docs/scaling.md'), /^partitions +\d+/m);
+});
+
+test('what the page about limiters asks is answered as it should be', async () => {
+  const engine = await startEngine();
+  const client = api(engine, TOKENS.acme);
+  const [block] = blocksOf('docs/limiters.md').filter(({ language }) => language === 'http');
+  const lines = block?.text.trim().split('\n') ?? [];
+  assert.ok(lines.length > 1);
+  for (const line of lines) {
+    const [, method = '', path = '', body = ''] = /^(\w+) (\S+) +(\{.*\})$/.exec(line) ?? [];
+    const { status, text } = await client.ask(method, path, { body: JSON.parse(body) });
+    assert.equal(status, 201, `${line}: ${text}`);
+  }
+});
+
+const PAGES = [
+  'README.md',
+  ...readdirSync(join(ROOT, 'docs'), { encoding: 'utf8' })
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => `docs/${name}`),
+];
+/** Whose commands are run by the tests above, and by test/docs/api.test.ts. */
+const RUN = ['README.md', 'docs/getting-started.md', 'docs/schedules.md', 'docs/scaling.md', 'docs/api.md'];
+/** What nothing here can check, and why. */
+const UNCHECKED: Record<string, string> = { nginx: 'Sluice does not need it, so it is not there' };
+const PICTURE = /[─│┌└▶◀▲▼■]/;
+
+/** What is wrong with a block that is not run; null for nothing. */
+const CHECKS: Record<string, (text: string, page: string) => unknown> = {
+  sh: (_, page) => assert.ok(RUN.includes(page), 'commands that nobody runs'),
+  json: (text) => JSON.parse(text),
+  yaml: (text) => parseYaml(text),
+  // Run above.
+  http: (_, page) => assert.equal(page, 'docs/limiters.md'),
+  ini: (text) => {
+    const lines = text.trim().split('\n');
+    const settings = lines.map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]);
+    const known = readFileSync(join(ROOT, 'docs/config.md'), 'utf8');
+    for (const [name] of settings) assert.ok(known.includes(`\`${name}\``), name);
+    loadConfig(Object.fromEntries(settings));
+  },
+  promql: (text) =>
+    assert.ok(
+      Object.values(ALERTS).some(({ expr }) => expr === text.trim()),
+      'no alert has this expression',
+    ),
+  diff: (text) => {
+    const manifest = readFileSync(join(ROOT, 'package.json'), 'utf8');
+    for (const [, line = ''] of text.matchAll(/^-(.*)$/gm)) assert.ok(manifest.includes(line), line);
+  },
+  // A picture; how a command is used; the folders of the source; or what the page's commands print.
+  '': (text, page) => {
+    if (PICTURE.test(text)) return;
+    if (page === 'docs/cli.md') assert.ok(COMMANDS.some((command) => `${usage(command)}\n` === text));
+    else if (page === 'README.md')
+      for (const [, folder = ''] of text.matchAll(/^(\w+\/) /gm)) assert.ok(existsSync(join(ROOT, folder)), folder);
+    else assert.ok(page === 'docs/schedules.md' && text.startsWith('"local_time"'), 'a block of no kind');
+  },
+};
+
+for (const page of PAGES) {
+  test(`every block of ${page} is run or checked, or says why not, and its links lead somewhere`, () => {
+    for (const { line, language, text, reason } of blocksOf(page)) {
+      if (reason !== null || UNCHECKED[language] !== undefined) continue;
+      const check = CHECKS[language] ?? assert.fail(`${page}:${line}: nobody checks ${language}`);
+      assert.doesNotThrow(() => check(text, page), `${page}:${line}`);
+    }
     const text = readFileSync(join(ROOT, page), 'utf8');
     for (const [, link = ''] of text.matchAll(/\]\(([^)\s]+)\)/g)) {
       if (/^https?:/.test(link)) continue;
@@ -112,8 +189,8 @@ test('what is not run says why, and links of the documentation lead somewhere', 
       assert.ok(existsSync(join(ROOT, file)), `${page}: ${link}`);
       if (anchor !== undefined) assert.ok(anchors(file).has(anchor), `${page}: ${link}`);
     }
-  }
-});
+  });
+}
 
 /** As they are made of headings. */
 function anchors(page: string): Set<string> {

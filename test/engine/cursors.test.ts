@@ -1,6 +1,7 @@
 // Lists by cursor: every item that was there all the time comes once, in order, whatever comes and goes meanwhile.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { createClient } from '../../src/client/index.ts';
 import { api } from '../helpers/api.ts';
 import { startEngine, TOKENS } from '../helpers/engine.ts';
 import { inSeconds, tasksFor } from './stage.ts';
@@ -139,4 +140,19 @@ test('what is no cursor of a list is refused, and so are cursor and offset toget
     await client.refused(400, 'validation_error', 'GET', `${path}?cursor=&offset=0`);
   }
   await api(engine, TOKENS.rival).refused(404, 'batch_not_found', 'GET', `/v1/batches/${other.id}/tasks?cursor=${tasks}`);
+});
+
+test('the iterators of the client go to the end of any list, beyond where offsets end', async () => {
+  const sluice = createClient({ base_url: engine.url, token: TOKENS.acme });
+  const tasks = Array.from({ length: 101_000 }, () => ({ target: 'https://192.0.2.1/', ...LATER }));
+  const { id } = await client.create({ tasks });
+  let index = 0;
+  for await (const task of sluice.allBatchTasks(id)) {
+    if (task.id !== `task_${id.slice('batch_'.length)}_${index}`) assert.fail(`${task.id} instead of number ${index}`);
+    index += 1;
+  }
+  assert.equal(index, tasks.length);
+  const found: string[] = [];
+  for await (const batch of sluice.allBatches({ status: 'pending', 'label.odd': 'no' })) found.push(batch.id);
+  assert.deepEqual(found, await idsByOffset('/v1/batches?limit=1000&label.odd=no&status=pending', 'batches'));
 });

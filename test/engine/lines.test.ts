@@ -256,3 +256,86 @@ test('a server that stops says what it has, and the next one goes on from there'
   const reply = await api(next, TOKENS.acme).ask('POST', `/v1/batches/${id}/tasks`, { raw: bodyOf(upTo(2_500)), headers });
   assert.equal((reply.json as { stats: { total: number } }).stats.total, 2_501, reply.text);
 });
+
+const GOOD_ONES = '?atomic=false';
+
+async function sendGood(id: string, lines: readonly string[], key?: string) {
+  const headers = { ...LINES, ...(key === undefined ? {} : { 'idempotency-key': key }) };
+  return client.ask('POST', `/v1/batches/${id}/tasks${GOOD_ONES}`, { raw: bodyOf(lines), headers });
+}
+
+interface Left {
+  errors: { index: number; message: string; path: string }[];
+  errors_omitted?: number;
+  duplicates?: number;
+  stats: { total: number };
+}
+
+test('with atomic=false bad lines of any kind are left out and told, and all others are there', async () => {
+  const id = await heldBatch();
+  const bad: [number, string, string][] = [
+    [3, '{"target"', '/3'],
+    [4, '[]', '/4'],
+    [1_200, line(0, { target: 'ftp://192.0.2.1/' }), '/1200/target'],
+    [1_700, line(0, { rate_limiter: 'nobody' }), '/1700/rate_limiter'],
+    [2_999, '"', '/2999'],
+  ];
+  const lines: string[] = ['', ...upTo(2_999, 1)];
+  for (const [n, text] of bad) lines[n] = text;
+  const { status, json, text } = await sendGood(id, lines);
+  assert.equal(status, 200, text.slice(0, 500));
+  const { errors, errors_omitted, stats } = json as Left;
+  assert.deepEqual(
+    errors.map(({ index, path }) => [index, path]),
+    bad.map(([n, , path]) => [n, path]),
+  );
+  assert.deepEqual([errors_omitted, stats.total], [undefined, 2_999 - bad.length + 1]);
+  const left = new Set(bad.map(([n]) => n));
+  assert.deepEqual(
+    await numbersOf(id),
+    numbers(3_000).filter((n) => n > 0 && !left.has(n)),
+  );
+});
+
+test('of many bad lines the first thousand faults are told, and how many more there are', async () => {
+  const id = await heldBatch();
+  const lines = Array.from({ length: 5_000 }, (_, n) => (n % 2 ? line(n) : '{}'));
+  const { errors, errors_omitted, stats } = (await sendGood(id, lines)).json as Left;
+  assert.deepEqual([errors.length, errors.at(-1)?.index, errors_omitted, stats.total], [1_000, 1_998, 1_500, 2_501]);
+});
+
+test('a repeat is told of the same lines, and one with other lines is refused, also where a piece had no good one', async () => {
+  const id = await heldBatch();
+  const lines = [...Array.from({ length: 1_000 }, () => 'x'), ...upTo(2), 'y'];
+  const first = await sendGood(id, lines, 'good-ones');
+  assert.equal(first.status, 200, first.text.slice(0, 500));
+  assert.deepEqual([(first.json as Left).errors.length, (first.json as Left).errors_omitted], [1_000, 1]);
+  const again = await sendGood(id, lines, 'good-ones');
+  assert.deepEqual([again.status, again.text, again.headers['idempotent-replayed']], [200, first.text, 'true']);
+  for (const other of [lines.with(7, line(7)), lines.with(1_001, line(7)), lines.slice(0, -1)]) {
+    assert.equal((await sendGood(id, other, 'good-ones')).status, 422);
+  }
+  assert.equal((await send(id, bodyOf(lines), 'good-ones')).status, 422, 'the same lines, all or none');
+  assert.deepEqual(await numbersOf(id), numbers(2));
+});
+
+test('where no line is good the request is refused, and its key is free for a mended one', async () => {
+  const id = await heldBatch();
+  const bad = Array.from({ length: 1_500 }, () => line(0, { target: 'http://' }));
+  const { status, json } = await sendGood(id, bad, 'none-good');
+  const { error } = json as { error: ErrorBody };
+  assert.deepEqual([status, error.code, error.details['added']], [400, 'validation_error', 0]);
+  assert.equal((error.details['errors'] as unknown[]).length, 100);
+  const mended = await sendGood(id, bad.with(700, line(0)), 'none-good');
+  assert.deepEqual([mended.status, (mended.json as Left).stats.total], [200, 2]);
+});
+
+test('whether lines are all or none is said by the query, of a JSON body by itself', async () => {
+  const id = await heldBatch();
+  const path = `/v1/batches/${id}/tasks`;
+  const body = { tasks: tasksFor('https://192.0.2.1/', 1, { execute_after: LATER }) };
+  const { details } = await client.refused(400, 'validation_error', 'POST', `${path}${GOOD_ONES}`, { body });
+  assert.deepEqual(details['errors'], [{ path: 'atomic', message: 'is for a body of lines; this one says it itself' }]);
+  await client.refused(400, 'validation_error', 'POST', `${path}?atomic=maybe`, { raw: `${line(0)}\n`, headers: LINES });
+  assert.equal((await client.ask('POST', `${path}?atomic=true`, { raw: `${line(0)}\n`, headers: LINES })).status, 200);
+});

@@ -183,10 +183,10 @@ export class Lane {
   }
 
   /** Looks until nothing more is due. */
-  async lookAll(now_us: number): Promise<Look> {
-    const all = await this.look(now_us);
+  async lookAll(now_us: number, ahead_us = 0): Promise<Look> {
+    const all = await this.look(now_us, 500, 16, ahead_us);
     for (let last = all; last.more; ) {
-      last = await this.look(now_us);
+      last = await this.look(now_us, 500, 16, ahead_us);
       all.sent.push(...last.sent);
       Object.assign(all, { next_us: last.next_us, more: last.more, waiting: last.looked ? last.waiting : all.waiting });
       all.granted += last.granted;

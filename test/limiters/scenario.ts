@@ -253,7 +253,7 @@ export class Scenario extends Life {
     await this.lane.delete(this.s);
     this.closed_until = 0;
     const waiting = this.queue.filter((task) => task.valid_ms === 0 || task.valid_ms * 1000 > this.s).length;
-    const look = await this.lane.lookAll(this.s);
+    const look = await this.lane.lookAll(this.s, this.ahead_us);
     assert.equal(look.granted, waiting, 'what waits at a deleted limiter starts at once');
     assert.equal(look.granted + look.expired, this.queue.length);
   }

@@ -4,6 +4,7 @@ import { createServer as createHttpServer, type RequestListener, type ServerResp
 import { createServer as createHttpsServer } from 'node:https';
 import { createServer, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
+import { until } from '../helpers/redis.ts';
 import { callTo, listen, outboundFor, outcomeOf, rawReceiver, receiver } from './receiver.ts';
 
 const key = readFileSync(new URL('tls/key.pem', import.meta.url), 'utf8');
@@ -51,6 +52,45 @@ test('connections are reused, and no more are opened than the bound for an origi
   assert.ok(most <= 4);
   assert.equal(opened, 4);
   assert.deepEqual(outbound.stats(), { running: 0, origins: 1, connections: 4, connections_free: 4, names: 0 });
+});
+
+test('connections are opened a few at a time, and a burst to a quick receiver opens no more', async (t) => {
+  let opened = 0;
+  const server = createHttpServer((_request, response) => response.end());
+  server.on('connection', () => opened++);
+  const origin = await listen(t, server);
+  const outbound = outboundFor(t, { connections_per_origin_max: 400, connections_max: 400 });
+  const calls = Array.from({ length: 400 }, () => outcomeOf(outbound, callTo(origin)));
+  assert.equal(outbound.stats().connections, 16);
+  assert.ok((await Promise.all(calls)).every((o) => o.verdict === 'success'));
+  assert.ok(opened < 400, `${opened} connections for 400 calls that take no time`);
+  assert.deepEqual(outbound.stats(), { running: 0, origins: 1, connections: opened, connections_free: opened, names: 0 });
+});
+
+test('a receiver that holds its answers gets as many connections as calls', async (t) => {
+  const { origin, held, arrived } = await holding(t);
+  const outbound = outboundFor(t, { connections_per_origin_max: 200, connections_max: 200 });
+  const calls = Array.from({ length: 200 }, () => outcomeOf(outbound, callTo(origin)));
+  await arrived(200);
+  assert.equal(outbound.stats().connections, 200);
+  for (const response of held) response.end();
+  assert.ok((await Promise.all(calls)).every((o) => o.verdict === 'success'));
+});
+
+test('a free connection that the receiver closes is not counted any more, and the next call opens another', async (t) => {
+  const sockets: Socket[] = [];
+  const server = createHttpServer((_request, response) => response.end());
+  server.on('connection', (socket: Socket) => sockets.push(socket));
+  const origin = await listen(t, server);
+  const outbound = outboundFor(t, { connections_per_origin_max: 4 });
+  for (let i = 1; i <= 3; i++) {
+    assert.equal((await outcomeOf(outbound, callTo(origin))).verdict, 'success');
+    assert.deepEqual([outbound.stats().connections, outbound.stats().connections_free, sockets.length], [1, 1, i]);
+    const [closing] = sockets.slice(-1);
+    closing?.end();
+    await until(() => outbound.stats().connections === 0, 5_000, 'the connection to be forgotten');
+    assert.equal(outbound.stats().connections_free, 0);
+  }
 });
 
 test('calls of one origin are sent in the order in which they came', async (t) => {

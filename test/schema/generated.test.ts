@@ -29,6 +29,7 @@ const ROUTES: RouteDoc[] = [
     reply: 'BatchCreated',
     status: 201,
     errors: ['rate_limiter_not_found', 'target_not_allowed', 'rate_limited'],
+    sample: 'curl …',
     tags: ['batches'],
   },
   {
@@ -43,6 +44,7 @@ const ROUTES: RouteDoc[] = [
     reply: 'BatchList',
     status: 200,
     errors: [],
+    sample: 'curl …',
     tags: ['batches'],
   },
   {
@@ -56,6 +58,7 @@ const ROUTES: RouteDoc[] = [
     reply: 'TaskList',
     status: 200,
     errors: ['batch_not_found', 'rate_limited'],
+    sample: 'curl …',
     tags: ['batches', 'tasks'],
   },
   {
@@ -69,6 +72,7 @@ const ROUTES: RouteDoc[] = [
     reply: null,
     status: 200,
     errors: [],
+    sample: 'curl …',
     tags: ['operations'],
   },
 ];

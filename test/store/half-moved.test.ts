@@ -55,7 +55,7 @@ const CLAIM = { grace_ms: 5000, room: 1000, notes: 100, limits: [0, 0] };
 const NO_LIMIT = { limiter: '', cost: 0, valid_ms: 0 };
 const TICK = { ...KEEP, silence_ms: SETTINGS.silence_ms, gap_ms: SETTINGS.gap_ms, recoveries_max: 3, pressure: 0 };
 
-const TRIGGER = { ...IDEM, account: ACCOUNT, template: '1', op: 'op6', staged: 0 };
+const TRIGGER = { ...IDEM, account: ACCOUNT, template: '1', op: 'op6', staged: 0, trace: '' };
 /** The tick that the schedules of the scene wait for is the first full minute after they were made. */
 function fired(built_ms: number): Call {
   const tick = Math.ceil((built_ms - MINUTE_MS + 1) / MINUTE_MS) * MINUTE_MS;

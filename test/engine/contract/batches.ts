@@ -1,6 +1,7 @@
 // Section 4 of the contract: creating, reading, listing, adding, and what a batch shows.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { Batch } from '../../../src/schema/types.gen.ts';
 import { inList } from '../../helpers/api.ts';
 import { FORBIDDEN_URL, freshPath, inSeconds, type Stage, tasksFor } from '../stage.ts';
 
@@ -197,6 +198,35 @@ export function batches({ client, receiver }: Stage): void {
     assert.equal(new Set(all.map((task) => task.id)).size, count);
     const changed = await acme.cancel(id);
     assert.deepEqual(changed.stats, { ...waiting(count), pending: 0, cancelled: count });
+  });
+
+  test('large bodies with keys: a repeat has the first answer, and tasks that are there are left out', async () => {
+    const many = (from: number) =>
+      Array.from({ length: 2_000 }, (_, i) => ({
+        target: receiver.url,
+        execute_after: inSeconds(3_600),
+        idempotency_key: `large-${from + i}`,
+        payload: { n: from + i, text: 'x'.repeat(150) },
+      }));
+    const send = async (path: string, key: string, body: object) => {
+      const reply = await acme.ask('POST', path, { body, headers: { 'idempotency-key': key } });
+      assert.ok(reply.status < 300, reply.text);
+      return { replayed: reply.headers['idempotent-replayed'], json: reply.json as Batch & { duplicates?: number } };
+    };
+    const [first, second] = [{ tasks: many(0) }, { tasks: many(1_000) }];
+    const create = await send('/v1/batches', 'large-create', first);
+    const again = await send('/v1/batches', 'large-create', first);
+    assert.deepEqual([create.replayed, again.replayed, again.json], [undefined, 'true', create.json]);
+    const { id } = create.json;
+    const add = await send(`/v1/batches/${id}/tasks`, 'large-add', second);
+    assert.deepEqual([add.json.stats.total, add.json.duplicates], [3_000, 1_000]);
+    const added = await send(`/v1/batches/${id}/tasks`, 'large-add', second);
+    assert.deepEqual([added.replayed, added.json], ['true', add.json]);
+    assert.deepEqual(
+      (await acme.allTasks(id)).map(({ payload }) => (payload as { n: number }).n),
+      Array.from({ length: 3_000 }, (_, n) => n),
+    );
+    await acme.cancel(id);
   });
 
   test('a batch that is not held is released without effect', async () => {
