@@ -2,6 +2,7 @@
 // where they wait for the commit.
 import { workerData } from 'node:worker_threads';
 import { memoryOfPrepared, type Prepared, type PrepareRequest, prepare, type Ready } from './api/prepare.ts';
+import { takeBreaths } from './base/breath.ts';
 import { createLog, type LogLevel } from './base/log.ts';
 import type { EgressPolicy } from './outbound/addresses.ts';
 import { type StagePlace, stageAhead } from './store/batches.ts';
@@ -18,13 +19,13 @@ export interface IntakeThreadData {
   log_level: LogLevel;
 }
 
-const { policy, connection, log_level } = workerData as IntakeThreadData;
-const log = createLog({ level: log_level, fields: { thread: 'intake' } });
+const data = workerData as IntakeThreadData;
+takeBreaths();
 /** Connects when there is something to write for the first time: most processes never see a large body. */
 let client: RedisClient | null = null;
 
 export default async function run(request: PrepareRequest): Promise<Prepared> {
-  const prepared = prepare(request, policy);
+  const prepared = prepare(request, data.policy);
   const { outcome } = prepared;
   if (outcome.kind === 'ready' && request.stage !== null && (await staged(outcome, request.stage))) {
     outcome.tasks = afterStaging(outcome.tasks);
@@ -36,7 +37,7 @@ export default async function run(request: PrepareRequest): Promise<Prepared> {
 async function staged({ tasks }: Ready, place: StagePlace): Promise<boolean> {
   if (tasks.segments.length === 0) return false;
   try {
-    client ??= createClient(connection, { role: 'intake', log });
+    client ??= createClient(data.connection, { role: 'intake', log: createLog({ level: data.log_level, fields: { thread: 'intake' } }) });
     await stageAhead(client, tasks, place);
     return true;
   } catch (error) {
