@@ -1,6 +1,6 @@
 # `make` lists the targets. Works with GNU make from 3.81.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup/browser start demo dev gen build check check-gen format test test/full bench bench/smoke faults
+.PHONY: help setup setup/browser start demo dev gen build check check-gen audit format test test/full bench bench/smoke faults
 
 BIN := node_modules/.bin
 TS := node --import tsx
@@ -45,14 +45,17 @@ check-gen:
 	@$(fingerprint) >.make/gen-after
 	@diff .make/gen-before .make/gen-after || { echo 'Generated files were stale. They are right now: look at them and keep them.' >&2; exit 1; }
 
+audit: setup ## Known faults of what runs in production; passes where nobody tells
+	@$(TS) scripts/audit.ts
+
 format: ## Put the style right where a machine can
 	$(BIN)/biome check --write .
 
-test: setup/browser build check ## Check, then all tests; each file has its own Redis
+test: setup/browser build check audit ## Check, then all tests; each file has its own Redis
 	@$(call run-tests,find test -name '*.test.ts')
 
 test/full: TEST_MS_MAX := 900000
-test/full: setup/browser build check ## The same, and the long ones
+test/full: setup/browser build check audit ## The same, and the long ones
 	@$(call run-tests,find test -name '*.test.ts' -o -path 'test/full/*.full.ts')
 
 test/%: setup/browser build ## The tests of one room: make test/store

@@ -3,9 +3,10 @@ import type { MessagePort } from 'node:worker_threads';
 import { RECOVERIES_MAX } from './base/limits.ts';
 import { createLog, type Log, type LogLevel, limitedLog } from './base/log.ts';
 import type { DeliveryMeter } from './delivery/meter.ts';
+import { Reconciler } from './delivery/reconciler.ts';
 import { Relayer } from './delivery/relayer.ts';
 import { CallbackShard } from './delivery/shard.ts';
-import { relayMeterOf } from './gauges.ts';
+import { relayMeterOf, repairMeterOf } from './gauges.ts';
 import { type LimiterCounts, LimiterTally } from './metrics/limiters.ts';
 import { watchLoop } from './metrics/loop.ts';
 import { createMetrics, type Metrics, type MetricsSnapshot } from './metrics/registry.ts';
@@ -51,6 +52,8 @@ export type FromCallbackThread = { type: 'metrics'; snapshot: MetricsSnapshot; l
 const SNAPSHOT_MS = 1_000;
 const RELAY_STOP_MS = 1_000;
 const TRACING_STOP_MS = 2_000;
+/** What a look around costs a few commands, a look at everything costs one for each thousand keys: a minute lies between two. */
+const SWEEPS_A_PASS = 12;
 /**
  * If nobody called a partition for this long, it was not the holders' fault. More than a dead process's partitions go
  * without a call (2 s where their owner does not know of it, 1.25 s until they have one: delivery/membership.ts); with the
@@ -105,6 +108,16 @@ export async function runCallbacks({ data, port }: JobInput<CallbackThreadData>,
     tracing,
     log,
   });
+  let owned: ReadonlySet<number> = new Set();
+  const reconciler = new Reconciler({
+    client: store.client,
+    partitions: data.partitions,
+    keep: data.keep,
+    owns: (partition) => owned.has(partition),
+    pass_ms: data.sweep_ms * SWEEPS_A_PASS,
+    repaired: repairMeterOf(metrics, log),
+    log,
+  });
   const in_flight = metrics.gauge('callbacks_in_flight', {});
   const broken = metrics.gauge('origins_broken', {});
   metrics.beforeSnapshot(() => {
@@ -112,9 +125,12 @@ export async function runCallbacks({ data, port }: JobInput<CallbackThreadData>,
     broken.set(shard.origins.broken);
   });
   await shard.start();
+  await reconciler.start();
   const posting = setInterval(() => post(port, metrics, limiters), SNAPSHOT_MS);
-  const deadline_ms = await untilStop(port, shard);
-  await shard.stop(deadline_ms);
+  const deadline_ms = await untilStop(port, shard, (partitions) => {
+    owned = new Set(partitions);
+  });
+  await Promise.all([reconciler.stop(), shard.stop(deadline_ms)]);
   await Promise.all([relayer.stop(RELAY_STOP_MS), tracing?.stop(TRACING_STOP_MS)]);
   durability.close();
   clearInterval(posting);
@@ -136,11 +152,13 @@ function post(port: MessagePort, metrics: Metrics, limiters: LimiterTally): void
 }
 
 /** Follows what the main thread says, until it says stop. */
-function untilStop(port: MessagePort, shard: CallbackShard): Promise<number> {
+function untilStop(port: MessagePort, shard: CallbackShard, own: (partitions: readonly number[]) => void): Promise<number> {
   return new Promise((stop) => {
     port.on('message', (message: ToCallbackThread) => {
-      if (message.type === 'own') shard.assign(message.partitions);
-      else if (message.type === 'memory') shard.setMemory(message);
+      if (message.type === 'own') {
+        own(message.partitions);
+        shard.assign(message.partitions);
+      } else if (message.type === 'memory') shard.setMemory(message);
       else stop(message.deadline_ms);
     });
     port.postMessage({ type: 'ready' });

@@ -1,12 +1,14 @@
 // Gauges of Redis and the queues, looked up when somebody scrapes, at most every few seconds.
 import { monotonicMs } from './base/clock.ts';
 import { accountId, partitionOf } from './base/id.ts';
+import { type Log, limitedLog } from './base/log.ts';
 import type { RelayMeter } from './delivery/relayer.ts';
 import type { LimiterTop, NameOf } from './metrics/limiters.ts';
 import type { Metrics } from './metrics/registry.ts';
 import { LIMITER_TYPES } from './schema/limiters/kinds.ts';
 import type { Store } from './store/connect.ts';
 import { type Look, lookAtPartition, redisMemory } from './store/gauges.ts';
+import { REPAIRS, type RepairMeter } from './store/reconcile.ts';
 import { scheduleLag } from './store/schedules.ts';
 import { accountName } from './store/tokens.ts';
 
@@ -69,6 +71,16 @@ export function relayMeterOf(metrics: Metrics): RelayMeter {
     moved: (count) => moved.add(count),
     failed: () => failed.add(),
     swept: (swept) => resent.add(swept.resent),
+  };
+}
+
+/** Counts what was found not to be as it must, and tells the operator; `where` says what it was found in. */
+export function repairMeterOf(metrics: Metrics, log: Log): RepairMeter {
+  const reconciled = new Map(REPAIRS.map((what) => [what, metrics.counter('reconciled_total', { what })]));
+  const limited = limitedLog(log);
+  return (where, what, count) => {
+    reconciled.get(what)?.add(count);
+    limited.error({ ...where, what, count }, `${what}: something was not as it must be and was set right`);
   };
 }
 

@@ -2,6 +2,7 @@
 // where they wait for the commit.
 import { workerData } from 'node:worker_threads';
 import { memoryOfPrepared, type Prepared, type PrepareRequest, prepare, type Ready } from './api/prepare.ts';
+import { takeBreaths } from './base/breath.ts';
 import { createLog, type LogLevel } from './base/log.ts';
 import type { EgressPolicy } from './outbound/addresses.ts';
 import { type StagePlace, stageAhead } from './store/batches.ts';
@@ -19,6 +20,7 @@ export interface IntakeThreadData {
 }
 
 const data = workerData as IntakeThreadData;
+takeBreaths();
 /** Connects when there is something to write for the first time: most processes never see a large body. */
 let client: RedisClient | null = null;
 

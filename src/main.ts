@@ -16,7 +16,7 @@ import { type Config, ConfigError, loadConfig } from './config.ts';
 import { type CronService, cronService } from './cron.ts';
 import { Membership } from './delivery/membership.ts';
 import { Relayer } from './delivery/relayer.ts';
-import { accountNames, relayMeterOf, watchStore } from './gauges.ts';
+import { accountNames, relayMeterOf, repairMeterOf, watchStore } from './gauges.ts';
 import { Authenticator } from './http/auth.ts';
 import { loadPages } from './http/pages.ts';
 import { type Server, startServer } from './http/serve.ts';
@@ -328,6 +328,7 @@ class FrontDoorService implements Service {
           dropped.add(notifications);
           this.#parts.log.warn({ batch_id, notifications }, 'a batch was deleted with notifications that were not delivered');
         },
+        repaired: repairMeterOf(this.#parts.metrics, this.#parts.log),
         scheduled: (count) => scheduled.add(count),
         degraded: () => degraded.add(),
       },

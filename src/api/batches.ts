@@ -17,6 +17,7 @@ import type { Prepared, PrepareRequest, Ready, Refusal } from './prepare.ts';
 import { type BatchDoc, batchItem, batchView, changeView, taskBytes, timestamp } from './present.ts';
 import { verdictOf } from './quota.ts';
 import { namesIn, resolveLimiters } from './resolve.ts';
+import { verifyBatch } from './verify.ts';
 
 const HOUR_MS = 3_600_000;
 /** An add whose keys or segments were overtaken is tried again this often before the caller is asked to. */
@@ -179,7 +180,11 @@ function ready({ outcome }: Resolved): Ready {
 
 export async function getBatch(context: ApiContext, call: Call): Promise<Answer> {
   const read = await readWithinLimit(context, call, false);
-  return { body: read.kind === 'read' ? viewOf(read.batch) : null, ...told(context, read) };
+  if (read.kind === 'refused') return { body: null, ...told(context, read) };
+  if (call.query['verify'] !== true) return { body: viewOf(read.batch), ...told(context, read) };
+  const verified = await verifyBatch(context, coreOf(call));
+  if (verified === null) throw missing(call);
+  return { body: { ...viewOf(await visible(context, call)), verified }, ...told(context, read) };
 }
 
 function viewOf(row: batches.BatchRow): Batch {

@@ -3,6 +3,7 @@ import type { EgressPolicy } from '../outbound/addresses.ts';
 import type { Keep } from '../store/batches.ts';
 import type { Durability } from '../store/durability.ts';
 import type { PartitionCount } from '../store/partition-count.ts';
+import type { RepairMeter } from '../store/reconcile.ts';
 import type { RedisClient } from '../store/script.ts';
 import type { Places } from '../store/streams.ts';
 import type { Placement } from './placement.ts';
@@ -43,6 +44,8 @@ export interface ApiContext {
     single(): void;
     /** A batch was deleted with so many notifications that were not delivered. */
     dropped(batch_id: string, notifications: number): void;
+    /** A check found a batch not to be as its tasks say. */
+    repaired: RepairMeter;
     /** A run with so many tasks was made by hand. */
     scheduled(tasks: number): void;
     /** A request was answered although no replica has its work. */

@@ -1,7 +1,8 @@
 // From the tasks of a body to what is stored of them: heads, flows and due times; what must not be called is refused here.
 import { createHash } from 'node:crypto';
+import { breathe } from '../base/breath.ts';
 import { ApiError, type Fault } from '../base/errors.ts';
-import { shortHash } from '../base/id.ts';
+import { originHash } from '../base/id.ts';
 import { DEFAULT_TIMEOUT_S } from '../base/limits.ts';
 import type { TraceContext } from '../base/trace-context.ts';
 import type { TaskHead } from '../delivery/spec.ts';
@@ -51,6 +52,7 @@ export function takeIn(inputs: readonly TaskInput[], options: IntakeOptions): In
   const keys = new Set<string>();
   for (const [index, input] of inputs.entries()) {
     if (left_out.has(index)) continue;
+    breathe();
     const refusal = limiterRefusal(input, `/tasks/${index}`, options.limiters);
     if (refusal !== null && !options.partial) throw limiterError(refusal, limiterRefusals(inputs, options.limiters));
     const fault = refusal?.fault ?? targetFault(input.target, `/tasks/${index}/target`, options.policy);
@@ -125,7 +127,7 @@ export function originOf(url: string): Origin {
   let origin = origins.get(authority);
   if (origin === undefined) {
     const text = new URL(url).origin;
-    origin = { text, hash: shortHash(`origin:${text}`) };
+    origin = { text, hash: originHash(text) };
     if (origins.size >= REMEMBERED_MAX) origins.clear();
     origins.set(authority, origin);
   }

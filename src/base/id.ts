@@ -89,6 +89,11 @@ export function accountId(name: string): string {
   return shortHash(`account:${name}`);
 }
 
+/** The key-safe name of a target's origin (`https://host:port`). */
+export function originHash(origin: string): string {
+  return shortHash(`origin:${origin}`);
+}
+
 /** Ten base-62 characters (59 bits) of SHA-256; for key parts, not for secrets. */
 export function shortHash(text: string): string {
   const digest = createHash('sha256').update(text).digest();

@@ -1,4 +1,5 @@
 // What a stored task says about its call, read once for all tasks that share a head.
+import { originHash } from '../base/id.ts';
 import { DEFAULT_RETRY, DEFAULT_TIMEOUT_S, SPECS_MAX } from '../base/limits.ts';
 import type { TraceContext } from '../base/trace-context.ts';
 import type { Method } from '../outbound/call.ts';
@@ -54,6 +55,30 @@ export function specOf(head: Buffer): CallSpec {
   }
   by_head.set(head, spec);
   return spec;
+}
+
+/** Where a task is queued, as its head says: what scripts were told when it was made. */
+export interface TaskPlace {
+  /** Hash of its origin. */
+  origin: string;
+  timeout_s: number;
+  due_ms: number;
+  /** Name of its limiter, '' for none. */
+  limiter: string;
+  cost: number;
+  valid_ms: number;
+}
+
+export function placeOf(head: Buffer): TaskPlace {
+  const { target, timeout, execute_after, rate_limiter = '', points_cost = 1, valid_until } = JSON.parse(head.toString()) as TaskHead;
+  return {
+    origin: originHash(new URL(typeof target === 'string' ? target : target.url).origin),
+    timeout_s: Math.ceil(timeout ?? DEFAULT_TIMEOUT_S),
+    due_ms: execute_after === undefined ? 0 : (timestampMs(execute_after) ?? 0),
+    limiter: rate_limiter,
+    cost: points_cost,
+    valid_ms: valid_until === undefined ? 0 : Math.ceil(timestampMs(valid_until) ?? 0),
+  };
 }
 
 function readSpec(head: TaskHead): CallSpec {

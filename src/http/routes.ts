@@ -97,7 +97,7 @@ export function makeRoutes(api: Api): Route[] {
       summary: 'Retrieve a batch',
       tags: BATCHES,
       scope: 'read',
-      query: null,
+      query: 'BatchQuery',
       body: null,
       reply: 'Batch',
       status: 200,

@@ -115,6 +115,17 @@ export const ALERTS = {
       'Without such an end, threads are frozen: look at `sluice_event_loop_lag_seconds` and at steal time of the machine.',
     ],
   },
+  SluiceReconciled: {
+    expr: 'sum by (what) (increase(sluice_reconciled_total[1h])) > 0',
+    holds: '0s',
+    severity: 'ticket',
+    summary: 'Data was not as it must be, and was set right.',
+    runbook: [
+      'The log says what, and in which batch or partition (`was set right`). `GET /v1/batches/{id}?verify=true` counts one batch anew.',
+      'Look for what broke it: a restore of a part of the data, commands given by hand, keys evicted (`maxmemory-policy` must be `noeviction`).',
+      'Nothing of that? Then it is a bug: report it with the lines of the log.',
+    ],
+  },
   SluiceDurabilityDegraded: {
     expr: 'sum(increase(sluice_durability_degraded_total[10m])) > 0',
     holds: '5m',

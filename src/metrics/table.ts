@@ -109,6 +109,12 @@ export const METRICS = {
     labels: [],
     question: 'Do threads or processes die with work in hand? Each may be called twice.',
   },
+  reconciled_total: {
+    kind: 'counter',
+    help: 'Things found not to be as they must and set right, by what: counters or end of a batch, places (its lists, its expiry), queue (tasks that waited nowhere), flight (tasks in flight that nobody held), ring, holder, outbox, away (what leads to work).',
+    labels: ['what'],
+    question: 'Was data lost or changed by hand? In a healthy installation this is zero for ever.',
+  },
   thread_restarts_total: {
     kind: 'counter',
     help: 'Worker threads that ended by themselves and were started again.',

@@ -1,8 +1,8 @@
 // The two bodies that carry many tasks: creating a batch and adding to it.
 //
-// A body that is fine costs one pass of the fast validator and the rules of its tasks. Otherwise the body without its tasks
-// comes first, then each task alone: with `atomic: false` a bad task must not stand in the way of the others, and with a
-// hundred thousand bad ones only the faults that are shown may be collected.
+// The body without its tasks comes first, then each task alone: with `atomic: false` a bad task must not stand in the way of the
+// others, and with a hundred thousand bad ones only the faults that are shown may be collected.
+import { breathe } from '../base/breath.ts';
 import type { Fault } from '../base/errors.ts';
 import { check, isValid } from './check.ts';
 import { FAULTS_MAX } from './faults.ts';
@@ -26,21 +26,19 @@ const FAULTS_PER_TASK_MAX = 8;
 
 /** The body of POST /v1/batches. */
 export function checkBatchCreate(value: unknown, now_ms: number): BodyCheck<BatchCreate> {
-  const schema_ok = isValid('BatchCreate', value);
-  const faults = schema_ok ? [] : check('BatchCreateEnvelope', value);
+  const faults = check('BatchCreateEnvelope', value);
   const body = value as BatchCreate;
   if (faults.length === 0 && body.notifications !== undefined) faults.push(...notificationFaults(body.notifications, '/notifications'));
   // What has faults of its own is refused whole, and so is shown with the faults of all its tasks.
   const atomic = faults.length > 0 || body.options?.atomic !== false;
-  return checkTasks(body, schema_ok, faults, atomic, now_ms);
+  return checkTasks(body, faults, atomic, now_ms);
 }
 
 /** The body of POST /v1/batches/{batch_id}/tasks. */
 export function checkTasksAdd(value: unknown, now_ms: number): BodyCheck<TasksAdd> {
-  const schema_ok = isValid('TasksAdd', value);
-  const faults = schema_ok ? [] : check('TasksAddEnvelope', value);
+  const faults = check('TasksAddEnvelope', value);
   const body = value as TasksAdd;
-  return checkTasks(body, schema_ok, faults, faults.length > 0 || body.atomic !== false, now_ms);
+  return checkTasks(body, faults, faults.length > 0 || body.atomic !== false, now_ms);
 }
 
 /** The `errors` of an answer: each fault of each task that was left out. */
@@ -48,18 +46,13 @@ export function rejectedTasks(rejected: readonly Rejected[]): RejectedTask[] {
   return rejected.flatMap(({ index, faults }) => faults.map(({ path, message }) => ({ index, message, path })));
 }
 
-/** `faults` are those of the body without its tasks; where there are none, `body` fits its schema but perhaps for the tasks. */
-function checkTasks<Body extends { tasks: TaskInput[] }>(
-  body: Body,
-  schema_ok: boolean,
-  faults: Fault[],
-  atomic: boolean,
-  now_ms: number,
-): BodyCheck<Body> {
+/** `faults` are those of the body without its tasks. */
+function checkTasks<Body extends { tasks: TaskInput[] }>(body: Body, faults: Fault[], atomic: boolean, now_ms: number): BodyCheck<Body> {
   const tasks = tasksIn(body);
   const rejected: Rejected[] = [];
   for (let index = 0; index < tasks.length && faults.length < FAULTS_MAX; index++) {
-    const found = faultsOf(tasks[index], schema_ok, now_ms);
+    breathe();
+    const found = faultsOf(tasks[index], now_ms);
     if (found.length === 0) continue;
     const placed = placedAt(index, found, atomic ? FAULTS_MAX - faults.length : FAULTS_PER_TASK_MAX);
     if (atomic) faults.push(...placed);
@@ -75,13 +68,13 @@ function checkTasks<Body extends { tasks: TaskInput[] }>(
 /** Those of some tasks that are not valid; all may be. */
 export function rejectedAmong(tasks: readonly unknown[], now_ms: number): Rejected[] {
   return tasks.flatMap((task, index) => {
-    const found = faultsOf(task, false, now_ms);
+    const found = faultsOf(task, now_ms);
     return found.length === 0 ? [] : [{ index, faults: placedAt(index, found, FAULTS_PER_TASK_MAX) }];
   });
 }
 
-function faultsOf(task: unknown, schema_ok: boolean, now_ms: number): readonly Fault[] {
-  return schema_ok || isValid('TaskInput', task) ? taskFault(task as TaskInput, now_ms) : checkTask(task, now_ms);
+function faultsOf(task: unknown, now_ms: number): readonly Fault[] {
+  return isValid('TaskInput', task) ? taskFault(task as TaskInput, now_ms) : checkTask(task, now_ms);
 }
 
 function placedAt(index: number, found: readonly Fault[], max: number): Fault[] {

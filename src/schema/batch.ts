@@ -6,6 +6,10 @@ import { PATTERN } from './formats.ts';
 export const BATCH_FILTERS = ['pending', 'processing', 'completed', 'failed', 'expired'] as const;
 export const BATCH_STATUSES = [...BATCH_FILTERS, 'cancelled'] as const;
 
+/** What a check may find wrong with a batch. */
+export const BATCH_REPAIRS = ['counters', 'end', 'places'] as const;
+export type BatchRepair = (typeof BATCH_REPAIRS)[number];
+
 const LABEL_VALUE = { type: 'string', minLength: 1, maxLength: 64, pattern: PATTERN.text } as const satisfies JsonSchema;
 
 const TASKS = { type: 'array', minItems: 1, items: ref('TaskInput') } as const satisfies JsonSchema;
@@ -73,7 +77,22 @@ export const BATCH_SCHEMAS = {
     { index: COUNT, message: { type: 'string' }, path: { type: 'string' } },
     ['index', 'message', 'path'],
   ),
-  Batch: closed('A batch.', FULL_FIELDS, FULL_REQUIRED),
+  BatchVerified: closed(
+    'What a check of the batch against its tasks found; the rest of the answer is as it is after that.',
+    {
+      consistent: {
+        type: 'boolean',
+        description: 'Whether it was as its tasks say. Absent where it changed all the time, so that it could not be counted.',
+      },
+      repaired: {
+        type: 'array',
+        items: { type: 'string', enum: BATCH_REPAIRS },
+        description: 'What was set right: counters, an end that had been missed, places in lists and among what expires.',
+      },
+    },
+    ['repaired'],
+  ),
+  Batch: closed('A batch.', { ...FULL_FIELDS, verified: ref('BatchVerified') }, FULL_REQUIRED),
   BatchCreated: closed('A batch as answered when it was created.', { ...FULL_FIELDS, ...CREATION_FIELDS }, FULL_REQUIRED),
   BatchListItem: closed('A batch as listed.', SHOWN_FIELDS, ['id', 'status', 'stats', 'created_at', 'updated_at', 'completion_rate']),
   BatchList: closed(
@@ -101,6 +120,17 @@ export const BATCH_SCHEMAS = {
 } as const satisfies SchemaTable;
 
 export const BATCH_QUERIES = {
+  BatchQuery: closed(
+    '',
+    {
+      verify: {
+        type: 'boolean',
+        default: false,
+        description: 'Count the tasks anew, and set the batch right where it is not as they say. In a healthy installation it always is.',
+      },
+    },
+    [],
+  ),
   BatchListQuery: {
     ...closed('', { status: { type: 'string', enum: BATCH_FILTERS, description: 'Only batches of this status.' }, ...CURSOR_PAGE }, []),
     patternProperties: { [PATTERN.label_parameter]: LABEL_VALUE },

@@ -6,6 +6,7 @@
 // values that no valid body of the size can reach, so a body cannot cost many times its size in memory.
 // One file, because V8 folds a module's own constants into the loops, and not those that it imports: split, it is a third slower.
 import { isUtf8 } from 'node:buffer';
+import { breathe } from '../base/breath.ts';
 import { RawJson } from './raw-json.ts';
 
 export { RawJson };
@@ -173,6 +174,7 @@ class Reader {
     }
     for (;;) {
       if (out.push(this.value(depth, false)) > this.items_max) throw this.refusal(TOO_DENSE);
+      breathe();
       const byte = this.peek();
       this.at++;
       if (byte === CLOSE_ARRAY) return out;

@@ -221,6 +221,14 @@ export interface RejectedTask {
   path: string;
 }
 
+/** What a check of the batch against its tasks found; the rest of the answer is as it is after that. */
+export interface BatchVerified {
+  /** Whether it was as its tasks say. Absent where it changed all the time, so that it could not be counted. */
+  consistent?: boolean;
+  /** What was set right: counters, an end that had been missed, places in lists and among what expires. */
+  repaired: ('counters' | 'end' | 'places')[];
+}
+
 /** A batch. */
 export interface Batch {
   id: string;
@@ -235,6 +243,7 @@ export interface Batch {
   completion_rate: number;
   notifications: Notifications;
   options: BatchOptions;
+  verified?: BatchVerified;
 }
 
 /** A batch as answered when it was created. */
@@ -789,6 +798,11 @@ export interface TaskListQuery {
   cursor?: string;
 }
 
+export interface BatchQuery {
+  /** Count the tasks anew, and set the batch right where it is not as they say. In a healthy installation it always is. */
+  verify: boolean;
+}
+
 export interface BatchListQuery {
   /** Only batches of this status. */
   status?: 'pending' | 'processing' | 'completed' | 'failed' | 'expired';
@@ -897,6 +911,7 @@ export interface Schemas {
   BatchStats: BatchStats;
   BatchOptions: BatchOptions;
   RejectedTask: RejectedTask;
+  BatchVerified: BatchVerified;
   Batch: Batch;
   BatchCreated: BatchCreated;
   BatchListItem: BatchListItem;
@@ -950,6 +965,7 @@ export interface Schemas {
 export interface Queries {
   ResultsQuery: ResultsQuery;
   TaskListQuery: TaskListQuery;
+  BatchQuery: BatchQuery;
   BatchListQuery: BatchListQuery;
   TasksAddQuery: TasksAddQuery;
   LimiterListQuery: LimiterListQuery;

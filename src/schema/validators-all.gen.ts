@@ -4125,10 +4125,105 @@ validate49.errors = vErrors;
 return errors === 0;
 }
 
-export const Batch = validate50;
-const schema41 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["pending","processing","completed","failed","expired","cancelled"]},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"stats":{"$ref":"#/components/schemas/BatchStats"},"labels":{"$ref":"#/components/schemas/Labels"},"created_at":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"},"completion_rate":{"type":"number","minimum":0,"maximum":100},"notifications":{"$ref":"#/components/schemas/Notifications"},"options":{"$ref":"#/components/schemas/BatchOptions"}},"required":["id","status","notifications","stats","options","created_at","updated_at","completion_rate"],"additionalProperties":false};
+export const BatchVerified = validate50;
+const schema41 = {"type":"object","properties":{"consistent":{"type":"boolean"},"repaired":{"type":"array","items":{"type":"string","enum":["counters","end","places"]}}},"required":["repaired"],"additionalProperties":false};
 
 function validate50(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+if(data.repaired === undefined){
+const err0 = {instancePath,schemaPath:"#/required",keyword:"required",params:{missingProperty: "repaired"}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+for(const key0 in data){
+if(!((key0 === "consistent") || (key0 === "repaired"))){
+const err1 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+}
+if(data.consistent !== undefined){
+if(typeof data.consistent !== "boolean"){
+const err2 = {instancePath:instancePath+"/consistent",schemaPath:"#/properties/consistent/type",keyword:"type",params:{type: "boolean"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+}
+if(data.repaired !== undefined){
+let data1 = data.repaired;
+if(Array.isArray(data1)){
+const len0 = data1.length;
+for(let i0=0; i0<len0; i0++){
+let data2 = data1[i0];
+if(typeof data2 !== "string"){
+const err3 = {instancePath:instancePath+"/repaired/" + i0,schemaPath:"#/properties/repaired/items/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err3];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err3);
+}
+errors++;
+}
+if(!(((data2 === "counters") || (data2 === "end")) || (data2 === "places"))){
+const err4 = {instancePath:instancePath+"/repaired/" + i0,schemaPath:"#/properties/repaired/items/enum",keyword:"enum",params:{allowedValues: schema41.properties.repaired.items.enum}};
+if(vErrors === null){
+vErrors = [err4];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err4);
+}
+errors++;
+}
+}
+}
+else {
+const err5 = {instancePath:instancePath+"/repaired",schemaPath:"#/properties/repaired/type",keyword:"type",params:{type: "array"}};
+if(vErrors === null){
+vErrors = [err5];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err5);
+}
+errors++;
+}
+}
+}
+else {
+const err6 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err6];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err6);
+}
+errors++;
+}
+validate50.errors = vErrors;
+return errors === 0;
+}
+
+export const Batch = validate51;
+const schema42 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["pending","processing","completed","failed","expired","cancelled"]},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"stats":{"$ref":"#/components/schemas/BatchStats"},"labels":{"$ref":"#/components/schemas/Labels"},"created_at":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"},"completion_rate":{"type":"number","minimum":0,"maximum":100},"notifications":{"$ref":"#/components/schemas/Notifications"},"options":{"$ref":"#/components/schemas/BatchOptions"},"verified":{"$ref":"#/components/schemas/BatchVerified"}},"required":["id","status","notifications","stats","options","created_at","updated_at","completion_rate"],"additionalProperties":false};
+
+function validate51(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -4213,7 +4308,7 @@ if(vErrors.length < 100)vErrors.push(err7);
 errors++;
 }
 for(const key0 in data){
-if(!(func14.call(schema41.properties, key0))){
+if(!(func14.call(schema42.properties, key0))){
 const err8 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
 if(vErrors === null){
 vErrors = [err8];
@@ -4249,7 +4344,7 @@ if(vErrors.length < 100)vErrors.push(err10);
 errors++;
 }
 if(!((((((data1 === "pending") || (data1 === "processing")) || (data1 === "completed")) || (data1 === "failed")) || (data1 === "expired")) || (data1 === "cancelled"))){
-const err11 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema41.properties.status.enum}};
+const err11 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema42.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err11];
 }
@@ -4859,9 +4954,11 @@ if(vErrors.length < 100)vErrors.push(err62);
 errors++;
 }
 }
-}
-else {
-const err63 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(data.verified !== undefined){
+let data19 = data.verified;
+if(data19 && typeof data19 == "object" && !Array.isArray(data19)){
+if(data19.repaired === undefined){
+const err63 = {instancePath:instancePath+"/verified",schemaPath:"#/components/schemas/BatchVerified/required",keyword:"required",params:{missingProperty: "repaired"}};
 if(vErrors === null){
 vErrors = [err63];
 }
@@ -4870,14 +4967,100 @@ if(vErrors.length < 100)vErrors.push(err63);
 }
 errors++;
 }
-validate50.errors = vErrors;
+for(const key5 in data19){
+if(!((key5 === "consistent") || (key5 === "repaired"))){
+const err64 = {instancePath:instancePath+"/verified",schemaPath:"#/components/schemas/BatchVerified/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key5}};
+if(vErrors === null){
+vErrors = [err64];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err64);
+}
+errors++;
+}
+}
+if(data19.consistent !== undefined){
+if(typeof data19.consistent !== "boolean"){
+const err65 = {instancePath:instancePath+"/verified/consistent",schemaPath:"#/components/schemas/BatchVerified/properties/consistent/type",keyword:"type",params:{type: "boolean"}};
+if(vErrors === null){
+vErrors = [err65];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err65);
+}
+errors++;
+}
+}
+if(data19.repaired !== undefined){
+let data21 = data19.repaired;
+if(Array.isArray(data21)){
+const len0 = data21.length;
+for(let i0=0; i0<len0; i0++){
+let data22 = data21[i0];
+if(typeof data22 !== "string"){
+const err66 = {instancePath:instancePath+"/verified/repaired/" + i0,schemaPath:"#/components/schemas/BatchVerified/properties/repaired/items/type",keyword:"type",params:{type: "string"}};
+if(vErrors === null){
+vErrors = [err66];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err66);
+}
+errors++;
+}
+if(!(((data22 === "counters") || (data22 === "end")) || (data22 === "places"))){
+const err67 = {instancePath:instancePath+"/verified/repaired/" + i0,schemaPath:"#/components/schemas/BatchVerified/properties/repaired/items/enum",keyword:"enum",params:{allowedValues: schema41.properties.repaired.items.enum}};
+if(vErrors === null){
+vErrors = [err67];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err67);
+}
+errors++;
+}
+}
+}
+else {
+const err68 = {instancePath:instancePath+"/verified/repaired",schemaPath:"#/components/schemas/BatchVerified/properties/repaired/type",keyword:"type",params:{type: "array"}};
+if(vErrors === null){
+vErrors = [err68];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err68);
+}
+errors++;
+}
+}
+}
+else {
+const err69 = {instancePath:instancePath+"/verified",schemaPath:"#/components/schemas/BatchVerified/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err69];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err69);
+}
+errors++;
+}
+}
+}
+else {
+const err70 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err70];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err70);
+}
+errors++;
+}
+validate51.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchCreated = validate52;
-const schema45 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["pending","processing","completed","failed","expired","cancelled"]},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"stats":{"$ref":"#/components/schemas/BatchStats"},"labels":{"$ref":"#/components/schemas/Labels"},"created_at":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"},"completion_rate":{"type":"number","minimum":0,"maximum":100},"notifications":{"$ref":"#/components/schemas/Notifications"},"options":{"$ref":"#/components/schemas/BatchOptions"},"errors":{"type":"array","items":{"$ref":"#/components/schemas/RejectedTask"}},"duplicates":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["id","status","notifications","stats","options","created_at","updated_at","completion_rate"],"additionalProperties":false};
+export const BatchCreated = validate53;
+const schema47 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["pending","processing","completed","failed","expired","cancelled"]},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"stats":{"$ref":"#/components/schemas/BatchStats"},"labels":{"$ref":"#/components/schemas/Labels"},"created_at":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"},"completion_rate":{"type":"number","minimum":0,"maximum":100},"notifications":{"$ref":"#/components/schemas/Notifications"},"options":{"$ref":"#/components/schemas/BatchOptions"},"errors":{"type":"array","items":{"$ref":"#/components/schemas/RejectedTask"}},"duplicates":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["id","status","notifications","stats","options","created_at","updated_at","completion_rate"],"additionalProperties":false};
 
-function validate52(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate53(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -4962,7 +5145,7 @@ if(vErrors.length < 100)vErrors.push(err7);
 errors++;
 }
 for(const key0 in data){
-if(!(func14.call(schema45.properties, key0))){
+if(!(func14.call(schema47.properties, key0))){
 const err8 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
 if(vErrors === null){
 vErrors = [err8];
@@ -4998,7 +5181,7 @@ if(vErrors.length < 100)vErrors.push(err10);
 errors++;
 }
 if(!((((((data1 === "pending") || (data1 === "processing")) || (data1 === "completed")) || (data1 === "failed")) || (data1 === "expired")) || (data1 === "cancelled"))){
-const err11 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema45.properties.status.enum}};
+const err11 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema47.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err11];
 }
@@ -5786,14 +5969,14 @@ if(vErrors.length < 100)vErrors.push(err77);
 }
 errors++;
 }
-validate52.errors = vErrors;
+validate53.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchListItem = validate54;
-const schema50 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["pending","processing","completed","failed","expired","cancelled"]},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"stats":{"$ref":"#/components/schemas/BatchStats"},"labels":{"$ref":"#/components/schemas/Labels"},"created_at":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"},"completion_rate":{"type":"number","minimum":0,"maximum":100}},"required":["id","status","stats","created_at","updated_at","completion_rate"],"additionalProperties":false};
+export const BatchListItem = validate55;
+const schema52 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["pending","processing","completed","failed","expired","cancelled"]},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"stats":{"$ref":"#/components/schemas/BatchStats"},"labels":{"$ref":"#/components/schemas/Labels"},"created_at":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"},"completion_rate":{"type":"number","minimum":0,"maximum":100}},"required":["id","status","stats","created_at","updated_at","completion_rate"],"additionalProperties":false};
 
-function validate54(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate55(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -5894,7 +6077,7 @@ if(vErrors.length < 100)vErrors.push(err8);
 errors++;
 }
 if(!((((((data1 === "pending") || (data1 === "processing")) || (data1 === "completed")) || (data1 === "failed")) || (data1 === "expired")) || (data1 === "cancelled"))){
-const err9 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema50.properties.status.enum}};
+const err9 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema52.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err9];
 }
@@ -6393,14 +6576,14 @@ if(vErrors.length < 100)vErrors.push(err51);
 }
 errors++;
 }
-validate54.errors = vErrors;
+validate55.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchList = validate55;
-const schema53 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"batches":{"type":"array","items":{"$ref":"#/components/schemas/BatchListItem"}},"next_cursor":{"type":["string","null"]}},"required":["total","batches"],"additionalProperties":false};
+export const BatchList = validate56;
+const schema55 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"batches":{"type":"array","items":{"$ref":"#/components/schemas/BatchListItem"}},"next_cursor":{"type":["string","null"]}},"required":["total","batches"],"additionalProperties":false};
 
-function validate55(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate56(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -6476,8 +6659,8 @@ let data1 = data.batches;
 if(Array.isArray(data1)){
 const len0 = data1.length;
 for(let i0=0; i0<len0; i0++){
-if(!(validate54(data1[i0], {instancePath:instancePath+"/batches/" + i0,parentData:data1,parentDataProperty:i0,rootData}))){
-vErrors = vErrors === null ? validate54.errors : vErrors.concat(validate54.errors);
+if(!(validate55(data1[i0], {instancePath:instancePath+"/batches/" + i0,parentData:data1,parentDataProperty:i0,rootData}))){
+vErrors = vErrors === null ? validate55.errors : vErrors.concat(validate55.errors);
 errors = vErrors.length;
 }
 }
@@ -6496,7 +6679,7 @@ errors++;
 if(data.next_cursor !== undefined){
 let data3 = data.next_cursor;
 if((typeof data3 !== "string") && (data3 !== null)){
-const err7 = {instancePath:instancePath+"/next_cursor",schemaPath:"#/properties/next_cursor/type",keyword:"type",params:{type: schema53.properties.next_cursor.type}};
+const err7 = {instancePath:instancePath+"/next_cursor",schemaPath:"#/properties/next_cursor/type",keyword:"type",params:{type: schema55.properties.next_cursor.type}};
 if(vErrors === null){
 vErrors = [err7];
 }
@@ -6517,14 +6700,14 @@ if(vErrors.length < 100)vErrors.push(err8);
 }
 errors++;
 }
-validate55.errors = vErrors;
+validate56.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchChange = validate57;
-const schema54 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["pending","processing","completed","failed","expired","cancelled"]},"stats":{"$ref":"#/components/schemas/BatchStats"},"updated_at":{"type":"string","format":"date-time"},"completion_rate":{"type":"number","minimum":0,"maximum":100},"errors":{"type":"array","items":{"$ref":"#/components/schemas/RejectedTask"}},"duplicates":{"type":"integer","minimum":0,"maximum":9007199254740991},"errors_omitted":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["id","status","stats","updated_at","completion_rate"],"additionalProperties":false};
+export const BatchChange = validate58;
+const schema56 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["pending","processing","completed","failed","expired","cancelled"]},"stats":{"$ref":"#/components/schemas/BatchStats"},"updated_at":{"type":"string","format":"date-time"},"completion_rate":{"type":"number","minimum":0,"maximum":100},"errors":{"type":"array","items":{"$ref":"#/components/schemas/RejectedTask"}},"duplicates":{"type":"integer","minimum":0,"maximum":9007199254740991},"errors_omitted":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["id","status","stats","updated_at","completion_rate"],"additionalProperties":false};
 
-function validate57(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate58(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -6615,7 +6798,7 @@ if(vErrors.length < 100)vErrors.push(err7);
 errors++;
 }
 if(!((((((data1 === "pending") || (data1 === "processing")) || (data1 === "completed")) || (data1 === "failed")) || (data1 === "expired")) || (data1 === "cancelled"))){
-const err8 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema54.properties.status.enum}};
+const err8 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema56.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err8];
 }
@@ -7150,14 +7333,14 @@ if(vErrors.length < 100)vErrors.push(err53);
 }
 errors++;
 }
-validate57.errors = vErrors;
+validate58.errors = vErrors;
 return errors === 0;
 }
 
-export const Deleted = validate58;
-const schema57 = {"type":"object","properties":{"deleted":{"type":"boolean"},"id":{"type":"string"}},"required":["deleted","id"],"additionalProperties":false};
+export const Deleted = validate59;
+const schema59 = {"type":"object","properties":{"deleted":{"type":"boolean"},"id":{"type":"string"}},"required":["deleted","id"],"additionalProperties":false};
 
-function validate58(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate59(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -7228,14 +7411,14 @@ if(vErrors.length < 100)vErrors.push(err5);
 }
 errors++;
 }
-validate58.errors = vErrors;
+validate59.errors = vErrors;
 return errors === 0;
 }
 
-export const ConcurrentConfig = validate59;
-const schema58 = {"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":100000},"lock_timeout":{"type":"integer","minimum":1,"maximum":86400}},"required":["limit"],"additionalProperties":false};
+export const ConcurrentConfig = validate60;
+const schema60 = {"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":100000},"lock_timeout":{"type":"integer","minimum":1,"maximum":86400}},"required":["limit"],"additionalProperties":false};
 
-function validate59(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate60(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -7342,14 +7525,14 @@ if(vErrors.length < 100)vErrors.push(err8);
 }
 errors++;
 }
-validate59.errors = vErrors;
+validate60.errors = vErrors;
 return errors === 0;
 }
 
-export const BucketConfig = validate60;
-const schema59 = {"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":1000000},"interval":{"type":"integer","minimum":1,"maximum":2592000}},"required":["limit","interval"],"additionalProperties":false};
+export const BucketConfig = validate61;
+const schema61 = {"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":1000000},"interval":{"type":"integer","minimum":1,"maximum":2592000}},"required":["limit","interval"],"additionalProperties":false};
 
-function validate60(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate61(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -7466,14 +7649,14 @@ if(vErrors.length < 100)vErrors.push(err9);
 }
 errors++;
 }
-validate60.errors = vErrors;
+validate61.errors = vErrors;
 return errors === 0;
 }
 
-export const TokenBucketConfig = validate61;
-const schema60 = {"type":"object","properties":{"capacity":{"type":"integer","minimum":1,"maximum":1000000},"refill_rate":{"type":"integer","minimum":1,"maximum":1000000},"interval":{"type":"integer","minimum":1,"maximum":2592000}},"required":["capacity","refill_rate","interval"],"additionalProperties":false};
+export const TokenBucketConfig = validate62;
+const schema62 = {"type":"object","properties":{"capacity":{"type":"integer","minimum":1,"maximum":1000000},"refill_rate":{"type":"integer","minimum":1,"maximum":1000000},"interval":{"type":"integer","minimum":1,"maximum":2592000}},"required":["capacity","refill_rate","interval"],"additionalProperties":false};
 
-function validate61(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate62(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -7635,14 +7818,14 @@ if(vErrors.length < 100)vErrors.push(err13);
 }
 errors++;
 }
-validate61.errors = vErrors;
+validate62.errors = vErrors;
 return errors === 0;
 }
 
-export const WindowConfig = validate62;
-const schema61 = {"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":1000000},"interval":{"type":"integer","minimum":1,"maximum":2592000}},"required":["limit","interval"],"additionalProperties":false};
+export const WindowConfig = validate63;
+const schema63 = {"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":1000000},"interval":{"type":"integer","minimum":1,"maximum":2592000}},"required":["limit","interval"],"additionalProperties":false};
 
-function validate62(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate63(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -7759,14 +7942,14 @@ if(vErrors.length < 100)vErrors.push(err9);
 }
 errors++;
 }
-validate62.errors = vErrors;
+validate63.errors = vErrors;
 return errors === 0;
 }
 
-export const LeakyConfig = validate63;
-const schema62 = {"type":"object","properties":{"capacity":{"type":"integer","minimum":1,"maximum":1000000},"drain_rate":{"type":"integer","minimum":1,"maximum":1000000},"interval":{"type":"integer","minimum":1,"maximum":2592000}},"required":["capacity","drain_rate","interval"],"additionalProperties":false};
+export const LeakyConfig = validate64;
+const schema64 = {"type":"object","properties":{"capacity":{"type":"integer","minimum":1,"maximum":1000000},"drain_rate":{"type":"integer","minimum":1,"maximum":1000000},"interval":{"type":"integer","minimum":1,"maximum":2592000}},"required":["capacity","drain_rate","interval"],"additionalProperties":false};
 
-function validate63(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate64(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -7928,14 +8111,14 @@ if(vErrors.length < 100)vErrors.push(err13);
 }
 errors++;
 }
-validate63.errors = vErrors;
+validate64.errors = vErrors;
 return errors === 0;
 }
 
-export const PointsConfig = validate64;
-const schema63 = {"type":"object","properties":{"capacity":{"type":"integer","minimum":1,"maximum":1000000},"refill_rate":{"type":"integer","minimum":1,"maximum":1000000},"interval":{"type":"integer","minimum":1,"maximum":2592000}},"required":["capacity","refill_rate","interval"],"additionalProperties":false};
+export const PointsConfig = validate65;
+const schema65 = {"type":"object","properties":{"capacity":{"type":"integer","minimum":1,"maximum":1000000},"refill_rate":{"type":"integer","minimum":1,"maximum":1000000},"interval":{"type":"integer","minimum":1,"maximum":2592000}},"required":["capacity","refill_rate","interval"],"additionalProperties":false};
 
-function validate64(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate65(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -8097,14 +8280,14 @@ if(vErrors.length < 100)vErrors.push(err13);
 }
 errors++;
 }
-validate64.errors = vErrors;
+validate65.errors = vErrors;
 return errors === 0;
 }
 
-export const LimiterTimeouts = validate65;
-const schema64 = {"type":"object","properties":{"queue_timeout":{"type":"integer","minimum":1,"maximum":604800,"default":300},"validity_timeout":{"type":"integer","minimum":1,"maximum":604800,"default":3600}},"required":[],"additionalProperties":false};
+export const LimiterTimeouts = validate66;
+const schema66 = {"type":"object","properties":{"queue_timeout":{"type":"integer","minimum":1,"maximum":604800,"default":300},"validity_timeout":{"type":"integer","minimum":1,"maximum":604800,"default":3600}},"required":[],"additionalProperties":false};
 
-function validate65(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate66(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -8201,14 +8384,14 @@ if(vErrors.length < 100)vErrors.push(err7);
 }
 errors++;
 }
-validate65.errors = vErrors;
+validate66.errors = vErrors;
 return errors === 0;
 }
 
-export const LimiterCreate = validate66;
-const schema65 = {"type":"object","properties":{"name":{"type":"string","pattern":"^[A-Za-z0-9\\x2d]{1,64}$"},"type":{"type":"string","enum":["concurrent","bucket","window","leaky","points"]},"config":{"type":"object"},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"timeouts":{"$ref":"#/components/schemas/LimiterTimeouts"},"cooldown":{"type":"string","enum":["task","limiter"],"default":"task"}},"required":["name","type","config"],"additionalProperties":false,"allOf":[{"if":{"type":"object","properties":{"type":{"type":"string","enum":["concurrent"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/ConcurrentConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["bucket"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"type":"object","if":{"type":"object","anyOf":[{"properties":{"capacity":{}},"required":["capacity"]},{"properties":{"refill_rate":{}},"required":["refill_rate"]}]},"then":{"$ref":"#/components/schemas/TokenBucketConfig"},"else":{"$ref":"#/components/schemas/BucketConfig"}}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["window"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/WindowConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["leaky"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/LeakyConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["points"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/PointsConfig"}}}}]};
+export const LimiterCreate = validate67;
+const schema67 = {"type":"object","properties":{"name":{"type":"string","pattern":"^[A-Za-z0-9\\x2d]{1,64}$"},"type":{"type":"string","enum":["concurrent","bucket","window","leaky","points"]},"config":{"type":"object"},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"timeouts":{"$ref":"#/components/schemas/LimiterTimeouts"},"cooldown":{"type":"string","enum":["task","limiter"],"default":"task"}},"required":["name","type","config"],"additionalProperties":false,"allOf":[{"if":{"type":"object","properties":{"type":{"type":"string","enum":["concurrent"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/ConcurrentConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["bucket"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"type":"object","if":{"type":"object","anyOf":[{"properties":{"capacity":{}},"required":["capacity"]},{"properties":{"refill_rate":{}},"required":["refill_rate"]}]},"then":{"$ref":"#/components/schemas/TokenBucketConfig"},"else":{"$ref":"#/components/schemas/BucketConfig"}}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["window"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/WindowConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["leaky"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/LeakyConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["points"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/PointsConfig"}}}}]};
 
-function validate66(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate67(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 const _errs2 = errors;
@@ -9679,7 +9862,7 @@ if(vErrors.length < 100)vErrors.push(err113);
 errors++;
 }
 if(!(((((data26 === "concurrent") || (data26 === "bucket")) || (data26 === "window")) || (data26 === "leaky")) || (data26 === "points"))){
-const err114 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema65.properties.type.enum}};
+const err114 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema67.properties.type.enum}};
 if(vErrors === null){
 vErrors = [err114];
 }
@@ -9847,7 +10030,7 @@ if(vErrors.length < 100)vErrors.push(err127);
 errors++;
 }
 if(!((data32 === "task") || (data32 === "limiter"))){
-const err128 = {instancePath:instancePath+"/cooldown",schemaPath:"#/properties/cooldown/enum",keyword:"enum",params:{allowedValues: schema65.properties.cooldown.enum}};
+const err128 = {instancePath:instancePath+"/cooldown",schemaPath:"#/properties/cooldown/enum",keyword:"enum",params:{allowedValues: schema67.properties.cooldown.enum}};
 if(vErrors === null){
 vErrors = [err128];
 }
@@ -9868,14 +10051,14 @@ if(vErrors.length < 100)vErrors.push(err129);
 }
 errors++;
 }
-validate66.errors = vErrors;
+validate67.errors = vErrors;
 return errors === 0;
 }
 
-export const LimiterPatch = validate67;
-const schema73 = {"type":"object","properties":{"description":{"type":["string","null"],"maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"config":{"type":"object"},"timeouts":{"type":["object","null"],"properties":{"queue_timeout":{"type":"integer","minimum":1,"maximum":604800,"default":300},"validity_timeout":{"type":"integer","minimum":1,"maximum":604800,"default":3600}},"required":[],"additionalProperties":false},"cooldown":{"type":"string","enum":["task","limiter"],"default":"task"},"name":{"not":{}},"type":{"not":{}}},"required":[],"additionalProperties":false};
+export const LimiterPatch = validate68;
+const schema75 = {"type":"object","properties":{"description":{"type":["string","null"],"maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"config":{"type":"object"},"timeouts":{"type":["object","null"],"properties":{"queue_timeout":{"type":"integer","minimum":1,"maximum":604800,"default":300},"validity_timeout":{"type":"integer","minimum":1,"maximum":604800,"default":3600}},"required":[],"additionalProperties":false},"cooldown":{"type":"string","enum":["task","limiter"],"default":"task"},"name":{"not":{}},"type":{"not":{}}},"required":[],"additionalProperties":false};
 
-function validate67(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate68(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -9894,7 +10077,7 @@ errors++;
 if(data.description !== undefined){
 let data0 = data.description;
 if((typeof data0 !== "string") && (data0 !== null)){
-const err1 = {instancePath:instancePath+"/description",schemaPath:"#/properties/description/type",keyword:"type",params:{type: schema73.properties.description.type}};
+const err1 = {instancePath:instancePath+"/description",schemaPath:"#/properties/description/type",keyword:"type",params:{type: schema75.properties.description.type}};
 if(vErrors === null){
 vErrors = [err1];
 }
@@ -9942,7 +10125,7 @@ errors++;
 if(data.timeouts !== undefined){
 let data2 = data.timeouts;
 if((!(data2 && typeof data2 == "object" && !Array.isArray(data2))) && (data2 !== null)){
-const err5 = {instancePath:instancePath+"/timeouts",schemaPath:"#/properties/timeouts/type",keyword:"type",params:{type: schema73.properties.timeouts.type}};
+const err5 = {instancePath:instancePath+"/timeouts",schemaPath:"#/properties/timeouts/type",keyword:"type",params:{type: schema75.properties.timeouts.type}};
 if(vErrors === null){
 vErrors = [err5];
 }
@@ -10049,7 +10232,7 @@ if(vErrors.length < 100)vErrors.push(err13);
 errors++;
 }
 if(!((data5 === "task") || (data5 === "limiter"))){
-const err14 = {instancePath:instancePath+"/cooldown",schemaPath:"#/properties/cooldown/enum",keyword:"enum",params:{allowedValues: schema73.properties.cooldown.enum}};
+const err14 = {instancePath:instancePath+"/cooldown",schemaPath:"#/properties/cooldown/enum",keyword:"enum",params:{allowedValues: schema75.properties.cooldown.enum}};
 if(vErrors === null){
 vErrors = [err14];
 }
@@ -10090,14 +10273,14 @@ if(vErrors.length < 100)vErrors.push(err17);
 }
 errors++;
 }
-validate67.errors = vErrors;
+validate68.errors = vErrors;
 return errors === 0;
 }
 
-export const LimiterPause = validate68;
-const schema74 = {"type":"object","properties":{"until":{"type":"string","format":"date-time"}},"required":[],"additionalProperties":false};
+export const LimiterPause = validate69;
+const schema76 = {"type":"object","properties":{"until":{"type":"string","format":"date-time"}},"required":[],"additionalProperties":false};
 
-function validate68(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate69(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -10149,14 +10332,14 @@ if(vErrors.length < 100)vErrors.push(err3);
 }
 errors++;
 }
-validate68.errors = vErrors;
+validate69.errors = vErrors;
 return errors === 0;
 }
 
-export const Limiter = validate69;
-const schema75 = {"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string","pattern":"^[A-Za-z0-9\\x2d]{1,64}$"},"type":{"type":"string","enum":["concurrent","bucket","window","leaky","points"]},"config":{"type":"object"},"created_at":{"type":"string","format":"date-time"},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"timeouts":{"$ref":"#/components/schemas/LimiterTimeouts"},"cooldown":{"type":"string","enum":["task","limiter"],"default":"task"},"paused":{"type":"boolean"},"paused_until":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"}},"required":["id","name","type","config","timeouts","created_at","updated_at"],"additionalProperties":false,"allOf":[{"if":{"type":"object","properties":{"type":{"type":"string","enum":["concurrent"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/ConcurrentConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["bucket"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"type":"object","if":{"type":"object","anyOf":[{"properties":{"capacity":{}},"required":["capacity"]},{"properties":{"refill_rate":{}},"required":["refill_rate"]}]},"then":{"$ref":"#/components/schemas/TokenBucketConfig"},"else":{"$ref":"#/components/schemas/BucketConfig"}}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["window"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/WindowConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["leaky"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/LeakyConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["points"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/PointsConfig"}}}}]};
+export const Limiter = validate70;
+const schema77 = {"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string","pattern":"^[A-Za-z0-9\\x2d]{1,64}$"},"type":{"type":"string","enum":["concurrent","bucket","window","leaky","points"]},"config":{"type":"object"},"created_at":{"type":"string","format":"date-time"},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"timeouts":{"$ref":"#/components/schemas/LimiterTimeouts"},"cooldown":{"type":"string","enum":["task","limiter"],"default":"task"},"paused":{"type":"boolean"},"paused_until":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"}},"required":["id","name","type","config","timeouts","created_at","updated_at"],"additionalProperties":false,"allOf":[{"if":{"type":"object","properties":{"type":{"type":"string","enum":["concurrent"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/ConcurrentConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["bucket"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"type":"object","if":{"type":"object","anyOf":[{"properties":{"capacity":{}},"required":["capacity"]},{"properties":{"refill_rate":{}},"required":["refill_rate"]}]},"then":{"$ref":"#/components/schemas/TokenBucketConfig"},"else":{"$ref":"#/components/schemas/BucketConfig"}}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["window"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/WindowConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["leaky"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/LeakyConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["points"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/PointsConfig"}}}}]};
 
-function validate69(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate70(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 const _errs2 = errors;
@@ -11618,7 +11801,7 @@ if(vErrors.length < 100)vErrors.push(err113);
 errors++;
 }
 for(const key6 in data){
-if(!(func14.call(schema75.properties, key6))){
+if(!(func14.call(schema77.properties, key6))){
 const err114 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key6}};
 if(vErrors === null){
 vErrors = [err114];
@@ -11679,7 +11862,7 @@ if(vErrors.length < 100)vErrors.push(err118);
 errors++;
 }
 if(!(((((data27 === "concurrent") || (data27 === "bucket")) || (data27 === "window")) || (data27 === "leaky")) || (data27 === "points"))){
-const err119 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema75.properties.type.enum}};
+const err119 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema77.properties.type.enum}};
 if(vErrors === null){
 vErrors = [err119];
 }
@@ -11872,7 +12055,7 @@ if(vErrors.length < 100)vErrors.push(err134);
 errors++;
 }
 if(!((data34 === "task") || (data34 === "limiter"))){
-const err135 = {instancePath:instancePath+"/cooldown",schemaPath:"#/properties/cooldown/enum",keyword:"enum",params:{allowedValues: schema75.properties.cooldown.enum}};
+const err135 = {instancePath:instancePath+"/cooldown",schemaPath:"#/properties/cooldown/enum",keyword:"enum",params:{allowedValues: schema77.properties.cooldown.enum}};
 if(vErrors === null){
 vErrors = [err135];
 }
@@ -11955,14 +12138,14 @@ if(vErrors.length < 100)vErrors.push(err141);
 }
 errors++;
 }
-validate69.errors = vErrors;
+validate70.errors = vErrors;
 return errors === 0;
 }
 
-export const LimiterListItem = validate70;
-const schema83 = {"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string","pattern":"^[A-Za-z0-9\\x2d]{1,64}$"},"type":{"type":"string","enum":["concurrent","bucket","window","leaky","points"]},"config":{"type":"object"},"created_at":{"type":"string","format":"date-time"}},"required":["id","name","type","config","created_at"],"additionalProperties":false,"allOf":[{"if":{"type":"object","properties":{"type":{"type":"string","enum":["concurrent"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/ConcurrentConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["bucket"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"type":"object","if":{"type":"object","anyOf":[{"properties":{"capacity":{}},"required":["capacity"]},{"properties":{"refill_rate":{}},"required":["refill_rate"]}]},"then":{"$ref":"#/components/schemas/TokenBucketConfig"},"else":{"$ref":"#/components/schemas/BucketConfig"}}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["window"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/WindowConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["leaky"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/LeakyConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["points"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/PointsConfig"}}}}]};
+export const LimiterListItem = validate71;
+const schema85 = {"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string","pattern":"^[A-Za-z0-9\\x2d]{1,64}$"},"type":{"type":"string","enum":["concurrent","bucket","window","leaky","points"]},"config":{"type":"object"},"created_at":{"type":"string","format":"date-time"}},"required":["id","name","type","config","created_at"],"additionalProperties":false,"allOf":[{"if":{"type":"object","properties":{"type":{"type":"string","enum":["concurrent"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/ConcurrentConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["bucket"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"type":"object","if":{"type":"object","anyOf":[{"properties":{"capacity":{}},"required":["capacity"]},{"properties":{"refill_rate":{}},"required":["refill_rate"]}]},"then":{"$ref":"#/components/schemas/TokenBucketConfig"},"else":{"$ref":"#/components/schemas/BucketConfig"}}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["window"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/WindowConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["leaky"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/LeakyConfig"}}}},{"if":{"type":"object","properties":{"type":{"type":"string","enum":["points"]}},"required":["type"]},"then":{"type":"object","properties":{"config":{"$ref":"#/components/schemas/PointsConfig"}}}}]};
 
-function validate70(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate71(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 const _errs2 = errors;
@@ -13465,7 +13648,7 @@ if(vErrors.length < 100)vErrors.push(err116);
 errors++;
 }
 if(!(((((data27 === "concurrent") || (data27 === "bucket")) || (data27 === "window")) || (data27 === "leaky")) || (data27 === "points"))){
-const err117 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema83.properties.type.enum}};
+const err117 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema85.properties.type.enum}};
 if(vErrors === null){
 vErrors = [err117];
 }
@@ -13524,14 +13707,14 @@ if(vErrors.length < 100)vErrors.push(err121);
 }
 errors++;
 }
-validate70.errors = vErrors;
+validate71.errors = vErrors;
 return errors === 0;
 }
 
-export const LimiterList = validate71;
-const schema90 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"rate_limiters":{"type":"array","items":{"$ref":"#/components/schemas/LimiterListItem"}},"next_cursor":{"type":["string","null"]}},"required":["total","rate_limiters"],"additionalProperties":false};
+export const LimiterList = validate72;
+const schema92 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"rate_limiters":{"type":"array","items":{"$ref":"#/components/schemas/LimiterListItem"}},"next_cursor":{"type":["string","null"]}},"required":["total","rate_limiters"],"additionalProperties":false};
 
-function validate71(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate72(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -13607,8 +13790,8 @@ let data1 = data.rate_limiters;
 if(Array.isArray(data1)){
 const len0 = data1.length;
 for(let i0=0; i0<len0; i0++){
-if(!(validate70(data1[i0], {instancePath:instancePath+"/rate_limiters/" + i0,parentData:data1,parentDataProperty:i0,rootData}))){
-vErrors = vErrors === null ? validate70.errors : vErrors.concat(validate70.errors);
+if(!(validate71(data1[i0], {instancePath:instancePath+"/rate_limiters/" + i0,parentData:data1,parentDataProperty:i0,rootData}))){
+vErrors = vErrors === null ? validate71.errors : vErrors.concat(validate71.errors);
 errors = vErrors.length;
 }
 }
@@ -13627,7 +13810,7 @@ errors++;
 if(data.next_cursor !== undefined){
 let data3 = data.next_cursor;
 if((typeof data3 !== "string") && (data3 !== null)){
-const err7 = {instancePath:instancePath+"/next_cursor",schemaPath:"#/properties/next_cursor/type",keyword:"type",params:{type: schema90.properties.next_cursor.type}};
+const err7 = {instancePath:instancePath+"/next_cursor",schemaPath:"#/properties/next_cursor/type",keyword:"type",params:{type: schema92.properties.next_cursor.type}};
 if(vErrors === null){
 vErrors = [err7];
 }
@@ -13648,14 +13831,14 @@ if(vErrors.length < 100)vErrors.push(err8);
 }
 errors++;
 }
-validate71.errors = vErrors;
+validate72.errors = vErrors;
 return errors === 0;
 }
 
-export const LimiterDeleted = validate73;
-const schema91 = {"type":"object","properties":{"deleted":{"type":"boolean"},"id":{"type":"string"}},"required":["deleted","id"],"additionalProperties":false};
+export const LimiterDeleted = validate74;
+const schema93 = {"type":"object","properties":{"deleted":{"type":"boolean"},"id":{"type":"string"}},"required":["deleted","id"],"additionalProperties":false};
 
-function validate73(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate74(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -13726,14 +13909,14 @@ if(vErrors.length < 100)vErrors.push(err5);
 }
 errors++;
 }
-validate73.errors = vErrors;
+validate74.errors = vErrors;
 return errors === 0;
 }
 
-export const LimiterMinute = validate74;
-const schema92 = {"type":"object","properties":{"at":{"type":"string","format":"date-time"},"granted":{"type":"integer","minimum":0,"maximum":9007199254740991},"queued_max":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["at","granted","queued_max"],"additionalProperties":false};
+export const LimiterMinute = validate75;
+const schema94 = {"type":"object","properties":{"at":{"type":"string","format":"date-time"},"granted":{"type":"integer","minimum":0,"maximum":9007199254740991},"queued_max":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["at","granted","queued_max"],"additionalProperties":false};
 
-function validate74(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate75(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -13885,14 +14068,14 @@ if(vErrors.length < 100)vErrors.push(err12);
 }
 errors++;
 }
-validate74.errors = vErrors;
+validate75.errors = vErrors;
 return errors === 0;
 }
 
-export const LimiterDay = validate75;
-const schema93 = {"type":"object","properties":{"date":{"type":"string"},"granted":{"type":"integer","minimum":0,"maximum":9007199254740991},"throttled":{"type":"integer","minimum":0,"maximum":9007199254740991},"expired":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["date","granted","throttled","expired"],"additionalProperties":false};
+export const LimiterDay = validate76;
+const schema95 = {"type":"object","properties":{"date":{"type":"string"},"granted":{"type":"integer","minimum":0,"maximum":9007199254740991},"throttled":{"type":"integer","minimum":0,"maximum":9007199254740991},"expired":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["date","granted","throttled","expired"],"additionalProperties":false};
 
-function validate75(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate76(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -14076,14 +14259,14 @@ if(vErrors.length < 100)vErrors.push(err15);
 }
 errors++;
 }
-validate75.errors = vErrors;
+validate76.errors = vErrors;
 return errors === 0;
 }
 
-export const LimiterUsage = validate76;
-const schema94 = {"type":"object","properties":{"queued":{"type":"integer","minimum":0,"maximum":9007199254740991},"running":{"type":"integer","minimum":0,"maximum":9007199254740991},"granted_last_minute":{"type":"integer","minimum":0,"maximum":9007199254740991},"throttled_last_minute":{"type":"integer","minimum":0,"maximum":9007199254740991},"available":{"type":["integer","null"],"minimum":0},"next_available_at":{"type":["string","null"],"format":"date-time"},"history":{"type":"array","items":{"$ref":"#/components/schemas/LimiterMinute"}},"days":{"type":"array","items":{"$ref":"#/components/schemas/LimiterDay"}}},"required":["queued","running","granted_last_minute","throttled_last_minute","available","next_available_at","history","days"],"additionalProperties":false};
+export const LimiterUsage = validate77;
+const schema96 = {"type":"object","properties":{"queued":{"type":"integer","minimum":0,"maximum":9007199254740991},"running":{"type":"integer","minimum":0,"maximum":9007199254740991},"granted_last_minute":{"type":"integer","minimum":0,"maximum":9007199254740991},"throttled_last_minute":{"type":"integer","minimum":0,"maximum":9007199254740991},"available":{"type":["integer","null"],"minimum":0},"next_available_at":{"type":["string","null"],"format":"date-time"},"history":{"type":"array","items":{"$ref":"#/components/schemas/LimiterMinute"}},"days":{"type":"array","items":{"$ref":"#/components/schemas/LimiterDay"}}},"required":["queued","running","granted_last_minute","throttled_last_minute","available","next_available_at","history","days"],"additionalProperties":false};
 
-function validate76(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate77(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -14322,7 +14505,7 @@ errors++;
 if(data.available !== undefined){
 let data4 = data.available;
 if((!(((typeof data4 == "number") && (!(data4 % 1) && !isNaN(data4))) && (isFinite(data4)))) && (data4 !== null)){
-const err21 = {instancePath:instancePath+"/available",schemaPath:"#/properties/available/type",keyword:"type",params:{type: schema94.properties.available.type}};
+const err21 = {instancePath:instancePath+"/available",schemaPath:"#/properties/available/type",keyword:"type",params:{type: schema96.properties.available.type}};
 if(vErrors === null){
 vErrors = [err21];
 }
@@ -14347,7 +14530,7 @@ errors++;
 if(data.next_available_at !== undefined){
 let data5 = data.next_available_at;
 if((typeof data5 !== "string") && (data5 !== null)){
-const err23 = {instancePath:instancePath+"/next_available_at",schemaPath:"#/properties/next_available_at/type",keyword:"type",params:{type: schema94.properties.next_available_at.type}};
+const err23 = {instancePath:instancePath+"/next_available_at",schemaPath:"#/properties/next_available_at/type",keyword:"type",params:{type: schema96.properties.next_available_at.type}};
 if(vErrors === null){
 vErrors = [err23];
 }
@@ -14748,14 +14931,14 @@ if(vErrors.length < 100)vErrors.push(err56);
 }
 errors++;
 }
-validate76.errors = vErrors;
+validate77.errors = vErrors;
 return errors === 0;
 }
 
-export const TaskTemplate = validate77;
-const schema97 = {"type":"object","properties":{"target":{"$ref":"#/components/schemas/Target"},"payload":{},"rate_limiter":{"type":"string","pattern":"^[A-Za-z0-9\\x2d]{1,64}$"},"points_cost":{"type":"integer","minimum":1,"maximum":1000000},"timeout":{"type":"number","minimum":1,"maximum":900,"default":30},"retry":{"$ref":"#/components/schemas/RetryPolicy"},"idempotency_key":{"type":"string","pattern":"^[\\x21-\\x7e]+$","maxLength":255}},"required":["target"],"additionalProperties":false};
+export const TaskTemplate = validate78;
+const schema99 = {"type":"object","properties":{"target":{"$ref":"#/components/schemas/Target"},"payload":{},"rate_limiter":{"type":"string","pattern":"^[A-Za-z0-9\\x2d]{1,64}$"},"points_cost":{"type":"integer","minimum":1,"maximum":1000000},"timeout":{"type":"number","minimum":1,"maximum":900,"default":30},"retry":{"$ref":"#/components/schemas/RetryPolicy"},"idempotency_key":{"type":"string","pattern":"^[\\x21-\\x7e]+$","maxLength":255}},"required":["target"],"additionalProperties":false};
 
-function validate77(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate78(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -15083,14 +15266,14 @@ if(vErrors.length < 100)vErrors.push(err26);
 }
 errors++;
 }
-validate77.errors = vErrors;
+validate78.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchTemplate = validate79;
-const schema99 = {"type":"object","properties":{"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"notifications":{"$ref":"#/components/schemas/Notifications"},"task_templates":{"type":"array","minItems":1,"maxItems":10000,"items":{"$ref":"#/components/schemas/TaskTemplate"}},"options":{"$ref":"#/components/schemas/BatchOptionsInput"},"labels":{"$ref":"#/components/schemas/Labels"}},"required":["task_templates"],"additionalProperties":false};
+export const BatchTemplate = validate80;
+const schema101 = {"type":"object","properties":{"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"notifications":{"$ref":"#/components/schemas/Notifications"},"task_templates":{"type":"array","minItems":1,"maxItems":10000,"items":{"$ref":"#/components/schemas/TaskTemplate"}},"options":{"$ref":"#/components/schemas/BatchOptionsInput"},"labels":{"$ref":"#/components/schemas/Labels"}},"required":["task_templates"],"additionalProperties":false};
 
-function validate79(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate80(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -15182,8 +15365,8 @@ errors++;
 }
 const len0 = data2.length;
 for(let i0=0; i0<len0; i0++){
-if(!(validate77(data2[i0], {instancePath:instancePath+"/task_templates/" + i0,parentData:data2,parentDataProperty:i0,rootData}))){
-vErrors = vErrors === null ? validate77.errors : vErrors.concat(validate77.errors);
+if(!(validate78(data2[i0], {instancePath:instancePath+"/task_templates/" + i0,parentData:data2,parentDataProperty:i0,rootData}))){
+vErrors = vErrors === null ? validate78.errors : vErrors.concat(validate78.errors);
 errors = vErrors.length;
 }
 }
@@ -15402,14 +15585,14 @@ if(vErrors.length < 100)vErrors.push(err24);
 }
 errors++;
 }
-validate79.errors = vErrors;
+validate80.errors = vErrors;
 return errors === 0;
 }
 
-export const ScheduleCreate = validate82;
-const schema102 = {"type":"object","properties":{"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":"string","format":"date-time"},"end_at":{"type":"string","format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"},"enabled":{"type":"boolean","default":true}},"required":["cron","timezone"],"additionalProperties":false,"if":{"type":"object","properties":{"batch_template":{}},"required":["batch_template"]},"else":{"type":"object","properties":{"task_template":{}},"required":["task_template"]}};
+export const ScheduleCreate = validate83;
+const schema104 = {"type":"object","properties":{"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":"string","format":"date-time"},"end_at":{"type":"string","format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"},"enabled":{"type":"boolean","default":true}},"required":["cron","timezone"],"additionalProperties":false,"if":{"type":"object","properties":{"batch_template":{}},"required":["batch_template"]},"else":{"type":"object","properties":{"task_template":{}},"required":["task_template"]}};
 
-function validate82(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate83(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 const _errs1 = errors;
@@ -15621,14 +15804,14 @@ errors++;
 }
 }
 if(data.task_template !== undefined){
-if(!(validate77(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
-vErrors = vErrors === null ? validate77.errors : vErrors.concat(validate77.errors);
+if(!(validate78(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
+vErrors = vErrors === null ? validate78.errors : vErrors.concat(validate78.errors);
 errors = vErrors.length;
 }
 }
 if(data.batch_template !== undefined){
-if(!(validate79(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
-vErrors = vErrors === null ? validate79.errors : vErrors.concat(validate79.errors);
+if(!(validate80(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
+vErrors = vErrors === null ? validate80.errors : vErrors.concat(validate80.errors);
 errors = vErrors.length;
 }
 }
@@ -15655,14 +15838,14 @@ if(vErrors.length < 100)vErrors.push(err17);
 }
 errors++;
 }
-validate82.errors = vErrors;
+validate83.errors = vErrors;
 return errors === 0;
 }
 
-export const SchedulePatch = validate85;
-const schema103 = {"type":"object","properties":{"enabled":{"type":"boolean"},"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":["string","null"],"format":"date-time"},"end_at":{"type":["string","null"],"format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"}},"required":[],"additionalProperties":false};
+export const SchedulePatch = validate86;
+const schema105 = {"type":"object","properties":{"enabled":{"type":"boolean"},"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":["string","null"],"format":"date-time"},"end_at":{"type":["string","null"],"format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"}},"required":[],"additionalProperties":false};
 
-function validate85(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate86(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -15743,7 +15926,7 @@ errors++;
 if(data.start_at !== undefined){
 let data3 = data.start_at;
 if((typeof data3 !== "string") && (data3 !== null)){
-const err6 = {instancePath:instancePath+"/start_at",schemaPath:"#/properties/start_at/type",keyword:"type",params:{type: schema103.properties.start_at.type}};
+const err6 = {instancePath:instancePath+"/start_at",schemaPath:"#/properties/start_at/type",keyword:"type",params:{type: schema105.properties.start_at.type}};
 if(vErrors === null){
 vErrors = [err6];
 }
@@ -15768,7 +15951,7 @@ errors++;
 if(data.end_at !== undefined){
 let data4 = data.end_at;
 if((typeof data4 !== "string") && (data4 !== null)){
-const err8 = {instancePath:instancePath+"/end_at",schemaPath:"#/properties/end_at/type",keyword:"type",params:{type: schema103.properties.end_at.type}};
+const err8 = {instancePath:instancePath+"/end_at",schemaPath:"#/properties/end_at/type",keyword:"type",params:{type: schema105.properties.end_at.type}};
 if(vErrors === null){
 vErrors = [err8];
 }
@@ -15791,14 +15974,14 @@ errors++;
 }
 }
 if(data.task_template !== undefined){
-if(!(validate77(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
-vErrors = vErrors === null ? validate77.errors : vErrors.concat(validate77.errors);
+if(!(validate78(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
+vErrors = vErrors === null ? validate78.errors : vErrors.concat(validate78.errors);
 errors = vErrors.length;
 }
 }
 if(data.batch_template !== undefined){
-if(!(validate79(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
-vErrors = vErrors === null ? validate79.errors : vErrors.concat(validate79.errors);
+if(!(validate80(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
+vErrors = vErrors === null ? validate80.errors : vErrors.concat(validate80.errors);
 errors = vErrors.length;
 }
 }
@@ -15813,14 +15996,14 @@ if(vErrors.length < 100)vErrors.push(err10);
 }
 errors++;
 }
-validate85.errors = vErrors;
+validate86.errors = vErrors;
 return errors === 0;
 }
 
-export const SchedulePatched = validate88;
-const schema104 = {"type":"object","properties":{"id":{"type":"string"},"enabled":{"type":"boolean"},"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":["string","null"],"format":"date-time"},"end_at":{"type":["string","null"],"format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"}},"required":["id"],"additionalProperties":false};
+export const SchedulePatched = validate89;
+const schema106 = {"type":"object","properties":{"id":{"type":"string"},"enabled":{"type":"boolean"},"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":["string","null"],"format":"date-time"},"end_at":{"type":["string","null"],"format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"}},"required":["id"],"additionalProperties":false};
 
-function validate88(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate89(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -15923,7 +16106,7 @@ errors++;
 if(data.start_at !== undefined){
 let data4 = data.start_at;
 if((typeof data4 !== "string") && (data4 !== null)){
-const err8 = {instancePath:instancePath+"/start_at",schemaPath:"#/properties/start_at/type",keyword:"type",params:{type: schema104.properties.start_at.type}};
+const err8 = {instancePath:instancePath+"/start_at",schemaPath:"#/properties/start_at/type",keyword:"type",params:{type: schema106.properties.start_at.type}};
 if(vErrors === null){
 vErrors = [err8];
 }
@@ -15948,7 +16131,7 @@ errors++;
 if(data.end_at !== undefined){
 let data5 = data.end_at;
 if((typeof data5 !== "string") && (data5 !== null)){
-const err10 = {instancePath:instancePath+"/end_at",schemaPath:"#/properties/end_at/type",keyword:"type",params:{type: schema104.properties.end_at.type}};
+const err10 = {instancePath:instancePath+"/end_at",schemaPath:"#/properties/end_at/type",keyword:"type",params:{type: schema106.properties.end_at.type}};
 if(vErrors === null){
 vErrors = [err10];
 }
@@ -15971,14 +16154,14 @@ errors++;
 }
 }
 if(data.task_template !== undefined){
-if(!(validate77(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
-vErrors = vErrors === null ? validate77.errors : vErrors.concat(validate77.errors);
+if(!(validate78(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
+vErrors = vErrors === null ? validate78.errors : vErrors.concat(validate78.errors);
 errors = vErrors.length;
 }
 }
 if(data.batch_template !== undefined){
-if(!(validate79(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
-vErrors = vErrors === null ? validate79.errors : vErrors.concat(validate79.errors);
+if(!(validate80(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
+vErrors = vErrors === null ? validate80.errors : vErrors.concat(validate80.errors);
 errors = vErrors.length;
 }
 }
@@ -15993,14 +16176,14 @@ if(vErrors.length < 100)vErrors.push(err12);
 }
 errors++;
 }
-validate88.errors = vErrors;
+validate89.errors = vErrors;
 return errors === 0;
 }
 
-export const ScheduleError = validate91;
-const schema105 = {"type":"object","properties":{"code":{"type":"string"},"at":{"type":"string","format":"date-time"}},"required":["code","at"],"additionalProperties":false};
+export const ScheduleError = validate92;
+const schema107 = {"type":"object","properties":{"code":{"type":"string"},"at":{"type":"string","format":"date-time"}},"required":["code","at"],"additionalProperties":false};
 
-function validate91(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate92(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -16084,14 +16267,14 @@ if(vErrors.length < 100)vErrors.push(err6);
 }
 errors++;
 }
-validate91.errors = vErrors;
+validate92.errors = vErrors;
 return errors === 0;
 }
 
-export const Schedule = validate92;
-const schema106 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["active","disabled"]},"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":"string","format":"date-time"},"end_at":{"type":"string","format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"},"enabled":{"type":"boolean","default":true},"next_execution_at":{"type":["string","null"],"format":"date-time"},"execution_count":{"type":"integer","minimum":0,"maximum":9007199254740991},"created_at":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"},"last_error":{"$ref":"#/components/schemas/ScheduleError"},"last_execution_at":{"type":["string","null"],"format":"date-time"}},"required":["id","status","cron","timezone","enabled","next_execution_at","execution_count","created_at","updated_at","last_execution_at"],"additionalProperties":false};
+export const Schedule = validate93;
+const schema108 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["active","disabled"]},"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":"string","format":"date-time"},"end_at":{"type":"string","format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"},"enabled":{"type":"boolean","default":true},"next_execution_at":{"type":["string","null"],"format":"date-time"},"execution_count":{"type":"integer","minimum":0,"maximum":9007199254740991},"created_at":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"},"last_error":{"$ref":"#/components/schemas/ScheduleError"},"last_execution_at":{"type":["string","null"],"format":"date-time"}},"required":["id","status","cron","timezone","enabled","next_execution_at","execution_count","created_at","updated_at","last_execution_at"],"additionalProperties":false};
 
-function validate92(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate93(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -16196,7 +16379,7 @@ if(vErrors.length < 100)vErrors.push(err9);
 errors++;
 }
 for(const key0 in data){
-if(!(func14.call(schema106.properties, key0))){
+if(!(func14.call(schema108.properties, key0))){
 const err10 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
 if(vErrors === null){
 vErrors = [err10];
@@ -16232,7 +16415,7 @@ if(vErrors.length < 100)vErrors.push(err12);
 errors++;
 }
 if(!((data1 === "active") || (data1 === "disabled"))){
-const err13 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema106.properties.status.enum}};
+const err13 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema108.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err13];
 }
@@ -16343,14 +16526,14 @@ errors++;
 }
 }
 if(data.task_template !== undefined){
-if(!(validate77(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
-vErrors = vErrors === null ? validate77.errors : vErrors.concat(validate77.errors);
+if(!(validate78(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
+vErrors = vErrors === null ? validate78.errors : vErrors.concat(validate78.errors);
 errors = vErrors.length;
 }
 }
 if(data.batch_template !== undefined){
-if(!(validate79(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
-vErrors = vErrors === null ? validate79.errors : vErrors.concat(validate79.errors);
+if(!(validate80(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
+vErrors = vErrors === null ? validate80.errors : vErrors.concat(validate80.errors);
 errors = vErrors.length;
 }
 }
@@ -16369,7 +16552,7 @@ errors++;
 if(data.next_execution_at !== undefined){
 let data9 = data.next_execution_at;
 if((typeof data9 !== "string") && (data9 !== null)){
-const err23 = {instancePath:instancePath+"/next_execution_at",schemaPath:"#/properties/next_execution_at/type",keyword:"type",params:{type: schema106.properties.next_execution_at.type}};
+const err23 = {instancePath:instancePath+"/next_execution_at",schemaPath:"#/properties/next_execution_at/type",keyword:"type",params:{type: schema108.properties.next_execution_at.type}};
 if(vErrors === null){
 vErrors = [err23];
 }
@@ -16563,7 +16746,7 @@ errors++;
 if(data.last_execution_at !== undefined){
 let data16 = data.last_execution_at;
 if((typeof data16 !== "string") && (data16 !== null)){
-const err39 = {instancePath:instancePath+"/last_execution_at",schemaPath:"#/properties/last_execution_at/type",keyword:"type",params:{type: schema106.properties.last_execution_at.type}};
+const err39 = {instancePath:instancePath+"/last_execution_at",schemaPath:"#/properties/last_execution_at/type",keyword:"type",params:{type: schema108.properties.last_execution_at.type}};
 if(vErrors === null){
 vErrors = [err39];
 }
@@ -16596,14 +16779,14 @@ if(vErrors.length < 100)vErrors.push(err41);
 }
 errors++;
 }
-validate92.errors = vErrors;
+validate93.errors = vErrors;
 return errors === 0;
 }
 
-export const ScheduleListItem = validate95;
-const schema108 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["active","disabled"]},"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":"string","format":"date-time"},"end_at":{"type":"string","format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"},"enabled":{"type":"boolean","default":true},"next_execution_at":{"type":["string","null"],"format":"date-time"},"execution_count":{"type":"integer","minimum":0,"maximum":9007199254740991},"created_at":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"},"last_error":{"$ref":"#/components/schemas/ScheduleError"}},"required":["id","status","cron","timezone","enabled","next_execution_at","execution_count","created_at","updated_at"],"additionalProperties":false};
+export const ScheduleListItem = validate96;
+const schema110 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["active","disabled"]},"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"start_at":{"type":"string","format":"date-time"},"end_at":{"type":"string","format":"date-time"},"task_template":{"$ref":"#/components/schemas/TaskTemplate"},"batch_template":{"$ref":"#/components/schemas/BatchTemplate"},"enabled":{"type":"boolean","default":true},"next_execution_at":{"type":["string","null"],"format":"date-time"},"execution_count":{"type":"integer","minimum":0,"maximum":9007199254740991},"created_at":{"type":"string","format":"date-time"},"updated_at":{"type":"string","format":"date-time"},"last_error":{"$ref":"#/components/schemas/ScheduleError"}},"required":["id","status","cron","timezone","enabled","next_execution_at","execution_count","created_at","updated_at"],"additionalProperties":false};
 
-function validate95(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate96(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -16698,7 +16881,7 @@ if(vErrors.length < 100)vErrors.push(err8);
 errors++;
 }
 for(const key0 in data){
-if(!(func14.call(schema108.properties, key0))){
+if(!(func14.call(schema110.properties, key0))){
 const err9 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
 if(vErrors === null){
 vErrors = [err9];
@@ -16734,7 +16917,7 @@ if(vErrors.length < 100)vErrors.push(err11);
 errors++;
 }
 if(!((data1 === "active") || (data1 === "disabled"))){
-const err12 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema108.properties.status.enum}};
+const err12 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema110.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err12];
 }
@@ -16845,14 +17028,14 @@ errors++;
 }
 }
 if(data.task_template !== undefined){
-if(!(validate77(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
-vErrors = vErrors === null ? validate77.errors : vErrors.concat(validate77.errors);
+if(!(validate78(data.task_template, {instancePath:instancePath+"/task_template",parentData:data,parentDataProperty:"task_template",rootData}))){
+vErrors = vErrors === null ? validate78.errors : vErrors.concat(validate78.errors);
 errors = vErrors.length;
 }
 }
 if(data.batch_template !== undefined){
-if(!(validate79(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
-vErrors = vErrors === null ? validate79.errors : vErrors.concat(validate79.errors);
+if(!(validate80(data.batch_template, {instancePath:instancePath+"/batch_template",parentData:data,parentDataProperty:"batch_template",rootData}))){
+vErrors = vErrors === null ? validate80.errors : vErrors.concat(validate80.errors);
 errors = vErrors.length;
 }
 }
@@ -16871,7 +17054,7 @@ errors++;
 if(data.next_execution_at !== undefined){
 let data9 = data.next_execution_at;
 if((typeof data9 !== "string") && (data9 !== null)){
-const err22 = {instancePath:instancePath+"/next_execution_at",schemaPath:"#/properties/next_execution_at/type",keyword:"type",params:{type: schema108.properties.next_execution_at.type}};
+const err22 = {instancePath:instancePath+"/next_execution_at",schemaPath:"#/properties/next_execution_at/type",keyword:"type",params:{type: schema110.properties.next_execution_at.type}};
 if(vErrors === null){
 vErrors = [err22];
 }
@@ -17073,14 +17256,14 @@ if(vErrors.length < 100)vErrors.push(err38);
 }
 errors++;
 }
-validate95.errors = vErrors;
+validate96.errors = vErrors;
 return errors === 0;
 }
 
-export const ScheduleList = validate98;
-const schema110 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"schedules":{"type":"array","items":{"$ref":"#/components/schemas/ScheduleListItem"}},"next_cursor":{"type":["string","null"]}},"required":["total","schedules"],"additionalProperties":false};
+export const ScheduleList = validate99;
+const schema112 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"schedules":{"type":"array","items":{"$ref":"#/components/schemas/ScheduleListItem"}},"next_cursor":{"type":["string","null"]}},"required":["total","schedules"],"additionalProperties":false};
 
-function validate98(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate99(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -17156,8 +17339,8 @@ let data1 = data.schedules;
 if(Array.isArray(data1)){
 const len0 = data1.length;
 for(let i0=0; i0<len0; i0++){
-if(!(validate95(data1[i0], {instancePath:instancePath+"/schedules/" + i0,parentData:data1,parentDataProperty:i0,rootData}))){
-vErrors = vErrors === null ? validate95.errors : vErrors.concat(validate95.errors);
+if(!(validate96(data1[i0], {instancePath:instancePath+"/schedules/" + i0,parentData:data1,parentDataProperty:i0,rootData}))){
+vErrors = vErrors === null ? validate96.errors : vErrors.concat(validate96.errors);
 errors = vErrors.length;
 }
 }
@@ -17176,7 +17359,7 @@ errors++;
 if(data.next_cursor !== undefined){
 let data3 = data.next_cursor;
 if((typeof data3 !== "string") && (data3 !== null)){
-const err7 = {instancePath:instancePath+"/next_cursor",schemaPath:"#/properties/next_cursor/type",keyword:"type",params:{type: schema110.properties.next_cursor.type}};
+const err7 = {instancePath:instancePath+"/next_cursor",schemaPath:"#/properties/next_cursor/type",keyword:"type",params:{type: schema112.properties.next_cursor.type}};
 if(vErrors === null){
 vErrors = [err7];
 }
@@ -17197,14 +17380,14 @@ if(vErrors.length < 100)vErrors.push(err8);
 }
 errors++;
 }
-validate98.errors = vErrors;
+validate99.errors = vErrors;
 return errors === 0;
 }
 
-export const ScheduleDeleted = validate100;
-const schema111 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["deleted"]}},"required":["id","status"],"additionalProperties":false};
+export const ScheduleDeleted = validate101;
+const schema113 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["deleted"]}},"required":["id","status"],"additionalProperties":false};
 
-function validate100(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate101(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -17265,7 +17448,7 @@ if(vErrors.length < 100)vErrors.push(err4);
 errors++;
 }
 if(!(data1 === "deleted")){
-const err5 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema111.properties.status.enum}};
+const err5 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema113.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err5];
 }
@@ -17286,14 +17469,14 @@ if(vErrors.length < 100)vErrors.push(err6);
 }
 errors++;
 }
-validate100.errors = vErrors;
+validate101.errors = vErrors;
 return errors === 0;
 }
 
-export const ScheduledTask = validate101;
-const schema112 = {"type":"object","properties":{"id":{"type":"string"},"schedule_id":{"type":"string"},"batch_id":{"type":["string","null"]},"scheduled_for":{"type":"string","format":"date-time"},"status":{"type":"string","enum":["queued","processing","completed","failed","cancelled"]},"target":{"type":"string"},"payload":{},"created_at":{"type":"string","format":"date-time"},"completed_at":{"type":"string","format":"date-time"},"rate_limiter":{"type":"string","pattern":"^[A-Za-z0-9\\x2d]{1,64}$"},"attempts":{"type":"integer","minimum":0,"maximum":9007199254740991},"result":{"$ref":"#/components/schemas/TaskResult"}},"required":["id","schedule_id","batch_id","scheduled_for","status","target","created_at","attempts"],"additionalProperties":false};
+export const ScheduledTask = validate102;
+const schema114 = {"type":"object","properties":{"id":{"type":"string"},"schedule_id":{"type":"string"},"batch_id":{"type":["string","null"]},"scheduled_for":{"type":"string","format":"date-time"},"status":{"type":"string","enum":["queued","processing","completed","failed","cancelled"]},"target":{"type":"string"},"payload":{},"created_at":{"type":"string","format":"date-time"},"completed_at":{"type":"string","format":"date-time"},"rate_limiter":{"type":"string","pattern":"^[A-Za-z0-9\\x2d]{1,64}$"},"attempts":{"type":"integer","minimum":0,"maximum":9007199254740991},"result":{"$ref":"#/components/schemas/TaskResult"}},"required":["id","schedule_id","batch_id","scheduled_for","status","target","created_at","attempts"],"additionalProperties":false};
 
-function validate101(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate102(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -17378,7 +17561,7 @@ if(vErrors.length < 100)vErrors.push(err7);
 errors++;
 }
 for(const key0 in data){
-if(!(func14.call(schema112.properties, key0))){
+if(!(func14.call(schema114.properties, key0))){
 const err8 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
 if(vErrors === null){
 vErrors = [err8];
@@ -17416,7 +17599,7 @@ errors++;
 if(data.batch_id !== undefined){
 let data2 = data.batch_id;
 if((typeof data2 !== "string") && (data2 !== null)){
-const err11 = {instancePath:instancePath+"/batch_id",schemaPath:"#/properties/batch_id/type",keyword:"type",params:{type: schema112.properties.batch_id.type}};
+const err11 = {instancePath:instancePath+"/batch_id",schemaPath:"#/properties/batch_id/type",keyword:"type",params:{type: schema114.properties.batch_id.type}};
 if(vErrors === null){
 vErrors = [err11];
 }
@@ -17464,7 +17647,7 @@ if(vErrors.length < 100)vErrors.push(err14);
 errors++;
 }
 if(!(((((data4 === "queued") || (data4 === "processing")) || (data4 === "completed")) || (data4 === "failed")) || (data4 === "cancelled"))){
-const err15 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema112.properties.status.enum}};
+const err15 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema114.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err15];
 }
@@ -17613,14 +17796,14 @@ if(vErrors.length < 100)vErrors.push(err26);
 }
 errors++;
 }
-validate101.errors = vErrors;
+validate102.errors = vErrors;
 return errors === 0;
 }
 
-export const ScheduledTaskList = validate103;
-const schema113 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"tasks":{"type":"array","items":{"$ref":"#/components/schemas/ScheduledTask"}}},"required":["total","tasks"],"additionalProperties":false};
+export const ScheduledTaskList = validate104;
+const schema115 = {"type":"object","properties":{"total":{"type":"integer","minimum":0,"maximum":9007199254740991},"tasks":{"type":"array","items":{"$ref":"#/components/schemas/ScheduledTask"}}},"required":["total","tasks"],"additionalProperties":false};
 
-function validate103(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate104(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -17696,8 +17879,8 @@ let data1 = data.tasks;
 if(Array.isArray(data1)){
 const len0 = data1.length;
 for(let i0=0; i0<len0; i0++){
-if(!(validate101(data1[i0], {instancePath:instancePath+"/tasks/" + i0,parentData:data1,parentDataProperty:i0,rootData}))){
-vErrors = vErrors === null ? validate101.errors : vErrors.concat(validate101.errors);
+if(!(validate102(data1[i0], {instancePath:instancePath+"/tasks/" + i0,parentData:data1,parentDataProperty:i0,rootData}))){
+vErrors = vErrors === null ? validate102.errors : vErrors.concat(validate102.errors);
 errors = vErrors.length;
 }
 }
@@ -17724,14 +17907,14 @@ if(vErrors.length < 100)vErrors.push(err7);
 }
 errors++;
 }
-validate103.errors = vErrors;
+validate104.errors = vErrors;
 return errors === 0;
 }
 
-export const ScheduleExecution = validate105;
-const schema114 = {"type":"object","properties":{"scheduled_for":{"type":"string","format":"date-time"},"local_time":{"type":"string","format":"date-time"}},"required":["scheduled_for","local_time"],"additionalProperties":false};
+export const ScheduleExecution = validate106;
+const schema116 = {"type":"object","properties":{"scheduled_for":{"type":"string","format":"date-time"},"local_time":{"type":"string","format":"date-time"}},"required":["scheduled_for","local_time"],"additionalProperties":false};
 
-function validate105(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate106(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -17828,14 +18011,14 @@ if(vErrors.length < 100)vErrors.push(err7);
 }
 errors++;
 }
-validate105.errors = vErrors;
+validate106.errors = vErrors;
 return errors === 0;
 }
 
-export const SchedulePreview = validate106;
-const schema115 = {"type":"object","properties":{"schedule_id":{"type":"string"},"executions":{"type":"array","items":{"$ref":"#/components/schemas/ScheduleExecution"}}},"required":["schedule_id","executions"],"additionalProperties":false};
+export const SchedulePreview = validate107;
+const schema117 = {"type":"object","properties":{"schedule_id":{"type":"string"},"executions":{"type":"array","items":{"$ref":"#/components/schemas/ScheduleExecution"}}},"required":["schedule_id","executions"],"additionalProperties":false};
 
-function validate106(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate107(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -18007,14 +18190,14 @@ if(vErrors.length < 100)vErrors.push(err13);
 }
 errors++;
 }
-validate106.errors = vErrors;
+validate107.errors = vErrors;
 return errors === 0;
 }
 
-export const CronPreview = validate107;
-const schema117 = {"type":"object","properties":{"executions":{"type":"array","items":{"$ref":"#/components/schemas/ScheduleExecution"}}},"required":["executions"],"additionalProperties":false};
+export const CronPreview = validate108;
+const schema119 = {"type":"object","properties":{"executions":{"type":"array","items":{"$ref":"#/components/schemas/ScheduleExecution"}}},"required":["executions"],"additionalProperties":false};
 
-function validate107(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate108(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -18164,14 +18347,14 @@ if(vErrors.length < 100)vErrors.push(err11);
 }
 errors++;
 }
-validate107.errors = vErrors;
+validate108.errors = vErrors;
 return errors === 0;
 }
 
-export const ScheduleRun = validate108;
-const schema119 = {"type":"object","properties":{"schedule_id":{"type":"string"},"scheduled_for":{"type":"string","format":"date-time"},"task_id":{"type":["string","null"]},"batch_id":{"type":["string","null"]}},"required":["schedule_id","scheduled_for","task_id","batch_id"],"additionalProperties":false};
+export const ScheduleRun = validate109;
+const schema121 = {"type":"object","properties":{"schedule_id":{"type":"string"},"scheduled_for":{"type":"string","format":"date-time"},"task_id":{"type":["string","null"]},"batch_id":{"type":["string","null"]}},"required":["schedule_id","scheduled_for","task_id","batch_id"],"additionalProperties":false};
 
-function validate108(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate109(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -18267,7 +18450,7 @@ errors++;
 if(data.task_id !== undefined){
 let data2 = data.task_id;
 if((typeof data2 !== "string") && (data2 !== null)){
-const err8 = {instancePath:instancePath+"/task_id",schemaPath:"#/properties/task_id/type",keyword:"type",params:{type: schema119.properties.task_id.type}};
+const err8 = {instancePath:instancePath+"/task_id",schemaPath:"#/properties/task_id/type",keyword:"type",params:{type: schema121.properties.task_id.type}};
 if(vErrors === null){
 vErrors = [err8];
 }
@@ -18280,7 +18463,7 @@ errors++;
 if(data.batch_id !== undefined){
 let data3 = data.batch_id;
 if((typeof data3 !== "string") && (data3 !== null)){
-const err9 = {instancePath:instancePath+"/batch_id",schemaPath:"#/properties/batch_id/type",keyword:"type",params:{type: schema119.properties.batch_id.type}};
+const err9 = {instancePath:instancePath+"/batch_id",schemaPath:"#/properties/batch_id/type",keyword:"type",params:{type: schema121.properties.batch_id.type}};
 if(vErrors === null){
 vErrors = [err9];
 }
@@ -18301,14 +18484,14 @@ if(vErrors.length < 100)vErrors.push(err10);
 }
 errors++;
 }
-validate108.errors = vErrors;
+validate109.errors = vErrors;
 return errors === 0;
 }
 
-export const SigningSecret = validate109;
-const schema120 = {"type":"object","properties":{"id":{"type":"string"},"secret":{"type":"string"},"created_at":{"type":"string","format":"date-time"},"expires_at":{"type":["string","null"],"format":"date-time"}},"required":["id","secret","created_at","expires_at"],"additionalProperties":false};
+export const SigningSecret = validate110;
+const schema122 = {"type":"object","properties":{"id":{"type":"string"},"secret":{"type":"string"},"created_at":{"type":"string","format":"date-time"},"expires_at":{"type":["string","null"],"format":"date-time"}},"required":["id","secret","created_at","expires_at"],"additionalProperties":false};
 
-function validate109(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate110(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -18416,7 +18599,7 @@ errors++;
 if(data.expires_at !== undefined){
 let data3 = data.expires_at;
 if((typeof data3 !== "string") && (data3 !== null)){
-const err9 = {instancePath:instancePath+"/expires_at",schemaPath:"#/properties/expires_at/type",keyword:"type",params:{type: schema120.properties.expires_at.type}};
+const err9 = {instancePath:instancePath+"/expires_at",schemaPath:"#/properties/expires_at/type",keyword:"type",params:{type: schema122.properties.expires_at.type}};
 if(vErrors === null){
 vErrors = [err9];
 }
@@ -18449,14 +18632,14 @@ if(vErrors.length < 100)vErrors.push(err11);
 }
 errors++;
 }
-validate109.errors = vErrors;
+validate110.errors = vErrors;
 return errors === 0;
 }
 
-export const SigningSecrets = validate110;
-const schema121 = {"type":"object","properties":{"secrets":{"type":"array","items":{"$ref":"#/components/schemas/SigningSecret"}}},"required":["secrets"],"additionalProperties":false};
+export const SigningSecrets = validate111;
+const schema123 = {"type":"object","properties":{"secrets":{"type":"array","items":{"$ref":"#/components/schemas/SigningSecret"}}},"required":["secrets"],"additionalProperties":false};
 
-function validate110(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate111(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -18593,7 +18776,7 @@ errors++;
 if(data1.expires_at !== undefined){
 let data5 = data1.expires_at;
 if((typeof data5 !== "string") && (data5 !== null)){
-const err11 = {instancePath:instancePath+"/secrets/" + i0+"/expires_at",schemaPath:"#/components/schemas/SigningSecret/properties/expires_at/type",keyword:"type",params:{type: schema120.properties.expires_at.type}};
+const err11 = {instancePath:instancePath+"/secrets/" + i0+"/expires_at",schemaPath:"#/components/schemas/SigningSecret/properties/expires_at/type",keyword:"type",params:{type: schema122.properties.expires_at.type}};
 if(vErrors === null){
 vErrors = [err11];
 }
@@ -18650,14 +18833,14 @@ if(vErrors.length < 100)vErrors.push(err15);
 }
 errors++;
 }
-validate110.errors = vErrors;
+validate111.errors = vErrors;
 return errors === 0;
 }
 
-export const StreamTicket = validate111;
-const schema123 = {"type":"object","properties":{"ticket":{"type":"string"},"expires_at":{"type":"string","format":"date-time"}},"required":["ticket","expires_at"],"additionalProperties":false};
+export const StreamTicket = validate112;
+const schema125 = {"type":"object","properties":{"ticket":{"type":"string"},"expires_at":{"type":"string","format":"date-time"}},"required":["ticket","expires_at"],"additionalProperties":false};
 
-function validate111(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate112(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -18741,14 +18924,14 @@ if(vErrors.length < 100)vErrors.push(err6);
 }
 errors++;
 }
-validate111.errors = vErrors;
+validate112.errors = vErrors;
 return errors === 0;
 }
 
-export const StreamSnapshot = validate112;
-const schema124 = {"type":"object","properties":{"type":{"type":"string","enum":["snapshot"]},"batch":{"$ref":"#/components/schemas/Batch"},"gap":{"type":"boolean"},"seq":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["type","batch","seq"],"additionalProperties":false};
+export const StreamSnapshot = validate113;
+const schema126 = {"type":"object","properties":{"type":{"type":"string","enum":["snapshot"]},"batch":{"$ref":"#/components/schemas/Batch"},"gap":{"type":"boolean"},"seq":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["type","batch","seq"],"additionalProperties":false};
 
-function validate112(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate113(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -18807,7 +18990,7 @@ if(vErrors.length < 100)vErrors.push(err4);
 errors++;
 }
 if(!(data0 === "snapshot")){
-const err5 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema124.properties.type.enum}};
+const err5 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema126.properties.type.enum}};
 if(vErrors === null){
 vErrors = [err5];
 }
@@ -18818,8 +19001,8 @@ errors++;
 }
 }
 if(data.batch !== undefined){
-if(!(validate50(data.batch, {instancePath:instancePath+"/batch",parentData:data,parentDataProperty:"batch",rootData}))){
-vErrors = vErrors === null ? validate50.errors : vErrors.concat(validate50.errors);
+if(!(validate51(data.batch, {instancePath:instancePath+"/batch",parentData:data,parentDataProperty:"batch",rootData}))){
+vErrors = vErrors === null ? validate51.errors : vErrors.concat(validate51.errors);
 errors = vErrors.length;
 }
 }
@@ -18881,14 +19064,14 @@ if(vErrors.length < 100)vErrors.push(err10);
 }
 errors++;
 }
-validate112.errors = vErrors;
+validate113.errors = vErrors;
 return errors === 0;
 }
 
-export const StreamProgress = validate114;
-const schema125 = {"type":"object","properties":{"type":{"type":"string","enum":["progress","finished"]},"batch_id":{"type":"string"},"status":{"type":"string","enum":["pending","processing","completed","failed","expired","cancelled"]},"stats":{"$ref":"#/components/schemas/BatchStats"},"completion_rate":{"type":"number","minimum":0,"maximum":100},"timestamp":{"type":"string","format":"date-time"},"seq":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["type","batch_id","status","stats","completion_rate","timestamp","seq"],"additionalProperties":false};
+export const StreamProgress = validate115;
+const schema127 = {"type":"object","properties":{"type":{"type":"string","enum":["progress","finished"]},"batch_id":{"type":"string"},"status":{"type":"string","enum":["pending","processing","completed","failed","expired","cancelled"]},"stats":{"$ref":"#/components/schemas/BatchStats"},"completion_rate":{"type":"number","minimum":0,"maximum":100},"timestamp":{"type":"string","format":"date-time"},"seq":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["type","batch_id","status","stats","completion_rate","timestamp","seq"],"additionalProperties":false};
 
-function validate114(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate115(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -18987,7 +19170,7 @@ if(vErrors.length < 100)vErrors.push(err8);
 errors++;
 }
 if(!((data0 === "progress") || (data0 === "finished"))){
-const err9 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema125.properties.type.enum}};
+const err9 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema127.properties.type.enum}};
 if(vErrors === null){
 vErrors = [err9];
 }
@@ -19022,7 +19205,7 @@ if(vErrors.length < 100)vErrors.push(err11);
 errors++;
 }
 if(!((((((data2 === "pending") || (data2 === "processing")) || (data2 === "completed")) || (data2 === "failed")) || (data2 === "expired")) || (data2 === "cancelled"))){
-const err12 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema125.properties.status.enum}};
+const err12 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema127.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err12];
 }
@@ -19390,15 +19573,15 @@ if(vErrors.length < 100)vErrors.push(err43);
 }
 errors++;
 }
-validate114.errors = vErrors;
+validate115.errors = vErrors;
 return errors === 0;
 }
 
-export const StreamTask = validate115;
-const schema127 = {"type":"object","properties":{"type":{"type":"string","enum":["task"]},"task":{"$ref":"#/components/schemas/StreamTaskEnd"},"seq":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["type","task","seq"],"additionalProperties":false};
-const schema128 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["completed","failed","cancelled"]},"completed_at":{"type":"string","format":"date-time"},"attempts":{"type":"integer","minimum":0,"maximum":9007199254740991},"result":{"type":"object","properties":{"status_code":{"type":["integer","null"]},"duration_ms":{"type":"number","minimum":0},"error":{"$ref":"#/components/schemas/TaskError"}},"required":["status_code","duration_ms","error"],"additionalProperties":false}},"required":["id","status","completed_at","attempts"],"additionalProperties":false};
+export const StreamTask = validate116;
+const schema129 = {"type":"object","properties":{"type":{"type":"string","enum":["task"]},"task":{"$ref":"#/components/schemas/StreamTaskEnd"},"seq":{"type":"integer","minimum":0,"maximum":9007199254740991}},"required":["type","task","seq"],"additionalProperties":false};
+const schema130 = {"type":"object","properties":{"id":{"type":"string"},"status":{"type":"string","enum":["completed","failed","cancelled"]},"completed_at":{"type":"string","format":"date-time"},"attempts":{"type":"integer","minimum":0,"maximum":9007199254740991},"result":{"type":"object","properties":{"status_code":{"type":["integer","null"]},"duration_ms":{"type":"number","minimum":0},"error":{"$ref":"#/components/schemas/TaskError"}},"required":["status_code","duration_ms","error"],"additionalProperties":false}},"required":["id","status","completed_at","attempts"],"additionalProperties":false};
 
-function validate116(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate117(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -19479,7 +19662,7 @@ if(vErrors.length < 100)vErrors.push(err6);
 errors++;
 }
 if(!(((data1 === "completed") || (data1 === "failed")) || (data1 === "cancelled"))){
-const err7 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema128.properties.status.enum}};
+const err7 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema130.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err7];
 }
@@ -19597,7 +19780,7 @@ errors++;
 if(data4.status_code !== undefined){
 let data5 = data4.status_code;
 if((!(((typeof data5 == "number") && (!(data5 % 1) && !isNaN(data5))) && (isFinite(data5)))) && (data5 !== null)){
-const err17 = {instancePath:instancePath+"/result/status_code",schemaPath:"#/properties/result/properties/status_code/type",keyword:"type",params:{type: schema128.properties.result.properties.status_code.type}};
+const err17 = {instancePath:instancePath+"/result/status_code",schemaPath:"#/properties/result/properties/status_code/type",keyword:"type",params:{type: schema130.properties.result.properties.status_code.type}};
 if(vErrors === null){
 vErrors = [err17];
 }
@@ -19726,12 +19909,12 @@ if(vErrors.length < 100)vErrors.push(err27);
 }
 errors++;
 }
-validate116.errors = vErrors;
+validate117.errors = vErrors;
 return errors === 0;
 }
 
 
-function validate115(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate116(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -19790,7 +19973,7 @@ if(vErrors.length < 100)vErrors.push(err4);
 errors++;
 }
 if(!(data0 === "task")){
-const err5 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema127.properties.type.enum}};
+const err5 = {instancePath:instancePath+"/type",schemaPath:"#/properties/type/enum",keyword:"enum",params:{allowedValues: schema129.properties.type.enum}};
 if(vErrors === null){
 vErrors = [err5];
 }
@@ -19801,8 +19984,8 @@ errors++;
 }
 }
 if(data.task !== undefined){
-if(!(validate116(data.task, {instancePath:instancePath+"/task",parentData:data,parentDataProperty:"task",rootData}))){
-vErrors = vErrors === null ? validate116.errors : vErrors.concat(validate116.errors);
+if(!(validate117(data.task, {instancePath:instancePath+"/task",parentData:data,parentDataProperty:"task",rootData}))){
+vErrors = vErrors === null ? validate117.errors : vErrors.concat(validate117.errors);
 errors = vErrors.length;
 }
 }
@@ -19852,13 +20035,13 @@ if(vErrors.length < 100)vErrors.push(err9);
 }
 errors++;
 }
-validate115.errors = vErrors;
+validate116.errors = vErrors;
 return errors === 0;
 }
 
-export const StreamTaskEnd = validate118;
+export const StreamTaskEnd = validate119;
 
-function validate118(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate119(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -19939,7 +20122,7 @@ if(vErrors.length < 100)vErrors.push(err6);
 errors++;
 }
 if(!(((data1 === "completed") || (data1 === "failed")) || (data1 === "cancelled"))){
-const err7 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema128.properties.status.enum}};
+const err7 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema130.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err7];
 }
@@ -20057,7 +20240,7 @@ errors++;
 if(data4.status_code !== undefined){
 let data5 = data4.status_code;
 if((!(((typeof data5 == "number") && (!(data5 % 1) && !isNaN(data5))) && (isFinite(data5)))) && (data5 !== null)){
-const err17 = {instancePath:instancePath+"/result/status_code",schemaPath:"#/properties/result/properties/status_code/type",keyword:"type",params:{type: schema128.properties.result.properties.status_code.type}};
+const err17 = {instancePath:instancePath+"/result/status_code",schemaPath:"#/properties/result/properties/status_code/type",keyword:"type",params:{type: schema130.properties.result.properties.status_code.type}};
 if(vErrors === null){
 vErrors = [err17];
 }
@@ -20186,14 +20369,14 @@ if(vErrors.length < 100)vErrors.push(err27);
 }
 errors++;
 }
-validate118.errors = vErrors;
+validate119.errors = vErrors;
 return errors === 0;
 }
 
-export const ErrorReply = validate119;
-const schema132 = {"type":"object","properties":{"error":{"type":"object","properties":{"code":{"type":"string","enum":["invalid_json","validation_error","invalid_cron","invalid_timezone","cron_never_fires","target_not_allowed","rate_limiter_not_found","unauthorized","forbidden","batch_not_found","task_not_found","schedule_not_found","notification_not_found","not_found","method_not_allowed","batch_completed","rate_limiter_name_taken","idempotency_conflict","payload_too_large","unsupported_media_type","batch_state_invalid","task_state_invalid","idempotency_key_reused","rate_limited","internal_error","unavailable"]},"message":{"type":"string"},"details":{"type":"object"}},"required":["code","message","details"],"additionalProperties":false}},"required":["error"],"additionalProperties":false};
+export const ErrorReply = validate120;
+const schema134 = {"type":"object","properties":{"error":{"type":"object","properties":{"code":{"type":"string","enum":["invalid_json","validation_error","invalid_cron","invalid_timezone","cron_never_fires","target_not_allowed","rate_limiter_not_found","unauthorized","forbidden","batch_not_found","task_not_found","schedule_not_found","notification_not_found","not_found","method_not_allowed","batch_completed","rate_limiter_name_taken","idempotency_conflict","payload_too_large","unsupported_media_type","batch_state_invalid","task_state_invalid","idempotency_key_reused","rate_limited","internal_error","unavailable"]},"message":{"type":"string"},"details":{"type":"object"}},"required":["code","message","details"],"additionalProperties":false}},"required":["error"],"additionalProperties":false};
 
-function validate119(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate120(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -20277,7 +20460,7 @@ if(vErrors.length < 100)vErrors.push(err6);
 errors++;
 }
 if(!((((((((((((((((((((((((((data1 === "invalid_json") || (data1 === "validation_error")) || (data1 === "invalid_cron")) || (data1 === "invalid_timezone")) || (data1 === "cron_never_fires")) || (data1 === "target_not_allowed")) || (data1 === "rate_limiter_not_found")) || (data1 === "unauthorized")) || (data1 === "forbidden")) || (data1 === "batch_not_found")) || (data1 === "task_not_found")) || (data1 === "schedule_not_found")) || (data1 === "notification_not_found")) || (data1 === "not_found")) || (data1 === "method_not_allowed")) || (data1 === "batch_completed")) || (data1 === "rate_limiter_name_taken")) || (data1 === "idempotency_conflict")) || (data1 === "payload_too_large")) || (data1 === "unsupported_media_type")) || (data1 === "batch_state_invalid")) || (data1 === "task_state_invalid")) || (data1 === "idempotency_key_reused")) || (data1 === "rate_limited")) || (data1 === "internal_error")) || (data1 === "unavailable"))){
-const err7 = {instancePath:instancePath+"/error/code",schemaPath:"#/properties/error/properties/code/enum",keyword:"enum",params:{allowedValues: schema132.properties.error.properties.code.enum}};
+const err7 = {instancePath:instancePath+"/error/code",schemaPath:"#/properties/error/properties/code/enum",keyword:"enum",params:{allowedValues: schema134.properties.error.properties.code.enum}};
 if(vErrors === null){
 vErrors = [err7];
 }
@@ -20335,14 +20518,14 @@ if(vErrors.length < 100)vErrors.push(err11);
 }
 errors++;
 }
-validate119.errors = vErrors;
+validate120.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchCreateEnvelope = validate120;
-const schema133 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"notifications":{"$ref":"#/components/schemas/Notifications"},"options":{"$ref":"#/components/schemas/BatchOptionsInput"},"labels":{"$ref":"#/components/schemas/Labels"}},"required":["tasks"],"additionalProperties":false};
+export const BatchCreateEnvelope = validate121;
+const schema135 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1},"description":{"type":"string","maxLength":1024,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"},"notifications":{"$ref":"#/components/schemas/Notifications"},"options":{"$ref":"#/components/schemas/BatchOptionsInput"},"labels":{"$ref":"#/components/schemas/Labels"}},"required":["tasks"],"additionalProperties":false};
 
-function validate120(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate121(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -20637,14 +20820,14 @@ if(vErrors.length < 100)vErrors.push(err23);
 }
 errors++;
 }
-validate120.errors = vErrors;
+validate121.errors = vErrors;
 return errors === 0;
 }
 
-export const TasksAddEnvelope = validate122;
-const schema136 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1},"atomic":{"type":"boolean","default":true}},"required":["tasks"],"additionalProperties":false};
+export const TasksAddEnvelope = validate123;
+const schema138 = {"type":"object","properties":{"tasks":{"type":"array","minItems":1},"atomic":{"type":"boolean","default":true}},"required":["tasks"],"additionalProperties":false};
 
-function validate122(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate123(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -20718,14 +20901,14 @@ if(vErrors.length < 100)vErrors.push(err5);
 }
 errors++;
 }
-validate122.errors = vErrors;
+validate123.errors = vErrors;
 return errors === 0;
 }
 
-export const ResultsQuery = validate123;
-const schema137 = {"type":"object","properties":{"format":{"type":"string","enum":["ndjson"],"default":"ndjson"},"start_index":{"type":"integer","minimum":0,"maximum":99999999,"default":0}},"required":[],"additionalProperties":false};
+export const ResultsQuery = validate124;
+const schema139 = {"type":"object","properties":{"format":{"type":"string","enum":["ndjson"],"default":"ndjson"},"start_index":{"type":"integer","minimum":0,"maximum":99999999,"default":0}},"required":[],"additionalProperties":false};
 
-function validate123(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate124(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -20754,7 +20937,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 if(!(data0 === "ndjson")){
-const err2 = {instancePath:instancePath+"/format",schemaPath:"#/properties/format/enum",keyword:"enum",params:{allowedValues: schema137.properties.format.enum}};
+const err2 = {instancePath:instancePath+"/format",schemaPath:"#/properties/format/enum",keyword:"enum",params:{allowedValues: schema139.properties.format.enum}};
 if(vErrors === null){
 vErrors = [err2];
 }
@@ -20810,15 +20993,15 @@ if(vErrors.length < 100)vErrors.push(err6);
 }
 errors++;
 }
-validate123.errors = vErrors;
+validate124.errors = vErrors;
 return errors === 0;
 }
 
-export const TaskListQuery = validate124;
-const schema138 = {"type":"object","properties":{"status":{"type":"string","enum":["queued","processing","completed","failed"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0},"cursor":{"type":"string","maxLength":64,"pattern":"^[A-Za-z0-9_-]*$"}},"required":[],"additionalProperties":false};
+export const TaskListQuery = validate125;
+const schema140 = {"type":"object","properties":{"status":{"type":"string","enum":["queued","processing","completed","failed"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0},"cursor":{"type":"string","maxLength":64,"pattern":"^[A-Za-z0-9_-]*$"}},"required":[],"additionalProperties":false};
 const pattern41 = new RegExp("^[A-Za-z0-9_-]*$", "u");
 
-function validate124(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate125(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -20847,7 +21030,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 if(!((((data0 === "queued") || (data0 === "processing")) || (data0 === "completed")) || (data0 === "failed"))){
-const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema138.properties.status.enum}};
+const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema140.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err2];
 }
@@ -20973,15 +21156,61 @@ if(vErrors.length < 100)vErrors.push(err12);
 }
 errors++;
 }
-validate124.errors = vErrors;
+validate125.errors = vErrors;
 return errors === 0;
 }
 
-export const BatchListQuery = validate125;
-const schema139 = {"type":"object","properties":{"status":{"type":"string","enum":["pending","processing","completed","failed","expired"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0},"cursor":{"type":"string","maxLength":64,"pattern":"^[A-Za-z0-9_-]*$"}},"required":[],"additionalProperties":false,"patternProperties":{"^label\\.[a-z0-9_.\\x2d]{1,32}$":{"type":"string","minLength":1,"maxLength":64,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"}}};
+export const BatchQuery = validate126;
+const schema141 = {"type":"object","properties":{"verify":{"type":"boolean","default":false}},"required":[],"additionalProperties":false};
+
+function validate126(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+let vErrors = null;
+let errors = 0;
+if(data && typeof data == "object" && !Array.isArray(data)){
+for(const key0 in data){
+if(!(key0 === "verify")){
+const err0 = {instancePath,schemaPath:"#/additionalProperties",keyword:"additionalProperties",params:{additionalProperty: key0}};
+if(vErrors === null){
+vErrors = [err0];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err0);
+}
+errors++;
+}
+}
+if(data.verify !== undefined){
+if(typeof data.verify !== "boolean"){
+const err1 = {instancePath:instancePath+"/verify",schemaPath:"#/properties/verify/type",keyword:"type",params:{type: "boolean"}};
+if(vErrors === null){
+vErrors = [err1];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err1);
+}
+errors++;
+}
+}
+}
+else {
+const err2 = {instancePath,schemaPath:"#/type",keyword:"type",params:{type: "object"}};
+if(vErrors === null){
+vErrors = [err2];
+}
+else {
+if(vErrors.length < 100)vErrors.push(err2);
+}
+errors++;
+}
+validate126.errors = vErrors;
+return errors === 0;
+}
+
+export const BatchListQuery = validate127;
+const schema142 = {"type":"object","properties":{"status":{"type":"string","enum":["pending","processing","completed","failed","expired"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0},"cursor":{"type":"string","maxLength":64,"pattern":"^[A-Za-z0-9_-]*$"}},"required":[],"additionalProperties":false,"patternProperties":{"^label\\.[a-z0-9_.\\x2d]{1,32}$":{"type":"string","minLength":1,"maxLength":64,"pattern":"^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$"}}};
 const pattern42 = new RegExp("^label\\.[a-z0-9_.\\x2d]{1,32}$", "u");
 
-function validate125(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate127(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -21010,7 +21239,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 if(!(((((data0 === "pending") || (data0 === "processing")) || (data0 === "completed")) || (data0 === "failed")) || (data0 === "expired"))){
-const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema139.properties.status.enum}};
+const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema142.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err2];
 }
@@ -21183,14 +21412,14 @@ if(vErrors.length < 100)vErrors.push(err16);
 }
 errors++;
 }
-validate125.errors = vErrors;
+validate127.errors = vErrors;
 return errors === 0;
 }
 
-export const TasksAddQuery = validate126;
-const schema140 = {"type":"object","properties":{"atomic":{"type":"boolean"}},"required":[],"additionalProperties":false};
+export const TasksAddQuery = validate128;
+const schema143 = {"type":"object","properties":{"atomic":{"type":"boolean"}},"required":[],"additionalProperties":false};
 
-function validate126(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate128(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -21229,14 +21458,14 @@ if(vErrors.length < 100)vErrors.push(err2);
 }
 errors++;
 }
-validate126.errors = vErrors;
+validate128.errors = vErrors;
 return errors === 0;
 }
 
-export const LimiterListQuery = validate127;
-const schema141 = {"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0},"cursor":{"type":"string","maxLength":64,"pattern":"^[A-Za-z0-9_-]*$"}},"required":[],"additionalProperties":false};
+export const LimiterListQuery = validate129;
+const schema144 = {"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0},"cursor":{"type":"string","maxLength":64,"pattern":"^[A-Za-z0-9_-]*$"}},"required":[],"additionalProperties":false};
 
-function validate127(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate129(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -21368,14 +21597,14 @@ if(vErrors.length < 100)vErrors.push(err10);
 }
 errors++;
 }
-validate127.errors = vErrors;
+validate129.errors = vErrors;
 return errors === 0;
 }
 
-export const NotificationListQuery = validate128;
-const schema142 = {"type":"object","properties":{"status":{"type":"string","enum":["pending","delivering","delivered","failed"]},"event":{"type":"string","enum":["on_progress","on_finish","on_success","on_death","on_complete"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
+export const NotificationListQuery = validate130;
+const schema145 = {"type":"object","properties":{"status":{"type":"string","enum":["pending","delivering","delivered","failed"]},"event":{"type":"string","enum":["on_progress","on_finish","on_success","on_death","on_complete"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
 
-function validate128(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate130(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -21404,7 +21633,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 if(!((((data0 === "pending") || (data0 === "delivering")) || (data0 === "delivered")) || (data0 === "failed"))){
-const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema142.properties.status.enum}};
+const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema145.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err2];
 }
@@ -21427,7 +21656,7 @@ if(vErrors.length < 100)vErrors.push(err3);
 errors++;
 }
 if(!(((((data1 === "on_progress") || (data1 === "on_finish")) || (data1 === "on_success")) || (data1 === "on_death")) || (data1 === "on_complete"))){
-const err4 = {instancePath:instancePath+"/event",schemaPath:"#/properties/event/enum",keyword:"enum",params:{allowedValues: schema142.properties.event.enum}};
+const err4 = {instancePath:instancePath+"/event",schemaPath:"#/properties/event/enum",keyword:"enum",params:{allowedValues: schema145.properties.event.enum}};
 if(vErrors === null){
 vErrors = [err4];
 }
@@ -21518,14 +21747,14 @@ if(vErrors.length < 100)vErrors.push(err11);
 }
 errors++;
 }
-validate128.errors = vErrors;
+validate130.errors = vErrors;
 return errors === 0;
 }
 
-export const ScheduleListQuery = validate129;
-const schema143 = {"type":"object","properties":{"status":{"type":"string","enum":["active","disabled"]},"enabled":{"type":"boolean"},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0},"cursor":{"type":"string","maxLength":64,"pattern":"^[A-Za-z0-9_-]*$"}},"required":[],"additionalProperties":false};
+export const ScheduleListQuery = validate131;
+const schema146 = {"type":"object","properties":{"status":{"type":"string","enum":["active","disabled"]},"enabled":{"type":"boolean"},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0},"cursor":{"type":"string","maxLength":64,"pattern":"^[A-Za-z0-9_-]*$"}},"required":[],"additionalProperties":false};
 
-function validate129(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate131(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -21554,7 +21783,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 if(!((data0 === "active") || (data0 === "disabled"))){
-const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema143.properties.status.enum}};
+const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema146.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err2];
 }
@@ -21692,14 +21921,14 @@ if(vErrors.length < 100)vErrors.push(err13);
 }
 errors++;
 }
-validate129.errors = vErrors;
+validate131.errors = vErrors;
 return errors === 0;
 }
 
-export const ScheduleTaskListQuery = validate130;
-const schema144 = {"type":"object","properties":{"status":{"type":"string","enum":["queued","processing","completed","failed"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
+export const ScheduleTaskListQuery = validate132;
+const schema147 = {"type":"object","properties":{"status":{"type":"string","enum":["queued","processing","completed","failed"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":100},"offset":{"type":"integer","minimum":0,"maximum":100000,"default":0}},"required":[],"additionalProperties":false};
 
-function validate130(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate132(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -21728,7 +21957,7 @@ if(vErrors.length < 100)vErrors.push(err1);
 errors++;
 }
 if(!((((data0 === "queued") || (data0 === "processing")) || (data0 === "completed")) || (data0 === "failed"))){
-const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema144.properties.status.enum}};
+const err2 = {instancePath:instancePath+"/status",schemaPath:"#/properties/status/enum",keyword:"enum",params:{allowedValues: schema147.properties.status.enum}};
 if(vErrors === null){
 vErrors = [err2];
 }
@@ -21819,14 +22048,14 @@ if(vErrors.length < 100)vErrors.push(err9);
 }
 errors++;
 }
-validate130.errors = vErrors;
+validate132.errors = vErrors;
 return errors === 0;
 }
 
-export const SchedulePreviewQuery = validate131;
-const schema145 = {"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":100,"default":10},"start_from":{"type":"string","format":"date-time"}},"required":[],"additionalProperties":false};
+export const SchedulePreviewQuery = validate133;
+const schema148 = {"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":100,"default":10},"start_from":{"type":"string","format":"date-time"}},"required":[],"additionalProperties":false};
 
-function validate131(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate133(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -21913,14 +22142,14 @@ if(vErrors.length < 100)vErrors.push(err6);
 }
 errors++;
 }
-validate131.errors = vErrors;
+validate133.errors = vErrors;
 return errors === 0;
 }
 
-export const CronPreviewQuery = validate132;
-const schema146 = {"type":"object","properties":{"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"limit":{"type":"integer","minimum":1,"maximum":100,"default":10},"start_from":{"type":"string","format":"date-time"}},"required":["cron","timezone"],"additionalProperties":false};
+export const CronPreviewQuery = validate134;
+const schema149 = {"type":"object","properties":{"cron":{"type":"string","maxLength":256},"timezone":{"type":"string","maxLength":64},"limit":{"type":"integer","minimum":1,"maximum":100,"default":10},"start_from":{"type":"string","format":"date-time"}},"required":["cron","timezone"],"additionalProperties":false};
 
-function validate132(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate134(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -22077,14 +22306,14 @@ if(vErrors.length < 100)vErrors.push(err12);
 }
 errors++;
 }
-validate132.errors = vErrors;
+validate134.errors = vErrors;
 return errors === 0;
 }
 
-export const StreamQuery = validate133;
-const schema147 = {"type":"object","properties":{"tasks":{"type":"boolean","default":false},"ticket":{"type":"string","pattern":"^[\\x21-\\x7e]+$","maxLength":128}},"required":[],"additionalProperties":false};
+export const StreamQuery = validate135;
+const schema150 = {"type":"object","properties":{"tasks":{"type":"boolean","default":false},"ticket":{"type":"string","pattern":"^[\\x21-\\x7e]+$","maxLength":128}},"required":[],"additionalProperties":false};
 
-function validate133(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
+function validate135(data, {instancePath="", parentData, parentDataProperty, rootData=data}={}){
 let vErrors = null;
 let errors = 0;
 if(data && typeof data == "object" && !Array.isArray(data)){
@@ -22158,6 +22387,6 @@ if(vErrors.length < 100)vErrors.push(err5);
 }
 errors++;
 }
-validate133.errors = vErrors;
+validate135.errors = vErrors;
 return errors === 0;
 }

@@ -5,7 +5,7 @@
 // (account names, idempotency keys, origins) appears in a key only as a hash.
 import { createHash } from 'node:crypto';
 import { shortHash } from '../base/id.ts';
-import { HOMES, homeTag, partitionTag } from './tags.ts';
+import { HOMES, homeTag, PARTITIONS_MAX, partitionTag } from './tags.ts';
 
 const roots: string[] = [];
 
@@ -13,6 +13,12 @@ const roots: string[] = [];
 function root(partition: number): string {
   roots[partition] ??= `sluice:{${partitionTag(partition)}}:`;
   return roots[partition];
+}
+
+/** The partition of a root; null where it is none. */
+export function partitionOfRoot(text: string): number | null {
+  const partition = Number(/^sluice:\{p(\d+)\./.exec(text)?.[1] ?? Number.NaN);
+  return partition < PARTITIONS_MAX && root(partition) === text ? partition : null;
 }
 
 /** Keys of a partition. `core`: a batch id without its prefix. */
@@ -72,6 +78,10 @@ export const keys = {
   marks: (p: number): string => `${root(p)}hw`,
   /** zset: ranges that wait at a lane, by place. `lane`: a limiter id without its prefix. */
   lane: (p: number, lane: string): string => `${root(p)}lane:${lane}:q`,
+  /** zset: what limiters granted and nobody has started, by the end of its life (ms); see lua/lib/limited.lua. */
+  granted: (p: number): string => `${root(p)}granted`,
+  /** list: ready entries of a flow, named `<class>:<account>:<origin>`; see lua/lib/ready.lua. */
+  flow: (p: number, flow: string): string => `${root(p)}f:${flow}`,
   /** sharded channel: "work arrived"; a hint. */
   bell: (p: number): string => `${root(p)}bell`,
   /** zset: schedules with a tick to decide, by when that is to be done (ms). */

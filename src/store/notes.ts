@@ -54,6 +54,12 @@ export function encodeTargets(targets: readonly NoteTarget[]): string {
     .join('');
 }
 
+/** Hash of the origin that an event of a batch with this field `N` goes to; null where it is not wanted. */
+export function originIn(targets: string, event: NotificationEvent): string | null {
+  const target = targets.split(';').find((one) => one.startsWith(LETTERS[event]));
+  return target === undefined ? null : target.slice(1, 11);
+}
+
 /** A record as it is stored. Records are written by our scripts, so one that cannot be read is a bug and throws. */
 export function decodeNote(payload: Buffer): Note {
   const text = payload.toString();

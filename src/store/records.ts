@@ -7,6 +7,7 @@
 //
 // An empty head stands for the head of the record before it in the page: tasks of a batch mostly differ in their
 // payload alone. An empty payload is an absent one, since no JSON value is empty. The payload is the caller's bytes.
+import { breathe } from '../base/breath.ts';
 import { PAGE_TASKS, SEGMENT_BYTES_MAX, SEGMENT_TASKS_MAX } from '../base/limits.ts';
 
 /** A task on its way into Redis. */
@@ -102,6 +103,7 @@ export function encodeSegments(tasks: readonly NewTask[]): NewSegment[] {
     }
     const pages = Buffer.allocUnsafe(bytes);
     for (let i = 0; i < count; i += PAGE_TASKS) {
+      breathe();
       writePage(pages, ends[i / PAGE_TASKS - 1] ?? 0, tasks, base + i, Math.min(PAGE_TASKS, count - i));
     }
     segments.push({ base, tasks: count, pages, bytes, ends, map: '' });

@@ -2312,6 +2312,197 @@ return { 'deleted', status, dropped }`,
   map: [[1,"lua/batch/delete.lua",1],[2,"lua/batch/delete.lua",5],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/batch.lua",12],[13,"lua/lib/batch.lua",14],[34,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",43],[40,"lua/lib/batch.lua",45],[41,"lua/lib/batch.lua",49],[42,"lua/lib/batch.lua",51],[43,"lua/lib/batch.lua",53],[44,"lua/lib/batch.lua",56],[48,"lua/lib/batch.lua",62],[60,"lua/lib/batch.lua",75],[61,"lua/lib/batch.lua",77],[65,"lua/lib/batch.lua",83],[81,"lua/lib/batch.lua",101],[88,"lua/lib/batch.lua",109],[91,"lua/lib/batch.lua",114],[96,"lua/lib/batch.lua",121],[106,"lua/lib/batch.lua",133],[111,"lua/lib/batch.lua",141],[119,"lua/lib/batch.lua",150],[137,"lua/batch/delete.lua",13],[140,"lua/batch/delete.lua",17],[149,"lua/batch/delete.lua",27]],
 });
 
+/** What a reconciler must know of batches to see whether they need it: their counters as they are kept, and whether a place is missing. See lua/batch/inspect.lua. */
+export const batchInspect = script<{ meta: string }, { keep_ms: number; tray_keep_ms: number; now_ms?: number | '' | undefined; cores: readonly RestValue[] }, [string, string, string, string, number, number, number, number, number, number, number, number][]>({
+  name: 'batch/inspect',
+  keys: ["meta"],
+  args: [["keep_ms","int"],["tray_keep_ms","int"],["now_ms","now"]],
+  rest: "cores",
+  lua: `#!lua flags=no-writes
+local meta = KEYS[1]
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local tray_keep_ms = tonumber(table.remove(ARGV))
+local keep_ms = tonumber(table.remove(ARGV))
+local cores = ARGV
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local batches, batches_loaded = {}, {}
+local function batch_load(core)
+  local b = batches[core]
+  if b ~= nil then return b end
+  local key = root .. 'b:' .. core
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
+  if not v[1] then
+    batches[core] = false
+    return false
+  end
+  b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
+    x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
+  batches[core] = b
+  batches_loaded[#batches_loaded + 1] = b
+  return b
+end
+local function batch_visible(core, account)
+  local b = batch_load(core)
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
+  return b
+end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
+local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
+local function segment_bounds(b, i)
+  local g = b.g
+  if not g then return 0, b.n - 1 end
+  local lo, last = 0, #g / 4 - 1
+  local hi = last
+  while lo < hi do
+    local mid = math.ceil((lo + hi) / 2)
+    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
+  end
+  local base = struct.unpack('>I4', g, lo * 4 + 1)
+  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
+end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_last(b)
+  if not b.g then return 0 end
+  return struct.unpack('>I4', b.g, #b.g - 3)
+end
+local function batch_end(b, now, keep_ms)
+  b.dirty = true
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
+  if b.s == 'tray' then
+    b.deadline = math.max(now, b.t + 1000) + keep_ms
+    return true
+  end
+  if b.z or (b.h and batch_live(b)) then return false end
+  if b.s == 'pending' or b.s == 'processing' then
+    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
+  end
+  b.z = now
+  b.ended = true
+  b.deadline = now + keep_ms
+  return true
+end
+local function batch_stop(b, status, now, keep_ms)
+  local waiting = batch_waiting(b)
+  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
+  b.s = status
+  b.deadline = '' -- leaves the deadlines until its last running task has finished
+  batch_end(b, now, keep_ms)
+end
+local function list_key(b, status)
+  return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
+end
+local function label_keys(account, labels)
+  local list = {}
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
+end
+local function batch_touch()
+  local list = { root .. 'deadlines' }
+  for _, b in ipairs(batches_loaded) do
+    if b.s ~= b.s_was then
+      list[#list + 1] = list_key(b, b.s_was)
+      list[#list + 1] = list_key(b, b.s)
+    end
+  end
+  touch(list)
+end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
+local function batch_save(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.dirty then
+      call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
+      if b.z then call('HSET', b.key, 'z', b.z) end
+      if b.s ~= b.s_was then
+        call('ZREM', list_key(b, b.s_was), b.core)
+        call('ZADD', list_key(b, b.s), b.t, b.core)
+      end
+      if b.deadline == '' then
+        call('ZREM', root .. 'deadlines', b.core)
+      elseif b.deadline then
+        call('ZADD', root .. 'deadlines', b.deadline, b.core)
+      end
+      if b.W then batch_tell(b, now) end
+    end
+  end
+end
+local function batch_seen(b)
+  return string.format('%.0f %.0f %s', b.v or 0, b.k, b.o_from and string.format('%.0f,%.0f', b.o_from, b.o_to) or '')
+end
+local function place_due(b, now, keep_ms, tray_keep_ms)
+  local over = b.n == b.c + b.f + b.x
+  if b.s == 'notes' then return nil end
+  if b.s == 'tray' then return over and math.max(now, b.t + 1000) + tray_keep_ms or nil end
+  if batch_live(b) then return b.e end
+  return b.z and over and b.z + keep_ms or nil
+end
+local function place_due_lost(b, due_ms)
+  if not due_ms then return false end
+  local at_ms = tonumber(call('ZSCORE', root .. 'deadlines', b.core))
+  return not at_ms or (b.s ~= 'tray' and batch_live(b) and at_ms ~= due_ms)
+end
+local function places_lost(b)
+  if b.s == 'notes' or b.s == 'tray' then return {}, {} end
+  local lost, strange = {}, {}
+  local own = label_keys(b.a, call('HGET', b.key, 'l') or '')
+  own[#own + 1] = list_key(b)
+  own[#own + 1] = list_key(b, b.s)
+  for _, key in ipairs(own) do
+    if tonumber(call('ZSCORE', key, b.core)) ~= b.t then lost[#lost + 1] = key end
+  end
+  for _, status in ipairs({ 'pending', 'processing', 'completed', 'failed', 'expired', 'cancelled' }) do
+    if status ~= b.s and call('ZSCORE', list_key(b, status), b.core) then strange[#strange + 1] = list_key(b, status) end
+  end
+  return lost, strange
+end
+local found = {}
+for _, core in ipairs(cores) do
+  local b = batch_load(core)
+  if b and b.s ~= 'deleted' then
+    for _, field in ipairs({ 'n', 'c', 'f', 'x', 'r' }) do b[field] = b[field] or -1 end
+    local over = (b.s == 'tray' or b.s == 'notes') and b.n == b.c + b.f + b.x
+    local lost = place_due_lost(b, place_due(b, now_ms, keep_ms, tray_keep_ms))
+    if not lost and batch_live(b) then
+      local lists, strange = places_lost(b)
+      lost = #lists + #strange > 0
+    end
+    found[#found + 1] = { core, batch_seen(b), b.s, b.a, b.n, b.c, b.f, b.x, b.r,
+      call('STRLEN', b.key .. ':s'), (b.z or over) and 1 or 0, lost and 1 or 0 }
+  end
+end
+return found`,
+  map: [[1,"lua/batch/inspect.lua",1],[2,"lua/batch/inspect.lua",6],[3,"lua/batch/inspect.lua",9],[4,"lua/batch/inspect.lua",8],[5,"lua/batch/inspect.lua",7],[6,"lua/batch/inspect.lua",10],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",12],[14,"lua/lib/batch.lua",14],[35,"lua/lib/batch.lua",37],[40,"lua/lib/batch.lua",43],[41,"lua/lib/batch.lua",45],[42,"lua/lib/batch.lua",49],[43,"lua/lib/batch.lua",51],[44,"lua/lib/batch.lua",53],[45,"lua/lib/batch.lua",56],[49,"lua/lib/batch.lua",62],[61,"lua/lib/batch.lua",75],[62,"lua/lib/batch.lua",77],[66,"lua/lib/batch.lua",83],[82,"lua/lib/batch.lua",101],[89,"lua/lib/batch.lua",109],[92,"lua/lib/batch.lua",114],[97,"lua/lib/batch.lua",121],[107,"lua/lib/batch.lua",133],[112,"lua/lib/batch.lua",141],[120,"lua/lib/batch.lua",150],[138,"lua/lib/seen.lua",4],[141,"lua/lib/places.lua",5],[148,"lua/lib/places.lua",14],[153,"lua/lib/places.lua",21],[167,"lua/batch/inspect.lua",16],[172,"lua/batch/inspect.lua",22]],
+});
+
 /** Reads a batch for its owner, within his limit on such reads: who it belongs to, the limit and the state in one step. See lua/batch/read.lua. */
 export const batchRead = script<{ meta: string }, { core: string; account: string; limit: number; states: number; now_ms?: number | '' | undefined }, [number, number, number, (string | null)[], string]>({
   name: 'batch/read',
@@ -2889,6 +3080,1370 @@ if b.h then
 end
 return 1`,
   map: [[1,"lua/batch/release.lua",1],[2,"lua/batch/release.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",12],[14,"lua/lib/batch.lua",14],[35,"lua/lib/batch.lua",37],[40,"lua/lib/batch.lua",43],[41,"lua/lib/batch.lua",45],[42,"lua/lib/batch.lua",49],[43,"lua/lib/batch.lua",51],[44,"lua/lib/batch.lua",53],[45,"lua/lib/batch.lua",56],[49,"lua/lib/batch.lua",62],[61,"lua/lib/batch.lua",75],[62,"lua/lib/batch.lua",77],[66,"lua/lib/batch.lua",83],[82,"lua/lib/batch.lua",101],[89,"lua/lib/batch.lua",109],[92,"lua/lib/batch.lua",114],[97,"lua/lib/batch.lua",121],[107,"lua/lib/batch.lua",133],[112,"lua/lib/batch.lua",141],[120,"lua/lib/batch.lua",150],[138,"lua/lib/ring.lua",4],[139,"lua/lib/ring.lua",6],[147,"lua/lib/ring.lua",16],[153,"lua/lib/ring.lua",23],[154,"lua/lib/ring.lua",25],[155,"lua/lib/ring.lua",28],[159,"lua/lib/ring.lua",34],[166,"lua/lib/ring.lua",42],[172,"lua/lib/ready.lua",9],[173,"lua/lib/ready.lua",11],[174,"lua/lib/ready.lua",14],[188,"lua/lib/ready.lua",29],[193,"lua/lib/ready.lua",35],[196,"lua/lib/ready.lua",39],[208,"lua/lib/ready.lua",52],[211,"lua/lib/ready.lua",56],[217,"lua/lib/ready.lua",67],[220,"lua/lib/ready.lua",71],[227,"lua/lib/ready.lua",80],[228,"lua/lib/ready.lua",83],[229,"lua/lib/delayed.lua",3],[230,"lua/lib/delayed.lua",5],[234,"lua/lib/delayed.lua",11],[237,"lua/lib/delayed.lua",15],[241,"lua/lib/delayed.lua",20],[245,"lua/lib/delayed.lua",26],[252,"lua/lib/delayed.lua",36],[259,"lua/lib/notify.lua",19],[260,"lua/lib/notify.lua",22],[269,"lua/lib/notify.lua",34],[270,"lua/lib/notify.lua",36],[275,"lua/lib/notify.lua",43],[291,"lua/lib/notify.lua",60],[303,"lua/lib/notify.lua",74],[313,"lua/lib/notify.lua",85],[331,"lua/lib/notify.lua",105],[338,"lua/lib/notify.lua",115],[350,"lua/lib/notify.lua",130],[366,"lua/lib/notify.lua",148],[378,"lua/lib/notify.lua",161],[381,"lua/lib/notify.lua",166],[392,"lua/lib/notify.lua",179],[405,"lua/lib/notify.lua",193],[410,"lua/lib/notify.lua",199],[413,"lua/lib/notify.lua",204],[418,"lua/lib/notify.lua",211],[448,"lua/lib/notify.lua",243],[470,"lua/lib/notify.lua",267],[471,"lua/lib/notify.lua",269],[478,"lua/lib/notify.lua",277],[493,"lua/lib/notify.lua",293],[495,"lua/lib/notify.lua",297],[501,"lua/lib/notify.lua",304],[504,"lua/batch/release.lua",13]],
+});
+
+/** Sets a batch right by its state bytes, which the caller has counted: counters, its end where nothing is left to finish, its See lua/batch/repair.lua. */
+export const batchRepair = script<{ meta: string }, { core: string; seen: string; total: number; completed: number; failed: number; cancelled: number; running: number; keep_ms: number; tray_keep_ms: number; now_ms?: number | '' | undefined }, string[]>({
+  name: 'batch/repair',
+  keys: ["meta"],
+  args: [["core","string"],["seen","string"],["total","int"],["completed","int"],["failed","int"],["cancelled","int"],["running","int"],["keep_ms","int"],["tray_keep_ms","int"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local core = ARGV[1]
+local seen = ARGV[2]
+local total = tonumber(ARGV[3])
+local completed = tonumber(ARGV[4])
+local failed = tonumber(ARGV[5])
+local cancelled = tonumber(ARGV[6])
+local running = tonumber(ARGV[7])
+local keep_ms = tonumber(ARGV[8])
+local tray_keep_ms = tonumber(ARGV[9])
+local now_ms = tonumber(ARGV[10]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local batches, batches_loaded = {}, {}
+local function batch_load(core)
+  local b = batches[core]
+  if b ~= nil then return b end
+  local key = root .. 'b:' .. core
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
+  if not v[1] then
+    batches[core] = false
+    return false
+  end
+  b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
+    x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
+  batches[core] = b
+  batches_loaded[#batches_loaded + 1] = b
+  return b
+end
+local function batch_visible(core, account)
+  local b = batch_load(core)
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
+  return b
+end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
+local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
+local function segment_bounds(b, i)
+  local g = b.g
+  if not g then return 0, b.n - 1 end
+  local lo, last = 0, #g / 4 - 1
+  local hi = last
+  while lo < hi do
+    local mid = math.ceil((lo + hi) / 2)
+    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
+  end
+  local base = struct.unpack('>I4', g, lo * 4 + 1)
+  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
+end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_last(b)
+  if not b.g then return 0 end
+  return struct.unpack('>I4', b.g, #b.g - 3)
+end
+local function batch_end(b, now, keep_ms)
+  b.dirty = true
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
+  if b.s == 'tray' then
+    b.deadline = math.max(now, b.t + 1000) + keep_ms
+    return true
+  end
+  if b.z or (b.h and batch_live(b)) then return false end
+  if b.s == 'pending' or b.s == 'processing' then
+    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
+  end
+  b.z = now
+  b.ended = true
+  b.deadline = now + keep_ms
+  return true
+end
+local function batch_stop(b, status, now, keep_ms)
+  local waiting = batch_waiting(b)
+  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
+  b.s = status
+  b.deadline = '' -- leaves the deadlines until its last running task has finished
+  batch_end(b, now, keep_ms)
+end
+local function list_key(b, status)
+  return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
+end
+local function label_keys(account, labels)
+  local list = {}
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
+end
+local function batch_touch()
+  local list = { root .. 'deadlines' }
+  for _, b in ipairs(batches_loaded) do
+    if b.s ~= b.s_was then
+      list[#list + 1] = list_key(b, b.s_was)
+      list[#list + 1] = list_key(b, b.s)
+    end
+  end
+  touch(list)
+end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
+local function batch_save(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.dirty then
+      call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
+      if b.z then call('HSET', b.key, 'z', b.z) end
+      if b.s ~= b.s_was then
+        call('ZREM', list_key(b, b.s_was), b.core)
+        call('ZADD', list_key(b, b.s), b.t, b.core)
+      end
+      if b.deadline == '' then
+        call('ZREM', root .. 'deadlines', b.core)
+      elseif b.deadline then
+        call('ZADD', root .. 'deadlines', b.deadline, b.core)
+      end
+      if b.W then batch_tell(b, now) end
+    end
+  end
+end
+local function batch_seen(b)
+  return string.format('%.0f %.0f %s', b.v or 0, b.k, b.o_from and string.format('%.0f,%.0f', b.o_from, b.o_to) or '')
+end
+local function place_due(b, now, keep_ms, tray_keep_ms)
+  local over = b.n == b.c + b.f + b.x
+  if b.s == 'notes' then return nil end
+  if b.s == 'tray' then return over and math.max(now, b.t + 1000) + tray_keep_ms or nil end
+  if batch_live(b) then return b.e end
+  return b.z and over and b.z + keep_ms or nil
+end
+local function place_due_lost(b, due_ms)
+  if not due_ms then return false end
+  local at_ms = tonumber(call('ZSCORE', root .. 'deadlines', b.core))
+  return not at_ms or (b.s ~= 'tray' and batch_live(b) and at_ms ~= due_ms)
+end
+local function places_lost(b)
+  if b.s == 'notes' or b.s == 'tray' then return {}, {} end
+  local lost, strange = {}, {}
+  local own = label_keys(b.a, call('HGET', b.key, 'l') or '')
+  own[#own + 1] = list_key(b)
+  own[#own + 1] = list_key(b, b.s)
+  for _, key in ipairs(own) do
+    if tonumber(call('ZSCORE', key, b.core)) ~= b.t then lost[#lost + 1] = key end
+  end
+  for _, status in ipairs({ 'pending', 'processing', 'completed', 'failed', 'expired', 'cancelled' }) do
+    if status ~= b.s and call('ZSCORE', list_key(b, status), b.core) then strange[#strange + 1] = list_key(b, status) end
+  end
+  return lost, strange
+end
+local rings, rings_by_key = {}, {}
+local function ring_read(key, window)
+  if rings_by_key[key] then return rings_by_key[key] end
+  local items = call('LRANGE', key, 0, window - 1)
+  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
+  rings[#rings + 1] = ring
+  rings_by_key[key] = ring
+  return ring
+end
+local function ring_take(ring)
+  local item = ring.items[ring.head]
+  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
+  ring.head = ring.head + 1
+  return item
+end
+local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
+local function ring_left(ring) return #ring.items - ring.head + 1 end
+local function ring_taken(key)
+  local ring = rings_by_key[key]
+  return ring and math.min(ring.head - 1, ring.read) or 0
+end
+local function rings_put()
+  for _, ring in ipairs(rings) do
+    for i = math.max(ring.head, ring.read + 1), #ring.items, 1000 do
+      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
+    end
+  end
+end
+local function rings_trim()
+  for _, ring in ipairs(rings) do
+    local taken = ring_taken(ring.key)
+    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
+  end
+end
+local plans, plans_made = {}, {}
+local depth = { f = 0, r = 0, n = 0 }
+local function ready_push(flow, entry)
+  local plan = plans[flow]
+  if not plan then
+    local cls, account, origin = string.match(flow, '^(%a):(%w+):([%w*]+)$')
+    plan = { key = root .. 'f:' .. flow, flows = root .. 'ready:' .. cls .. ':' .. account, accounts = root .. 'ready:' .. cls,
+      account = account, origin = origin, entries = {} }
+    plans[flow] = plan
+    plans_made[#plans_made + 1] = plan
+  end
+  plan.entries[#plan.entries + 1] = entry
+  local from, to = string.match(entry, '^%w+,(%d+),(%d+)')
+  local cls = string.sub(flow, 1, 1)
+  depth[cls] = depth[cls] + to - from + 1
+end
+local function depth_write()
+  for cls, change in pairs(depth) do
+    if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
+  end
+end
+local function ready_touch()
+  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
+end
+local function ready_write()
+  for _, plan in ipairs(plans_made) do
+    local length = 0
+    for i = 1, #plan.entries, 1000 do
+      length = call('RPUSH', plan.key, unpack(plan.entries, i, math.min(i + 999, #plan.entries)))
+    end
+    if length == #plan.entries + ring_taken(plan.key) and call('RPUSH', plan.flows, plan.origin) == 1 + ring_taken(plan.flows) then
+      call('RPUSH', plan.accounts, plan.account)
+    end
+  end
+  depth_write()
+end
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
+end
+local function entry_read(entry)
+  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
+  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
+end
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
+end
+local function member_read(member)
+  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
+  if not core then return nil end
+  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
+    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
+end
+local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
+local delays = {}
+local function delayed_push(due_ms, flow, entry)
+  delays[#delays + 1] = due_ms
+  delays[#delays + 1] = flow .. '|' .. entry
+end
+local function enqueue(now, due_ms, flow, entry)
+  if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
+end
+local function queue_touch()
+  ready_touch()
+  touch({ root .. 'delayed' })
+end
+local function queue_write()
+  ready_write()
+  for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
+end
+local function delays_first()
+  local first = nil
+  for i = 1, #delays, 2 do
+    if not first or delays[i] < first then first = delays[i] end
+  end
+  return first
+end
+local function ring_bell(sooner_ms)
+  if #plans_made > 0 then
+    call('SPUBLISH', root .. 'bell', '0')
+  elseif #delays > 0 or sooner_ms then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
+  end
+end
+local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
+local function note_wanted(b, letter)
+  if not b.wants then
+    b.wants = {}
+    for each, origin, ms in string.gmatch(b.N, '(%a)(%w%w%w%w%w%w%w%w%w%w)(%d*);') do
+      b.wants[each] = { origin = origin, interval_ms = tonumber(ms) or 0 }
+    end
+  end
+  return b.wants[letter]
+end
+local notify = nil
+local function notify_use()
+  if notify then return notify end
+  notify = {}
+  local NOTES_WAITING_MAX, NOTES_MERGE_MS, NOTES_KEPT = 10000, 1000, 10000
+  local noting = {}
+  local function notes_of(b, now)
+    if b.notes then return b.notes end
+    local core = b.core .. 'n'
+    local m = batch_load(core)
+    if not m then
+      m = { core = core, key = root .. 'b:' .. core, a = b.a, s = 'notes', s_was = 'notes', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
+        t = now, q = 0, k = 0, opened = true }
+      batches[core] = m
+      batches_loaded[#batches_loaded + 1] = m
+    end
+    local v = m.opened and {} or call('HMGET', m.key, 'L', 'P', 'D', 'T')
+    b.notes = { b = b, m = m, first = m.n, records = {}, newest = tonumber(v[1]), newest_ms = tonumber(v[2]),
+      died = tonumber(v[3] or '0'), page = tonumber(v[4] or '0') }
+    noting[#noting + 1] = b.notes
+    return b.notes
+  end
+  local function note_add(b, letter, at, counts)
+    local want = note_wanted(b, letter)
+    if not want then return nil end
+    local notes = notes_of(b, at)
+    counts = counts or b
+    local record = { letter = letter, origin = want.origin, status = b.s, z = b.z, n = counts.n, c = counts.c, f = counts.f,
+      x = counts.x, at = at, due_ms = at, round = b.k + 1, index = notes.m.n }
+    notes.m.n = notes.m.n + 1
+    notes.m.dirty = true
+    notes.records[#notes.records + 1] = record
+    return record
+  end
+  local function note_open(notes)
+    if notes.last or not notes.newest then return notes.last end
+    if call('GETRANGE', notes.m.key .. ':s', notes.newest, notes.newest) ~= 'q' then
+      notes.newest_began = true
+      return nil
+    end
+    notes.last = { letter = 'p', stored = true, index = notes.newest }
+    notes.rewritten = notes.last
+    return notes.last
+  end
+  local function note_progress(b, at, counts)
+    local want = note_wanted(b, 'p')
+    if not want then return end
+    local notes = notes_of(b, at)
+    local m = notes.m
+    local interval_ms = want.interval_ms
+    if m.n - m.c - m.f - m.x >= NOTES_WAITING_MAX then interval_ms = math.max(interval_ms, NOTES_MERGE_MS) end
+    local record = interval_ms > 0 and note_open(notes)
+    if record then
+      record.status, record.z, record.at, record.round = b.s, b.z, at, b.k + 1
+      record.n, record.c, record.f, record.x = counts.n, counts.c, counts.f, counts.x
+      m.dirty = true
+      return
+    end
+    record = note_add(b, 'p', at, counts)
+    if interval_ms > 0 and notes.newest_ms then record.due_ms = math.max(at, notes.newest_ms + interval_ms) end
+    notes.last, notes.newest, notes.newest_ms = record, record.index, record.due_ms
+  end
+  local function note_death(b, at, counts, index, json)
+    if not note_wanted(b, 'd') then return end
+    local notes = notes_of(b, at)
+    if notes.died > b.k then return end
+    notes.died = b.k + 1
+    note_add(b, 'd', at, counts).tail = string.format(',%.0f,', index) .. json()
+  end
+  function notify.finishes(b, c, f, x, now, index, json)
+    while c < b.c or f < b.f or x < b.x do
+      if c < b.c then c = c + 1 elseif f < b.f then f = f + 1 else x = x + 1 end
+      local counts = { n = b.n, c = c, f = f, x = x }
+      note_progress(b, now, counts)
+      if index and f > b.f_was then
+        note_death(b, now, counts, index, json)
+        index = nil
+      end
+    end
+    b.n_was, b.c_was, b.f_was, b.x_was = b.n, b.c, b.f, b.x
+  end
+  local function note_unstarted(b)
+    local to = b.n - 1
+    if b.o_from then
+      local states = call('GETRANGE', b.key .. ':s', b.o_from, math.min(b.o_to, b.o_from + 65535))
+      local at = string.find(states, '[fe]')
+      if at then return b.o_from + at - 1 end
+    end
+    while to >= 0 do
+      local from = math.max(0, to - 65535)
+      local states = call('GETRANGE', b.key .. ':s', from, to)
+      local at = string.find(states, 'q', 1, true) or string.find(states, 'r', 1, true)
+      if at then return from + at - 1 end
+      to = from - 1
+    end
+    return b.n - 1
+  end
+  function notify.result_in(results, base, i)
+    local field, place = string.format('r%.0f', math.floor((i - base) / 16)), (i - base) % 16
+    for _, result in ipairs(results) do
+      local text, at = result[2], 1
+      while result[1] == field and at <= #text do
+        local of, length = struct.unpack('>BI2', text, at)
+        if of == place then return string.sub(text, at + 3, at + 2 + length) end
+        at = at + 3 + length
+      end
+    end
+    return ''
+  end
+  local function note_expired(at)
+    return string.format('[%.0f,0,0,null,null,"batch_expired","The batch expired before this task could run."]', at)
+  end
+  local function note_settled(b)
+    local told = false
+    local function settle_one(record)
+      if record.n ~= b.n or record.c ~= b.c or record.f ~= b.f or record.x ~= b.x then return end
+      record.status, record.z, told = b.s, b.z, true
+    end
+    if not b.notes then return false end
+    for _, record in ipairs(b.notes.records) do settle_one(record) end
+    if b.notes.rewritten then settle_one(b.notes.rewritten) end
+    return told
+  end
+  local function note_rest(b, now)
+    local counted = b.n ~= b.n_was or b.c ~= b.c_was or b.f ~= b.f_was or b.x ~= b.x_was
+    local stopped = b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')
+    if not note_settled(b) and (counted or stopped) then note_progress(b, now, b) end
+    if b.s == 'expired' and b.f > b.f_was then
+      note_death(b, now, b, note_unstarted(b), function() return note_expired(now) end)
+    end
+    if b.ended then
+      note_add(b, 'f', now)
+      if b.s == 'completed' and b.c == b.n then note_add(b, 's', now) end
+      note_add(b, 'c', now)
+    end
+  end
+  local function note_text(record)
+    local text = string.format('%s,%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s,%.0f', record.letter, record.status, record.n, record.c, record.f,
+      record.x, record.at, record.z and string.format('%.0f', record.z) or '', record.round) .. (record.tail or '')
+    return struct.pack('>I4I2', #text + 2, 0) .. text
+  end
+  local function notes_page(notes, page)
+    return call('HGET', notes.m.key .. ':0', string.format('%.0f', page)) or ''
+  end
+  local function note_replaced(text, place, record)
+    local at = 1
+    for _ = 1, place do at = at + 4 + struct.unpack('>I4', text, at) end
+    return string.sub(text, 1, at - 1) .. record .. string.sub(text, at + 4 + struct.unpack('>I4', text, at))
+  end
+  local function notes_append(notes, now)
+    local m, pages = notes.m, {}
+    local function page_of(index)
+      local page = math.floor(index / NOTES_PAGE)
+      pages[page] = pages[page] or { (index < notes.first or notes.first > page * NOTES_PAGE) and notes_page(notes, page) or '' }
+      return pages[page]
+    end
+    local old = notes.rewritten
+    if old and old.n then
+      local page = page_of(old.index)
+      page[1] = note_replaced(page[1], old.index % NOTES_PAGE, note_text(old))
+    end
+    local run = nil
+    local function run_push()
+      enqueue(now, run.due_ms, 'n:' .. m.a .. ':' .. run.origin,
+        entry_of(m.core, run.from, run.to, 0, 0, NOTE_TIMEOUT_S, run.due_ms))
+    end
+    for _, record in ipairs(notes.records) do
+      local page = page_of(record.index)
+      page[#page + 1] = note_text(record)
+      if run and run.origin == record.origin and run.due_ms == record.due_ms then
+        run.to = record.index
+      else
+        if run then run_push() end
+        run = { from = record.index, to = record.index, origin = record.origin, due_ms = record.due_ms }
+      end
+    end
+    if run then run_push() end
+    notes.pages = pages
+  end
+  local function notes_leave(notes)
+    local m = notes.m
+    notes.gone = {}
+    for _ = 0, #notes.records / NOTES_PAGE + 1 do
+      local from = notes.page * NOTES_PAGE
+      if m.n - from - NOTES_PAGE < NOTES_KEPT then return end
+      if call('GETRANGE', m.key .. ':s', from, from + NOTES_PAGE - 1) == string.rep('c', NOTES_PAGE) then
+        local text = notes_page(notes, notes.page)
+        local at, all = 1, true
+        while at <= #text do
+          all = all and string.sub(text, at + 6, at + 6) == 'p'
+          at = at + 4 + struct.unpack('>I4', text, at)
+        end
+        if all then
+          notes.gone[#notes.gone + 1] = notes.page
+          m.c = m.c - NOTES_PAGE
+          m.x = m.x + NOTES_PAGE
+        end
+      end
+      notes.page = notes.page + 1
+    end
+  end
+  notify.rest = note_rest
+  function notify.plan(now)
+    for _, notes in ipairs(noting) do
+      notes_append(notes, now)
+      notes_leave(notes)
+      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
+    end
+  end
+  function notify.write()
+    for _, notes in ipairs(noting) do
+      local m = notes.m
+      local segment, states = m.key .. ':0', m.key .. ':s'
+      if m.opened then call('HSET', m.key, 'a', m.a, 't', m.t) end
+      call('HSET', m.key, 'D', notes.died, 'T', notes.page)
+      if notes.newest then call('HSET', m.key, 'L', notes.newest, 'P', notes.newest_ms) end
+      for page, text in pairs(notes.pages) do call('HSET', segment, string.format('%.0f', page), table.concat(text)) end
+      if #notes.records > 0 then call('APPEND', states, string.rep('q', #notes.records)) end
+      for _, page in ipairs(notes.gone) do
+        call('HDEL', segment, string.format('%.0f', page), string.format('r%.0f', page))
+        call('SETRANGE', states, page * NOTES_PAGE, string.rep('x', NOTES_PAGE))
+      end
+    end
+  end
+  return notify
+end
+local function notify_plan(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.N then notify_use().rest(b, now) end
+  end
+  if notify then notify.plan(now) end
+end
+local function notify_write()
+  if notify then notify.write() end
+end
+local b = batch_load(core)
+if not b or b.s == 'deleted' then return { 'gone' } end
+if batch_seen(b) ~= seen or call('STRLEN', b.key .. ':s') ~= total then return { 'moved' } end
+local repaired = {}
+local function set(field, value)
+  if b[field] == value then return false end
+  b[field] = value
+  return true
+end
+local changed = { set('n', total), set('c', completed), set('f', failed), set('x', cancelled), set('r', running) }
+if b.s == 'pending' and b.c + b.r > 0 then
+  b.s = 'processing'
+  changed[6] = true
+end
+for _, is in pairs(changed) do
+  if is then
+    b.dirty = true
+    b.v = b.v or 0
+  end
+end
+if b.dirty then repaired[1] = 'counters' end
+if b.N then b.n_was, b.c_was, b.f_was, b.x_was = b.n, b.c, b.f, b.x end
+local over = b.n == b.c + b.f + b.x
+if over and not b.z and b.s ~= 'tray' and batch_end(b, now_ms, keep_ms) then repaired[#repaired + 1] = 'end' end
+notify_plan(now_ms)
+local due_ms = place_due(b, now_ms, keep_ms, tray_keep_ms)
+local due_lost = not b.deadline and place_due_lost(b, due_ms)
+local lost, strange = {}, {}
+if b.s == b.s_was then lost, strange = places_lost(b) end
+if due_lost or #lost + #strange > 0 then repaired[#repaired + 1] = 'places' end
+batch_touch()
+queue_touch()
+touch(lost)
+touch(strange)
+batch_save(now_ms)
+notify_write()
+queue_write()
+if due_lost then call('ZADD', root .. 'deadlines', due_ms, core) end
+for _, key in ipairs(lost) do call('ZADD', key, b.t, core) end
+for _, key in ipairs(strange) do call('ZREM', key, core) end
+ring_bell(due_lost and due_ms or nil)
+return repaired`,
+  map: [[1,"lua/batch/repair.lua",1],[2,"lua/batch/repair.lua",8],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/root.lua",11],[19,"lua/lib/batch.lua",12],[20,"lua/lib/batch.lua",14],[41,"lua/lib/batch.lua",37],[46,"lua/lib/batch.lua",43],[47,"lua/lib/batch.lua",45],[48,"lua/lib/batch.lua",49],[49,"lua/lib/batch.lua",51],[50,"lua/lib/batch.lua",53],[51,"lua/lib/batch.lua",56],[55,"lua/lib/batch.lua",62],[67,"lua/lib/batch.lua",75],[68,"lua/lib/batch.lua",77],[72,"lua/lib/batch.lua",83],[88,"lua/lib/batch.lua",101],[95,"lua/lib/batch.lua",109],[98,"lua/lib/batch.lua",114],[103,"lua/lib/batch.lua",121],[113,"lua/lib/batch.lua",133],[118,"lua/lib/batch.lua",141],[126,"lua/lib/batch.lua",150],[144,"lua/lib/seen.lua",4],[147,"lua/lib/places.lua",5],[154,"lua/lib/places.lua",14],[159,"lua/lib/places.lua",21],[173,"lua/lib/ring.lua",4],[174,"lua/lib/ring.lua",6],[182,"lua/lib/ring.lua",16],[188,"lua/lib/ring.lua",23],[189,"lua/lib/ring.lua",25],[190,"lua/lib/ring.lua",28],[194,"lua/lib/ring.lua",34],[201,"lua/lib/ring.lua",42],[207,"lua/lib/ready.lua",9],[208,"lua/lib/ready.lua",11],[209,"lua/lib/ready.lua",14],[223,"lua/lib/ready.lua",29],[228,"lua/lib/ready.lua",35],[231,"lua/lib/ready.lua",39],[243,"lua/lib/ready.lua",52],[246,"lua/lib/ready.lua",56],[252,"lua/lib/ready.lua",67],[255,"lua/lib/ready.lua",71],[262,"lua/lib/ready.lua",80],[263,"lua/lib/ready.lua",83],[264,"lua/lib/delayed.lua",3],[265,"lua/lib/delayed.lua",5],[269,"lua/lib/delayed.lua",11],[272,"lua/lib/delayed.lua",15],[276,"lua/lib/delayed.lua",20],[280,"lua/lib/delayed.lua",26],[287,"lua/lib/delayed.lua",36],[294,"lua/lib/notify.lua",19],[295,"lua/lib/notify.lua",22],[304,"lua/lib/notify.lua",34],[305,"lua/lib/notify.lua",36],[310,"lua/lib/notify.lua",43],[326,"lua/lib/notify.lua",60],[338,"lua/lib/notify.lua",74],[348,"lua/lib/notify.lua",85],[366,"lua/lib/notify.lua",105],[373,"lua/lib/notify.lua",115],[385,"lua/lib/notify.lua",130],[401,"lua/lib/notify.lua",148],[413,"lua/lib/notify.lua",161],[416,"lua/lib/notify.lua",166],[427,"lua/lib/notify.lua",179],[440,"lua/lib/notify.lua",193],[445,"lua/lib/notify.lua",199],[448,"lua/lib/notify.lua",204],[453,"lua/lib/notify.lua",211],[483,"lua/lib/notify.lua",243],[505,"lua/lib/notify.lua",267],[506,"lua/lib/notify.lua",269],[513,"lua/lib/notify.lua",277],[528,"lua/lib/notify.lua",293],[530,"lua/lib/notify.lua",297],[536,"lua/lib/notify.lua",304],[539,"lua/batch/repair.lua",25],[542,"lua/batch/repair.lua",29],[561,"lua/batch/repair.lua",50],[564,"lua/batch/repair.lua",54],[569,"lua/batch/repair.lua",60],[573,"lua/batch/repair.lua",65]],
+});
+
+/** Queues tasks again that wait and lie in no queue, or that are in flight and held by nobody: what a lost write left behind. See lua/batch/requeue.lua. */
+export const batchRequeue = script<{ meta: string }, { core: string; seen: string; keep_ms: number; tray_keep_ms: number; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [number, number, string]>({
+  name: 'batch/requeue',
+  keys: ["meta"],
+  args: [["core","string"],["seen","string"],["keep_ms","int"],["tray_keep_ms","int"],["now_ms","now"]],
+  rest: "parts",
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local tray_keep_ms = tonumber(table.remove(ARGV))
+local keep_ms = tonumber(table.remove(ARGV))
+local seen = table.remove(ARGV)
+local core = table.remove(ARGV)
+local parts = ARGV
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local batches, batches_loaded = {}, {}
+local function batch_load(core)
+  local b = batches[core]
+  if b ~= nil then return b end
+  local key = root .. 'b:' .. core
+  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
+  if not v[1] then
+    batches[core] = false
+    return false
+  end
+  b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
+    x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
+  if v[17] then
+    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
+    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
+  end
+  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
+  batches[core] = b
+  batches_loaded[#batches_loaded + 1] = b
+  return b
+end
+local function batch_visible(core, account)
+  local b = batch_load(core)
+  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
+  return b
+end
+local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
+local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
+local ROUND_ATTEMPTS = 100
+local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
+local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
+local function task_waits(b, i, byte)
+  if byte == 'q' or byte == 'r' then return true end
+  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
+end
+local function segment_bounds(b, i)
+  local g = b.g
+  if not g then return 0, b.n - 1 end
+  local lo, last = 0, #g / 4 - 1
+  local hi = last
+  while lo < hi do
+    local mid = math.ceil((lo + hi) / 2)
+    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
+  end
+  local base = struct.unpack('>I4', g, lo * 4 + 1)
+  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
+end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_last(b)
+  if not b.g then return 0 end
+  return struct.unpack('>I4', b.g, #b.g - 3)
+end
+local function batch_end(b, now, keep_ms)
+  b.dirty = true
+  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
+  if b.s == 'tray' then
+    b.deadline = math.max(now, b.t + 1000) + keep_ms
+    return true
+  end
+  if b.z or (b.h and batch_live(b)) then return false end
+  if b.s == 'pending' or b.s == 'processing' then
+    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
+  end
+  b.z = now
+  b.ended = true
+  b.deadline = now + keep_ms
+  return true
+end
+local function batch_stop(b, status, now, keep_ms)
+  local waiting = batch_waiting(b)
+  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
+  b.s = status
+  b.deadline = '' -- leaves the deadlines until its last running task has finished
+  batch_end(b, now, keep_ms)
+end
+local function list_key(b, status)
+  return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
+end
+local function label_keys(account, labels)
+  local list = {}
+  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
+  return list
+end
+local function batch_touch()
+  local list = { root .. 'deadlines' }
+  for _, b in ipairs(batches_loaded) do
+    if b.s ~= b.s_was then
+      list[#list + 1] = list_key(b, b.s_was)
+      list[#list + 1] = list_key(b, b.s)
+    end
+  end
+  touch(list)
+end
+local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end
+local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%.0f', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
+local function batch_save(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.dirty then
+      call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
+      if b.z then call('HSET', b.key, 'z', b.z) end
+      if b.s ~= b.s_was then
+        call('ZREM', list_key(b, b.s_was), b.core)
+        call('ZADD', list_key(b, b.s), b.t, b.core)
+      end
+      if b.deadline == '' then
+        call('ZREM', root .. 'deadlines', b.core)
+      elseif b.deadline then
+        call('ZADD', root .. 'deadlines', b.deadline, b.core)
+      end
+      if b.W then batch_tell(b, now) end
+    end
+  end
+end
+local function batch_seen(b)
+  return string.format('%.0f %.0f %s', b.v or 0, b.k, b.o_from and string.format('%.0f,%.0f', b.o_from, b.o_to) or '')
+end
+local rings, rings_by_key = {}, {}
+local function ring_read(key, window)
+  if rings_by_key[key] then return rings_by_key[key] end
+  local items = call('LRANGE', key, 0, window - 1)
+  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
+  rings[#rings + 1] = ring
+  rings_by_key[key] = ring
+  return ring
+end
+local function ring_take(ring)
+  local item = ring.items[ring.head]
+  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
+  ring.head = ring.head + 1
+  return item
+end
+local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
+local function ring_left(ring) return #ring.items - ring.head + 1 end
+local function ring_taken(key)
+  local ring = rings_by_key[key]
+  return ring and math.min(ring.head - 1, ring.read) or 0
+end
+local function rings_put()
+  for _, ring in ipairs(rings) do
+    for i = math.max(ring.head, ring.read + 1), #ring.items, 1000 do
+      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
+    end
+  end
+end
+local function rings_trim()
+  for _, ring in ipairs(rings) do
+    local taken = ring_taken(ring.key)
+    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
+  end
+end
+local plans, plans_made = {}, {}
+local depth = { f = 0, r = 0, n = 0 }
+local function ready_push(flow, entry)
+  local plan = plans[flow]
+  if not plan then
+    local cls, account, origin = string.match(flow, '^(%a):(%w+):([%w*]+)$')
+    plan = { key = root .. 'f:' .. flow, flows = root .. 'ready:' .. cls .. ':' .. account, accounts = root .. 'ready:' .. cls,
+      account = account, origin = origin, entries = {} }
+    plans[flow] = plan
+    plans_made[#plans_made + 1] = plan
+  end
+  plan.entries[#plan.entries + 1] = entry
+  local from, to = string.match(entry, '^%w+,(%d+),(%d+)')
+  local cls = string.sub(flow, 1, 1)
+  depth[cls] = depth[cls] + to - from + 1
+end
+local function depth_write()
+  for cls, change in pairs(depth) do
+    if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
+  end
+end
+local function ready_touch()
+  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
+end
+local function ready_write()
+  for _, plan in ipairs(plans_made) do
+    local length = 0
+    for i = 1, #plan.entries, 1000 do
+      length = call('RPUSH', plan.key, unpack(plan.entries, i, math.min(i + 999, #plan.entries)))
+    end
+    if length == #plan.entries + ring_taken(plan.key) and call('RPUSH', plan.flows, plan.origin) == 1 + ring_taken(plan.flows) then
+      call('RPUSH', plan.accounts, plan.account)
+    end
+  end
+  depth_write()
+end
+local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
+end
+local function entry_read(entry)
+  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
+    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
+  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
+    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
+end
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
+end
+local function member_read(member)
+  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
+    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
+  if not core then return nil end
+  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
+    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
+end
+local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
+local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
+local delays = {}
+local function delayed_push(due_ms, flow, entry)
+  delays[#delays + 1] = due_ms
+  delays[#delays + 1] = flow .. '|' .. entry
+end
+local function enqueue(now, due_ms, flow, entry)
+  if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
+end
+local function queue_touch()
+  ready_touch()
+  touch({ root .. 'delayed' })
+end
+local function queue_write()
+  ready_write()
+  for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
+end
+local function delays_first()
+  local first = nil
+  for i = 1, #delays, 2 do
+    if not first or delays[i] < first then first = delays[i] end
+  end
+  return first
+end
+local function ring_bell(sooner_ms)
+  if #plans_made > 0 then
+    call('SPUBLISH', root .. 'bell', '0')
+  elseif #delays > 0 or sooner_ms then
+    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
+  end
+end
+local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+local outbox_last = nil
+local outbox_plans, outbox_plans_made = {}, {}
+local away_plans, away_plans_made = {}, {}
+local function whole(number) return string.format('%.0f', number) end
+local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
+local function outbox_key(destination) return root .. 'outbox:' .. destination end
+local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end
+local function outbox_next(now)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
+  return whole(outbox_last)
+end
+local function outbox_send(now, destination, kind, body)
+  local seq = outbox_next(now)
+  local plan = outbox_plans[destination]
+  if not plan then
+    plan = { destination = destination, items = {} }
+    outbox_plans[destination] = plan
+    outbox_plans_made[#outbox_plans_made + 1] = plan
+  end
+  plan.items[#plan.items + 1] = seq
+  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+  return seq
+end
+local function away_field(lane, text)
+  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
+  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
+end
+local function away_set(field, value, now)
+  local plan = away_plans[field]
+  if not plan then
+    plan = { field = field }
+    away_plans[field] = plan
+    away_plans_made[#away_plans_made + 1] = plan
+  end
+  plan.value = value
+  plan.since = now
+end
+local function outbox_hand(now, lane, text)
+  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function outbox_back(now, lane, place, granted_ms, text)
+  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+local function away_get(field)
+  local plan = away_plans[field]
+  if plan then return plan.value or nil end
+  return call('HGET', root .. 'away', field) or nil
+end
+local function away_forget(field) away_set(field, false, nil) end
+local function outbox_touch()
+  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
+  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
+  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
+  touch(list)
+end
+local function outbox_write()
+  local gone, set, since = {}, {}, {}
+  for _, plan in ipairs(away_plans_made) do
+    if plan.value then
+      set[#set + 1] = plan.field
+      set[#set + 1] = plan.value
+      since[#since + 1] = plan.since
+      since[#since + 1] = plan.field
+    else
+      gone[#gone + 1] = plan.field
+    end
+  end
+  for i = 1, #set, 1000 do
+    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
+    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
+  end
+  for i = 1, #gone, 1000 do
+    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
+    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
+  end
+  if #outbox_plans_made == 0 then return 0 end
+  for _, plan in ipairs(outbox_plans_made) do
+    local items = plan.items
+    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
+    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
+  end
+  call('HSET', meta, 'seq', whole(outbox_last))
+  return 1
+end
+local SLICE_MAX = 50
+local function outbox_slices()
+  local slices = {}
+  for _, plan in ipairs(outbox_plans_made) do
+    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
+    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
+  end
+  return slices
+end
+local function outbox_bell()
+  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
+end
+local LANES_MAX = 1000
+local function limit_read(limit)
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local place, granted_ms, life_ms = string.match(rest, '^,(%d+),(%d+),(%d+)$')
+  return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
+    life_ms = tonumber(life_ms),
+    waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
+end
+local function limited_states(b, entry, to)
+  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
+  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
+end
+local function limited_hand(b, now, flow, entry)
+  local from = entry.from
+  local limit = limit_read(entry.limit)
+  while from <= entry.to do
+    local _, last = segment_bounds(b, from)
+    last = math.min(last, entry.to)
+    outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from, last, entry.attempts, entry.recoveries, entry.timeout_s,
+      entry.due_ms, limit.waiting))
+    from = last + 1
+  end
+end
+local function limited_enqueue(b, now, due_ms, flow, entry)
+  if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
+  enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
+end
+local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
+  local at_ms = math.max(ready_ms or now, due_ms)
+  local attempts = attempts_first(b)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
+  local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
+    due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
+end
+local function limited_unused(now, limit, core, from, to)
+  local tasks = to - from + 1
+  outbox_send(now, partition_of(limit.lane), 'unused',
+    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
+end
+local function limited_free(now, limit, core, from, to)
+  if limit.kind == 'c' then
+    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
+  end
+end
+local function limited_back(now, flow, entry, from, to, limit)
+  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
+    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
+end
+local function limited_return(now, flow, entry)
+  local limit = limit_read(entry.limit)
+  local states = limited_states(batch_load(entry.core), entry)
+  local at = entry.from
+  for first, after in string.gmatch(states, '()[qr]+()') do
+    local from, to = entry.from + first - 1, entry.from + after - 2
+    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
+    limited_back(now, flow, entry, from, to, limit)
+    at = to + 1
+  end
+  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
+end
+local function limited_drop(b, now)
+  local told = {}
+  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
+    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
+    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
+      if not told[lane] then
+        told[lane] = true
+        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
+      end
+    end
+  end
+end
+local function lanes_read(b, parts, at, first)
+  local list = {}
+  for k = 0, tonumber(parts[at]) - 1 do
+    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
+    local before = call('HGET', b.key .. ':lanes', name)
+    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
+      list[#list + 1] = name
+      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
+    end
+  end
+  if #list > 0 then touch({ b.key .. ':lanes' }) end
+  return list
+end
+local function lanes_write(b, list)
+  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
+end
+local function lane_of_name(b, name, index)
+  local lane, kind
+  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
+    if tonumber(first) <= index then lane, kind = core, letter end
+  end
+  return lane, kind
+end
+local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
+local function note_wanted(b, letter)
+  if not b.wants then
+    b.wants = {}
+    for each, origin, ms in string.gmatch(b.N, '(%a)(%w%w%w%w%w%w%w%w%w%w)(%d*);') do
+      b.wants[each] = { origin = origin, interval_ms = tonumber(ms) or 0 }
+    end
+  end
+  return b.wants[letter]
+end
+local notify = nil
+local function notify_use()
+  if notify then return notify end
+  notify = {}
+  local NOTES_WAITING_MAX, NOTES_MERGE_MS, NOTES_KEPT = 10000, 1000, 10000
+  local noting = {}
+  local function notes_of(b, now)
+    if b.notes then return b.notes end
+    local core = b.core .. 'n'
+    local m = batch_load(core)
+    if not m then
+      m = { core = core, key = root .. 'b:' .. core, a = b.a, s = 'notes', s_was = 'notes', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
+        t = now, q = 0, k = 0, opened = true }
+      batches[core] = m
+      batches_loaded[#batches_loaded + 1] = m
+    end
+    local v = m.opened and {} or call('HMGET', m.key, 'L', 'P', 'D', 'T')
+    b.notes = { b = b, m = m, first = m.n, records = {}, newest = tonumber(v[1]), newest_ms = tonumber(v[2]),
+      died = tonumber(v[3] or '0'), page = tonumber(v[4] or '0') }
+    noting[#noting + 1] = b.notes
+    return b.notes
+  end
+  local function note_add(b, letter, at, counts)
+    local want = note_wanted(b, letter)
+    if not want then return nil end
+    local notes = notes_of(b, at)
+    counts = counts or b
+    local record = { letter = letter, origin = want.origin, status = b.s, z = b.z, n = counts.n, c = counts.c, f = counts.f,
+      x = counts.x, at = at, due_ms = at, round = b.k + 1, index = notes.m.n }
+    notes.m.n = notes.m.n + 1
+    notes.m.dirty = true
+    notes.records[#notes.records + 1] = record
+    return record
+  end
+  local function note_open(notes)
+    if notes.last or not notes.newest then return notes.last end
+    if call('GETRANGE', notes.m.key .. ':s', notes.newest, notes.newest) ~= 'q' then
+      notes.newest_began = true
+      return nil
+    end
+    notes.last = { letter = 'p', stored = true, index = notes.newest }
+    notes.rewritten = notes.last
+    return notes.last
+  end
+  local function note_progress(b, at, counts)
+    local want = note_wanted(b, 'p')
+    if not want then return end
+    local notes = notes_of(b, at)
+    local m = notes.m
+    local interval_ms = want.interval_ms
+    if m.n - m.c - m.f - m.x >= NOTES_WAITING_MAX then interval_ms = math.max(interval_ms, NOTES_MERGE_MS) end
+    local record = interval_ms > 0 and note_open(notes)
+    if record then
+      record.status, record.z, record.at, record.round = b.s, b.z, at, b.k + 1
+      record.n, record.c, record.f, record.x = counts.n, counts.c, counts.f, counts.x
+      m.dirty = true
+      return
+    end
+    record = note_add(b, 'p', at, counts)
+    if interval_ms > 0 and notes.newest_ms then record.due_ms = math.max(at, notes.newest_ms + interval_ms) end
+    notes.last, notes.newest, notes.newest_ms = record, record.index, record.due_ms
+  end
+  local function note_death(b, at, counts, index, json)
+    if not note_wanted(b, 'd') then return end
+    local notes = notes_of(b, at)
+    if notes.died > b.k then return end
+    notes.died = b.k + 1
+    note_add(b, 'd', at, counts).tail = string.format(',%.0f,', index) .. json()
+  end
+  function notify.finishes(b, c, f, x, now, index, json)
+    while c < b.c or f < b.f or x < b.x do
+      if c < b.c then c = c + 1 elseif f < b.f then f = f + 1 else x = x + 1 end
+      local counts = { n = b.n, c = c, f = f, x = x }
+      note_progress(b, now, counts)
+      if index and f > b.f_was then
+        note_death(b, now, counts, index, json)
+        index = nil
+      end
+    end
+    b.n_was, b.c_was, b.f_was, b.x_was = b.n, b.c, b.f, b.x
+  end
+  local function note_unstarted(b)
+    local to = b.n - 1
+    if b.o_from then
+      local states = call('GETRANGE', b.key .. ':s', b.o_from, math.min(b.o_to, b.o_from + 65535))
+      local at = string.find(states, '[fe]')
+      if at then return b.o_from + at - 1 end
+    end
+    while to >= 0 do
+      local from = math.max(0, to - 65535)
+      local states = call('GETRANGE', b.key .. ':s', from, to)
+      local at = string.find(states, 'q', 1, true) or string.find(states, 'r', 1, true)
+      if at then return from + at - 1 end
+      to = from - 1
+    end
+    return b.n - 1
+  end
+  function notify.result_in(results, base, i)
+    local field, place = string.format('r%.0f', math.floor((i - base) / 16)), (i - base) % 16
+    for _, result in ipairs(results) do
+      local text, at = result[2], 1
+      while result[1] == field and at <= #text do
+        local of, length = struct.unpack('>BI2', text, at)
+        if of == place then return string.sub(text, at + 3, at + 2 + length) end
+        at = at + 3 + length
+      end
+    end
+    return ''
+  end
+  local function note_expired(at)
+    return string.format('[%.0f,0,0,null,null,"batch_expired","The batch expired before this task could run."]', at)
+  end
+  local function note_settled(b)
+    local told = false
+    local function settle_one(record)
+      if record.n ~= b.n or record.c ~= b.c or record.f ~= b.f or record.x ~= b.x then return end
+      record.status, record.z, told = b.s, b.z, true
+    end
+    if not b.notes then return false end
+    for _, record in ipairs(b.notes.records) do settle_one(record) end
+    if b.notes.rewritten then settle_one(b.notes.rewritten) end
+    return told
+  end
+  local function note_rest(b, now)
+    local counted = b.n ~= b.n_was or b.c ~= b.c_was or b.f ~= b.f_was or b.x ~= b.x_was
+    local stopped = b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')
+    if not note_settled(b) and (counted or stopped) then note_progress(b, now, b) end
+    if b.s == 'expired' and b.f > b.f_was then
+      note_death(b, now, b, note_unstarted(b), function() return note_expired(now) end)
+    end
+    if b.ended then
+      note_add(b, 'f', now)
+      if b.s == 'completed' and b.c == b.n then note_add(b, 's', now) end
+      note_add(b, 'c', now)
+    end
+  end
+  local function note_text(record)
+    local text = string.format('%s,%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s,%.0f', record.letter, record.status, record.n, record.c, record.f,
+      record.x, record.at, record.z and string.format('%.0f', record.z) or '', record.round) .. (record.tail or '')
+    return struct.pack('>I4I2', #text + 2, 0) .. text
+  end
+  local function notes_page(notes, page)
+    return call('HGET', notes.m.key .. ':0', string.format('%.0f', page)) or ''
+  end
+  local function note_replaced(text, place, record)
+    local at = 1
+    for _ = 1, place do at = at + 4 + struct.unpack('>I4', text, at) end
+    return string.sub(text, 1, at - 1) .. record .. string.sub(text, at + 4 + struct.unpack('>I4', text, at))
+  end
+  local function notes_append(notes, now)
+    local m, pages = notes.m, {}
+    local function page_of(index)
+      local page = math.floor(index / NOTES_PAGE)
+      pages[page] = pages[page] or { (index < notes.first or notes.first > page * NOTES_PAGE) and notes_page(notes, page) or '' }
+      return pages[page]
+    end
+    local old = notes.rewritten
+    if old and old.n then
+      local page = page_of(old.index)
+      page[1] = note_replaced(page[1], old.index % NOTES_PAGE, note_text(old))
+    end
+    local run = nil
+    local function run_push()
+      enqueue(now, run.due_ms, 'n:' .. m.a .. ':' .. run.origin,
+        entry_of(m.core, run.from, run.to, 0, 0, NOTE_TIMEOUT_S, run.due_ms))
+    end
+    for _, record in ipairs(notes.records) do
+      local page = page_of(record.index)
+      page[#page + 1] = note_text(record)
+      if run and run.origin == record.origin and run.due_ms == record.due_ms then
+        run.to = record.index
+      else
+        if run then run_push() end
+        run = { from = record.index, to = record.index, origin = record.origin, due_ms = record.due_ms }
+      end
+    end
+    if run then run_push() end
+    notes.pages = pages
+  end
+  local function notes_leave(notes)
+    local m = notes.m
+    notes.gone = {}
+    for _ = 0, #notes.records / NOTES_PAGE + 1 do
+      local from = notes.page * NOTES_PAGE
+      if m.n - from - NOTES_PAGE < NOTES_KEPT then return end
+      if call('GETRANGE', m.key .. ':s', from, from + NOTES_PAGE - 1) == string.rep('c', NOTES_PAGE) then
+        local text = notes_page(notes, notes.page)
+        local at, all = 1, true
+        while at <= #text do
+          all = all and string.sub(text, at + 6, at + 6) == 'p'
+          at = at + 4 + struct.unpack('>I4', text, at)
+        end
+        if all then
+          notes.gone[#notes.gone + 1] = notes.page
+          m.c = m.c - NOTES_PAGE
+          m.x = m.x + NOTES_PAGE
+        end
+      end
+      notes.page = notes.page + 1
+    end
+  end
+  notify.rest = note_rest
+  function notify.plan(now)
+    for _, notes in ipairs(noting) do
+      notes_append(notes, now)
+      notes_leave(notes)
+      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
+    end
+  end
+  function notify.write()
+    for _, notes in ipairs(noting) do
+      local m = notes.m
+      local segment, states = m.key .. ':0', m.key .. ':s'
+      if m.opened then call('HSET', m.key, 'a', m.a, 't', m.t) end
+      call('HSET', m.key, 'D', notes.died, 'T', notes.page)
+      if notes.newest then call('HSET', m.key, 'L', notes.newest, 'P', notes.newest_ms) end
+      for page, text in pairs(notes.pages) do call('HSET', segment, string.format('%.0f', page), table.concat(text)) end
+      if #notes.records > 0 then call('APPEND', states, string.rep('q', #notes.records)) end
+      for _, page in ipairs(notes.gone) do
+        call('HDEL', segment, string.format('%.0f', page), string.format('r%.0f', page))
+        call('SETRANGE', states, page * NOTES_PAGE, string.rep('x', NOTES_PAGE))
+      end
+    end
+  end
+  return notify
+end
+local function notify_plan(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.N then notify_use().rest(b, now) end
+  end
+  if notify then notify.plan(now) end
+end
+local function notify_write()
+  if notify then notify.write() end
+end
+local b = batch_load(core)
+if not b or batch_seen(b) ~= seen then return { 0, 0, '' } end
+local live = batch_live(b)
+local waited, flew, marks = 0, 0, {}
+local cls = b.s == 'notes' and 'n' or 'f'
+local function push(from, to, flown, place)
+  local due_ms = math.max(now_ms, tonumber(place[5]))
+  local lane, kind
+  if place[7] ~= '' then lane, kind = lane_of_name(b, place[7], from) end
+  local limit = lane and string.format(';%s,%s,%.0f,%.0f,%s', lane, kind, kind == 'p' and place[8] or 1, due_ms, place[9]) or ''
+  local again = flown or tonumber(place[6]) > 0
+  limited_enqueue(b, now_ms, due_ms, (again and cls == 'f' and 'r' or cls) .. ':' .. b.a .. ':' .. place[3], { core = core, from = from, to = to,
+    attempts = attempts_first(b) + place[6] + (flown and 1 or 0), recoveries = flown and 1 or 0, timeout_s = tonumber(place[4]),
+    due_ms = due_ms, limit = limit })
+end
+for at = 1, #parts, 9 do
+  local place = { unpack(parts, at, at + 8) }
+  local from, to = tonumber(place[1]), tonumber(place[2])
+  if place[3] == '*' then
+    if live then
+      ready_push('f:' .. b.a .. ':*', entry_of(core, from, to, attempts_first(b), 0, 0, now_ms))
+      waited = waited + to - from + 1
+    end
+  else
+    local states = call('GETRANGE', b.key .. ':s', from, to)
+    for first, after in string.gmatch(states, '()[pP]+()') do
+      local tasks, first_task = after - first, from + first - 1
+      flew = flew + tasks
+      b.r = b.r - tasks
+      b.dirty = true
+      marks[#marks + 1] = { first_task, string.rep('r', tasks) }
+      if live then
+        push(first_task, first_task + tasks - 1, true, place)
+      elseif b.s == 'cancelled' then
+        b.x = b.x + tasks
+      else
+        b.f = b.f + tasks
+      end
+    end
+    for first, after in string.gmatch(states, '()[qr]+()') do
+      if live then
+        waited = waited + after - first
+        push(from + first - 1, from + after - 2, false, place)
+      end
+    end
+  end
+end
+b.dirty = true
+if flew > 0 then batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms) end
+notify_plan(now_ms)
+batch_touch()
+queue_touch()
+outbox_touch()
+touch({ b.key .. ':s' })
+for _, mark in ipairs(marks) do call('SETRANGE', b.key .. ':s', mark[1], mark[2]) end
+batch_save(now_ms)
+notify_write()
+queue_write()
+outbox_write()
+ring_bell()
+outbox_bell()
+b.v = b.v + 1
+return { waited, flew, batch_seen(b) }`,
+  map: [[1,"lua/batch/requeue.lua",1],[2,"lua/batch/requeue.lua",8],[3,"lua/batch/requeue.lua",13],[4,"lua/batch/requeue.lua",12],[5,"lua/batch/requeue.lua",11],[6,"lua/batch/requeue.lua",10],[7,"lua/batch/requeue.lua",9],[8,"lua/batch/requeue.lua",14],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",12],[16,"lua/lib/batch.lua",14],[37,"lua/lib/batch.lua",37],[42,"lua/lib/batch.lua",43],[43,"lua/lib/batch.lua",45],[44,"lua/lib/batch.lua",49],[45,"lua/lib/batch.lua",51],[46,"lua/lib/batch.lua",53],[47,"lua/lib/batch.lua",56],[51,"lua/lib/batch.lua",62],[63,"lua/lib/batch.lua",75],[64,"lua/lib/batch.lua",77],[68,"lua/lib/batch.lua",83],[84,"lua/lib/batch.lua",101],[91,"lua/lib/batch.lua",109],[94,"lua/lib/batch.lua",114],[99,"lua/lib/batch.lua",121],[109,"lua/lib/batch.lua",133],[114,"lua/lib/batch.lua",141],[122,"lua/lib/batch.lua",150],[140,"lua/lib/seen.lua",4],[143,"lua/lib/ring.lua",4],[144,"lua/lib/ring.lua",6],[152,"lua/lib/ring.lua",16],[158,"lua/lib/ring.lua",23],[159,"lua/lib/ring.lua",25],[160,"lua/lib/ring.lua",28],[164,"lua/lib/ring.lua",34],[171,"lua/lib/ring.lua",42],[177,"lua/lib/ready.lua",9],[178,"lua/lib/ready.lua",11],[179,"lua/lib/ready.lua",14],[193,"lua/lib/ready.lua",29],[198,"lua/lib/ready.lua",35],[201,"lua/lib/ready.lua",39],[213,"lua/lib/ready.lua",52],[216,"lua/lib/ready.lua",56],[222,"lua/lib/ready.lua",67],[225,"lua/lib/ready.lua",71],[232,"lua/lib/ready.lua",80],[233,"lua/lib/ready.lua",83],[234,"lua/lib/delayed.lua",3],[235,"lua/lib/delayed.lua",5],[239,"lua/lib/delayed.lua",11],[242,"lua/lib/delayed.lua",15],[246,"lua/lib/delayed.lua",20],[250,"lua/lib/delayed.lua",26],[257,"lua/lib/delayed.lua",36],[264,"lua/lib/outbox.lua",15],[268,"lua/lib/outbox.lua",20],[269,"lua/lib/outbox.lua",22],[270,"lua/lib/outbox.lua",24],[271,"lua/lib/outbox.lua",27],[272,"lua/lib/outbox.lua",29],[276,"lua/lib/outbox.lua",35],[288,"lua/lib/outbox.lua",49],[292,"lua/lib/outbox.lua",54],[302,"lua/lib/outbox.lua",66],[306,"lua/lib/outbox.lua",72],[310,"lua/lib/outbox.lua",78],[315,"lua/lib/outbox.lua",85],[316,"lua/lib/outbox.lua",87],[322,"lua/lib/outbox.lua",95],[351,"lua/lib/outbox.lua",127],[360,"lua/lib/outbox.lua",138],[363,"lua/lib/limited.lua",12],[364,"lua/lib/limited.lua",14],[371,"lua/lib/limited.lua",23],[375,"lua/lib/limited.lua",29],[386,"lua/lib/limited.lua",42],[390,"lua/lib/limited.lua",48],[398,"lua/lib/limited.lua",58],[403,"lua/lib/limited.lua",65],[408,"lua/lib/limited.lua",72],[412,"lua/lib/limited.lua",78],[424,"lua/lib/limited.lua",92],[436,"lua/lib/limited.lua",107],[449,"lua/lib/limited.lua",121],[452,"lua/lib/limited.lua",126],[459,"lua/lib/notify.lua",19],[460,"lua/lib/notify.lua",22],[469,"lua/lib/notify.lua",34],[470,"lua/lib/notify.lua",36],[475,"lua/lib/notify.lua",43],[491,"lua/lib/notify.lua",60],[503,"lua/lib/notify.lua",74],[513,"lua/lib/notify.lua",85],[531,"lua/lib/notify.lua",105],[538,"lua/lib/notify.lua",115],[550,"lua/lib/notify.lua",130],[566,"lua/lib/notify.lua",148],[578,"lua/lib/notify.lua",161],[581,"lua/lib/notify.lua",166],[592,"lua/lib/notify.lua",179],[605,"lua/lib/notify.lua",193],[610,"lua/lib/notify.lua",199],[613,"lua/lib/notify.lua",204],[618,"lua/lib/notify.lua",211],[648,"lua/lib/notify.lua",243],[670,"lua/lib/notify.lua",267],[671,"lua/lib/notify.lua",269],[678,"lua/lib/notify.lua",277],[693,"lua/lib/notify.lua",293],[695,"lua/lib/notify.lua",297],[701,"lua/lib/notify.lua",304],[704,"lua/batch/requeue.lua",21],[709,"lua/batch/requeue.lua",27],[719,"lua/batch/requeue.lua",38],[751,"lua/batch/requeue.lua",71],[754,"lua/batch/requeue.lua",75],[758,"lua/batch/requeue.lua",80]],
 });
 
 /** Runs the failed tasks of a failed or expired batch again, whatever their number: a new round, with an expiry of its own. See lua/batch/retry.lua. */
@@ -13474,6 +15029,78 @@ return { counts[1], counts[2], counts[3], call('ZCARD', root .. 'delayed'), now_
   map: [[1,"lua/partition/look.lua",1],[2,"lua/partition/look.lua",5],[3,"lua/partition/look.lua",7],[4,"lua/partition/look.lua",6],[5,"lua/partition/look.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/partition/look.lua",13]],
 });
 
+/** Puts back what leads to keys that exist: a flow with entries is in its ring or parked, a holder's work is watched, messages are See lua/partition/mend.lua. */
+export const partitionMend = script<{ meta: string }, { now_ms?: number | '' | undefined; names: readonly RestValue[] }, [number, number, number, number, number]>({
+  name: 'partition/mend',
+  keys: ["meta"],
+  args: [["now_ms","now"]],
+  rest: "names",
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local names = ARGV
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local function touch(list)
+  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
+end
+local flows, parked_origins, accounts, watched, sent, since = {}, {}, {}, {}, {}, {}
+local search = 0
+local written = {}
+local function write(list, item, ...)
+  list[#list + 1] = item
+  for _, key in ipairs({ ... }) do written[#written + 1] = key end
+end
+local planned = {}
+local function look_at_flow(cls, account, origin)
+  if call('EXISTS', root .. 'f:' .. cls .. ':' .. account .. ':' .. origin) == 0 then return end
+  if call('SISMEMBER', root .. 'parked:' .. origin, cls .. ':' .. account) == 1 then
+    if call('SISMEMBER', root .. 'parked', origin) == 0 then write(parked_origins, origin, root .. 'parked') end
+    return
+  end
+  local ring, above = root .. 'ready:' .. cls .. ':' .. account, root .. 'ready:' .. cls
+  local known = call('LPOS', ring, origin)
+  if not known then write(flows, { ring, origin }, ring) end
+  if not planned[ring] and not call('LPOS', above, account) then
+    planned[ring] = true
+    write(accounts, { above, account }, above)
+  end
+end
+for _, name in ipairs(names) do
+  local cls, account, origin = string.match(name, '^f:(%a):(%w+):([%w*]+)$')
+  local holder = string.match(name, '^active:(.+)$')
+  local destination = string.match(name, '^outbox:(%d+)$')
+  local field = string.match(name, '^away (.+)$')
+  if cls then
+    look_at_flow(cls, account, origin)
+  elseif holder then
+    local key = root .. 'holders'
+    if call('EXISTS', root .. name) == 1 and call('HEXISTS', key, holder) == 0 then write(watched, holder, key) end
+  elseif destination then
+    local first = call('ZRANGE', root .. name, 0, 0, 'WITHSCORES')
+    if first[1] and not call('ZSCORE', root .. 'outbox', destination) then write(sent, { first[2], destination }, root .. 'outbox') end
+  elseif field then
+    if call('HEXISTS', root .. 'away', field) == 1 and not call('ZSCORE', root .. 'away:since', field) then
+      write(since, field, root .. 'away:since')
+    end
+  elseif name == 'away' and call('HLEN', root .. 'away') ~= call('ZCARD', root .. 'away:since') then
+    search = 1
+  end
+end
+touch(written)
+for _, flow in ipairs(flows) do call('RPUSH', flow[1], flow[2]) end
+for _, account in ipairs(accounts) do call('RPUSH', account[1], account[2]) end
+for _, origin in ipairs(parked_origins) do call('SADD', root .. 'parked', origin) end
+for _, holder in ipairs(watched) do call('HSET', root .. 'holders', holder, now_ms) end
+for _, one in ipairs(sent) do call('ZADD', root .. 'outbox', 'NX', one[1], one[2]) end
+for _, field in ipairs(since) do call('ZADD', root .. 'away:since', now_ms, field) end
+if #flows + #accounts > 0 then call('SPUBLISH', root .. 'bell', '0') end
+if #sent > 0 then call('SPUBLISH', root .. 'bell', 'o') end
+return { math.max(#flows, #accounts) + #parked_origins, #watched, #sent, #since, search }`,
+  map: [[1,"lua/partition/mend.lua",1],[2,"lua/partition/mend.lua",5],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/partition/mend.lua",12],[18,"lua/partition/mend.lua",21],[33,"lua/partition/mend.lua",37],[55,"lua/partition/mend.lua",60]],
+});
+
 /** Counts outcomes of attempts, each once: only of tasks that are still in flight under the name that this holder has. See lua/partition/settle.lua. */
 export const partitionSettle = script<{ meta: string }, { holder: string; keep_ms: number; tray_keep_ms: number; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [number, number, string[], number, number]>({
   name: 'partition/settle',
@@ -19275,4 +20902,4 @@ return 'queued'`,
 });
 
 /** Every script, by its name. */
-export const scripts = { batchAdd, batchCancel, batchCreate, batchDelete, batchRead, batchRelease, batchRetry, batchSweep, idemBegin, idemFinish, idemForget, installationGrow, limiterCreate, limiterDelete, limiterPatch, limiterPause, limiterRead, limiterReset, limiterResume, limiterUsage, memberBeat, namesConfirm, namesFree, namesList, namesReserve, notificationRedeliver, outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice, partitionClaim, partitionGrant, partitionLate, partitionLook, partitionSettle, partitionTick, quotaTake, scheduleCreate, scheduleDelete, scheduleDue, scheduleFire, scheduleLook, schedulePatch, scheduleRead, scheduleRuns, scheduleStage, scheduleTrigger, secretEnsure, secretRotate, streamLook, streamTake, streamTicket, taskCancel, taskCreate, taskRetry };
+export const scripts = { batchAdd, batchCancel, batchCreate, batchDelete, batchInspect, batchRead, batchRelease, batchRepair, batchRequeue, batchRetry, batchSweep, idemBegin, idemFinish, idemForget, installationGrow, limiterCreate, limiterDelete, limiterPatch, limiterPause, limiterRead, limiterReset, limiterResume, limiterUsage, memberBeat, namesConfirm, namesFree, namesList, namesReserve, notificationRedeliver, outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice, partitionClaim, partitionGrant, partitionLate, partitionLook, partitionMend, partitionSettle, partitionTick, quotaTake, scheduleCreate, scheduleDelete, scheduleDue, scheduleFire, scheduleLook, schedulePatch, scheduleRead, scheduleRuns, scheduleStage, scheduleTrigger, secretEnsure, secretRotate, streamLook, streamTake, streamTicket, taskCancel, taskCreate, taskRetry };

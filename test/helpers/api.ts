@@ -171,7 +171,7 @@ type Conform = (method: string, path: string, reply: Reply) => void;
 const known = new Map<string, Promise<Conform>>();
 
 /** One document an engine, read once. */
-function conformance(url: string): Promise<Conform> {
+export function conformance(url: string): Promise<Conform> {
   const found = known.get(url) ?? readConformance(url);
   known.set(url, found);
   found.catch(() => known.delete(url));
@@ -183,7 +183,7 @@ async function readConformance(url: string): Promise<Conform> {
   const ajv = new Ajv2020({ strict: false, validateFormats: false, allErrors: true });
   ajv.addSchema({ $id: 'api', components: document.components });
   const rows = Object.entries(document.paths).map(([path, methods]) => ({ pattern: patternOf(path), methods }));
-  const compiled = new Map<object, ValidateFunction>();
+  const compiled = new Map<string, ValidateFunction>();
   return (method, path, reply) => {
     const plain = path.replace(/\?.*$/s, '');
     const row = rows.find(({ pattern }) => pattern.test(plain));
@@ -196,9 +196,9 @@ async function readConformance(url: string): Promise<Conform> {
     );
     const schema = response.content?.['application/json']?.schema;
     if (schema === undefined) return;
-    const local = JSON.parse(JSON.stringify(schema).replaceAll('#/components/', 'api#/components/')) as object;
-    const validate = compiled.get(schema) ?? ajv.compile(local);
-    compiled.set(schema, validate);
+    const local = JSON.stringify(schema).replaceAll('#/components/', 'api#/components/');
+    const validate = compiled.get(local) ?? ajv.compile(JSON.parse(local) as object);
+    compiled.set(local, validate);
     assert.ok(validate(reply.json), `${method} ${path}: ${ajv.errorsText(validate.errors)} in ${reply.text.slice(0, 2_000)}`);
   };
 }

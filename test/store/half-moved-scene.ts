@@ -3,10 +3,11 @@ import assert from 'node:assert/strict';
 import { keys } from '../../src/store/keys.ts';
 import { encodeTargets } from '../../src/store/notes.ts';
 import type { Claimed } from '../../src/store/partition.ts';
+import { type Inspected, inspect } from '../../src/store/reconcile.ts';
 import { encodeSegments, segmentFields } from '../../src/store/records.ts';
 import { trigger } from '../../src/store/schedule-runs.ts';
 import { buildLimited, type LimitedScene } from '../helpers/limited-scene.ts';
-import { type Rig, tasksOf } from '../helpers/rig.ts';
+import { ACCOUNT, type Rig, SETTINGS, tasksOf } from '../helpers/rig.ts';
 import { Ticks } from '../helpers/ticks.ts';
 
 const MINUTE_MS = 60_000;
@@ -28,6 +29,8 @@ export interface Scene {
   nightly: string;
   staged: string;
   unborn: string;
+  /** As a reconciler saw them: `running`, `failed`, which a list has lost, and the batch of `limits`. */
+  inspected: ReadonlyMap<string, Inspected>;
 }
 
 /** Notifications of each kind; those of progress may be merged. */
@@ -79,11 +82,14 @@ export async function build(rig: Rig): Promise<Scene> {
   await stage(rig, keys.scheduleStaged(0, staged, 'op', 0), 30);
   rig.pass(MINUTE_MS);
   const limits = await buildLimited(rig);
+  await rig.redis.zrem(keys.accountLabel(0, ACCOUNT, 'aaaaaaaaaa'), failed);
+  const inspected = await inspect(rig.redis, 0, [running, failed, limits.batch], SETTINGS);
   rig.checks = true;
   await rig.check();
   const made = { minutely, nightly, staged, unborn };
   return {
     ...made,
+    inspected: new Map(inspected.map((batch) => [batch.core, batch])),
     limits,
     built_ms: rig.now_ms,
     failed,

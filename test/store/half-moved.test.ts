@@ -63,6 +63,12 @@ function fired(built_ms: number): Call {
   return { version: '1', tick, verdict: 'run', ticks: 1, ...next, staged: 0 };
 }
 
+/** Its counters as they are: what is to be set right is a list. */
+function repairOf({ inspected }: Scene, core: string): Call {
+  const { seen, total, completed, failed, cancelled, running } = inspected.get(core) ?? assert.fail();
+  return { ...KEEP, core, seen, total, completed, failed, cancelled, running };
+}
+
 function stagedName(core: string, operation: string): string {
   return keys.staged(0, core, operation, 0).slice(META.length - 1);
 }
@@ -108,6 +114,19 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
     }),
   ],
   'batch/read': [({ running: core }) => ({ core, account: ACCOUNT, limit: 100, states: 1 })],
+  'batch/inspect': [({ running, failed, tray }) => ({ ...KEEP, cores: [running, failed, tray] })],
+  'batch/repair': [(scene) => repairOf(scene, scene.running), (scene) => repairOf(scene, scene.failed)],
+  // Tasks that wait at a lane.
+  'batch/requeue': [
+    ({ inspected, limits: { batch: core } }) => {
+      const { seen } = inspected.get(core) ?? assert.fail();
+      return { ...KEEP, core, seen, parts: [80, 84, 'o1', 30, T0 + DAY_MS, 0, '', 1, 0] };
+    },
+    ({ inspected, limits: { batch: core, points } }) => {
+      const { seen } = inspected.get(core) ?? assert.fail();
+      return { ...KEEP, core, seen, parts: [80, 84, 'o1', 30, 0, 0, points.name, points.cost, 0] };
+    },
+  ],
   'batch/retry': [
     ({ failed: core }) => ({ core, account: ACCOUNT, op: 'op5', expiration_ms: DAY_MS, ...IDEM }),
     ({ expired: core }) => ({ core, account: ACCOUNT, op: 'op6', expiration_ms: DAY_MS, ...IDEM }),
@@ -126,6 +145,7 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
     () => ({ ...CLAIM, holder: 'h2', call_no: 5006, budget: 500, limits: [1, 'o2', 1, 'o1', 0] }),
     () => ({ ...CLAIM, holder: 'h1', call_no: 1011, budget: 64 }),
   ],
+  'partition/mend': [() => ({ names: ['f:f:acme:o1', 'f:n:acme:webhookor1', 'active:h1', 'outbox:0', 'away', 'away none'] })],
   'partition/look': [() => ({ kinds: 'wc', lanes: ['none'] })],
   'partition/settle': [
     ({ flown }) => {

@@ -9,6 +9,7 @@ import { newOperation } from '../../src/store/batches.ts';
 import { keys } from '../../src/store/keys.ts';
 import type { Claimed, Settlement, Verdict } from '../../src/store/partition.ts';
 import { type CheckedBatch, checkPartition } from '../helpers/check-partition.ts';
+import { reconciled } from '../helpers/reconciled.ts';
 import { startRig, type TaskSpec, tasksOf } from '../helpers/rig.ts';
 import { Model, type ModelBatch, RECOVERIES_MAX } from './model.ts';
 
@@ -125,6 +126,7 @@ const command = fc.oneof(
   { weight: 5, arbitrary: fc.record({ kind: fc.constant('retryBatch' as const), pick, again: fc.boolean() }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('delete' as const), pick }) },
   { weight: 8, arbitrary: fc.record({ kind: fc.constant('tick' as const), partition, holder }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('reconcile' as const) }) },
   {
     weight: 6,
     arbitrary: fc.record({ kind: fc.constant('pass' as const), ms: fc.constantFrom(1, 500, 2000, 2900, 4000, 9000, 40_000, 120_000) }),
@@ -185,6 +187,8 @@ class Run {
         return this.#settle({ ...step, kind: 'settle', verdicts: [step.verdict], delay_ms: 0, again: false });
       case 'lose':
         return this.#lose(step);
+      case 'reconcile':
+        return assert.deepEqual(await reconciled(rig), {}, 'nothing is to be set right');
       case 'retryBatch':
         return this.#retryBatch(step);
       case 'delete':

@@ -10,6 +10,7 @@ import { keys } from '../../src/store/keys.ts';
 import { decodeNote, encodeTargets, type Note, type NoteTarget, notesCore } from '../../src/store/notes.ts';
 import type { Claimed, Verdict } from '../../src/store/partition.ts';
 import { decodePage } from '../../src/store/records.ts';
+import { reconciled } from '../helpers/reconciled.ts';
 import { ACCOUNT, startRig } from '../helpers/rig.ts';
 
 const RUNS = Number(process.env['NOTES_RUNS'] ?? 250);
@@ -31,6 +32,7 @@ const command = fc.oneof(
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('release' as const) }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('lose' as const) }) },
   { weight: 3, arbitrary: fc.record({ kind: fc.constant('round' as const) }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('reconcile' as const) }) },
   { weight: 3, arbitrary: fc.record({ kind: fc.constant('pass' as const), ms: fc.constantFrom(1, 200, 700) }) },
 );
 type Command = typeof command extends fc.Arbitrary<infer C> ? C : never;
@@ -233,6 +235,8 @@ async function act(step: Command, core: string, model: Model, running: Map<numbe
       if (retried.kind === 'retried') model.begin();
       return;
     }
+    case 'reconcile':
+      return assert.deepEqual(await reconciled(rig), {}, 'nothing is to be set right');
     case 'pass':
       rig.pass(step.ms);
       await rig.tick('h1');
