@@ -4,7 +4,7 @@
 
 /** How long a thread works at a stretch, and how long it rests then. */
 const WORK_MS = 0.5;
-const REST_MS = 0.1;
+const REST_MS = 0.5;
 
 const cell = new Int32Array(new SharedArrayBuffer(4));
 /** When this thread rests next; never, unless it was told to. */

@@ -6,8 +6,8 @@ export const PAGE_TASKS = 16;
 export const SEGMENT_TASKS_MAX = 1000;
 /** Bytes after which a segment takes no more tasks: a script that touches one holds Redis for about a millisecond. */
 export const SEGMENT_BYTES_MAX = 1_048_576;
-/** Bytes staged in one round trip. */
-export const STAGE_BYTES_MAX = 1_048_576;
+/** Bytes staged in one round trip, or a segment: what others ask of Redis meanwhile comes in between. */
+export const STAGE_BYTES_MAX = 131_072;
 /** A create whose process died leaves its segments this long. */
 export const STAGE_TTL_MS = 60_000;
 /** Runs (neighbours of one origin, timeout and due time) that a commit queues itself; more are dealt out by claims. */

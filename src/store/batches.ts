@@ -144,7 +144,7 @@ function stageRest(client: RedisClient, { segments, staged }: EncodedTasks, plac
   return stage(client, staged ? [] : segments, (segment, k) => stagedKey(place, segment, k));
 }
 
-/** Writes segments on their way in, about 1 MiB at a time; the pipeline that it returns has the last of them unsent. */
+/** Writes segments on their way in, a few at a time; the pipeline that it returns has the last of them unsent. */
 export async function stage(client: RedisClient, segments: readonly NewSegment[], keyOf: (segment: NewSegment, k: number) => string) {
   let pipeline = client.pipeline();
   let bytes = 0;

@@ -40,6 +40,8 @@ export function serverArgs(dir: string, socket: string): string[] {
     appendonly: 'yes',
     appendfsync: 'everysec',
     'aof-use-rdb-preamble': 'yes',
+    // A rewrite takes a core for a while: not for each 64 MiB that are written.
+    'auto-aof-rewrite-min-size': '256mb',
     'maxmemory-policy': 'noeviction',
     maxmemory: String(Math.floor(usable * MEMORY_SHARE)),
     // Scripts take milliseconds; one that takes a second is a fault that others should hear of (BUSY) soon.
