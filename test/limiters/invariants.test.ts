@@ -11,7 +11,7 @@ import { startRedis } from '../helpers/redis.ts';
 import { ROWS } from './kinds.ts';
 import { Scenario } from './scenario.ts';
 
-const SCENARIOS = Number(process.env.LIMITER_SCENARIOS ?? 850);
+const SCENARIOS = Number(process.env.LIMITER_SCENARIOS ?? 600);
 const AT_ONCE = 32;
 const FIRST_SEED = Number(process.env.LIMITER_FIRST_SEED ?? Math.floor(Date.now() / 1000) % 1_000_000_000);
 const ONLY = process.env.LIMITER_SEED;
