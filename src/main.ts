@@ -102,7 +102,7 @@ async function serve(config: Config, log: Log, stopped: Promise<void>): Promise<
     const services: Service[] = [new PartitionWatch(store, log), memory];
     if (config.roles.includes('callbacks')) services.push(callbacks.pool, callbacks.membership);
     if (cron !== null) services.push(...cron.services);
-    if (config.roles.includes('api')) services.push(intake.worker, ...(streams === null ? [] : [streams.pool]), door);
+    if (config.roles.includes('api')) services.push(...intake.workers, ...(streams === null ? [] : [streams.pool]), door);
     await runAll(services, stopped, config.drain_timeout_ms);
     stopWatching();
   } finally {

@@ -1,7 +1,7 @@
 // Batches: create, list, read, add tasks, cancel, release.
 import { ApiError } from '../base/errors.ts';
 import { ID_PREFIX, newCore, parseId, partitionOf } from '../base/id.ts';
-import { DEFAULT_EXPIRATION_H, INTAKE_INLINE_BYTES_MAX } from '../base/limits.ts';
+import { DEFAULT_EXPIRATION_H, INTAKE_STAGE_BYTES_MIN } from '../base/limits.ts';
 import type { Batch, BatchListQuery, TaskListQuery } from '../schema/types.gen.ts';
 import * as batches from '../store/batches.ts';
 import { type IdemArgs, type IdemRecord, readRecord, readRecordBeside } from '../store/idempotency.ts';
@@ -129,7 +129,7 @@ async function read(
   record: (() => Promise<IdemRecord | null>) | null,
 ): Promise<{ keyed: Keyed | null; prepared: Resolved }> {
   const body = call.raw_body ?? Buffer.alloc(0);
-  const large = body.byteLength > INTAKE_INLINE_BYTES_MAX;
+  const large = body.byteLength > INTAKE_STAGE_BYTES_MIN;
   const stage = large && (record === null || (await record()) === null) ? place : null;
   const prepared = await prepare(context, call, name, body, [], stage);
   if (prepared.outcome.kind === 'refused' && prepared.outcome.stage === 'json') ready(prepared);

@@ -15,6 +15,8 @@ export const BATCH_RUNS_MAX = 64;
 
 /** Larger bodies are prepared in a thread of their own: about a millisecond is what one request may take of the front door. */
 export const INTAKE_INLINE_BYTES_MAX = 262_144;
+/** Longer ones a thread reads at half its speed, so that others have the cores in between, and writes itself. */
+export const INTAKE_STAGE_BYTES_MIN = 2_097_152;
 /** Large bodies that wait for that thread; each of up to 16 MiB takes it about a tenth of a second. */
 export const INTAKE_WAITING_MAX = 32;
 

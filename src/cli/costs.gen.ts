@@ -4,11 +4,11 @@
 export const COSTS = {
   measured: '2026-11-21, Intel(R) Xeon(R) Processor, 2 cores, Node 20.20.2, Redis 7.0.15',
   payload_bytes: 256,
-  engine_us: 41.1,
-  redis_us: 8.3,
-  create_us: 7.5,
-  single_us: 61,
-  single_redis_us: 14,
-  waiting_bytes: 389.8,
+  engine_us: 40.8,
+  redis_us: 8.8,
+  create_us: 10,
+  single_us: 60.5,
+  single_redis_us: 17.5,
+  waiting_bytes: 389.7,
   single_bytes: 463.2,
 } as const;

@@ -5,6 +5,7 @@ import type { Log } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
 
 const NICE = 10;
+const IDLE_MS = 60_000;
 
 export interface CallWorkerOptions {
   name: string;
@@ -12,6 +13,8 @@ export interface CallWorkerOptions {
   entry: URL;
   /** For the module, as `workerData` of node:worker_threads; structured-cloneable. */
   data: unknown;
+  /** The thread is started when there is a call, and ends when there was none for a while. */
+  on_demand: boolean;
   /** Calls that may wait; more are refused. */
   waiting_max: number;
   log: Log;
@@ -28,14 +31,14 @@ export class CallWorker<In, Out> implements Service {
   }
 
   async start(): Promise<void> {
-    const { name, entry, data, waiting_max, log } = this.#options;
+    const { name, entry, data, on_demand, waiting_max, log } = this.#options;
     this.#piscina = new Piscina({
       filename: entry.href,
       workerData: data,
-      minThreads: 1,
+      minThreads: on_demand ? 0 : 1,
       maxThreads: 1,
       concurrentTasksPerWorker: 1,
-      idleTimeout: Number.POSITIVE_INFINITY,
+      idleTimeout: on_demand ? IDLE_MS : Number.POSITIVE_INFINITY,
       maxQueue: waiting_max,
       // Where cores are few, who waits for a small answer goes before who works on a large one. Linux and macOS; else no effect.
       niceIncrement: NICE,

@@ -20,8 +20,8 @@ const NOW_MS = Date.parse('2026-01-31T09:00:00Z');
 const log = createLog({ level: 'silent' });
 const { redis, path } = await startRedis();
 const intake = makeIntake({ policy: POLICY, connection: socketSpec(path), log_level: 'silent' }, log);
-before(() => intake.worker.start());
-after(() => intake.worker.stop(0));
+before(() => Promise.all(intake.workers.map((worker) => worker.start())));
+after(() => Promise.all(intake.workers.map((worker) => worker.stop(0))));
 
 type Given = Partial<Omit<PrepareRequest, 'body'>>;
 const GIVEN = {
@@ -59,7 +59,7 @@ function written(prepared: Prepared): unknown {
 const url = (n: number): string => `https://h${n}.example/hook`;
 
 describe('a body of many tasks', () => {
-  const tasks = Array.from({ length: 3_000 }, (_, n) => ({ target: url(1), payload: { n, text: 'x'.repeat(200) } }));
+  const tasks = Array.from({ length: 3_000 }, (_, n) => ({ target: url(1), payload: { n, text: 'x'.repeat(800) } }));
 
   test('is written by the thread for large bodies, where the request says so, and what comes back is without it', async () => {
     const stage = { core: newCore(3, NOW_MS), operation: NEW };
@@ -80,12 +80,12 @@ describe('a body of many tasks', () => {
 
   test('comes back whole where Redis does not take it', async () => {
     const lost = makeIntake({ policy: POLICY, connection: socketSpec(`${path}-gone`), log_level: 'silent' }, log);
-    await lost.worker.start();
+    for (const worker of lost.workers) await worker.start();
     const stage = { core: newCore(3, NOW_MS), operation: NEW };
     const prepared = await lost.prepare(requestOf({ tasks }, { stage }));
     assert.equal(readyOf(prepared).tasks.staged, false);
     assert.deepEqual(written(prepared), written(prepare(requestOf({ tasks }), POLICY)));
-    await lost.worker.stop(0);
+    for (const worker of lost.workers) await worker.stop(0);
   });
 
   test('comes out of the thread for large bodies as it does here', async () => {
