@@ -64,8 +64,8 @@ export function conventions({ client, engine, receiver }: Stage): void {
 
   test('timestamps in are RFC 3339 with an offset, and possible', async () => {
     const make = (execute_after: unknown) => ({ body: { tasks: [{ target: receiver.url, execute_after }] } });
-    const year = new Date(Date.now() + 40 * 86_400_000).getUTCFullYear();
-    for (const good of [`${year}-12-31T23:59:59Z`, `${year}-12-31T23:59:59.123456+05:30`, '2020-01-01T00:00:00-00:00']) {
+    const day = new Date(Date.now() + 40 * 86_400_000).toISOString().slice(0, 10);
+    for (const good of [`${day}T23:59:59Z`, `${day}T23:59:59.123456+05:30`, '2020-01-01T00:00:00-00:00']) {
       assert.equal((await client.acme.ask('POST', '/v1/batches', make(good))).status, 201, good);
     }
     const bad = [
