@@ -1,7 +1,6 @@
 // How fast a body is read and checked: MB/s and microseconds for each task, beside JSON.parse of the same bytes.
 //   node --import tsx bench/parse.ts
 import { checkBatchCreate } from '../src/schema/batch-check.ts';
-import { isValid } from '../src/schema/check.ts';
 import { BODY_JSON, parseJson } from '../src/schema/json.ts';
 
 const TASKS = 10_000;
@@ -70,11 +69,6 @@ for (const [name, bytes] of Object.entries(BODIES)) {
   );
   const read = parseJson(bytes, BODY_JSON);
   const value = read.ok ? read.value : null;
-  line(
-    'validator alone',
-    best(() => isValid('BatchCreate', value)),
-    bytes.length,
-  );
   line(
     'schema and rules',
     best(() => checkBatchCreate(value, NOW_MS)),

@@ -59,13 +59,8 @@ export async function createBatch(context: ApiContext, call: Call): Promise<Answ
     });
     return { partition, view, created_ms };
   };
-  let tried = false;
-  const choose = (): number => {
-    const partition = tried ? placement.next() : first;
-    tried = true;
-    return partition;
-  };
-  const made = keyed === null ? await placement.place(choose, create) : await create(first);
+  const chosen = [first];
+  const made = keyed === null ? await placement.place(() => chosen.pop() ?? placement.next(), create) : await create(first);
   const { partition, view, created_ms } = made;
   if (created_ms === 'taken') return (keyed && (await createdBefore(context, keyed))) ?? unavailable();
   context.meter.batch(tasks.count);

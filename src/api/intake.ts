@@ -8,6 +8,7 @@ import type { TraceContext } from '../base/trace-context.ts';
 import type { TaskHead } from '../delivery/spec.ts';
 import { checkTarget, type EgressPolicy } from '../outbound/addresses.ts';
 import type { Rejected } from '../schema/batch-check.ts';
+import { FAULTS_MAX } from '../schema/faults.ts';
 import { timestampMs } from '../schema/formats.ts';
 import { RawJson } from '../schema/json.ts';
 import type { Target, TaskInput } from '../schema/types.gen.ts';
@@ -40,9 +41,6 @@ export interface IntakeOptions {
   /** Stored with the tasks: it goes on with their calls. */
   trace: TraceContext | null;
 }
-
-/** An answer names at most this many places. */
-export const FAULTS_MAX = 100;
 
 /** Throws an ApiError for the first task that must not be called; with `partial` none may be left. */
 export function takeIn(inputs: readonly TaskInput[], options: IntakeOptions): Intake {

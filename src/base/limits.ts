@@ -17,7 +17,7 @@ export const BATCH_RUNS_MAX = 64;
 export const INTAKE_INLINE_BYTES_MAX = 262_144;
 /** Longer ones a thread reads at half its speed, so that others have the cores in between, and writes itself. */
 export const INTAKE_STAGE_BYTES_MIN = 2_097_152;
-/** Large bodies that wait for that thread; each of up to 16 MiB takes it about a tenth of a second. */
+/** Bodies that wait for one of these threads; each takes the one some milliseconds, and one of 16 MiB the other about half a second. */
 export const INTAKE_WAITING_MAX = 32;
 
 /** Of a body of one task a line: tasks and bytes that are added at once, which is also the longest line. */

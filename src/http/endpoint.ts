@@ -9,6 +9,7 @@ import { ApiError, type ErrorName, type Fault } from '../base/errors.ts';
 import { ID_PREFIX, parseId, parseTaskId } from '../base/id.ts';
 import { readTraceContext } from '../base/trace-context.ts';
 import { check } from '../schema/check.ts';
+import { FAULTS_MAX } from '../schema/faults.ts';
 import { BODY_JSON, parseJson } from '../schema/json.ts';
 import { parseQuery } from '../schema/query.ts';
 import { EVENTS_TYPE, JSON_TYPE, LINES_TYPE, quotaHeaders, type Reply } from './answer.ts';
@@ -45,7 +46,6 @@ interface Head {
 /** A body that may only be `{}` needs no more. */
 const IGNORED_BODY_BYTES_MAX = 1024;
 const IDEMPOTENCY_KEY = /^[\x21-\x7e]{1,255}$/;
-const FAULTS_MAX = 100;
 /** Whoever has a ticket may read; whose it is, the work itself finds out. */
 const BY_TICKET: Principal = { account: '', account_id: '', scope: 'read' };
 const PARAMETER: Record<Resource, { name: string; error: ErrorName; isId(text: string): boolean }> = {

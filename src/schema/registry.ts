@@ -35,7 +35,7 @@ export const QUERIES: SchemaTable = {
 };
 
 /** Schemas that requests are checked against; each gets a validator that stops at the first fault besides the one that finds all. */
-export const BODIES = ['TaskInput', 'BatchCreate', 'TasksAdd', 'ScheduleCreate', 'SchedulePatch'] as const;
+export const BODIES = ['TaskInput', 'BatchCreateEnvelope', 'TasksAddEnvelope', 'ScheduleCreate', 'SchedulePatch'] as const;
 
 /** A body without the schema of its tasks, so that one bad task does not stand in for the others. Validators only. */
 export const ENVELOPES: SchemaTable = {

@@ -1,6 +1,5 @@
 // The API reference: an example of each endpoint, run as it is written, on the page of the documentation and on that of the server.
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -12,7 +11,7 @@ import { inSeconds, ONCE } from '../engine/stage.ts';
 import { api } from '../helpers/api.ts';
 import { startEngine, TOKENS } from '../helpers/engine.ts';
 import { startReceiver } from '../helpers/receiver.ts';
-import { killAtExit } from '../helpers/redis.ts';
+import { shell } from './shell.ts';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const [engine, receiver] = await Promise.all([startEngine(), startReceiver()]);
@@ -23,25 +22,16 @@ const LATER = { execute_after: inSeconds(600) };
 const reference = referenceOf(JSON.parse(OPENAPI));
 const endpoints = reference.sections.flatMap(({ endpoints: some }) => some);
 
-/** Runs a command in a shell of its own, where curl fails with what was refused; what it printed. */
-async function run(command: string, env: Record<string, string>): Promise<string> {
-  const script = `set -eu -o pipefail\ncurl() { command curl --fail-with-body "$@"; }\n${command}`;
-  const child = spawn('bash', ['--norc', '-c', script], {
-    cwd: ROOT,
-    env: { PATH: `${ROOT}bin:${process.env['PATH']}`, HOME: '/nonexistent', SLUICE_URL: engine.url, SLUICE_TOKEN: TOKENS.acme, ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  killAtExit(child);
-  let [out, err] = ['', ''];
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    out += text;
-  });
-  child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    err += text;
-  });
-  const code = await new Promise<number | null>((resolve) => child.once('close', resolve));
-  assert.equal(code, 0, `${command}\nended with ${code}: ${out}${err}`);
-  return out;
+/** Runs a command where curl fails with what was refused; what it printed. */
+function run(command: string, env: Record<string, string>): Promise<string> {
+  const given = {
+    PATH: `${ROOT}bin:${process.env['PATH']}`,
+    HOME: '/nonexistent',
+    SLUICE_URL: engine.url,
+    SLUICE_TOKEN: TOKENS.acme,
+    ...env,
+  };
+  return shell(command, `curl() { command curl --fail-with-body "$@"; }\n${command}`, ROOT, given);
 }
 
 async function batchOf(task: object, more: object = {}): Promise<string> {

@@ -2,7 +2,6 @@
 // a page, with an empty HOME, beside a server like that of `make start`; everything else is checked by its kind. A block that is neither
 // says why, on its page or in UNCHECKED.
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -16,7 +15,7 @@ import { loadConfig } from '../../src/config.ts';
 import { ALERTS } from '../../src/metrics/alerts.ts';
 import { api } from '../helpers/api.ts';
 import { dataDir, startEngine, TOKENS } from '../helpers/engine.ts';
-import { killAtExit } from '../helpers/redis.ts';
+import { shell } from './shell.ts';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const TOKEN = 'token-of-the-first-account-0001';
@@ -71,23 +70,9 @@ async function run(page: string): Promise<string> {
   const script = blocks.map(({ line, text }) => `echo "# line ${line}"\n${text}`).join('\n');
   const moved = ports.reduce((text, [from, to]) => text.replaceAll(from, to), script);
   // What runs beside is ended with the shell. The port of the command line is that of the page.
-  const head = 'set -eu -o pipefail\ntrap \'for job in $(jobs -p); do kill "$job"; done; wait\' EXIT\n';
-  const child = spawn('bash', ['--norc', '-c', head + moved], {
-    cwd: dir,
-    env: { PATH: process.env['PATH'] ?? '', HOME: join(dir, 'home'), SLUICE_URL: `http://127.0.0.1:${ports[0]?.[1]}` },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  killAtExit(child);
-  let [out, err] = ['', ''];
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    out += text;
-  });
-  child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    err += text;
-  });
-  const code = await new Promise<number | null>((resolve) => child.once('close', resolve));
-  assert.equal(code, 0, `${page} ended with ${code}:\n${out}\n${err}`);
-  return out;
+  const head = 'trap \'for job in $(jobs -p); do kill "$job"; done; wait\' EXIT\n';
+  const env = { PATH: process.env['PATH'] ?? '', HOME: join(dir, 'home'), SLUICE_URL: `http://127.0.0.1:${ports[0]?.[1]}` };
+  return shell(page, head + moved, dir, env);
 }
 
 test('the first steps of the README work as they are written', async () => {
