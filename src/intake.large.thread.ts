@@ -1,8 +1,8 @@
 // The thread that prepares the largest bodies, so that one tenant's 15 MiB do not stop the front door; it also writes their tasks to Redis,
 // where they wait for the commit.
 import { workerData } from 'node:worker_threads';
-import { memoryOfPrepared, type Prepared, type PrepareRequest, prepare, type Ready } from './api/prepare.ts';
-import { takeBreaths } from './base/breath.ts';
+import { keepsBody, memoryOfPrepared, type Prepared, type PrepareRequest, prepare, type Ready } from './api/prepare.ts';
+import { Demand, takeBreaths } from './base/breath.ts';
 import { createLog, type LogLevel } from './base/log.ts';
 import type { IntakeThreadData } from './intake.thread.ts';
 import { type StagePlace, stageAhead } from './store/batches.ts';
@@ -16,19 +16,28 @@ import { withMemory } from './threads/calls.ts';
 export interface LargeIntakeThreadData extends IntakeThreadData {
   connection: ConnectionSpec;
   log_level: LogLevel;
+  /** The cells of a `Demand`: who else would like to be served. */
+  demand: Int32Array;
 }
 
 const data = workerData as LargeIntakeThreadData;
-takeBreaths();
+takeBreaths(new Demand(data.demand));
 let client: RedisClient | null = null;
 
-export default async function run(request: PrepareRequest): Promise<Prepared> {
+/** What comes back: the body's memory too, to be used again, unless the outcome needs it. */
+export interface LargePrepared {
+  prepared: Prepared;
+  room: ArrayBuffer | null;
+}
+
+export default async function run(request: PrepareRequest): Promise<LargePrepared> {
   const prepared = prepare(request, data.policy);
   const { outcome } = prepared;
   if (outcome.kind === 'ready' && request.stage !== null && (await staged(outcome, request.stage))) {
     outcome.tasks = afterStaging(outcome.tasks);
   }
-  return withMemory(prepared, memoryOfPrepared(prepared));
+  const room = keepsBody(prepared) || !(request.body.buffer instanceof ArrayBuffer) ? null : request.body.buffer;
+  return withMemory({ prepared, room }, room === null ? memoryOfPrepared(prepared) : [...memoryOfPrepared(prepared), room]);
 }
 
 /** False where Redis cannot take it now: whoever asked knows what to do. */

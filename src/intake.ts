@@ -2,21 +2,29 @@
 // time and also writes what it made of them. So a create of a thousand tasks waits behind none of a hundred thousand.
 import { extname } from 'node:path';
 import { type Prepared, type PrepareRequest, prepare } from './api/prepare.ts';
+import { Demand } from './base/breath.ts';
 import { INTAKE_INLINE_BYTES_MAX, INTAKE_STAGE_BYTES_MIN, INTAKE_WAITING_MAX } from './base/limits.ts';
 import type { Log } from './base/log.ts';
+import { Rooms } from './base/rooms.ts';
 import type { Service } from './base/service.ts';
-import type { LargeIntakeThreadData } from './intake.large.thread.ts';
+import type { LargeIntakeThreadData, LargePrepared } from './intake.large.thread.ts';
 import { CallWorker } from './threads/calls.ts';
 
 export interface Intake {
   workers: readonly Service[];
+  /** Where the largest bodies are read into; their memory goes to a thread and back. */
+  rooms: Rooms;
+  /** A request was answered. */
+  served(bytes_in: number): void;
   /** The body's memory may be gone afterwards. */
   prepare(request: PrepareRequest): Prepared | Promise<Prepared>;
 }
 
-export function makeIntake(data: LargeIntakeThreadData, log: Log): Intake {
+export function makeIntake(data: Omit<LargeIntakeThreadData, 'demand'>, log: Log): Intake {
   const { policy } = data;
-  const workerOf = (name: string, thread: string, given: unknown, on_demand: boolean): CallWorker<PrepareRequest, Prepared> =>
+  const rooms = new Rooms();
+  const demand = new Demand();
+  const workerOf = <Out>(name: string, thread: string, given: unknown, on_demand: boolean): CallWorker<PrepareRequest, Out> =>
     new CallWorker({
       name,
       entry: new URL(`./${thread}${extname(import.meta.url)}`, import.meta.url),
@@ -25,17 +33,30 @@ export function makeIntake(data: LargeIntakeThreadData, log: Log): Intake {
       waiting_max: INTAKE_WAITING_MAX,
       log,
     });
-  const worker = workerOf('intake', 'intake.thread', { policy }, false);
-  const large = workerOf('intake-large', 'intake.large.thread', data, true);
+  const worker = workerOf<Prepared>('intake', 'intake.thread', { policy }, false);
+  const large = workerOf<LargePrepared>('intake-large', 'intake.large.thread', { ...data, demand: demand.cells }, true);
+  const prepareLarge = async (request: PrepareRequest, moved: readonly ArrayBuffer[]): Promise<Prepared> => {
+    demand.called(1);
+    try {
+      const { prepared, room } = await large.call(request, moved);
+      if (room !== null) rooms.give(room);
+      return prepared;
+    } finally {
+      demand.called(-1);
+    }
+  };
   return {
     workers: [worker, large],
+    rooms,
+    served: (bytes_in) => {
+      if (bytes_in <= INTAKE_STAGE_BYTES_MIN) demand.served();
+    },
     prepare: (request) => {
       const { body } = request;
       if (body.byteLength <= INTAKE_INLINE_BYTES_MAX) return prepare(request, policy);
-      return (body.byteLength <= INTAKE_STAGE_BYTES_MIN ? worker : large).call(
-        request,
-        body.buffer instanceof ArrayBuffer ? [body.buffer] : [],
-      );
+      const moved = body.buffer instanceof ArrayBuffer ? [body.buffer] : [];
+      if (body.byteLength <= INTAKE_STAGE_BYTES_MIN) return worker.call(request, moved);
+      return prepareLarge(request, moved);
     },
   };
 }

@@ -266,6 +266,7 @@ class FrontDoorService implements Service {
       metrics_token: config.metrics_token,
       pages: loadPages(DASHBOARD),
       max_body_bytes: config.max_body_bytes,
+      large: this.#parts.intake,
       streams: this.#parts.streams,
       onRequest: ({ route, status, duration_ms }) => requests(route, status, duration_ms),
       log: this.#parts.log,

@@ -95,6 +95,11 @@ export function prepare(request: PrepareRequest, policy: EgressPolicy): Prepared
   return { print, outcome };
 }
 
+/** Whether the body is part of what came out. */
+export function keepsBody({ outcome }: Prepared): boolean {
+  return outcome.kind !== 'refused' && outcome.body !== null;
+}
+
 /** The memory that `prepared` may take along to another thread. */
 export function memoryOfPrepared({ outcome }: Prepared): ArrayBuffer[] {
   if (outcome.kind === 'refused') return [];

@@ -2,22 +2,68 @@
 // A low priority alone does not do that. The kernel lets a thread that runs finish its slice, and the lower its priority, the longer the others
 // wait behind it: two such threads on two cores made small requests take up to 100 ms.
 
-/** How long a thread works at a stretch, and how long it rests then. */
+/** How long a thread works at a stretch. */
 const WORK_MS = 0.5;
-const REST_MS = 0.5;
+/** How long it rests then: while small requests come that would wait for it, and while none do or other large ones wait behind it. */
+const REST_MS = 4;
+const SHORT_REST_MS = 0.5;
+/** For so long after a request more are expected. */
+const EXPECTED_MS = 1000;
+
+/** What the thread is told of those who would wait for it; shared between threads. */
+export class Demand {
+  /** Requests served, and calls that the thread has or that wait for it. */
+  readonly cells: Int32Array;
+
+  constructor(cells: Int32Array = new Int32Array(new SharedArrayBuffer(8))) {
+    this.cells = cells;
+  }
+
+  served(): void {
+    Atomics.add(this.cells, 0, 1);
+  }
+
+  /** One more call for the thread, or one fewer. */
+  called(change: 1 | -1): void {
+    Atomics.add(this.cells, 1, change);
+  }
+
+  get requests(): number {
+    return Atomics.load(this.cells, 0);
+  }
+
+  get calls(): number {
+    return Atomics.load(this.cells, 1);
+  }
+}
 
 const cell = new Int32Array(new SharedArrayBuffer(4));
 /** When this thread rests next; never, unless it was told to. */
 let rest_at_ms = Number.POSITIVE_INFINITY;
+let rest_ms = (): number => SHORT_REST_MS;
 
 /** From here on this thread rests at each `breathe` whose time has come. */
-export function takeBreaths(): void {
+export function takeBreaths(demand: Demand): void {
   rest_at_ms = 0;
+  rest_ms = restsBy(demand, () => performance.now());
+}
+
+/** How long to rest, asked each time anew. `now_ms`: a monotonic clock. */
+export function restsBy(demand: Demand, now_ms: () => number): () => number {
+  let requests = demand.requests;
+  let requested_ms = Number.NEGATIVE_INFINITY;
+  return () => {
+    if (demand.requests !== requests) {
+      requests = demand.requests;
+      requested_ms = now_ms();
+    }
+    return demand.calls <= 1 && now_ms() - requested_ms < EXPECTED_MS ? REST_MS : SHORT_REST_MS;
+  };
 }
 
 /** To be called often in long loops: costs nothing in a thread that does not rest, and a look at the clock in one that does. */
 export function breathe(): void {
   if (rest_at_ms === Number.POSITIVE_INFINITY || performance.now() < rest_at_ms) return;
-  Atomics.wait(cell, 0, 0, REST_MS);
+  Atomics.wait(cell, 0, 0, rest_ms());
   rest_at_ms = performance.now() + WORK_MS;
 }

@@ -1,4 +1,7 @@
 // Reads a body: bounded by itself (`bytes_max`) and together with all others (`BodyBudget`).
+import { INTAKE_STAGE_BYTES_MIN } from '../base/limits.ts';
+import type { Rooms } from '../base/rooms.ts';
+import type { Flow } from './body-stream.ts';
 import type { HttpResponse } from './uws.ts';
 
 /** `over`: longer than allowed. `no_room`: all bodies together are. */
@@ -19,10 +22,13 @@ export interface IncomingBody {
 /** Bytes held for bodies, over all requests of this process. */
 export class BodyBudget {
   readonly bytes_max: number;
+  /** Where the largest are read into. */
+  readonly rooms: Rooms;
   bytes = 0;
 
-  constructor(bytes_max: number) {
+  constructor(bytes_max: number, rooms: Rooms) {
     this.bytes_max = bytes_max;
+    this.rooms = rooms;
   }
 
   take(bytes: number): boolean {
@@ -54,7 +60,9 @@ export class BodyReader implements IncomingBody {
   readonly #budget: BodyBudget;
   readonly #bytes_max: number;
   readonly #announced: number | null;
+  readonly #flow: Flow;
   #buffer: Buffer = EMPTY;
+  #in_room = false;
   /** What was taken of the budget. Not the buffer's length: who gets the body may send its memory to another thread. */
   #taken = 0;
   #length = 0;
@@ -63,7 +71,8 @@ export class BodyReader implements IncomingBody {
   #settle: (outcome: BodyOutcome) => void = () => {};
 
   /** `announced`: Content-Length; null for a chunked body. */
-  constructor(budget: BodyBudget, bytes_max: number, announced: number | null) {
+  constructor(budget: BodyBudget, bytes_max: number, announced: number | null, flow: Flow) {
+    this.#flow = flow;
     this.#budget = budget;
     this.#bytes_max = bytes_max;
     this.#announced = announced;
@@ -75,6 +84,7 @@ export class BodyReader implements IncomingBody {
   /** Must be called before the request handler returns, or the first bytes are lost. */
   attach(res: HttpResponse): void {
     res.onData((chunk, last) => this.take(chunk, last));
+    if (this.#announced !== null && this.#announced > INTAKE_STAGE_BYTES_MIN) this.#enterRoom(this.#announced);
   }
 
   /** Copies the chunk: its memory is gone when this returns. */
@@ -88,6 +98,7 @@ export class BodyReader implements IncomingBody {
     if (chunk.byteLength > 0) this.#buffer.set(new Uint8Array(chunk), this.#length);
     this.#length = length;
     if (!last) return;
+    this.#leaveRoom();
     this.#settled = true;
     this.#settle({ ok: true, body: this.#buffer.subarray(0, length) });
   }
@@ -105,6 +116,9 @@ export class BodyReader implements IncomingBody {
 
   /** Gives the room back: the body is not needed any more. Twice is safe. */
   release(): void {
+    // A body that was handed out belongs to who has it, who may read it still.
+    if (!this.#settled) this.#budget.rooms.give(this.#buffer.buffer);
+    this.#leaveRoom();
     this.#settled = true;
     this.#budget.give(this.#taken);
     this.#taken = 0;
@@ -123,11 +137,36 @@ export class BodyReader implements IncomingBody {
     const announced = this.#announced ?? this.#bytes_max;
     const believed = this.#announced !== null && now >= BELIEVED_BYTES ? announced : now * 2;
     const wanted = last ? length : Math.max(length, Math.min(announced, Math.max(believed, FIRST_BYTES_MAX)));
-    if (!this.#budget.take(wanted - now)) return false;
-    this.#taken = wanted;
-    const grown = Buffer.allocUnsafe(wanted);
-    if (this.#length > 0) this.#buffer.copy(grown, 0, 0, this.#length);
-    this.#buffer = grown;
+    if (wanted > this.#taken) {
+      if (!this.#budget.take(wanted - this.#taken)) return false;
+      this.#taken = wanted;
+    }
+    this.#moveTo(Buffer.allocUnsafe(wanted));
     return true;
+  }
+
+  #moveTo(room: Buffer): void {
+    if (this.#length > 0) this.#buffer.copy(room, 0, 0, this.#length);
+    this.#buffer = room;
+  }
+
+  /** Has a room made ready for all that was announced; the client waits with what has not come yet. Without one the buffer grows. */
+  #enterRoom(bytes: number): void {
+    const { rooms } = this.#budget;
+    if (!rooms.open() || !this.#budget.take(bytes)) return;
+    this.#taken = bytes;
+    this.#in_room = true;
+    this.#flow.pause();
+    void rooms.take(bytes).then((room) => {
+      if (this.#settled) return rooms.give(room.buffer);
+      this.#moveTo(room);
+      this.#flow.resume();
+    });
+  }
+
+  /** Nothing more comes into the room. */
+  #leaveRoom(): void {
+    if (this.#in_room) this.#budget.rooms.leave();
+    this.#in_room = false;
   }
 }

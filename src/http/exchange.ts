@@ -90,7 +90,7 @@ export class Exchange {
 
   /** Starts to read the body; only before the request handler has returned. */
   read(bytes_max: number): BodyReader {
-    const reader = new BodyReader(this.#host.budget, bytes_max, this.announced_bytes);
+    const reader = new BodyReader(this.#host.budget, bytes_max, this.announced_bytes, this);
     this.#reader = reader;
     reader.attach(this.#res);
     return reader;

@@ -8,6 +8,7 @@ import type { Api } from '../api/call.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { ApiError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
+import { Rooms } from '../base/rooms.ts';
 import { isUnavailable } from '../store/errors.ts';
 import type { StreamHub } from '../streams/hub.ts';
 import { type Reply, refusal } from './answer.ts';
@@ -47,6 +48,8 @@ export interface ServerOptions {
   max_body_bytes?: number;
   /** Of all requests together. */
   bodies_bytes_max?: number;
+  /** Where the largest bodies are read into, which whoever gets them gives back, and who is told of all that was answered. */
+  large?: { rooms: Rooms; served(bytes_in: number): void };
   /** For the whole of a request, but for the time that its body takes to come in. */
   request_ms?: number;
   /** null: 80 % of the limit on open files. */
@@ -109,8 +112,14 @@ class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
     this.metrics_token = options.metrics_token ?? null;
     this.max_body_bytes = options.max_body_bytes ?? 16 * MEBI;
     this.request_ms = options.request_ms ?? REQUEST_MS;
-    this.budget = new BodyBudget(options.bodies_bytes_max ?? Math.max(256 * MEBI, 2 * this.max_body_bytes));
-    this.onRequest = options.onRequest ?? (() => {});
+    this.budget = new BodyBudget(
+      options.bodies_bytes_max ?? Math.max(256 * MEBI, 2 * this.max_body_bytes),
+      options.large?.rooms ?? new Rooms(),
+    );
+    this.onRequest = (record) => {
+      options.large?.served(record.bytes_in);
+      options.onRequest?.(record);
+    };
     this.#log = options.log;
     this.#connections = new Connections(options.connections_max ?? null);
     this.#addRoutes(options.api);
