@@ -53,7 +53,10 @@ export async function firstCallback(packages: 'installed' | 'linked'): Promise<F
     const { start: makes, create } = firstSteps(readFileSync(join(dir, 'README.md'), 'utf8'));
     const server = start(makes.split(' '), dir, env, started);
     const at = await greeted(server, makes);
-    await ended(start(['bash', '--norc', '-euo', 'pipefail', '-c', create.join('\n').replaceAll(PORT, port)], dir, env, started), 'the batch');
+    await ended(
+      start(['bash', '--norc', '-euo', 'pipefail', '-c', create.join('\n').replaceAll(PORT, port)], dir, env, started),
+      'the batch',
+    );
     await delivered(`http://127.0.0.1:${port}`, readFileSync(join(dir, 'data/token'), 'utf8').trim());
     const seconds = (performance.now() - from_ms) / 1_000;
     killGroup(server, 'SIGTERM');
