@@ -9,7 +9,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import type { Bench } from './lib/bench.ts';
+import { type Bench, pause } from './lib/bench.ts';
+import { endRedis } from './lib/engine.ts';
 import { killAtExit } from './lib/process.ts';
 import { freePort } from './lib/server.ts';
 
@@ -41,7 +42,8 @@ export async function firstCallback(packages: 'installed' | 'linked'): Promise<F
   mkdirSync(env.HOME);
   const started: ChildProcess[] = [];
   const kill = (): void => {
-    for (const child of started) killGroup(child, 'SIGKILL');
+    for (const child of started) signalGroup(child, 'SIGKILL');
+    endRedis(join(dir, 'data'));
     rmSync(place, { recursive: true, force: true, maxRetries: 5 });
   };
   const keep = killAtExit(kill);
@@ -59,8 +61,9 @@ export async function firstCallback(packages: 'installed' | 'linked'): Promise<F
     );
     await delivered(`http://127.0.0.1:${port}`, readFileSync(join(dir, 'data/token'), 'utf8').trim());
     const seconds = (performance.now() - from_ms) / 1_000;
-    killGroup(server, 'SIGTERM');
-    await once(server, 'exit');
+    signalGroup(server, 'SIGTERM');
+    // make is gone before the server is.
+    while (signalGroup(server, 0)) await pause(LOOK_AGAIN_MS);
     const between = (begin: number, end: number): number => Math.max(0, end - begin) / 1_000;
     return {
       commands: ['git clone', 'cd', makes, ...create],
@@ -109,7 +112,7 @@ function greeted(server: ChildProcess, what: string): Promise<Phases> {
   const began_ms = performance.now();
   const at: Phases = { install_ms: began_ms, build_ms: began_ms, start_ms: began_ms, ready_ms: began_ms };
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => killGroup(server, 'SIGKILL'), STEP_MS_MAX);
+    const timer = setTimeout(() => signalGroup(server, 'SIGKILL'), STEP_MS_MAX);
     const printed = collect(server, (line) => {
       const now_ms = performance.now();
       if (line.includes('installing the packages')) at.install_ms = now_ms;
@@ -146,15 +149,19 @@ async function delivered(url: string, token: string): Promise<void> {
     const response = await fetch(`${url}/v1/batches`, { headers: { authorization: `Bearer ${token}` } });
     const { batches = [] } = (await response.json()) as { batches?: { stats: { completed: number } }[] };
     if (batches.some(({ stats }) => stats.completed > 0)) return;
-    await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
+    await pause(LOOK_AGAIN_MS);
   }
   throw new Error('no callback was delivered');
 }
 
-/** make, its shell and the server are one group. */
-function killGroup({ pid, exitCode, signalCode }: ChildProcess, signal: NodeJS.Signals): void {
-  if (pid === undefined || exitCode !== null || signalCode !== null) return;
-  process.kill(-pid, signal);
+/** make, its shell and the server are one group. False: all of it is gone. */
+function signalGroup({ pid }: ChildProcess, signal: NodeJS.Signals | 0): boolean {
+  if (pid === undefined) return false;
+  try {
+    return process.kill(-pid, signal);
+  } catch {
+    return false;
+  }
 }
 
 export const firstCallbackBench: Bench = {
