@@ -63,7 +63,7 @@ export async function firstCallback(packages: 'installed' | 'linked'): Promise<F
     const seconds = (performance.now() - from_ms) / 1_000;
     signalGroup(server, 'SIGTERM');
     // make is gone before the server is.
-    while (signalGroup(server, 0)) await pause(LOOK_AGAIN_MS);
+    for (let ms = 0; ms < STEP_MS_MAX && signalGroup(server, 0); ms += LOOK_AGAIN_MS) await pause(LOOK_AGAIN_MS);
     const between = (begin: number, end: number): number => Math.max(0, end - begin) / 1_000;
     return {
       commands: ['git clone', 'cd', makes, ...create],
