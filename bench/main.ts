@@ -15,6 +15,7 @@ import { parseArgs } from 'node:util';
 import { clientSize } from './client-size.ts';
 import { createBatches, createSingles } from './create.ts';
 import { endToEnd } from './end-to-end.ts';
+import { guarantees } from './guarantees.ts';
 import { idle } from './idle.ts';
 import { intake } from './intake.ts';
 import { latency, lateness } from './latency.ts';
@@ -25,6 +26,8 @@ import { Receiver } from './lib/receiver.ts';
 import { describeMachine, record, table } from './lib/report.ts';
 import { limiterMillion, limiterShare, limiterWaiting } from './limiter-rates.ts';
 import { limiterGrants } from './limiters.ts';
+import { luaCost } from './lua-cost.ts';
+import { mixed } from './mixed.ts';
 import { notifications } from './notifications.ts';
 import { readBatch } from './read.ts';
 import { scheduleCost, scheduleLateness } from './schedules.ts';
@@ -39,7 +42,9 @@ const BENCHES: readonly Bench[] = [
   notifications,
   streams,
   readBatch,
+  mixed,
   idle,
+  luaCost,
   limiterGrants,
   limiterShare,
   limiterWaiting,
@@ -49,6 +54,7 @@ const BENCHES: readonly Bench[] = [
   intake,
   scheduleLateness,
   scheduleCost,
+  guarantees,
   scaleOut,
   flood,
   takeover,
