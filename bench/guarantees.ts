@@ -121,7 +121,11 @@ function figuresOf(variants: readonly Variant[], turns: readonly Map<string, Cos
 }
 
 /** CPU a task of one run of batches, from the first create until all have been called, told and counted. */
-async function measure({ receiver }: Stage, { place, fields = {}, batch_fields = {}, calls, scrape }: Variant, tasks: number): Promise<Cost> {
+async function measure(
+  { receiver }: Stage,
+  { place, fields = {}, batch_fields = {}, calls, scrape }: Variant,
+  tasks: number,
+): Promise<Cost> {
   const bodies = batchBodies(() => `${receiver.origin}/hook`, tasks, fields, batch_fields);
   await receiver.reset();
   const scraping = scrape === true ? scrapeOn(`${place.fleet.a.url}/metrics`) : null;

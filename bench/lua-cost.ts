@@ -19,9 +19,7 @@ const SIZES = [10, 100, 1_000];
 /** What one grant call lets start at most; as store/partition.ts has it. */
 const GRANT_TASKS = 500;
 const LANE_PARTITION = 2;
-const NOTIFY = encodeTargets(
-  (['on_progress', 'on_finish'] as const).map((event) => ({ event, origin: 'webhookorg', min_interval_ms: 0 })),
-);
+const NOTIFY = encodeTargets((['on_progress', 'on_finish'] as const).map((event) => ({ event, origin: 'webhookorg', min_interval_ms: 0 })));
 
 interface Cost {
   calls: number;

@@ -23,11 +23,11 @@ interface Box {
 }
 
 export function flamePage(title: string, flames: readonly Flame[]): string {
-  const parts = flames.map(({ title: name, root, shown }) => `<h2>${escape(name)}</h2>\n${svg(root, shown)}`);
+  const parts = flames.map(({ title: name, root, shown }) => `<h2>${markup(name)}</h2>\n${svg(root, shown)}`);
   return `<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>${escape(title)}</title>
+<html lang="en"><meta charset="utf-8"><title>${markup(title)}</title>
 <style>body{font:14px sans-serif;margin:16px;background:#fff;color:#111}svg{display:block}text{font:11px monospace;pointer-events:none}rect{stroke:#fff;stroke-width:.5;cursor:pointer}</style>
-<h1>${escape(title)}</h1>
+<h1>${markup(title)}</h1>
 ${parts.join('\n')}
 <script>
 for (const svg of document.querySelectorAll('svg')) {
@@ -73,9 +73,9 @@ function svg(root: Frame, shown: (value: number) => string): string {
   const height = (deepest + 1) * ROW_PX;
   const groups = boxes.map(({ depth, from, share, label, module }) => {
     const [x, w, y] = [from * WIDTH_PX, share * WIDTH_PX, depth * ROW_PX];
-    const text = w < 30 ? '' : escape(label.slice(0, w / CHAR_PX));
-    const data = `data-d="${depth}" data-f="${from.toPrecision(8)}" data-s="${share.toPrecision(8)}" data-l="${escape(label)}"`;
-    return `<g ${data}><title>${escape(label)}</title><rect x="${x.toFixed(2)}" y="${y}" width="${w.toFixed(2)}" height="${ROW_PX - 1}" fill="${colour(module)}"/><text x="${(x + 3).toFixed(2)}" y="${y + 13}">${text}</text></g>`;
+    const text = w < 30 ? '' : markup(label.slice(0, w / CHAR_PX));
+    const data = `data-d="${depth}" data-f="${from.toPrecision(8)}" data-s="${share.toPrecision(8)}" data-l="${markup(label)}"`;
+    return `<g ${data}><title>${markup(label)}</title><rect x="${x.toFixed(2)}" y="${y}" width="${w.toFixed(2)}" height="${ROW_PX - 1}" fill="${colour(module)}"/><text x="${(x + 3).toFixed(2)}" y="${y + 13}">${text}</text></g>`;
   });
   return `<svg width="${WIDTH_PX}" height="${height}" viewBox="0 0 ${WIDTH_PX} ${height}" xmlns="http://www.w3.org/2000/svg">\n${groups.join('\n')}\n</svg>`;
 }
@@ -87,6 +87,6 @@ function colour(module: string): string {
   return module === '' || module === '(native)' ? '#ddd' : `hsl(${hash} 65% 75%)`;
 }
 
-function escape(text: string): string {
+function markup(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
 }

@@ -61,8 +61,14 @@ export async function mix(api: Api, options: MixOptions): Promise<MixResult> {
       ...{ method: 'GET', path: '/v1/batches', headers },
       setupRequest: (request) => ({ ...request, path: `/v1/batches/${known[next++ % known.length]}` }),
     },
-    create: { ...{ method: 'POST', path: '/v1/batches', headers, body: create }, onResponse: (status, body) => void made_now(status, body) },
-    hold: { ...{ method: 'POST', path: '/v1/batches', headers, body: hold }, onResponse: (status, body) => void held.push(made_now(status, body)) },
+    create: {
+      ...{ method: 'POST', path: '/v1/batches', headers, body: create },
+      onResponse: (status, body) => void made_now(status, body),
+    },
+    hold: {
+      ...{ method: 'POST', path: '/v1/batches', headers, body: hold },
+      onResponse: (status, body) => void held.push(made_now(status, body)),
+    },
     add: {
       ...{ method: 'POST', path: '/v1/batches', headers, body: add },
       setupRequest: (request) => {
@@ -98,7 +104,10 @@ export async function mix(api: Api, options: MixOptions): Promise<MixResult> {
   const base = { url, method: 'GET' as const, headers, connections, duration: duration_s, requests: [plans.read], setupClient };
   const result = await autocannon(rate === undefined ? base : { ...base, overallRate: rate });
   const bad = result.errors + result.timeouts + result.non2xx;
-  if (bad > 0) throw new Error(`${result.errors} errors, ${result.timeouts} timeouts and ${result.non2xx} refusals among ${result.requests.total} requests`);
+  if (bad > 0)
+    throw new Error(
+      `${result.errors} errors, ${result.timeouts} timeouts and ${result.non2xx} refusals among ${result.requests.total} requests`,
+    );
   await Promise.all(releases);
   // What was cut off by the end may have been taken or not; it is let go too, and its tasks are not counted on.
   await api.releaseAll([...held, ...taken]);

@@ -171,13 +171,20 @@ export function moduleOf(url: string): string {
   const path = url.startsWith('file:') ? fileURLToPath(url) : url;
   const [, library] = /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path) ?? [];
   if (library !== undefined) return library;
-  return path.replace(ROOT, '').replace(/^(src|dist)\//, '').replace(/\.[cm]?[jt]s$/, '');
+  return path
+    .replace(ROOT, '')
+    .replace(/^(src|dist)\//, '')
+    .replace(/\.[cm]?[jt]s$/, '');
 }
 
 /** What a thread does is seen from the file that it runs: `callbacks.thread`. */
 function threadName(tree: Frame): string {
   const found = modulesOf(tree).find((module) => /\.thread$/.test(module));
-  return found === undefined ? (modulesOf(tree).some((module) => module.startsWith('http/')) ? 'main' : 'other') : found.replace('.thread', '');
+  return found === undefined
+    ? modulesOf(tree).some((module) => module.startsWith('http/'))
+      ? 'main'
+      : 'other'
+    : found.replace('.thread', '');
 }
 
 function modulesOf(tree: Frame): string[] {

@@ -23,7 +23,8 @@ export function rounded(value: number, digits = 4): number {
 
 /** Of the straight line through these points (least squares); NaN of fewer than two. */
 export function slope(points: readonly (readonly [x: number, y: number])[]): number {
-  const mean = (of: (point: readonly [number, number]) => number): number => points.reduce((sum, point) => sum + of(point), 0) / points.length;
+  const mean = (of: (point: readonly [number, number]) => number): number =>
+    points.reduce((sum, point) => sum + of(point), 0) / points.length;
   const [mean_x, mean_y] = [mean(([x]) => x), mean(([, y]) => y)];
   let [over, under] = [0, 0];
   for (const [x, y] of points) {
