@@ -19,11 +19,10 @@ import { type Frame, Profiler, tops, totalOf } from './lib/profile.ts';
 import { Receiver } from './lib/receiver.ts';
 import { mixed } from './mixed.ts';
 import { notifications } from './notifications.ts';
-import { readBatch } from './read.ts';
 import { streams } from './streams.ts';
 
-/** Those that load the server which is profiled; rows that start servers of their own are not among them. */
-const ROWS: readonly Bench[] = [endToEnd, createBatches, createSingles, notifications, streams, readBatch, mixed];
+/** Those that load the server which is profiled with tasks; rows that start servers of their own are not among them. */
+const ROWS: readonly Bench[] = [endToEnd, createBatches, createSingles, notifications, streams, mixed];
 const FUNCTIONS_SHOWN = 25;
 const MODULES_SHOWN = 12;
 

@@ -46,8 +46,13 @@ test('each script of a task costs Redis something, a call and a task, at three s
 
 test('of the mixed load seven tenths are reads, two creates, one adds, and all that it made is done', () => {
   const { requests, read_requests, create_requests, add_requests } = figuresOf('mixed');
-  const share = (part: number | null | undefined): number => Math.round(((part ?? 0) / (requests ?? 0)) * 20) / 2;
-  assert.deepEqual([share(read_requests), share(create_requests), share(add_requests)], [7, 2, 1]);
+  // Clients begin at different places of the cycle, so a short run has them nearly.
+  for (const [part, share] of [
+    [read_requests, 0.7],
+    [create_requests, 0.2],
+    [add_requests, 0.1],
+  ] as const)
+    assert.ok(Math.abs((part ?? 0) / (requests ?? 0) - share) < 0.05, `${part} of ${requests}, not ${share}`);
 });
 
 test('each guarantee is measured, of the server and of Redis', () => {
