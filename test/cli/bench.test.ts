@@ -1,6 +1,8 @@
 // `sluice bench` against a real engine: what it reports is what the engine and the receiver saw.
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { createServer, request as httpRequest } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, test } from 'node:test';
 import { api } from '../helpers/api.ts';
 import { startEngine, TOKENS } from '../helpers/engine.ts';
 import { startReceiver } from '../helpers/receiver.ts';
@@ -93,16 +95,32 @@ test('an interruption cancels what has not begun', async () => {
   receiver.release('/held', false);
 });
 
-test('limits of the service are kept to, and said', async () => {
-  const strict = await startEngine({ redis_url: `unix://${path}`, env: { SLUICE_LIMIT_BATCH_CREATE: '100' } });
-  const to = { ...env, SLUICE_URL: strict.url, SLUICE_TOKEN: TOKENS.rival };
-  // One more than a minute allows in one go.
-  const args = `bench --target ${receiver.url}/limited --tasks 101 --batch-tasks 1 --json`.split(' ');
-  const { code, out, err } = await sluice(args, to);
+test('where the service asks for patience it gets it, which is said and not in the time of a create', async () => {
+  // In front of the engine, whose own limits are minutes.
+  let refusals = 0;
+  const front = createServer((request, response) => {
+    const first = request.method === 'POST' && refusals === 0;
+    if (first) {
+      refusals += 1;
+      request.resume();
+      response.writeHead(429, { 'retry-after': '1' }).end('{"error":{"code":"rate_limited","message":"Later."}}');
+      return;
+    }
+    const { method, headers } = request;
+    const on = httpRequest(`${engine.url}${request.url}`, { method, headers }, (answer) => {
+      response.writeHead(answer.statusCode ?? 502, answer.headers);
+      answer.pipe(response);
+    });
+    request.pipe(on);
+  });
+  await new Promise<void>((listening) => front.listen(0, '127.0.0.1', listening));
+  after(() => front.close());
+  const url = `http://127.0.0.1:${(front.address() as AddressInfo).port}`;
+  const args = `bench --target ${receiver.url}/limited --tasks 5 --batch-tasks 5 --json`.split(' ');
+  const { code, out, err } = await sluice(args, { ...env, SLUICE_URL: url });
   assert.equal(code, 0, err);
   const report = reportOf(out);
-  assert.equal(report.completed, 101);
-  assert.ok(report.create.limited > 0, out);
+  assert.deepEqual([report.completed, report.batches, report.create.limited, refusals], [5, 1, 1, 1]);
 });
 
 test('without a target, or with one that makes no sense, nothing happens', async () => {
