@@ -1,6 +1,6 @@
 # `make` lists the targets. Works with GNU make from 3.81.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup/browser start demo dev gen build check check-gen audit format test test/full bench bench/smoke faults
+.PHONY: help setup setup/browser start demo dev gen build check check-gen audit format test test/full bench bench/smoke flame soak faults
 
 BIN := node_modules/.bin
 TS := node --import tsx
@@ -66,6 +66,12 @@ bench: setup build ## Measure, about as long as it takes to trust a figure
 
 bench/smoke: setup build ## The same in seconds: does every bench still run?
 	@$(TS) bench/main.ts --smoke
+
+flame: setup build ## Profile a server under load, as flame graphs: ROW=end_to_end, SMOKE=1
+	@$(TS) bench/flame.ts $(if $(ROW),--row "$(ROW)") $(if $(SMOKE),--smoke)
+
+soak: setup build ## A mixed load for long, does anything grow? MINUTES=10, RATE=500
+	@$(TS) bench/soak.ts $(if $(MINUTES),--minutes $(MINUTES)) $(if $(RATE),--rate $(RATE))
 
 faults: setup build ## Break everything there is, row by row: ROW=6, SEED=7, QUICK=1
 	@$(TS) faults/main.ts $(if $(ROW),--row "$(ROW)") $(if $(SEED),--seed $(SEED)) $(if $(QUICK),--quick)

@@ -2,26 +2,16 @@
 import type { Redis } from 'ioredis';
 import { RateLimiterRedis } from 'rate-limiter-flexible';
 import { LIMITER_TYPES, type LimiterType } from '../src/schema/limiters/kinds.ts';
-import type { LimiterConfig } from '../src/store/limiter-machines.ts';
 import { Lane } from '../test/helpers/lane.ts';
 import type { Bench, Figures } from './lib/bench.ts';
+import { LIMITER_CONFIGS, UNITS } from './lib/limiter-configs.ts';
 
 /** Partitions that the engine does not have. */
 const PARTITION = 1000;
 const BATCH = 200;
 const RANGE = 1000;
-const UNITS = 1_000_000;
 /** So many of the library's calls are under way at once: its own pace over one connection, round trips left out. */
 const AT_ONCE = 64;
-
-/** All so large that nothing is refused. */
-const CONFIGS: Record<LimiterType, LimiterConfig> = {
-  window: { limit: UNITS, interval: 60 },
-  bucket: { limit: UNITS, interval: 60 },
-  leaky: { capacity: UNITS, drain_rate: UNITS, interval: 1 },
-  points: { capacity: UNITS, refill_rate: UNITS, interval: 1 },
-  concurrent: { limit: 100_000 },
-};
 
 interface Cost {
   per_s: number;
@@ -54,7 +44,7 @@ export const limiterGrants: Bench = {
 /** Queues tasks and lets them start; what was sent to their batches is thrown away between the calls, unmeasured. */
 async function grants(redis: Redis, type: LimiterType, tasks: number, per_range: number): Promise<Cost> {
   const now_us = 1_800_000_000_000_000;
-  const lane = await Lane.create(redis, PARTITION, { type, config: CONFIGS[type], now_us });
+  const lane = await Lane.create(redis, PARTITION, { type, config: LIMITER_CONFIGS[type], now_us });
   const batch = lane.newBatch(now_us);
   for (let from = 0; from < tasks; from += 500 * per_range) {
     const count = Math.min(500, Math.ceil((tasks - from) / per_range));

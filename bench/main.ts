@@ -15,7 +15,11 @@ import { parseArgs } from 'node:util';
 import { clientSize } from './client-size.ts';
 import { createBatches, createSingles } from './create.ts';
 import { endToEnd } from './end-to-end.ts';
+<<<<<<< HEAD
 import { firstCallbackBench } from './first-callback.ts';
+=======
+import { guarantees } from './guarantees.ts';
+>>>>>>> engineers
 import { idle } from './idle.ts';
 import { intake } from './intake.ts';
 import { latency, lateness } from './latency.ts';
@@ -26,6 +30,8 @@ import { Receiver } from './lib/receiver.ts';
 import { describeMachine, record, table } from './lib/report.ts';
 import { limiterMillion, limiterShare, limiterWaiting } from './limiter-rates.ts';
 import { limiterGrants } from './limiters.ts';
+import { luaCost } from './lua-cost.ts';
+import { mixed } from './mixed.ts';
 import { notifications } from './notifications.ts';
 import { readBatch } from './read.ts';
 import { scheduleCost, scheduleLateness } from './schedules.ts';
@@ -40,7 +46,9 @@ const BENCHES: readonly Bench[] = [
   notifications,
   streams,
   readBatch,
+  mixed,
   idle,
+  luaCost,
   limiterGrants,
   limiterShare,
   limiterWaiting,
@@ -50,6 +58,7 @@ const BENCHES: readonly Bench[] = [
   intake,
   scheduleLateness,
   scheduleCost,
+  guarantees,
   scaleOut,
   flood,
   takeover,

@@ -23,23 +23,40 @@ export const scaleOut: Bench = {
       [4, 1],
       [1, 3],
     ] as const) {
-      figures[`cpu_us_${processes}_processes_${masters}_masters`] = await offered(stage, processes, masters);
+      const where = `${processes}_processes_${masters}_masters`;
+      const { cold, warm } = await offered(stage, processes, masters);
+      figures[`cpu_us_${where}`] = cold.engine + cold.redis;
+      figures[`warm_cpu_us_${where}`] = warm.engine + warm.redis;
+      figures[`warm_redis_cpu_us_${where}`] = warm.redis;
     }
     return figures;
   },
 };
 
-/** CPU of each task while they come due evenly; what the processes spend without work is in it. */
-async function offered(stage: Stage, processes: number, masters: 1 | 3): Promise<number> {
+interface Cpu {
+  engine: number;
+  redis: number;
+}
+
+/**
+ * CPU of each task while they come due evenly; what the processes spend without work is in it. Twice: first by servers that have just
+ * been started, whose code is being compiled meanwhile (each process compiles its own, so that alone grows with their number), then again.
+ */
+async function offered(stage: Stage, processes: number, masters: 1 | 3): Promise<{ cold: Cpu; warm: Cpu }> {
   const fleet = await Fleet.start({ entry: stage.entry, processes, masters });
   const api = new Api(fleet.a);
-  try {
+  const span = async (): Promise<Cpu> => {
     const seconds = stage.smoke ? 1 : 8;
     const ids = await dueEvenly(stage, api, OFFERED_PER_S, seconds);
-    const from_s = fleet.cpu_s();
+    const from = fleet.cpu();
     await stage.receiver.received(OFFERED_PER_S * seconds);
     await api.completed(ids);
-    return ((fleet.cpu_s() - from_s) * 1e6) / (OFFERED_PER_S * seconds);
+    const to = fleet.cpu();
+    const each = (what: keyof Cpu): number => ((to[what] - from[what]) * 1e6) / (OFFERED_PER_S * seconds);
+    return { engine: each('engine'), redis: each('redis') };
+  };
+  try {
+    return { cold: await span(), warm: await span() };
   } finally {
     await api.close();
     await fleet.stop();

@@ -37,6 +37,15 @@ export class Api {
     });
   }
 
+  async release(id: string): Promise<void> {
+    await this.#call('POST', `/v1/batches/${id}/release`);
+  }
+
+  /** Those that exist no more, or end already, are let be. */
+  async releaseAll(ids: readonly string[]): Promise<void> {
+    await eightAtOnce(ids, (id) => this.release(id).catch(() => {}));
+  }
+
   async createTask(body: string): Promise<void> {
     await this.#call('POST', '/v1/tasks', body);
   }
@@ -78,6 +87,11 @@ export class Api {
 
   createLimiter(limiter: { name: string; type: string; config: object }): Promise<{ id: string; name: string }> {
     return this.#call('POST', '/v1/rate-limiters', JSON.stringify(limiter));
+  }
+
+  /** From now on what this account calls is signed with one secret more. */
+  async rotateSecret(): Promise<void> {
+    await this.#call('POST', '/v1/signing-secret/rotate');
   }
 
   async limiter(id: string, what: 'pause' | 'resume'): Promise<void> {

@@ -14,6 +14,7 @@ export interface EngineOptions {
   entry: string;
   /** For node itself, such as --cpu-prof. */
   node_args?: readonly string[];
+  env?: Record<string, string>;
 }
 
 export class Engine {
@@ -36,7 +37,7 @@ export class Engine {
     this.redis = new Redis({ path: parts.socket });
   }
 
-  static async start({ entry, node_args = [] }: EngineOptions): Promise<Engine> {
+  static async start({ entry, node_args = [], env = {} }: EngineOptions): Promise<Engine> {
     const data_dir = mkdtempSync(join(tmpdir(), 'sluice-bench-'));
     const token = randomBytes(16).toString('hex');
     const port = await freePort();
@@ -44,6 +45,7 @@ export class Engine {
       SLUICE_PORT: String(port),
       SLUICE_DATA_DIR: data_dir,
       SLUICE_ACCESS_TOKENS: `bench=${token}`,
+      ...env,
     });
     const keep = killAtExit(() => {
       child.kill('SIGKILL');
@@ -63,6 +65,10 @@ export class Engine {
   }
 
   #forget = (): void => {};
+
+  get pid(): number {
+    return this.#child.pid ?? 0;
+  }
 
   cpu_s(): { engine: number; redis: number } {
     return { engine: cpuSeconds(this.#child.pid ?? 0), redis: cpuSeconds(this.#redis_pid) };

@@ -18,6 +18,8 @@ export interface FleetOptions {
   processes: number;
   /** Of a Redis Cluster; 1 = no Cluster. */
   masters: 1 | 3;
+  /** Whether the one master has a replica. */
+  replica?: boolean;
   env?: Record<string, string>;
 }
 
@@ -26,6 +28,7 @@ export class Fleet {
   readonly a: { url: string; token: string };
   readonly b: { url: string; token: string };
   readonly #servers: ChildProcess[];
+  /** The masters, and the replica behind them. */
   readonly #redis: ChildProcess[];
   readonly #dir: string;
   readonly #forget: () => void;
@@ -36,7 +39,7 @@ export class Fleet {
     [this.#servers, this.#redis, this.#dir, this.#forget] = [servers, redis, dir, forget];
   }
 
-  static async start({ entry, processes, masters, env = {} }: FleetOptions): Promise<Fleet> {
+  static async start({ entry, processes, masters, replica = false, env = {} }: FleetOptions): Promise<Fleet> {
     const dir = mkdtempSync(join(tmpdir(), 'sluice-bench-fleet-'));
     const servers: ChildProcess[] = [];
     const redis: ChildProcess[] = [];
@@ -47,6 +50,7 @@ export class Fleet {
     const ports = await Promise.all(Array.from({ length: masters }, freePort));
     for (const port of ports) redis.push(startRedis(dir, port, masters > 1));
     await formCluster(ports);
+    if (replica) redis.push(await startReplica(dir, ports[0] ?? 0));
     const hosts = ports.map((port) => `127.0.0.1:${port}`).join(',');
     const urls: string[] = [];
     for (let i = 0; i < processes; i++) {
@@ -72,7 +76,13 @@ export class Fleet {
 
   /** Of all servers and all of Redis. */
   cpu_s(): number {
-    return [...this.#servers, ...this.#redis].reduce((sum, { pid }) => sum + cpuSeconds(pid ?? 0), 0);
+    const { engine, redis } = this.cpu();
+    return engine + redis;
+  }
+
+  cpu(): { engine: number; redis: number } {
+    const sum = (children: readonly ChildProcess[]): number => children.reduce((total, { pid }) => total + cpuSeconds(pid ?? 0), 0);
+    return { engine: sum(this.#servers), redis: sum(this.#redis) };
   }
 
   /** Ends the last server at once. */
@@ -88,11 +98,22 @@ export class Fleet {
   }
 }
 
-function startRedis(dir: string, port: number, cluster: boolean): ChildProcess {
+function startRedis(dir: string, port: number, cluster: boolean, more: readonly string[] = []): ChildProcess {
   const own = join(dir, `redis-${port}`);
   mkdirSync(own);
   const args = ['--port', String(port), '--bind', '127.0.0.1', '--dir', own, '--save', '', '--appendonly', 'yes'];
-  return spawn('redis-server', [...args, ...(cluster ? ['--cluster-enabled', 'yes'] : [])], { stdio: 'ignore' });
+  return spawn('redis-server', [...args, ...(cluster ? ['--cluster-enabled', 'yes'] : []), ...more], { stdio: 'ignore' });
+}
+
+/** Resolves when it has all that the master has. */
+async function startReplica(dir: string, master_port: number): Promise<ChildProcess> {
+  const port = await freePort();
+  const child = startRedis(dir, port, false, ['--replicaof', '127.0.0.1', String(master_port)]);
+  const client = new Redis({ port, retryStrategy: () => 5, maxRetriesPerRequest: CONNECT_TRIES_MAX });
+  client.on('error', () => {}); // The first connects race the server's start.
+  while (!/^master_link_status:up/m.test(await client.info('replication'))) await pause(LOOK_AGAIN_MS);
+  client.disconnect();
+  return child;
 }
 
 /** Deals all slots to these nodes, in equal shares; of one node it only waits until it answers. */

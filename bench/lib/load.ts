@@ -4,14 +4,14 @@ import { createRequire } from 'node:module';
 
 const CONNECTIONS = 64;
 
-interface Result {
+export interface Result {
   requests: { total: number };
   errors: number;
   timeouts: number;
   non2xx: number;
 }
 
-interface Options {
+export interface Options {
   url: string;
   method: 'GET' | 'POST';
   headers: Record<string, string>;
@@ -19,10 +19,28 @@ interface Options {
   connections: number;
   amount?: number;
   duration?: number;
-  setupClient(client: EventEmitter): void;
+  /** Sent in turns, in place of the one above. */
+  requests?: readonly PlannedRequest[];
+  /** Requests a second, of all connections. */
+  overallRate?: number;
+  setupClient(client: LoadClient): void;
 }
 
-const autocannon = createRequire(import.meta.url)('autocannon') as (options: Options) => Promise<Result>;
+export interface PlannedRequest {
+  method: 'GET' | 'POST';
+  path: string;
+  headers: Record<string, string>;
+  body?: string;
+  /** Called before it is sent; what it returns is sent. */
+  setupRequest?(request: PlannedRequest): PlannedRequest;
+  onResponse?(status: number, body: string): void;
+}
+
+export interface LoadClient extends EventEmitter {
+  setRequests(requests: readonly PlannedRequest[]): void;
+}
+
+export const autocannon = createRequire(import.meta.url)('autocannon') as (options: Options) => Promise<Result>;
 
 export interface Load {
   requests: number;

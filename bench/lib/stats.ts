@@ -20,3 +20,16 @@ export function medianOf<T>(repeats: readonly T[], field: (repeat: T) => number)
 export function rounded(value: number, digits = 4): number {
   return Number.isFinite(value) ? Number(value.toPrecision(digits)) : value;
 }
+
+/** Of the straight line through these points (least squares); NaN of fewer than two. */
+export function slope(points: readonly (readonly [x: number, y: number])[]): number {
+  const mean = (of: (point: readonly [number, number]) => number): number =>
+    points.reduce((sum, point) => sum + of(point), 0) / points.length;
+  const [mean_x, mean_y] = [mean(([x]) => x), mean(([, y]) => y)];
+  let [over, under] = [0, 0];
+  for (const [x, y] of points) {
+    over += (x - mean_x) * (y - mean_y);
+    under += (x - mean_x) ** 2;
+  }
+  return points.length < 2 ? Number.NaN : over / under;
+}

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { join } from 'node:path';
-import { type Client, createClient } from '../client/index.ts';
+import { type Client, createClient, type TransportOptions } from '../client/index.ts';
 import { type Given, type Option, UsageError } from './command.ts';
 
 export const SERVER_OPTIONS: Readonly<Record<string, Option>> = {
@@ -17,7 +17,7 @@ export const SERVER_OPTIONS: Readonly<Record<string, Option>> = {
 const DEFAULT_URL = 'http://127.0.0.1:8080';
 
 /** `retries_max`: repetitions of one call; default 4. */
-export function clientOf(given: Given, options: { retries_max?: number } = {}): Client {
+export function clientOf(given: Given, options: Pick<TransportOptions, 'retries_max' | 'fetch'> = {}): Client {
   const base_url = urlOf(given);
   return createClient({ base_url, token: tokenOf(given, base_url), ...options });
 }

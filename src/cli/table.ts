@@ -1,6 +1,7 @@
 // The command table, in the order of the help.
 import { BATCH_COMMANDS } from './batch.ts';
 import { BATCH_CREATE } from './batch-create.ts';
+import { BENCH } from './bench.ts';
 import { type Command, EXIT, type ExitCode, type Given, type Option, UsageError } from './command.ts';
 import { completionScript, SHELLS } from './completion.ts';
 import { DOCTOR } from './doctor.ts';
@@ -29,6 +30,7 @@ export const COMMANDS: readonly Command[] = [
   ...LIMITER_COMMANDS,
   DOCTOR,
   PLAN,
+  BENCH,
   {
     name: 'completion',
     words: ['SHELL'],

@@ -97,8 +97,10 @@ test('schedules fire where their page says, over both changes of the clock', asy
   assert.match(out, /"local_time":"2027-01-31T00:00:00/);
 });
 
-test('the page about scaling reckons', async () => {
-  assert.match(await run('docs/scaling.md'), /^partitions +\d+/m);
+test('the page about scaling reckons, and puts a load on the server', async () => {
+  const out = await run('docs/scaling.md');
+  assert.match(out, /^partitions +\d+/m);
+  assert.match(out, /^tasks +500 completed, 0 failed$/m);
 });
 
 test('what the page about limiters asks is answered as it should be', async () => {

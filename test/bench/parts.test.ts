@@ -1,0 +1,94 @@
+// The rows that take a task apart, the flame graphs and the soak, in their small size: that they run, count right and are whole.
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { promisify } from 'node:util';
+
+const TIME_MS_MAX = 150_000;
+const SIZES = [10, 100, 1_000];
+const KINDS = ['window', 'bucket', 'leaky', 'points', 'concurrent'];
+
+type Figures = Record<string, number | null>;
+
+/** From src, so that nothing needs to be built first. */
+async function bench(file: string, ...args: string[]): Promise<unknown> {
+  const all = ['--import', 'tsx', `bench/${file}.ts`, '--json', '--engine', 'src/main.ts', ...args];
+  const { stdout } = await promisify(execFile)(process.execPath, all, { timeout: TIME_MS_MAX });
+  return JSON.parse(stdout);
+}
+
+let results: Record<string, Figures>;
+before(async () => {
+  results = ((await bench('main', '--smoke', 'lua_cost', 'mixed', 'guarantees')) as { results: Record<string, Figures> }).results;
+});
+
+function figuresOf(row: string): Figures {
+  const figures = results[row] ?? {};
+  for (const [name, value] of Object.entries(figures)) {
+    if (value === null && /_us$/.test(name) && process.platform !== 'linux') continue;
+    assert.ok(typeof value === 'number' && Number.isFinite(value), `${row}.${name} is ${value}`);
+  }
+  return figures;
+}
+
+test('each script of a task costs Redis something, a call and a task, at three sizes', () => {
+  const figures = figuresOf('lua_cost');
+  const scripts = ['create', 'add', 'single', 'claim', 'settle', 'tick_with_all_due', 'settle_telling', 'claim_notes'];
+  for (const name of [...scripts, ...KINDS.map((kind) => `limiter_grant_${kind}`)])
+    for (const size of SIZES)
+      for (const each of ['call', 'task']) assert.ok((figures[`${name}_${size}_us_a_${each}`] ?? 0) > 0, `${name} ${size} ${each}`);
+  // A call of ten tasks is one call.
+  assert.equal(Math.round((figures['claim_10_us_a_call'] ?? 0) / (figures['claim_10_us_a_task'] ?? 0)), 10);
+});
+
+test('of the mixed load seven tenths are reads, two creates, one adds, and all that it made is done', () => {
+  const { requests, read_requests, create_requests, add_requests } = figuresOf('mixed');
+  // Clients begin at different places of the cycle, so a short run has them nearly.
+  for (const [part, share] of [
+    [read_requests, 0.7],
+    [create_requests, 0.2],
+    [add_requests, 0.1],
+  ] as const)
+    assert.ok(Math.abs((part ?? 0) / (requests ?? 0) - share) < 0.05, `${part} of ${requests}, not ${share}`);
+});
+
+test('each guarantee is measured, of the server and of Redis', () => {
+  const figures = figuresOf('guarantees');
+  const names = ['plain', 'signature', 'guard', 'on_finish', 'on_progress', 'replica', 'replicated', 'metrics_scrape'];
+  for (const name of [...names, ...KINDS.map((kind) => `limiter_${kind}`)])
+    for (const part of ['engine', 'redis']) assert.ok(`${name}_${part}_us` in figures, `${name} ${part}`);
+  // A claim of 128 tasks of one batch is one lease: it is written, looked at and taken away.
+  assert.ok((figures['lease_commands'] ?? 0) > 2 / 128);
+  assert.ok((figures['lease_redis_us'] ?? 0) > 0);
+});
+
+test('a flame graph has the frames of the main thread and of a callback thread, and needs nothing from elsewhere', async () => {
+  const out = mkdtempSync(join(tmpdir(), 'sluice-flame-'));
+  after(() => rmSync(out, { recursive: true, force: true }));
+  const line = (await bench('flame', '--smoke', '--out', out)) as {
+    tasks: number;
+    allocated_bytes_each: number;
+    cpu_us_each_by_thread: Record<string, number>;
+    allocated_bytes_each_by_thread: Record<string, number>;
+    file: string;
+  };
+  assert.equal(line.tasks, 10_000);
+  for (const thread of ['main', 'callbacks']) {
+    assert.ok((line.cpu_us_each_by_thread[thread] ?? 0) > 0, JSON.stringify(line));
+    assert.ok((line.allocated_bytes_each_by_thread[thread] ?? 0) > 0, JSON.stringify(line));
+  }
+  const page = readFileSync(line.file, 'utf8');
+  assert.equal(page.match(/<svg /g)?.length, 2);
+  assert.match(page, /delivery\/shard/);
+  assert.doesNotMatch(page, /<(?:script|img|link)[^>]+(?:src|href)=/);
+});
+
+test('a soak says what was answered, how soon, and how memory goes', async () => {
+  const { figures } = (await bench('soak', '--minutes', '0.08', '--rate', '100')) as { figures: Record<string, number> };
+  assert.ok((figures['requests'] ?? 0) > 100, JSON.stringify(figures));
+  for (const name of ['read_p99_ms', 'create_p99_ms', 'add_p99_ms', 'redis_bytes_per_minute'])
+    assert.ok(Number.isFinite(figures[name]), name);
+});
