@@ -15,11 +15,8 @@ import { parseArgs } from 'node:util';
 import { clientSize } from './client-size.ts';
 import { createBatches, createSingles } from './create.ts';
 import { endToEnd } from './end-to-end.ts';
-<<<<<<< HEAD
 import { firstCallbackBench } from './first-callback.ts';
-=======
 import { guarantees } from './guarantees.ts';
->>>>>>> engineers
 import { idle } from './idle.ts';
 import { intake } from './intake.ts';
 import { latency, lateness } from './latency.ts';
