@@ -1,10 +1,10 @@
 // What limiters let through of what they allow, seen at a receiver, and what it costs to keep tasks waiting, beside a queue
 // that has a limiter too.
-import { Queue, Worker } from 'bullmq';
 import { Redis } from 'ioredis';
 import { BareRedis } from './lib/bare-redis.ts';
 import { type Bench, type Figures, pause, type Stage } from './lib/bench.ts';
-import { batchBodies, payload, task } from './lib/payload.ts';
+import { batchBodies, task } from './lib/payload.ts';
+import { startPeer } from './lib/peer.ts';
 
 const SECOND_MS = 1_000;
 /** What a start may take to arrive, so that a later one seems to follow too early. */
@@ -72,8 +72,6 @@ function mostInASecond(at_ms: readonly number[], allowed: number): number {
 const WAITING = 50_000;
 const PER_S = 10;
 const LOOK_AGAIN_MS = 5;
-/** Jobs that BullMQ is given in one call. */
-const BULK = 1_000;
 
 export const limiterWaiting: Bench = {
   name: 'limiter_waiting',
@@ -178,36 +176,26 @@ export const limiterMillion: Bench = {
   },
 };
 
+/** What the peer's process is told; it answers how many it has started. */
+export type WaitingQuestion = { type: 'fill'; waiting: number; per_s: number } | { type: 'started' };
+
 /** The same backlog in a Redis of its own, with one worker that has the same limit. */
 async function bullmq(waiting: number, s: number): Promise<Watched> {
   const server = await BareRedis.start();
-  const connect = (): Redis => new Redis({ path: server.path, maxRetriesPerRequest: null });
-  const connections = [connect(), connect(), connect()] as const;
-  const queue = new Queue('bench', { connection: connections[0] });
-  let started = 0;
-  const count = async (): Promise<void> => {
-    started++;
-  };
+  const redis = new Redis({ path: server.path });
+  const peer = await startPeer('bullmq.waiting', server.path);
+  const ask = (question: WaitingQuestion): Promise<{ started: number }> => peer.ask(question);
   try {
-    for (let from = 0; from < waiting; from += BULK) {
-      await queue.addBulk(Array.from({ length: Math.min(BULK, waiting - from) }, (_, i) => ({ name: 'task', data: payload(from + i) })));
-    }
-    const worker = new Worker('bench', count, {
-      connection: connections[1],
-      concurrency: 64,
-      limiter: { max: PER_S, duration: SECOND_MS },
-    });
-    const seen = await watched(
-      connections[2],
+    await ask({ type: 'fill', waiting, per_s: PER_S });
+    return await watched(
+      redis,
       () => server.cpu_s(),
       s,
-      async () => started,
+      async () => (await ask({ type: 'started' })).started,
     );
-    await worker.close(true);
-    await queue.close();
-    return seen;
   } finally {
-    for (const connection of connections) connection.disconnect();
+    await peer.stop();
+    redis.disconnect();
     await server.stop();
   }
 }

@@ -25,14 +25,17 @@ export class Fleet {
   /** Accounts `a` and `b`, at the first server. */
   readonly a: { url: string; token: string };
   readonly b: { url: string; token: string };
+  /** Account `a` at every server. */
+  readonly everywhere: readonly { url: string; token: string }[];
   readonly #servers: ChildProcess[];
   readonly #redis: ChildProcess[];
   readonly #dir: string;
   readonly #forget: () => void;
 
-  private constructor(url: string, servers: ChildProcess[], redis: ChildProcess[], dir: string, forget: () => void) {
-    this.a = { url, token: TOKENS.a };
-    this.b = { url, token: TOKENS.b };
+  private constructor(urls: readonly string[], servers: ChildProcess[], redis: ChildProcess[], dir: string, forget: () => void) {
+    this.everywhere = urls.map((url) => ({ url, token: TOKENS.a }));
+    this.a = { url: urls[0] ?? '', token: TOKENS.a };
+    this.b = { url: urls[0] ?? '', token: TOKENS.b };
     [this.#servers, this.#redis, this.#dir, this.#forget] = [servers, redis, dir, forget];
   }
 
@@ -67,7 +70,7 @@ export class Fleet {
       urls.push(`http://127.0.0.1:${port}`);
     }
     await Promise.all(urls.map((url, i) => untilReady(url, servers[i] as ChildProcess)));
-    return new Fleet(urls[0] ?? '', servers, redis, dir, forget);
+    return new Fleet(urls, servers, redis, dir, forget);
   }
 
   /** Of all servers and all of Redis. */
