@@ -18,7 +18,7 @@ import type { Figures } from './lib/bench.ts';
 import { Receiver } from './lib/receiver.ts';
 import { describeMachine, record } from './lib/report.ts';
 import { asText, judge, medians, type Samples, type TableRun } from './table/judge.ts';
-import type { Ground, Row, Side } from './table/row.ts';
+import { type Ground, type Row, type Side, startStage } from './table/row.ts';
 import { chosenRows, ROWS } from './table/rows.ts';
 
 async function main(): Promise<void> {
@@ -42,11 +42,13 @@ async function main(): Promise<void> {
     ...{ smoke, repeats, versions: peerVersions(), table: [], figures: {}, left_out: [] },
   };
   const receiver = await Receiver.start();
+  const shared = smoke ? await startStage({ entry, receiver, smoke }) : null;
+  const ground: Ground = { entry, receiver, smoke, ...(shared === null ? {} : { shared }) };
   try {
     for (const row of rows) {
       const from_ms = performance.now();
       if (!values.json) process.stderr.write(`${row.name}: ${row.what}\n`);
-      const samples = await measure(row, { entry, receiver, smoke }, repeats, run.left_out);
+      const samples = await measure(row, ground, repeats, run.left_out);
       run.table.push(...judge(row, samples));
       run.figures[row.name] = medians(samples);
       if (!values.json) process.stderr.write(`  ${((performance.now() - from_ms) / 1_000).toFixed(1)} s\n`);
@@ -54,6 +56,7 @@ async function main(): Promise<void> {
     process.stdout.write(values.json ? `${JSON.stringify(run)}\n` : asText(run));
     if (!smoke && rows === ROWS) record(run);
   } finally {
+    await shared?.stop();
     await receiver.stop();
   }
 }

@@ -9,6 +9,8 @@ export interface WorkerSettings {
   socket: string;
   origin: string;
   concurrency: number;
+  /** Of ioredis: what is sent in one turn of the loop goes in one write. */
+  auto_pipelining: boolean;
   limiter?: { max: number; duration: number };
   /** Is told of the ends of batches. */
   parents: boolean;
@@ -31,6 +33,7 @@ export interface Due {
 export interface BullmqSetup {
   workers: number;
   concurrency: number;
+  auto_pipelining?: boolean;
   producers: number;
   /** Chunks of 1,000 that a producer has under way. */
   at_once: number;
@@ -40,6 +43,7 @@ export interface BullmqSetup {
 /** What BullMQ is tried with where it only has to be fast. */
 export const FAST_SETUPS: readonly [BullmqSetup, ...BullmqSetup[]] = [
   { workers: 1, concurrency: 100, producers: 1, at_once: 2 },
+  { workers: 1, concurrency: 100, auto_pipelining: true, producers: 1, at_once: 2 },
   { workers: 1, concurrency: 300, producers: 1, at_once: 2 },
   { workers: 2, concurrency: 100, producers: 1, at_once: 2 },
 ];
@@ -65,8 +69,8 @@ export class Bullmq {
   }
 
   /** One may start without any, to have jobs wait first. */
-  async startWorkers(origin: string, { workers, concurrency, limiter }: BullmqSetup): Promise<void> {
-    const settings = { socket: this.#server.path, origin, concurrency, ...(limiter === undefined ? {} : { limiter }) };
+  async startWorkers(origin: string, { workers, concurrency, auto_pipelining = false, limiter }: BullmqSetup): Promise<void> {
+    const settings = { socket: this.#server.path, origin, concurrency, auto_pipelining, ...(limiter === undefined ? {} : { limiter }) };
     const start = (_: unknown, i: number): Promise<Helper> =>
       startPeer('bullmq.worker', JSON.stringify({ ...settings, parents: i === 0 } satisfies WorkerSettings));
     this.#workers.push(...(await Promise.all(Array.from({ length: workers }, start))));

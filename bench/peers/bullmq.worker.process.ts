@@ -3,9 +3,9 @@ import { Worker } from 'bullmq';
 import type { WorkerSettings } from '../lib/bullmq.ts';
 import { Caller } from './call.ts';
 
-const { socket, origin, concurrency, limiter, parents } = JSON.parse(process.argv[2] ?? '') as WorkerSettings;
+const { socket, origin, concurrency, auto_pipelining, limiter, parents } = JSON.parse(process.argv[2] ?? '') as WorkerSettings;
 const caller = new Caller(origin, concurrency);
-const connection = { path: socket, maxRetriesPerRequest: null };
+const connection = { path: socket, maxRetriesPerRequest: null, enableAutoPipelining: auto_pipelining };
 const removeOnComplete = { count: 0 };
 
 interface Data {

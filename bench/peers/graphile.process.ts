@@ -1,6 +1,6 @@
 // graphile-worker, tuned as its documentation says for throughput: jobs are fetched by the hundred into a local queue, and
 // completed together.
-import { makeWorkerUtils, run, type WorkerUtils } from 'graphile-worker';
+import { Logger, makeWorkerUtils, run, type WorkerUtils } from 'graphile-worker';
 import type { GraphileQuestion } from '../lib/graphile.ts';
 import { payload } from '../lib/payload.ts';
 import { Caller } from './call.ts';
@@ -42,7 +42,7 @@ async function answer(utils: WorkerUtils, question: GraphileQuestion): Promise<o
 }
 
 if (role === 'producer') {
-  const utils = await makeWorkerUtils({ connectionString });
+  const utils = await makeWorkerUtils({ connectionString, logger: new Logger(() => () => {}) });
   await utils.migrate();
   process.on('message', async (question: GraphileQuestion) => process.send?.(await answer(utils, question)));
 } else {
@@ -51,6 +51,8 @@ if (role === 'producer') {
     preset: {
       worker: {
         connectionString,
+        // It would say a line for each job.
+        logger: new Logger(() => () => {}),
         concurrentJobs: CONCURRENCY,
         maxPoolSize: 10,
         localQueue: { size: 500 },

@@ -40,7 +40,7 @@ export const endToEnd: Row = {
     {
       ...{
         number: '2',
-        measure: 'of it the engine and its Redis, µs; BullMQ’s producer, worker and Redis',
+        measure: 'of it without client and receiver, µs; BullMQ’s worker and Redis',
         value: 'sluice',
         better: 'lower',
       },

@@ -12,6 +12,8 @@ export interface Ground {
   receiver: Receiver;
   /** Seconds instead of minutes: does every row still run, and count right? */
   smoke: boolean;
+  /** One engine for all rows, where only that they run is of interest. */
+  shared?: Stage;
 }
 
 /** One system, started, warm, and ready to do the work once, and again. */
@@ -47,7 +49,8 @@ export const EACH = 1_000;
 export const HOUR_MS = 3_600_000;
 
 /** An engine of its own with what is on by default, and its API. */
-export async function startStage({ entry, receiver, smoke }: Ground): Promise<Stage & { stop(): Promise<void> }> {
+export async function startStage({ entry, receiver, smoke, shared }: Ground): Promise<Stage & { stop(): Promise<void> }> {
+  if (shared !== undefined) return { ...shared, stop: async () => {} };
   const engine = await Engine.start({ entry });
   const api = new Api(engine);
   const stop = async (): Promise<void> => {

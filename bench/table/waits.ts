@@ -17,15 +17,15 @@ export const latency: Row = {
     const stage = await startStage(ground);
     const run = (count: number): Promise<number[]> =>
       oneByOne(ground.receiver, count, (url, i) => stage.api.createTask(JSON.stringify(tableTask(`${url}?sent=${machineMs()}`, i))));
-    await run(10);
-    return { once: async () => percentiles(await run(ground.smoke ? 10 : 100)), close: () => stage.stop() };
+    await run(ground.smoke ? 2 : 10);
+    return { once: async () => percentiles(await run(ground.smoke ? 5 : 100)), close: () => stage.stop() };
   },
   peers: {
     async bullmq({ receiver, smoke }) {
       const peer = await Bullmq.start(receiver.origin, SETUP);
       const run = (count: number): Promise<number[]> => oneByOne(receiver, count, (url, i) => peer.addOne(url, i, BYTES));
-      await run(10);
-      return { once: async () => percentiles(await run(smoke ? 10 : 100)), close: () => peer.stop() };
+      await run(smoke ? 2 : 10);
+      return { once: async () => percentiles(await run(smoke ? 5 : 100)), close: () => peer.stop() };
     },
   },
   measures: [
@@ -98,7 +98,7 @@ async function both(
 ): Promise<Record<string, number>> {
   const delays = async (over_ms: number): Promise<number[]> => {
     await receiver.reset();
-    await park(Date.now() + 1_000, over_ms / DUE_TASKS);
+    await park(Date.now() + (smoke ? 300 : 1_000), over_ms / DUE_TASKS);
     await receiver.received(DUE_TASKS);
     await exactly(receiver, DUE_TASKS);
     return receiver.delays_ms();
