@@ -3,7 +3,7 @@ import { startPeer } from './peer.ts';
 import { Postgres } from './postgres.ts';
 import type { Helper } from './process.ts';
 
-export type GraphileQuestion = { type: 'prepare'; count: number; url: string; bytes: number } | { type: 'add' };
+export type GraphileQuestion = { type: 'prepare'; count: number; url: string; bytes: number } | { type: 'add' } | { type: 'tidy' };
 
 export class Graphile {
   readonly #postgres: Postgres;
@@ -29,6 +29,11 @@ export class Graphile {
 
   async add(): Promise<void> {
     await this.#producer.ask({ type: 'add' } satisfies GraphileQuestion);
+  }
+
+  /** What autovacuum would do at a time of its own, which is another's turn. */
+  async tidy(): Promise<void> {
+    await this.#producer.ask({ type: 'tidy' } satisfies GraphileQuestion);
   }
 
   cpu_s(): { clients: number; workers: number; redis: number } {

@@ -13,7 +13,8 @@ const SETTINGS = {
   wal_level: 'minimal',
   max_wal_senders: '0',
   max_wal_size: '4GB',
-  autovacuum_naptime: '5s',
+  // Done between the turns instead.
+  autovacuum: 'off',
 };
 
 /** Empty: the user of this process. */

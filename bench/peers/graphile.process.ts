@@ -29,6 +29,10 @@ async function answer(utils: WorkerUtils, question: GraphileQuestion): Promise<o
     prepared = Array.from({ length: question.count }, (_, i) => spec(i));
     return {};
   }
+  if (question.type === 'tidy') {
+    await utils.withPgClient((client) => client.query('vacuum (analyze) graphile_worker._private_jobs'));
+    return {};
+  }
   let next = 0;
   const adder = async (): Promise<void> => {
     while (next < prepared.length) {

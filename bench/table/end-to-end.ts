@@ -131,7 +131,7 @@ async function graphile({ receiver, smoke }: Ground, { count, path }: Work): Pro
   if (typeof peer === 'string') return `graphile-worker is left out: ${peer}`;
   const run = async (jobs: number): Promise<Record<string, number>> => {
     await peer.prepare(jobs, `${receiver.origin}${path}`, BYTES);
-    return measured(
+    const figures = await measured(
       receiver,
       jobs,
       () => cpuOf(peer.cpu_s(), receiver),
@@ -139,6 +139,8 @@ async function graphile({ receiver, smoke }: Ground, { count, path }: Work): Pro
         await Promise.all([peer.add(), receiver.received(jobs)]);
       },
     );
+    await peer.tidy();
+    return figures;
   };
   await run(WARM_UP);
   return { once: () => run(count), close: () => peer.stop() };
