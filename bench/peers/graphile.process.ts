@@ -30,7 +30,7 @@ async function answer(utils: WorkerUtils, question: GraphileQuestion): Promise<o
     return {};
   }
   if (question.type === 'tidy') {
-    await utils.withPgClient((client) => client.query('vacuum (analyze) graphile_worker._private_jobs'));
+    await utils.withPgClient((client) => client.query('vacuum graphile_worker._private_jobs'));
     return {};
   }
   let next = 0;
