@@ -232,10 +232,7 @@ export class Pump {
     let again: boolean;
     do {
       this.#again = false;
-      again = await this.#turn().catch((error: unknown) => {
-        this.#failed(error instanceof Error ? error : new Error(String(error)));
-        return false;
-      });
+      again = await this.#turn().catch((error: unknown) => this.#failed(error instanceof Error ? error : new Error(String(error))));
     } while (again || this.#again);
     this.#running = false;
     if (this.empty) for (const done of this.#idle.splice(0)) done();
@@ -283,10 +280,7 @@ export class Pump {
     if (carried) this.#host.carry(this.partition, granted.slices);
     const messages = settled?.messages || ticked?.messages || claimed?.messages || told || (granted?.messages && !carried);
     if (messages) this.#host.relay(this.partition);
-    if (error !== null) {
-      this.#failed(error);
-      return false;
-    }
+    if (error !== null) return this.#failed(error);
     this.#failures = 0;
     this.#answered_ms = monotonicMs();
     // More to claim is asked for in turn with the other partitions: the host feeds those that are hungry.
@@ -379,13 +373,15 @@ export class Pump {
     this.#offset_ms = now_ms - monotonicMs();
   }
 
-  #failed(error: Error): void {
+  /** No turn follows at once. */
+  #failed(error: Error): false {
     this.#failures += 1;
     this.#unparking.lost();
     this.#audit_due = true;
     this.#pause_until_ms = monotonicMs() + backoff_ms(this.#failures, BACKOFF, Math.random);
     this.#next_tick_ms = Math.min(this.#next_tick_ms, this.#pause_until_ms);
     this.#host.failed(this.partition, error);
+    return false;
   }
 
   /** Sets the timer to the earliest time at which a turn has something to do. */
