@@ -47,7 +47,7 @@ export class Fleet {
       for (const child of [...servers, ...redis]) child.kill('SIGKILL');
       rmSync(dir, { recursive: true, force: true });
     });
-    const ports = await Promise.all(Array.from({ length: masters }, freePort));
+    const ports = await Promise.all(Array.from({ length: masters }, masterPort));
     for (const port of ports) redis.push(startRedis(dir, port, masters > 1));
     await formCluster(ports);
     const hosts = ports.map((port) => `127.0.0.1:${port}`).join(',');
@@ -88,6 +88,14 @@ export class Fleet {
     await Promise.all(this.#redis.map(endProcess));
     rmSync(this.#dir, { recursive: true, force: true });
     this.#forget();
+  }
+}
+
+/** A master of a Cluster also listens 10,000 above its port, and does not start where that is no port. */
+async function masterPort(): Promise<number> {
+  for (;;) {
+    const port = await freePort();
+    if (port + 10_000 < 65_536) return port;
   }
 }
 
