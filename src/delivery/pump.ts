@@ -73,7 +73,7 @@ export class Pump {
   #pause_until_ms = 0;
   #running = false;
   #again = false;
-  #timer: NodeJS.Timeout | null = null;
+  #timer: NodeJS.Timeout | undefined;
   /** Whether an audit may find something. */
   #audit_due = false;
   readonly #unparking = new Unparking();
@@ -125,8 +125,7 @@ export class Pump {
     this.#host.origins.unparkedAll(this.partition);
     this.disown();
     this.#pause_until_ms = Number.POSITIVE_INFINITY;
-    if (this.#timer !== null) clearTimeout(this.#timer);
-    this.#timer = null;
+    clearTimeout(this.#timer);
   }
 
   /** A hint from the partition: `0`, work is ready; `l`, a limiter can let some start; `o`, messages wait; else the time (its clock, ms) at which work will be ready. */
@@ -395,7 +394,7 @@ export class Pump {
     if (probe_ms !== null) at_ms = Math.min(at_ms, Math.max(probe_ms, monotonicMs() + PROBE_WAIT_MS));
     at_ms = Math.max(at_ms, this.#pause_until_ms);
     if (!this.#claiming && this.empty) return;
-    if (this.#timer !== null) clearTimeout(this.#timer);
+    clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.wake(), Math.max(0, at_ms - monotonicMs()));
   }
 }

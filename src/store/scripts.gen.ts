@@ -2411,7 +2411,7 @@ local function quota_take(key, limit, now)
   return 1, left - 1, first + QUOTA_WINDOW_MS - now
 end
 local key = root .. 'b:' .. core
-local fields = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 't', 'u', 'z', 'd', 'g', 'o')
+local fields = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 't', 'u', 'z', 'd', 'g', 'o', 'h')
 if fields[1] ~= account or fields[2] == 'tray' or fields[2] == 'deleted' then return { 0, 0, 0, {}, '' } end
 local text = states == 1 and call('GET', key .. ':s') or ''
 local granted, left, next_ms = quota_take(key .. ':quota:status', limit, now_ms)
@@ -18317,7 +18317,7 @@ local call = redis.call
 call('EXISTS', meta, root .. '?')
 local key = root .. 'b:' .. core
 local places = key .. ':streams'
-local fields = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 't', 'u', 'z', 'd', 'g', 'o')
+local fields = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 't', 'u', 'z', 'd', 'g', 'o', 'h')
 if not fields[1] or fields[2] == 'tray' or fields[2] == 'notes' or fields[2] == 'deleted' then return { 0, {}, {} } end
 local watch = call('HGET', key, 'W') or '0 0 0'
 local till, tasks_till, number = string.match(watch, '^(%d+) (%d+) (%d+)$')
