@@ -1,6 +1,7 @@
 # `make` lists the targets. Works with GNU make from 3.81.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup/browser start demo dev gen build check check-gen audit format test test/full bench bench/smoke flame soak faults
+.PHONY: help setup setup/browser setup/peers start demo dev gen build check check-gen audit format test test/full
+.PHONY: bench bench/smoke bench/table bench/compare flame soak faults
 
 BIN := node_modules/.bin
 TS := node --import tsx
@@ -19,6 +20,8 @@ setup: ## Install Redis and the packages, where missing
 setup/browser: ## The same, and what only tests need: Chromium, promtool
 	@sh scripts/setup.sh browser
 
+setup/peers: setup bench/peers/node_modules/.package-lock.json ## The packages that the benches compare with
+
 start: setup build ## Build and run the server; localhost is allowed as a target
 	@$(allow-private); exec node dist/main.js
 
@@ -33,9 +36,10 @@ gen: ## Write every generated file
 
 build: dist/.stamp ## Compile src to dist, where src is newer
 
-check: setup check-gen ## Generated files, types, style, Lua
+check: setup setup/peers check-gen ## Generated files, types, style, Lua
 	$(BIN)/tsc --noEmit
 	$(BIN)/tsc --noEmit -p src/dashboard
+	$(BIN)/tsc --noEmit -p bench/peers
 	$(BIN)/biome check --error-on-warnings .
 	$(TS) scripts/lint-lua.ts
 
@@ -61,11 +65,18 @@ test/full: setup/browser build check audit ## The same, and the long ones
 test/%: setup/browser build ## The tests of one room: make test/store
 	@$(call run-tests,find test/$* -name '*.test.ts')
 
-bench: setup build ## Measure, about as long as it takes to trust a figure
+bench: setup/peers build ## Measure, about as long as it takes to trust a figure
 	@$(TS) bench/main.ts
 
-bench/smoke: setup build ## The same in seconds: does every bench still run?
+bench/smoke: setup/peers build ## All benches in seconds: does every one still run?
 	@$(TS) bench/main.ts --smoke
+	@$(TS) bench/table.ts --smoke
+
+bench/table: setup/peers build ## Sluice beside its peers, one table: REPEATS=5, ROWS="flow create"
+	@$(TS) bench/table.ts $(if $(REPEATS),--repeats $(REPEATS)) $(ROWS)
+
+bench/compare: setup build ## This tree beside another commit: BASE=main, REPEATS=5, ROWS="flow create"
+	@$(TS) bench/compare.ts --base "$(BASE)" $(if $(REPEATS),--repeats $(REPEATS)) $(ROWS)
 
 flame: setup build ## Profile a server under load, as flame graphs: ROW=end_to_end, SMOKE=1
 	@$(TS) bench/flame.ts $(if $(ROW),--row "$(ROW)") $(if $(SMOKE),--smoke)
@@ -83,6 +94,11 @@ dist/.stamp: $(SOURCES) tsconfig.json tsconfig.build.json | setup
 	$(BIN)/vite build src/dashboard --config src/dashboard/vite.config.ts --outDir ../../.make/dist/dashboard --logLevel warn
 	@rm -rf dist && mv .make/dist dist && touch $@
 
+# npm writes this file last. A linked directory belongs to another checkout: npm would empty it.
+bench/peers/node_modules/.package-lock.json: bench/peers/package-lock.json
+	@[ -L bench/peers/node_modules ] || npm ci --prefix bench/peers --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
 # A first receiver is on localhost, which the egress guard refuses elsewhere.
 define allow-private
 if [ -z "$${SLUICE_ALLOW_PRIVATE_TARGETS+given}" ]; then \
@@ -92,7 +108,7 @@ fi
 endef
 
 # Whatever a generator may write.
-fingerprint = find src docs deploy -type f \( -name '*.gen.*' -o -path 'docs/*' -o -path 'deploy/*' \) -exec cksum {} + | sort -k 3
+fingerprint = find README.md src docs deploy -type f \( -name README.md -o -name '*.gen.*' -o -path 'docs/*' -o -path 'deploy/*' \) -exec cksum {} + | sort -k 3
 
 # Node 20 expands no patterns and is content with no file at all, so the files are named, and none is a failure.
 define run-tests

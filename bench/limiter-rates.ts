@@ -1,10 +1,12 @@
 // What limiters let through of what they allow, seen at a receiver, and what it costs to keep tasks waiting, beside a queue
 // that has a limiter too.
-import { Queue, Worker } from 'bullmq';
-import { Redis } from 'ioredis';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { createInterface } from 'node:readline';
 import { BareRedis } from './lib/bare-redis.ts';
 import { type Bench, type Figures, pause, type Stage } from './lib/bench.ts';
-import { batchBodies, payload, task } from './lib/payload.ts';
+import { batchBodies, task } from './lib/payload.ts';
+import { startPeer } from './lib/peer.ts';
 
 const SECOND_MS = 1_000;
 /** What a start may take to arrive, so that a later one seems to follow too early. */
@@ -72,8 +74,6 @@ function mostInASecond(at_ms: readonly number[], allowed: number): number {
 const WAITING = 50_000;
 const PER_S = 10;
 const LOOK_AGAIN_MS = 5;
-/** Jobs that BullMQ is given in one call. */
-const BULK = 1_000;
 
 export const limiterWaiting: Bench = {
   name: 'limiter_waiting',
@@ -85,7 +85,7 @@ export const limiterWaiting: Bench = {
     const limiter = await api.createLimiter({ name: `bench-waiting-${Date.now()}`, type: 'window', config: { limit: PER_S, interval: 1 } });
     const ids = await api.createBatches(batchBodies(() => `${receiver.origin}/hook`, waiting, { rate_limiter: limiter.name }));
     const ours = await watched(
-      engine.redis,
+      engine.socket,
       () => engine.cpu_s().redis,
       s,
       async () => receiver.count(),
@@ -114,20 +114,24 @@ interface Watched {
   cpu_percent: number;
 }
 
-/** What Redis does for `s` seconds, after two to calm down. */
-async function watched(redis: Redis, cpu_s: () => number, s: number, started: () => Promise<number>): Promise<Watched> {
+/** What the Redis at `socket` does for `s` seconds, after two to calm down. */
+async function watched(socket: string, cpu_s: () => number, s: number, started: () => Promise<number>): Promise<Watched> {
   await pause(2 * SECOND_MS);
-  const monitor = await redis.monitor();
+  // Read line by line here: to a client library, what others send may come before the answer that begins it.
+  const monitor = connect(socket);
   let [sent, all] = [0, 0];
-  monitor.on('monitor', (_time: string, _args: string[], source: string) => {
+  createInterface(monitor).on('line', (line) => {
+    if (line === '+OK') return;
     all++;
-    if (source !== 'lua') sent++;
+    if (!/^\S+ \[\d+ lua\]/.test(line)) sent++;
   });
+  monitor.write('MONITOR\r\n');
+  await once(monitor, 'data');
   const [starts, cpu, from_ms] = [await started(), cpu_s(), performance.now()];
   await pause(s * SECOND_MS);
   const passed_s = (performance.now() - from_ms) / SECOND_MS;
   const used_s = cpu_s() - cpu;
-  monitor.disconnect();
+  monitor.destroy();
   return {
     sent_per_s: sent / passed_s,
     commands_per_s: all / passed_s,
@@ -157,7 +161,7 @@ export const limiterMillion: Bench = {
       ids.push(...(await api.createBatches(batchBodies(() => `${receiver.origin}/hook`, each, { rate_limiter: name }, {}, each))));
     }
     const seen = await watched(
-      engine.redis,
+      engine.socket,
       () => engine.cpu_s().redis,
       stage.smoke ? 2 : 10,
       async () => receiver.count(),
@@ -178,36 +182,24 @@ export const limiterMillion: Bench = {
   },
 };
 
+/** What the peer's process is told; it answers how many it has started. */
+export type WaitingQuestion = { type: 'fill'; waiting: number; per_s: number } | { type: 'started' };
+
 /** The same backlog in a Redis of its own, with one worker that has the same limit. */
 async function bullmq(waiting: number, s: number): Promise<Watched> {
   const server = await BareRedis.start();
-  const connect = (): Redis => new Redis({ path: server.path, maxRetriesPerRequest: null });
-  const connections = [connect(), connect(), connect()] as const;
-  const queue = new Queue('bench', { connection: connections[0] });
-  let started = 0;
-  const count = async (): Promise<void> => {
-    started++;
-  };
+  const peer = await startPeer('bullmq.waiting', server.path);
+  const ask = (question: WaitingQuestion): Promise<{ started: number }> => peer.ask(question);
   try {
-    for (let from = 0; from < waiting; from += BULK) {
-      await queue.addBulk(Array.from({ length: Math.min(BULK, waiting - from) }, (_, i) => ({ name: 'task', data: payload(from + i) })));
-    }
-    const worker = new Worker('bench', count, {
-      connection: connections[1],
-      concurrency: 64,
-      limiter: { max: PER_S, duration: SECOND_MS },
-    });
-    const seen = await watched(
-      connections[2],
+    await ask({ type: 'fill', waiting, per_s: PER_S });
+    return await watched(
+      server.path,
       () => server.cpu_s(),
       s,
-      async () => started,
+      async () => (await ask({ type: 'started' })).started,
     );
-    await worker.close(true);
-    await queue.close();
-    return seen;
   } finally {
-    for (const connection of connections) connection.disconnect();
+    await peer.stop();
     await server.stop();
   }
 }

@@ -1,17 +1,15 @@
 // What letting tasks start costs, kind by kind, beside a library that decides one call at a time; no task is sent anywhere.
 import type { Redis } from 'ioredis';
-import { RateLimiterRedis } from 'rate-limiter-flexible';
 import { LIMITER_TYPES, type LimiterType } from '../src/schema/limiters/kinds.ts';
 import { Lane } from '../test/helpers/lane.ts';
 import type { Bench, Figures } from './lib/bench.ts';
-import { LIMITER_CONFIGS, UNITS } from './lib/limiter-configs.ts';
+import { LIMITER_CONFIGS } from './lib/limiter-configs.ts';
+import { startPeer } from './lib/peer.ts';
 
 /** Partitions that the engine does not have. */
 const PARTITION = 1000;
 const BATCH = 200;
 const RANGE = 1000;
-/** So many of the library's calls are under way at once: its own pace over one connection, round trips left out. */
-const AT_ONCE = 64;
 
 interface Cost {
   per_s: number;
@@ -34,7 +32,7 @@ export const limiterGrants: Bench = {
     const singles = await grants(redis, 'window', decisions, 1);
     figures.window_singles_per_s = singles.per_s;
     figures.window_singles_redis_us = singles.redis_us;
-    const peer = await decideOneByOne(redis, decisions);
+    const peer = await decideOneByOne(engine.socket, decisions);
     figures.rate_limiter_flexible_per_s = peer.per_s;
     figures.rate_limiter_flexible_redis_us = peer.redis_us;
     return figures;
@@ -68,17 +66,13 @@ async function grants(redis: Redis, type: LimiterType, tasks: number, per_range:
   return { per_s: (granted / passed_ms) * 1000, redis_us: redis_us / granted };
 }
 
-async function decideOneByOne(redis: Redis, decisions: number): Promise<Cost> {
-  const limiter = new RateLimiterRedis({ storeClient: redis, keyPrefix: 'bench-limiter', points: UNITS, duration: 60 });
-  const before_us = await scriptTime(redis);
-  const from_ms = performance.now();
-  for (let done = 0; done < decisions; done += AT_ONCE) {
-    await Promise.all(Array.from({ length: AT_ONCE }, () => limiter.consume('one')));
+async function decideOneByOne(socket: string, decisions: number): Promise<Cost> {
+  const peer = await startPeer('rate-limiter-flexible', socket);
+  try {
+    return await peer.ask<Cost>({ decisions });
+  } finally {
+    await peer.stop();
   }
-  const passed_ms = performance.now() - from_ms;
-  const redis_us = (await scriptTime(redis)) - before_us;
-  await limiter.delete('one');
-  return { per_s: (decisions / passed_ms) * 1000, redis_us: redis_us / decisions };
 }
 
 /** Time that Redis has spent in scripts, µs. */

@@ -1,10 +1,9 @@
 // What schedules cost while nothing is due, and how late their runs start when many are due at once.
-import { Queue, Worker } from 'bullmq';
-import { Pool } from 'undici';
 import { parseCron } from '../src/schedules/expression.ts';
 import { next } from '../src/schedules/next.ts';
 import { zoneOf } from '../src/schedules/zone.ts';
 import type { Bench, Stage } from './lib/bench.ts';
+import { startPeer } from './lib/peer.ts';
 import { percentile } from './lib/stats.ts';
 
 const TOGETHER = 1_000;
@@ -56,25 +55,16 @@ async function ourRuns({ api, receiver }: Stage, due_ms: number, cron: string): 
   };
 }
 
+/** What the peer's process is told. */
+export type SchedulesQuestion = { type: 'make'; count: number; pattern: string; path: string; payload: object } | { type: 'remove' };
+
 async function bullmqRuns({ engine, receiver }: Stage, due_ms: number, pattern: string): Promise<() => Promise<void>> {
-  const connection = { path: engine.socket };
-  const queue = new Queue('bench', { connection });
-  const pool = new Pool(receiver.origin, { connections: 256 });
-  for (let i = 0; i < TOGETHER; i += 100) {
-    const upsert = (k: number) => queue.upsertJobScheduler(`s${i + k}`, { pattern, tz: 'UTC' }, { name: 'call', data: PAYLOAD });
-    await Promise.all(Array.from({ length: 100 }, (_, k) => upsert(k)));
-  }
-  const call = async (): Promise<void> => {
-    const response = await pool.request({ method: 'POST', path: `/hook?due=${due_ms}`, body: JSON.stringify(PAYLOAD) });
-    await response.body.dump();
-  };
-  const worker = new Worker('bench', call, { connection: { ...connection, maxRetriesPerRequest: null }, concurrency: TOGETHER });
-  await worker.waitUntilReady();
+  const peer = await startPeer('bullmq.schedules', engine.socket, receiver.origin);
+  const make: SchedulesQuestion = { type: 'make', count: TOGETHER, pattern, path: `/hook?due=${due_ms}`, payload: PAYLOAD };
+  await peer.ask(make);
   return async () => {
-    await worker.close();
-    await queue.obliterate({ force: true });
-    await queue.close();
-    await pool.close();
+    await peer.ask({ type: 'remove' } satisfies SchedulesQuestion);
+    await peer.stop();
   };
 }
 

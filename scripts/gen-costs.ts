@@ -13,7 +13,8 @@ interface Run {
   node: string;
   redis: string;
   smoke: boolean;
-  results: Record<string, Record<string, number> | undefined>;
+  /** None of `make bench/table`. */
+  results?: Record<string, Record<string, number> | undefined>;
 }
 
 /** The text of the generated file. */
@@ -22,10 +23,10 @@ export function generate(): string {
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line) as Run);
-  const run = runs.findLast(({ smoke, results }) => !smoke && results['end_to_end'] !== undefined && results['create'] !== undefined);
+  const run = runs.findLast(({ smoke, results }) => !smoke && results?.['end_to_end'] !== undefined && results['create'] !== undefined);
   if (run === undefined) throw new Error('bench/results.jsonl has no full run.');
   const figure = (bench: string, name: string): number => {
-    const value = run.results[bench]?.[name];
+    const value = run.results?.[bench]?.[name];
     if (value === undefined) throw new Error(`The last full run has no ${bench}.${name}.`);
     return value;
   };

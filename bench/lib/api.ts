@@ -65,15 +65,15 @@ export class Api {
     await this.#call('DELETE', `/v1/schedules/${id}`);
   }
 
-  /** Resolves when all of these batches are completed, looking at one at a time. */
-  async completed(ids: readonly string[]): Promise<number> {
+  /** Resolves when all of these batches are completed, looking at one at a time, so long after one another. */
+  async completed(ids: readonly string[], look_again_ms = LOOK_AGAIN_MS): Promise<number> {
     const give_up_ms = performance.now() + COMPLETE_MS_MAX;
     let tasks = 0;
     for (const id of ids) {
       let batch = await this.#call<Batch>('GET', `/v1/batches/${id}`);
       while (batch.status !== 'completed') {
         if (performance.now() > give_up_ms || batch.stats.failed > 0) throw new Error(`a batch did not complete: ${JSON.stringify(batch)}`);
-        await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
+        await new Promise((resolve) => setTimeout(resolve, look_again_ms));
         batch = await this.#call<Batch>('GET', `/v1/batches/${id}`);
       }
       tasks += batch.stats.completed;

@@ -1,4 +1,5 @@
-// A redis-server for a library that a bench compares with: nothing else is in it, nothing is written to disk.
+// A redis-server for a library that a bench compares with: nothing else is in it. Nothing is written to disk, unless it is to
+// keep what Sluice's keeps.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -15,16 +16,17 @@ export class BareRedis {
   readonly #child: ChildProcess;
   readonly #forget: () => void;
 
-  private constructor(dir: string) {
+  private constructor(dir: string, append_only: boolean) {
     this.#dir = dir;
     this.path = join(dir, 's');
-    const args = ['--port', '0', '--unixsocket', this.path, '--save', '', '--appendonly', 'no', '--dir', dir];
+    const args = ['--port', '0', '--unixsocket', this.path, '--save', '', '--appendonly', append_only ? 'yes' : 'no', '--dir', dir];
     this.#child = spawn('redis-server', args, { stdio: 'ignore' });
     this.#forget = killAtExit(() => this.#child.kill('SIGKILL'));
   }
 
-  static async start(): Promise<BareRedis> {
-    const server = new BareRedis(mkdtempSync(join(tmpdir(), 'sluice-bench-redis-')));
+  /** `append_only`: with an append-only file that is synced each second, as Sluice's Redis has. */
+  static async start({ append_only = false } = {}): Promise<BareRedis> {
+    const server = new BareRedis(mkdtempSync(join(tmpdir(), 'sluice-bench-redis-')), append_only);
     const redis = new Redis({ path: server.path, retryStrategy: () => 5, maxRetriesPerRequest: CONNECT_TRIES_MAX });
     redis.on('error', () => {}); // The first connects race the server's start.
     await redis.ping();
@@ -34,6 +36,13 @@ export class BareRedis {
 
   cpu_s(): number {
     return cpuSeconds(this.#child.pid ?? 0);
+  }
+
+  async version(): Promise<string> {
+    const redis = new Redis({ path: this.path });
+    const text = await redis.info('server');
+    redis.disconnect();
+    return /^redis_version:(\S+)/m.exec(text)?.[1] ?? 'unknown';
   }
 
   async stop(): Promise<void> {

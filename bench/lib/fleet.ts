@@ -27,15 +27,18 @@ export class Fleet {
   /** Accounts `a` and `b`, at the first server. */
   readonly a: { url: string; token: string };
   readonly b: { url: string; token: string };
+  /** Account `a` at every server. */
+  readonly everywhere: readonly { url: string; token: string }[];
   readonly #servers: ChildProcess[];
   /** The masters, and the replica behind them. */
   readonly #redis: ChildProcess[];
   readonly #dir: string;
   readonly #forget: () => void;
 
-  private constructor(url: string, servers: ChildProcess[], redis: ChildProcess[], dir: string, forget: () => void) {
-    this.a = { url, token: TOKENS.a };
-    this.b = { url, token: TOKENS.b };
+  private constructor(urls: readonly string[], servers: ChildProcess[], redis: ChildProcess[], dir: string, forget: () => void) {
+    this.everywhere = urls.map((url) => ({ url, token: TOKENS.a }));
+    this.a = { url: urls[0] ?? '', token: TOKENS.a };
+    this.b = { url: urls[0] ?? '', token: TOKENS.b };
     [this.#servers, this.#redis, this.#dir, this.#forget] = [servers, redis, dir, forget];
   }
 
@@ -47,7 +50,7 @@ export class Fleet {
       for (const child of [...servers, ...redis]) child.kill('SIGKILL');
       rmSync(dir, { recursive: true, force: true });
     });
-    const ports = await Promise.all(Array.from({ length: masters }, freePort));
+    const ports = await Promise.all(Array.from({ length: masters }, masterPort));
     for (const port of ports) redis.push(startRedis(dir, port, masters > 1));
     await formCluster(ports);
     if (replica) redis.push(await startReplica(dir, ports[0] ?? 0));
@@ -71,7 +74,7 @@ export class Fleet {
       urls.push(`http://127.0.0.1:${port}`);
     }
     await Promise.all(urls.map((url, i) => untilReady(url, servers[i] as ChildProcess)));
-    return new Fleet(urls[0] ?? '', servers, redis, dir, forget);
+    return new Fleet(urls, servers, redis, dir, forget);
   }
 
   /** Of all servers and all of Redis. */
@@ -95,6 +98,14 @@ export class Fleet {
     await Promise.all(this.#redis.map(endProcess));
     rmSync(this.#dir, { recursive: true, force: true });
     this.#forget();
+  }
+}
+
+/** A master of a Cluster also listens 10,000 above its port, and does not start where that is no port. */
+async function masterPort(): Promise<number> {
+  for (;;) {
+    const port = await freePort();
+    if (port + 10_000 < 65_536) return port;
   }
 }
 

@@ -3,10 +3,10 @@
 export const PAYLOAD_BYTES = 256;
 export const BATCH_TASKS = 1_000;
 
-/** A payload of 256 bytes of JSON, different for each number. */
-export function payload(number: number): { n: number; text: string } {
+/** A payload of so many bytes of JSON, different for each number. */
+export function payload(number: number, bytes = PAYLOAD_BYTES): { n: number; text: string } {
   const bare = JSON.stringify({ n: number, text: '' }).length;
-  return { n: number, text: 'x'.repeat(PAYLOAD_BYTES - bare) };
+  return { n: number, text: 'x'.repeat(bytes - bare) };
 }
 
 /** A task as it is sent. */

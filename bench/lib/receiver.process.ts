@@ -1,4 +1,5 @@
-// The receiver's process: answers every request, read to its end, with 200 and two bytes.
+// The receiver's process: answers every request, read to its end, with 200 and two bytes; those
+// with `?take=MS` after so long.
 import { listen, uws } from '../../src/http/uws.ts';
 import { machineMs } from './receiver.ts';
 
@@ -55,13 +56,23 @@ const app = uws.App().any('/*', (res, req) => {
   const [clock, at] = (req.getQuery() ?? '').split('=');
   if (clock === 'due') delays_ms.push(Date.now() - Number(at));
   else if (clock === 'sent') delays_ms.push(machineMs() - Number(at));
-  res.onAborted(() => {});
+  let open = true;
+  res.onAborted(() => {
+    open = false;
+  });
+  const end = (): void => {
+    if (open) res.cork(() => res.end('ok'));
+    arrived();
+  };
   res.onData((_chunk, last) => {
     if (!last) return;
+    if (clock === 'take') {
+      setTimeout(end, Number(at));
+      return;
+    }
     if (clock === 'finish') noteFinish(at ?? '');
-    res.cork(() => res.end('ok'));
+    end();
     if (clock === 'task') noteTask(at ?? '');
-    arrived();
   });
 });
 

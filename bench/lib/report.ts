@@ -42,7 +42,7 @@ function commitName(): string {
 }
 
 /** One line for this run, behind those of earlier ones. */
-export function record(line: Machine & { results: Record<string, Figures> }): void {
+export function record(line: Machine & object): void {
   appendFileSync(RESULTS, `${JSON.stringify(line, (_name, value) => (typeof value === 'number' ? rounded(value) : value))}\n`);
 }
 

@@ -19,7 +19,8 @@ export function spawnServer(entry: string, node_args: readonly string[], env: Re
       SLUICE_LIMIT_BATCH_STATUS: NO_LIMIT,
       ...env,
     },
-    stdio: ['ignore', 'inherit', 'inherit'],
+    // What it says is not the answer of a bench.
+    stdio: ['ignore', process.stderr, process.stderr],
   });
 }
 

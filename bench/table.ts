@@ -1,0 +1,103 @@
+// Sluice with everything on that is on by default, beside its peers and the bare parts, in turns in one run on one machine: one
+// table of ratios.
+//
+//   node --import tsx bench/table.ts [--smoke] [--json] [--repeats N] [--engine FILE] [row …]
+//
+//   --smoke      seconds, small numbers, one repeat, without PostgreSQL; nothing is recorded
+//   --json       one line of JSON instead of the table
+//   --repeats    of each side of each row; default 5
+//   --engine     what to start; default dist/main.js. A .ts file runs through tsx
+//   row …        only these, by name; nothing is recorded then
+//
+// A full run appends one line to bench/results.jsonl, from which scripts/gen-readme.ts writes the table of README.md.
+import { existsSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { BareRedis } from './lib/bare-redis.ts';
+import type { Figures } from './lib/bench.ts';
+import { Receiver } from './lib/receiver.ts';
+import { describeMachine, record } from './lib/report.ts';
+import { asText, judge, medians, type Samples, type TableRun } from './table/judge.ts';
+import { type Ground, type Row, type Side, startStage } from './table/row.ts';
+import { chosenRows, ROWS } from './table/rows.ts';
+
+async function main(): Promise<void> {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      smoke: { type: 'boolean', default: false },
+      json: { type: 'boolean', default: false },
+      repeats: { type: 'string', default: '5' },
+      engine: { type: 'string', default: fileURLToPath(new URL('../dist/main.js', import.meta.url)) },
+    },
+  });
+  const { smoke, engine: entry } = values;
+  const repeats = smoke ? 1 : Number(values.repeats);
+  if (!(Number.isInteger(repeats) && repeats > 0)) throw new Error('--repeats is a whole number from 1.');
+  const rows = chosenRows(positionals);
+  if (!existsSync(entry)) throw new Error(`There is no ${entry}: run "make build" first.`);
+
+  const run: TableRun = {
+    ...describeMachine(await redisVersion()),
+    ...{ smoke, repeats, versions: peerVersions(), table: [], figures: {}, left_out: [] },
+  };
+  const receiver = await Receiver.start();
+  const shared = smoke ? await startStage({ entry, receiver, smoke }) : null;
+  const ground: Ground = { entry, receiver, smoke, ...(shared === null ? {} : { shared }) };
+  try {
+    for (const row of rows) {
+      const from_ms = performance.now();
+      if (!values.json) process.stderr.write(`${row.name}: ${row.what}\n`);
+      const samples = await measure(row, ground, repeats, run.left_out);
+      run.table.push(...judge(row, samples));
+      run.figures[row.name] = medians(samples);
+      if (!values.json) process.stderr.write(`  ${((performance.now() - from_ms) / 1_000).toFixed(1)} s\n`);
+    }
+    process.stdout.write(values.json ? `${JSON.stringify(run)}\n` : asText(run));
+    if (!smoke && rows === ROWS) record(run);
+  } finally {
+    await shared?.stop();
+    await receiver.stop();
+  }
+}
+
+/** Every side once, in turns: A B C, B C A, … so that none is always the one after a certain other. */
+async function measure(row: Row, ground: Ground, repeats: number, left_out: string[]): Promise<Samples> {
+  const sides: [string, Side][] = [];
+  const samples: Record<string, Figures[]> = {};
+  try {
+    sides.push(['sluice', await row.sluice(ground)]);
+    for (const [name, start] of Object.entries(row.peers)) {
+      const peer = await start(ground);
+      if (typeof peer === 'string') left_out.push(peer);
+      else sides.push([name, peer]);
+    }
+    for (let repeat = 0; repeat < repeats; repeat++) {
+      const first = repeat % sides.length;
+      for (const [name, side] of [...sides.slice(first), ...sides.slice(0, first)]) {
+        const figures = await side.once();
+        samples[name] = [...(samples[name] ?? []), figures];
+      }
+    }
+    return samples;
+  } finally {
+    for (const [, side] of sides) await side.close();
+  }
+}
+
+/** Of the peers that bench/peers pins. */
+function peerVersions(): Record<string, string> {
+  const text = readFileSync(new URL('./peers/package.json', import.meta.url), 'utf8');
+  const { dependencies } = JSON.parse(text) as { dependencies: Record<string, string> };
+  const named = { BullMQ: 'bullmq', 'graphile-worker': 'graphile-worker', Fastify: 'fastify' };
+  return Object.fromEntries(Object.entries(named).map(([name, library]) => [name, dependencies[library] ?? 'unknown']));
+}
+
+async function redisVersion(): Promise<string> {
+  const server = await BareRedis.start();
+  const version = await server.version();
+  await server.stop();
+  return version;
+}
+
+await main();

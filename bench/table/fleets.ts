@@ -1,0 +1,79 @@
+// What it costs to be many: CPU of all servers and all of Redis for each task, batches of 1,000 created at a fixed pace, dealt
+// to the servers; four processes on a Cluster of three masters, and one process on one Redis.
+import { Api } from '../lib/api.ts';
+import { pause } from '../lib/bench.ts';
+import { Fleet } from '../lib/fleet.ts';
+import { EACH, exactly, type Ground, type Row, type Side, tableBodies } from './row.ts';
+
+const OFFERED_PER_S = 5_000;
+const SIZES = [
+  { name: 'many', processes: 4, masters: 3 },
+  { name: 'one', processes: 1, masters: 1 },
+] as const;
+
+export const fleets: Row = {
+  name: 'fleets',
+  what: 'CPU of all servers and all of Redis for each task at 5,000 tasks a second: 4 processes and 3 masters, 1 and 1',
+  sluice,
+  peers: {},
+  measures: [
+    {
+      ...{ number: '14', measure: 'CPU a task at 5,000/s, 4 processes and 3 masters ÷ 1 and 1, µs', value: 'sluice/peer', better: 'lower' },
+      ...{ sluice: 'sluice.cpu_us_many', peer: 'sluice.cpu_us_one', must: 1.3, aim: 1.1 },
+    },
+  ],
+};
+
+async function sluice(ground: Ground): Promise<Side> {
+  const all: { name: string; fleet: Fleet; apis: Api[] }[] = [];
+  for (const { name, processes, masters } of SIZES) {
+    const fleet = await Fleet.start({ entry: ground.entry, processes: ground.smoke ? 1 : processes, masters });
+    all.push({ name, fleet, apis: fleet.everywhere.map((at) => new Api(at)) });
+  }
+  const seconds = ground.smoke ? 1 : 8;
+  for (const { fleet, apis } of all) await offer(ground, fleet, apis, ground.smoke ? 0.4 : 4);
+  let turn = 0;
+  const once = async (): Promise<Record<string, number>> => {
+    const figures: Record<string, number> = {};
+    for (const { name, fleet, apis } of turn++ % 2 === 0 ? all : all.toReversed()) {
+      const { cpu_us, tasks_per_s } = await offer(ground, fleet, apis, seconds);
+      figures[`cpu_us_${name}`] = cpu_us;
+      figures[`tasks_per_s_${name}`] = tasks_per_s;
+    }
+    return figures;
+  };
+  const close = async (): Promise<void> => {
+    for (const { fleet, apis } of all) {
+      await Promise.all(apis.map((api) => api.close()));
+      await fleet.stop();
+    }
+  };
+  return { once, close };
+}
+
+/** CPU of each task, from the first create until all are completed; the pace tells whether the load was kept up with. */
+async function offer(
+  { receiver }: Ground,
+  fleet: Fleet,
+  apis: readonly Api[],
+  seconds: number,
+): Promise<{ cpu_us: number; tasks_per_s: number }> {
+  const count = OFFERED_PER_S * seconds;
+  const bodies = tableBodies(`${receiver.origin}/hook`, count);
+  await receiver.reset();
+  const from_s = fleet.cpu_s();
+  const from_ms = performance.now();
+  const called = receiver.received(count);
+  const creates: Promise<string[]>[] = [];
+  for (const [i, body] of bodies.entries()) {
+    await pause(from_ms + (i * EACH * 1_000) / OFFERED_PER_S - performance.now());
+    creates.push(apis[i % apis.length]?.createBatches([body]) ?? Promise.resolve([]));
+  }
+  const ids = (await Promise.all(creates)).flat();
+  await called;
+  await apis[0]?.completed(ids);
+  const passed_s = (performance.now() - from_ms) / 1_000;
+  const cpu_us = ((fleet.cpu_s() - from_s) * 1e6) / count;
+  await exactly(receiver, count);
+  return { cpu_us, tasks_per_s: count / passed_s };
+}

@@ -1,0 +1,68 @@
+// One batch alone, from its create until the last callback has come and the batch says that all its tasks are completed; with
+// BullMQ a flow: a parent that starts when all its children are completed.
+import { Bullmq, type BullmqSetup, FAST_SETUPS } from '../lib/bullmq.ts';
+import { best } from '../lib/peer.ts';
+import { median } from '../lib/stats.ts';
+import { BYTES, exactly, type Ground, type Row, type Side, startStage, tableBodies } from './row.ts';
+
+const SIZES = [1_000, 10_000] as const;
+const TRIALS = 3;
+
+export const flow: Row = {
+  name: 'flow',
+  what: 'one batch of 1,000 and of 10,000 tasks: from its create to the last callback and the final stats',
+  sluice,
+  peers: { bullmq },
+  measures: SIZES.map((size) => ({
+    ...{
+      number: '4',
+      measure: `batch of ${size.toLocaleString('en-US')}, create → last callback and final stats, ms: BullMQ Flow ÷ Sluice`,
+    },
+    ...{ sluice: `sluice.ms_${size}`, peer: `bullmq.ms_${size}`, value: 'peer/sluice', better: 'higher', must: 5, aim: 7 },
+  })),
+};
+
+async function sluice(ground: Ground): Promise<Side> {
+  const stage = await startStage(ground);
+  const { api, receiver } = stage;
+  const run = async (size: number): Promise<number> => {
+    const bodies = tableBodies(`${receiver.origin}/hook`, size, {}, size);
+    await receiver.reset();
+    const from_ms = performance.now();
+    const [ids] = await Promise.all([api.createBatches(bodies), receiver.received(size)]);
+    await api.completed(ids, 0);
+    const ms = performance.now() - from_ms;
+    await exactly(receiver, size);
+    return ms;
+  };
+  for (let i = 0; i < (ground.smoke ? 0 : TRIALS); i++) for (const size of SIZES) await run(size);
+  return { once: async () => ({ ms_1000: await run(1_000), ms_10000: await run(10_000) }), close: () => stage.stop() };
+}
+
+async function bullmq({ receiver, smoke }: Ground): Promise<Side> {
+  const run = async (peer: Bullmq, size: number): Promise<number> => {
+    await peer.prepare(size, `${receiver.origin}/hook`, BYTES);
+    await receiver.reset();
+    const from_ms = performance.now();
+    await Promise.all([peer.addFlow(), receiver.received(size)]);
+    await peer.flowEnded();
+    const ms = performance.now() - from_ms;
+    await exactly(receiver, size);
+    return ms;
+  };
+  const warmed = async (setup: BullmqSetup): Promise<Bullmq> => {
+    const peer = await Bullmq.start(receiver.origin, setup);
+    for (let i = 0; i < (smoke ? 0 : TRIALS); i++) for (const size of SIZES) await run(peer, size);
+    return peer;
+  };
+  const setup = await best(smoke ? [FAST_SETUPS[0]] : FAST_SETUPS, async (tried) => {
+    const peer = await warmed(tried);
+    const ms: number[] = [];
+    for (let i = 0; i < TRIALS; i++) ms.push((await run(peer, 1_000)) + (await run(peer, 10_000)));
+    await peer.stop();
+    return 1_000 / median(ms);
+  });
+  const peer = await warmed(setup);
+  const used = { workers: setup.workers, concurrency: setup.concurrency };
+  return { once: async () => ({ ms_1000: await run(peer, 1_000), ms_10000: await run(peer, 10_000), ...used }), close: () => peer.stop() };
+}

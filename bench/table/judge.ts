@@ -1,0 +1,137 @@
+// From what each side did in each repeat to the lines of the table, as text and as Markdown.
+import type { Figures } from '../lib/bench.ts';
+import type { Machine } from '../lib/report.ts';
+import { percentile, rounded } from '../lib/stats.ts';
+import type { Measure, Row } from './row.ts';
+
+/** Side → figures of each repeat. */
+export type Samples = Record<string, readonly Figures[]>;
+
+export interface Spread {
+  min: number;
+  median: number;
+  max: number;
+}
+
+export interface Line {
+  number: string;
+  measure: string;
+  sluice: Spread;
+  peer: Spread | null;
+  /** Of the two in each repeat; where the measure is no ratio, null. */
+  ratio: Spread | null;
+  better: 'higher' | 'lower';
+  must: number | null;
+  aim: number | null;
+  /** Null: nothing is asked of it. */
+  met: 'aim' | 'must' | 'no' | null;
+}
+
+/** One run as it is kept in results.jsonl. */
+export interface TableRun extends Machine {
+  smoke: boolean;
+  repeats: number;
+  versions: Record<string, string>;
+  table: Line[];
+  /** Row → side.figure → medians. */
+  figures: Record<string, Record<string, number | null>>;
+  left_out: string[];
+}
+
+/** The lines of a row; none for a measure whose Sluice side has no such figure. */
+export function judge(row: Row, samples: Samples): Line[] {
+  return row.measures.flatMap((measure) => judgeOne(measure, samples));
+}
+
+function judgeOne(measure: Measure, samples: Samples): Line[] {
+  const ours = series(samples, measure.sluice);
+  const theirs = measure.peer === undefined ? null : series(samples, measure.peer);
+  if (ours === null) return [];
+  const { number, measure: text, better, must, aim, value } = measure;
+  if (value !== 'sluice' && theirs === null) return [];
+  const ratios = value === 'sluice' ? null : ours.map((one, i) => quotient(one, theirs?.[i] ?? Number.NaN, value));
+  const judged = spread(ratios ?? ours).median;
+  return [
+    {
+      ...{ number, measure: text, sluice: spread(ours), peer: theirs === null ? null : spread(theirs) },
+      ...{ ratio: ratios === null ? null : spread(ratios), better, must, aim },
+      met: verdict(judged, better, must, aim),
+    },
+  ];
+}
+
+function quotient(ours: number, theirs: number, value: 'sluice/peer' | 'peer/sluice'): number {
+  return value === 'sluice/peer' ? ours / theirs : theirs / ours;
+}
+
+function verdict(value: number, better: Measure['better'], must: number | null, aim: number | null): Line['met'] {
+  const reaches = (bound: number | null): boolean => bound !== null && (better === 'higher' ? value >= bound : value <= bound);
+  if (must === null && aim === null) return null;
+  if (reaches(aim)) return 'aim';
+  return reaches(must) ? 'must' : 'no';
+}
+
+/** One figure of one side in each repeat; null where there is none. */
+function series(samples: Samples, path: string): number[] | null {
+  const [side = '', figure = ''] = path.split('.');
+  const values = (samples[side] ?? []).map((figures) => figures[figure] ?? Number.NaN);
+  return values.length === 0 || values.some(Number.isNaN) ? null : values;
+}
+
+export function spread(values: readonly number[]): Spread {
+  return { min: Math.min(...values), median: percentile(values, 0.5), max: Math.max(...values) };
+}
+
+/** Medians of every figure of every side. */
+export function medians(samples: Samples): Record<string, number | null> {
+  const names = Object.entries(samples).flatMap(([side, repeats]) => Object.keys(repeats[0] ?? {}).map((figure) => `${side}.${figure}`));
+  return Object.fromEntries(
+    names.map((name) => {
+      const values = series(samples, name);
+      return [name, values === null ? null : spread(values).median];
+    }),
+  );
+}
+
+const HEAD = ['#', 'measure', 'Sluice', 'peer', 'ratio', 'must', 'aim', 'met'];
+
+function cells({ number, measure, sluice, peer, ratio, better, must, aim, met }: Line): string[] {
+  const bound = (value: number | null): string => (value === null ? '–' : `${better === 'higher' ? '≥' : '≤'} ${value}`);
+  const shown = [sluice, peer, ratio].map((one) => (one === null ? '–' : range(one)));
+  return [number, measure, ...shown, bound(must), bound(aim), met ?? '–'];
+}
+
+/** Median, with the least and the most. */
+function range({ min, median, max }: Spread): string {
+  return min === max ? number(median) : `${number(median)} (${number(min)}–${number(max)})`;
+}
+
+function number(value: number): string {
+  return rounded(value, Math.abs(value) >= 1_000 ? 4 : 3).toLocaleString('en-US', { maximumFractionDigits: 4 });
+}
+
+/** For a terminal. */
+export function asText(run: TableRun): string {
+  const rows = [HEAD, ...run.table.map(cells)];
+  const widths = HEAD.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
+  const lines = rows.map((row) =>
+    row
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  );
+  return `${[described(run), ...run.left_out, '', ...lines].join('\n')}\n`;
+}
+
+/** For README.md. */
+export function asMarkdown(run: TableRun): string {
+  const row = (columns: readonly string[]): string => `| ${columns.join(' | ')} |`;
+  const lines = [row(HEAD), row(HEAD.map(() => '---')), ...run.table.map((line) => row(cells(line)))];
+  return [...lines, '', [described(run), ...run.left_out].join('. ').concat('.')].join('\n');
+}
+
+function described({ cores, cpu, load, node, redis, commit, date, repeats, versions }: TableRun): string {
+  const peers = Object.entries(versions).map(([name, version]) => `${name} ${version}`);
+  const machine = `${cores} cores, ${cpu}, load ${load.toFixed(1)} at the start; Node ${node}, Redis ${redis}, ${peers.join(', ')}`;
+  return `${date.slice(0, 10)}, commit ${commit}; ${machine}; ${repeats} ${repeats === 1 ? 'repeat' : 'repeats'} in turns: median (least–most)`;
+}

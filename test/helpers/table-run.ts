@@ -1,0 +1,32 @@
+// The table of `make bench/table`, in its small size: that its rows run, count right and are judged, never that anything is fast.
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import type { TableRun } from '../../bench/table/judge.ts';
+import { chosenRows } from '../../bench/table/rows.ts';
+
+const TIME_MS_MAX = 170_000;
+const ENTRY = process.env['TEST_DIST'] === undefined ? 'src/main.ts' : `${process.env['TEST_DIST']}/main.js`;
+
+export async function smokeRun(rows: readonly string[]): Promise<TableRun> {
+  const args = ['--import', 'tsx', 'bench/table.ts', '--smoke', '--json', '--engine', ENTRY, ...rows];
+  const { stdout } = await promisify(execFile)(process.execPath, args, { timeout: TIME_MS_MAX });
+  return JSON.parse(stdout) as TableRun;
+}
+
+/** Every row ran, every measure has its line, every figure is a finite number. */
+export function assertComplete(run: TableRun, names: readonly string[]): void {
+  assert.deepEqual(Object.keys(run.figures).toSorted(), names.toSorted());
+  const lines = new Set(run.table.map(({ measure }) => measure));
+  const measures = chosenRows(names).flatMap((row) => row.measures.map(({ measure }) => measure));
+  // Those need PostgreSQL, or a million tasks.
+  const missing = measures.filter((measure) => !lines.has(measure) && !/graphile|,000,000/.test(measure));
+  assert.deepEqual(missing, []);
+  for (const [row, figures] of Object.entries(run.figures)) {
+    for (const [figure, value] of Object.entries(figures)) {
+      // Where the system does not tell what a process used.
+      if (value === null && /cpu/.test(figure) && process.platform !== 'linux') continue;
+      assert.ok(typeof value === 'number' && Number.isFinite(value), `${row}: ${figure} is ${value}`);
+    }
+  }
+}
