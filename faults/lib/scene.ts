@@ -28,7 +28,7 @@ const ROOM = { SLUICE_CALLBACK_THREADS: '1', SLUICE_CONNECTIONS_PER_ORIGIN: '409
 const QUICK = { SLUICE_HOLDER_SILENCE: '3s', SLUICE_SWEEP_INTERVAL: '1s' };
 
 /** What is not known of a call that another receiver heard. */
-const NOWHERE = {
+export const NOWHERE = {
   method: 'POST',
   path: '',
   headers: {},
