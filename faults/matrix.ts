@@ -17,6 +17,7 @@ import { diskFull } from './rows/13-disk-full.ts';
 import { maxmemory } from './rows/14-maxmemory.ts';
 import { clockJumps } from './rows/15-clock-jumps.ts';
 import { processClocks } from './rows/16-process-clocks.ts';
+import { flood } from './rows/17-flood.ts';
 import { slowReceiver } from './rows/17-slow-receiver.ts';
 import { badReceivers } from './rows/18-bad-receivers.ts';
 import { dns } from './rows/19-dns.ts';
@@ -49,8 +50,9 @@ export const FAULTS: readonly Fault[] = [
   clockJumps,
   processClocks,
   slowReceiver,
+  flood,
   badReceivers,
-  dns,
+  ...dns,
   connections,
   webSockets,
   ...rollingRestarts,
