@@ -20,9 +20,9 @@ export const intake: Bench = {
       engine.token,
       String(BODY_BYTES),
     ]);
-    const duration_ms = smoke ? 1_000 : 4_000;
+    const duration_ms = smoke ? 1_000 : 10_000;
     try {
-      await readFor(stage, `/v1/batches/${id}`, duration_ms / 4);
+      await readFor(stage, `/v1/batches/${id}`, duration_ms / 5);
       const quiet = await readFor(stage, `/v1/batches/${id}`, duration_ms);
       await creator.ask({ type: 'begin' });
       const busy = await readFor(stage, `/v1/batches/${id}`, duration_ms);

@@ -63,6 +63,8 @@ export class Pump {
   #call_no: number;
   #owned_ms = 0;
   #next_tick_ms = 0;
+  /** When work is due for all that is known: that turn claims what its tick makes ready. */
+  #due_ms = Number.POSITIVE_INFINITY;
   /** When a limiter of this partition has something to do; by this process's clock. */
   #next_grant_ms = Number.POSITIVE_INFINITY;
   #offset_ms = 0;
@@ -248,14 +250,15 @@ export class Pump {
     if (began_ms < this.#pause_until_ms) return false;
     const settlements = this.#outcomes.splice(0, SETTLE_MAX);
     const tick = began_ms >= this.#next_tick_ms;
-    const places = this.#claiming && this.#hasWork() ? this.#host.reserve(this, CLAIM_MAX, PLACES_MIN - this.#flying.count) : 0;
+    const due = tick && began_ms >= this.#due_ms;
+    const places = this.#claiming && (due || this.#hasWork()) ? this.#host.reserve(this, CLAIM_MAX, PLACES_MIN - this.#flying.count) : 0;
     const grant = this.#claiming && began_ms >= this.#next_grant_ms;
     const lates = this.#lates.splice(0);
     if (settlements.length === 0 && !tick && places === 0 && !grant && lates.length === 0) return false;
     if (grant) this.#next_grant_ms = Number.POSITIVE_INFINITY;
     if (places > 0) [this.#audit_due, this.#rung] = [true, false];
     // What is told from here on may be news to the replies, and is kept beside them.
-    if (tick) this.#next_tick_ms = Number.POSITIVE_INFINITY;
+    if (tick) [this.#next_tick_ms, this.#due_ms] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
     const notes = places > 0 ? this.#host.reserveNotes(places) : 0;
     const reply = await turn(this.#client, this.partition, this.#settings, {
       settlements,
@@ -324,7 +327,9 @@ export class Pump {
 
   /** A time of the partition at which something is due; 0 = none. */
   #dueAt(due_ms: number): void {
-    if (due_ms > 0) this.#next_tick_ms = Math.min(this.#next_tick_ms, due_ms - this.#offset_ms);
+    if (due_ms === 0) return;
+    this.#due_ms = Math.min(this.#due_ms, due_ms - this.#offset_ms);
+    this.#next_tick_ms = Math.min(this.#next_tick_ms, this.#due_ms);
   }
 
   #ticked(reply: TickReply, granting: boolean): void {
@@ -335,6 +340,7 @@ export class Pump {
     const wait_ms = reply.next_ms === 0 ? sweep_ms : reply.next_ms - reply.now_ms;
     const due_ms = reply.more ? 0 : monotonicMs() + Math.min(Math.max(wait_ms, 0), sweep_ms);
     this.#next_tick_ms = Math.min(this.#next_tick_ms, due_ms);
+    this.#dueAt(reply.next_ms);
     if (reply.ready) this.#ready = true;
     if (reply.lanes && !granting) this.#next_grant_ms = 0;
     if (reply.away) this.#host.sweep(this.partition);

@@ -84,7 +84,8 @@ export class BodyReader implements IncomingBody {
   /** Must be called before the request handler returns, or the first bytes are lost. */
   attach(res: HttpResponse): void {
     res.onData((chunk, last) => this.take(chunk, last));
-    if (this.#announced !== null && this.#announced > INTAKE_STAGE_BYTES_MIN) this.#enterRoom(this.#announced);
+    const announced = this.#announced ?? 0;
+    if (announced > INTAKE_STAGE_BYTES_MIN && announced <= this.#bytes_max) this.#enterRoom(announced);
   }
 
   /** Copies the chunk: its memory is gone when this returns. */

@@ -10,7 +10,7 @@ import { createBatch } from '../../src/store/batches.ts';
 import { encodeTasks } from '../../src/store/encoded.ts';
 import { keys } from '../../src/store/keys.ts';
 import { type Claimed, preparePartitions, turn } from '../../src/store/partition.ts';
-import { partitionClaim } from '../../src/store/scripts.gen.ts';
+import { partitionClaim, partitionTick } from '../../src/store/scripts.gen.ts';
 import { startRedis, until } from '../helpers/redis.ts';
 import { ACCOUNT, SETTINGS, tasksOf } from '../helpers/rig.ts';
 
@@ -82,13 +82,13 @@ class Host implements PumpHost {
   }
 }
 
-async function create(tasks: number): Promise<void> {
+async function create(tasks: number, due_ms = 0): Promise<void> {
   await createBatch(redis, {
     partition: 0,
     core: newCore(0, Date.now()),
     account_id: ACCOUNT,
     doc: Buffer.from('{}'),
-    tasks: encodeTasks(tasksOf(tasks)),
+    tasks: encodeTasks(tasksOf(Array.from({ length: tasks }, () => ({ due_ms })))),
     expiration_ms: 3_600_000,
     expires_from_ms: 0,
     movable: false,
@@ -169,4 +169,19 @@ test('a time that is told while the reply to a look is under way is kept', async
   held.meanwhile = async () => pump.bell('1');
   pump.wake();
   await until(() => host.ticks === 2, 5_000, 'a second look');
+});
+
+test('work that comes due is claimed in the round trip that finds it', async (t) => {
+  const host = new Host();
+  const pump = new Pump(0, held, { ...SETTINGS, holder: 'due', sweep_ms: 60_000, fence_ms: 60_000 }, host);
+  t.after(() => pump.close());
+  pump.own();
+  await until(() => host.ticks > 0 && pump.empty, 5_000, 'the first look');
+  const from = held.called.length;
+  const due_ms = Date.now() + 300;
+  await create(1, due_ms);
+  pump.bell(String(due_ms));
+  await until(() => host.started.length === 1, 5_000, 'the task to start');
+  const claims = held.called.slice(from).filter((scripts) => scripts.includes(partitionClaim.sha));
+  assert.deepEqual(claims, [[partitionTick.sha, partitionClaim.sha]]);
 });
