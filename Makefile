@@ -16,7 +16,7 @@ help: ## Print this list
 setup: ## Install Redis and the packages, where missing
 	@sh scripts/setup.sh
 
-setup/browser: ## The same, and a Chromium for the tests of the dashboard
+setup/browser: ## The same, and what only tests need: Chromium, promtool
 	@sh scripts/setup.sh browser
 
 start: setup build ## Build and run the server; localhost is allowed as a target

@@ -15,6 +15,7 @@ import { parseArgs } from 'node:util';
 import { clientSize } from './client-size.ts';
 import { createBatches, createSingles } from './create.ts';
 import { endToEnd } from './end-to-end.ts';
+import { firstCallbackBench } from './first-callback.ts';
 import { idle } from './idle.ts';
 import { intake } from './intake.ts';
 import { latency, lateness } from './latency.ts';
@@ -53,6 +54,7 @@ const BENCHES: readonly Bench[] = [
   flood,
   takeover,
   clientSize,
+  firstCallbackBench,
 ];
 
 async function main(): Promise<void> {

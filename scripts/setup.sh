@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what this project needs and nothing twice: Redis, and the packages of package-lock.json.
 # Debian and its relatives (as root or by sudo) and macOS with Homebrew; elsewhere it says what is missing.
-# With the argument `browser` also a Chromium, for the tests of the dashboard.
+# With the argument `browser` also what only tests need: a Chromium, for the dashboard, and promtool, for the alerts.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -12,7 +12,7 @@ main() {
   check_node
   has redis-server || has valkey-server || need redis-server redis-server redis
   check_redis
-  [ "${1:-}" != browser ] || need_browser
+  [ "${1:-}" != browser ] || { need_browser && want_promtool; }
   install_packages
 }
 
@@ -53,6 +53,22 @@ need_browser() {
   else
     need chromium chromium chromium
   fi
+}
+
+# Out of Debian's package, which is not installed: nobody asked for a Prometheus. Without it the tests go on, and check the rules less.
+want_promtool() {
+  if has promtool || [ -x .make/promtool ] || ! has apt-get || ! has dpkg-deb; then return 0; fi
+  say "promtool is missing: taking it from Debian's package prometheus"
+  mkdir -p .make/prometheus
+  if ! (cd .make/prometheus && download prometheus && dpkg-deb -x prometheus_*.deb . && mv usr/bin/promtool ..); then
+    say 'there is no promtool: the alerts are tested without it'
+  fi
+  rm -rf .make/prometheus
+}
+
+download() {
+  apt-get download -q "$1" && return
+  [ "$(id -u)" -eq 0 ] && apt-get update -q && apt-get download -q "$1"
 }
 
 # Without starting the service that a package brings: RUNLEVEL=1 tells sysvinit, the mask tells systemd.

@@ -1,12 +1,12 @@
 // A callback thread: opens its own Redis and outbound clients and turns the partitions that the main thread gives it.
 import type { MessagePort } from 'node:worker_threads';
 import { RECOVERIES_MAX } from './base/limits.ts';
-import { createLog, type Log, type LogLevel, limitedLog } from './base/log.ts';
+import { createLog, type LogLevel, limitedLog } from './base/log.ts';
 import type { DeliveryMeter } from './delivery/meter.ts';
 import { Reconciler } from './delivery/reconciler.ts';
 import { Relayer } from './delivery/relayer.ts';
 import { CallbackShard } from './delivery/shard.ts';
-import { relayMeterOf, repairMeterOf } from './gauges.ts';
+import { relayMeterOf, repairMeterOf, spanMeterOf } from './gauges.ts';
 import { type LimiterCounts, LimiterTally } from './metrics/limiters.ts';
 import { watchLoop } from './metrics/loop.ts';
 import { createMetrics, type Metrics, type MetricsSnapshot } from './metrics/registry.ts';
@@ -17,7 +17,7 @@ import type { Keep } from './store/batches.ts';
 import { type ConnectionSpec, joinStore } from './store/connect.ts';
 import { type DurabilityMode, openDurability } from './store/durability.ts';
 import type { JobInput } from './threads/pool.ts';
-import type { OpenTracing, SpanFate, TracingDeps } from './tracing/attempts.ts';
+import type { OpenTracing } from './tracing/attempts.ts';
 import type { TracingSettings } from './tracing/settings.ts';
 
 /** What the main thread gives a callback thread; structured-cloneable. */
@@ -76,7 +76,12 @@ export async function runCallbacks({ data, port }: JobInput<CallbackThreadData>,
   const limiters = new LimiterTally();
   const stopWatching = watchLoop(metrics, `callbacks/${data.index}`);
   const outbound = new Outbound(data.outbound);
-  const tracing = data.tracing === null || openTracing === null ? null : openTracing(tracingDeps(data.tracing, data, metrics, log));
+  const {
+    tracing: settings,
+    outbound: { version },
+  } = data;
+  const spans = { version, counted: spanMeterOf(metrics), log: limitedLog(log) };
+  const tracing = settings === null || openTracing === null ? null : openTracing({ settings, ...spans });
   const durability = openDurability({ client: store.client, connection: data.connection, mode: data.durability, log });
   const relayer = new Relayer({
     client: store.client,
@@ -138,12 +143,6 @@ export async function runCallbacks({ data, port }: JobInput<CallbackThreadData>,
   stopWatching();
   await outbound.close();
   await store.close();
-}
-
-function tracingDeps(settings: TracingSettings, { outbound }: CallbackThreadData, metrics: Metrics, log: Log): TracingDeps {
-  const of = (fate: SpanFate) => metrics.counter('spans_total', { fate });
-  const fates = { exported: of('exported'), failed: of('failed'), dropped: of('dropped') };
-  return { settings, version: outbound.version, counted: (fate, spans) => fates[fate].add(spans), log: limitedLog(log) };
 }
 
 function post(port: MessagePort, metrics: Metrics, limiters: LimiterTally): void {

@@ -11,6 +11,7 @@ import { type Look, lookAtPartition, redisMemory } from './store/gauges.ts';
 import { REPAIRS, type RepairMeter } from './store/reconcile.ts';
 import { scheduleLag } from './store/schedules.ts';
 import { accountName } from './store/tokens.ts';
+import type { SpanFate, TracingDeps } from './tracing/attempts.ts';
 
 const LOOK_MS = 5_000;
 const CLASSES = ['fresh', 'retry', 'notification', 'delayed', 'limited'] as const;
@@ -82,6 +83,13 @@ export function repairMeterOf(metrics: Metrics, log: Log): RepairMeter {
     reconciled.get(what)?.add(count);
     limited.error({ ...where, what, count }, `${what}: something was not as it must be and was set right`);
   };
+}
+
+/** Counts what becomes of the spans of a process's or a thread's. */
+export function spanMeterOf(metrics: Metrics): TracingDeps['counted'] {
+  const of = (fate: SpanFate) => metrics.counter('spans_total', { fate });
+  const fates = { exported: of('exported'), failed: of('failed'), dropped: of('dropped') };
+  return (fate, spans) => fates[fate].add(spans);
 }
 
 /** Names of accounts by their ids, for the operator; `fixed` are those that have no token in Redis. Who cannot be found keeps his id. */

@@ -17,6 +17,7 @@ import { type CronService, cronService } from './cron.ts';
 import { Membership } from './delivery/membership.ts';
 import { Relayer } from './delivery/relayer.ts';
 import { accountNames, relayMeterOf, repairMeterOf, watchStore } from './gauges.ts';
+import { greeting } from './greeting.ts';
 import { Authenticator } from './http/auth.ts';
 import { loadPages } from './http/pages.ts';
 import { type Server, startServer } from './http/serve.ts';
@@ -27,6 +28,7 @@ import { watchLoop } from './metrics/loop.ts';
 import { createMetrics, type Metrics } from './metrics/registry.ts';
 import { type EgressPolicy, egressPolicy } from './outbound/addresses.ts';
 import { PartitionWatch } from './partition-watch.ts';
+import { RequestSpans } from './request-spans.ts';
 import type { Keep } from './store/batches.ts';
 import { openStore, type Store, StoreRefused } from './store/connect.ts';
 import { type Durability, openDurability } from './store/durability.ts';
@@ -87,6 +89,7 @@ async function serve(config: Config, log: Log, stopped: Promise<void>): Promise<
       cron?.setMemory(state);
     };
     const streams = config.roles.includes('streams') ? makeStreams(config, store, metrics, process_id, log) : null;
+    const spans = new RequestSpans(config.tracing, { version: VERSION, metrics, log });
     const door = new FrontDoorService({
       config,
       store,
@@ -97,12 +100,13 @@ async function serve(config: Config, log: Log, stopped: Promise<void>): Promise<
       intake,
       streams,
       memory,
+      spans,
       log,
     });
     const services: Service[] = [new PartitionWatch(store, log), memory];
     if (config.roles.includes('callbacks')) services.push(callbacks.pool, callbacks.membership);
     if (cron !== null) services.push(...cron.services);
-    if (config.roles.includes('api')) services.push(...intake.workers, ...(streams === null ? [] : [streams.pool]), door);
+    if (config.roles.includes('api')) services.push(...intake.workers, ...(streams === null ? [] : [streams.pool]), spans, door);
     await runAll(services, stopped, config.drain_timeout_ms);
     stopWatching();
   } finally {
@@ -224,6 +228,7 @@ interface FrontDoorParts {
   intake: Intake;
   streams: StreamService | null;
   memory: MemoryWatch;
+  spans: RequestSpans;
   log: Log;
 }
 
@@ -268,13 +273,14 @@ class FrontDoorService implements Service {
       max_body_bytes: config.max_body_bytes,
       large: this.#parts.intake,
       streams: this.#parts.streams,
+      tracing: this.#parts.spans.tracing,
       onRequest: ({ route, status, duration_ms }) => requests(route, status, duration_ms),
       log: this.#parts.log,
     });
     const host = config.host.includes(':') ? `[${config.host}]` : config.host;
     const url = `http://${host === '0.0.0.0' ? '127.0.0.1' : host}:${this.#server.port}`;
     this.#parts.log.info({ url, roles: config.roles, partitions: this.#parts.store.partitions }, 'listening');
-    if (local !== null) process.stdout.write(greeting(url, local));
+    if (local !== null) process.stdout.write(greeting({ url, version: VERSION, account: LOCAL_ACCOUNT, ...local }));
   }
 
   async stop(deadline_ms: number): Promise<void> {
@@ -358,24 +364,6 @@ function requestMeter(metrics: Metrics): (route: string, status: number, duratio
     }
     histogram.observe(duration_ms / 1000);
   };
-}
-
-/** What somebody who starts it for the first time needs. The token itself is shown once. */
-function greeting(url: string, local: { token: string; path: string; created: boolean }): string {
-  const shown = local.created ? local.token : `the one in ${local.path}`;
-  return `
-Sluice ${VERSION} is ready: ${url}
-Access token (account ${LOCAL_ACCOUNT}): ${shown}
-
-A first batch: 100 calls of this server's own health page. In a second terminal, in this directory:
-
-  tasks=$(printf '{"target": {"url": "${url}/healthz?n=%d", "method": "GET"}},' $(seq 100))
-  curl -s ${url}/v1/batches -H "Authorization: Bearer $(cat ${local.path})" -H "Content-Type: application/json" \\
-    -d "{\\"tasks\\": [\${tasks%,}]}"
-
-and how it went, with the id that it answers: curl -s ${url}/v1/batches/ID -H "Authorization: Bearer $(cat ${local.path})"
-
-`;
 }
 
 const VERSION = (JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string }).version;

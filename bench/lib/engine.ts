@@ -98,7 +98,7 @@ function redisPid(data_dir: string): number {
 }
 
 /** Where the engine could not end its Redis itself. Its note is gone once it has. */
-function endRedis(data_dir: string): void {
+export function endRedis(data_dir: string): void {
   try {
     process.kill(redisPid(data_dir), 'SIGKILL');
   } catch {

@@ -59,11 +59,9 @@ end
 append_records(b, parts, at + 1, records)
 
 local index = first + records
-local targets = {}
 for _, segment in ipairs(staged) do
   segment_open(b, index)
   segment.to = b.key .. ':' .. string.format('%.0f', index)
-  targets[#targets + 1] = segment.to
   index = index + segment.tasks
   b.q = segment.bytes
 end
@@ -74,12 +72,6 @@ local lanes = lanes_read(b, parts, keys_at + keyed + 1, first)
 b.n = first + total
 b.dirty = true
 notify_plan(now_ms)
-append_touch(b)
-if keyed > 0 then touch({ b.key .. ':k' }) end
-touch(targets)
-batch_touch()
-queue_touch()
-outbox_touch()
 
 if b.w and expires_from_ms > 0 and expires_from_ms + expiration_ms > (b.e or 0) then
   b.deadline = expires_from_ms + expiration_ms

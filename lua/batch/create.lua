@@ -59,10 +59,6 @@ local lanes = lanes_read(b, parts, at + keyed + 1, 0)
 
 local list = root .. 'a:' .. account .. ':b'
 local label_lists = label_keys(account, labels)
-touch({ key .. ':s', key .. ':k', list, list .. ':pending', root .. 'deadlines' })
-touch(label_lists)
-queue_touch()
-outbox_touch()
 
 local expires_ms = math.max(now_ms, expires_from_ms) + expiration_ms
 call('HSET', key, 'a', account, 's', 'pending', 'n', total, 'c', 0, 'f', 0, 'x', 0, 'r', 0, 'v', 1, 't', now_ms, 'u', now_ms,

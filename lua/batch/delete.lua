@@ -18,11 +18,8 @@ local status = b.s
 local lists = label_keys(account, call('HGET', b.key, 'l') or '')
 lists[#lists + 1] = list_key(b)
 lists[#lists + 1] = list_key(b, status)
-touch(lists)
-touch({ root .. 'deadlines' })
 local notes = batch_load(core .. 'n')
 local dropped = notes and notes.n - notes.c - notes.f - notes.x or 0
-if notes then touch({ notes.key .. ':s', notes.key .. ':0' }) end
 
 call('HSET', b.key, 's', 'deleted')
 for _, key in ipairs(lists) do call('ZREM', key, core) end

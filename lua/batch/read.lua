@@ -13,7 +13,7 @@
 -- @include lib/quota
 
 local key = root .. 'b:' .. core
-local fields = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 't', 'u', 'z', 'd', 'g', 'o')
+local fields = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 't', 'u', 'z', 'd', 'g', 'o', 'h')
 if fields[1] ~= account or fields[2] == 'tray' or fields[2] == 'deleted' then return { 0, 0, 0, {}, '' } end
 local text = states == 1 and call('GET', key .. ':s') or ''
 local granted, left, next_ms = quota_take(key .. ':quota:status', limit, now_ms)

@@ -16,8 +16,6 @@ if b.h then
   b.h = nil
   batch_end(b, now_ms, keep_ms)
   notify_plan(now_ms)
-  batch_touch()
-  queue_touch()
   call('HDEL', b.key, 'h')
   batch_save(now_ms)
   notify_write()

@@ -57,11 +57,6 @@ local lost, strange = {}, {}
 if b.s == b.s_was then lost, strange = places_lost(b) end
 if due_lost or #lost + #strange > 0 then repaired[#repaired + 1] = 'places' end
 
-batch_touch()
-queue_touch()
-touch(lost)
-touch(strange)
-
 batch_save(now_ms)
 notify_write()
 queue_write()

@@ -72,11 +72,6 @@ b.dirty = true
 if flew > 0 then batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms) end
 notify_plan(now_ms)
 
-batch_touch()
-queue_touch()
-outbox_touch()
-touch({ b.key .. ':s' })
-
 for _, mark in ipairs(marks) do call('SETRANGE', b.key .. ':s', mark[1], mark[2]) end
 batch_save(now_ms)
 notify_write()

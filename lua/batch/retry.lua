@@ -35,8 +35,6 @@ if b.f == 0 then return answer('nothing', now_ms) end
 b.f = 0
 round_begin(b, expiration_ms, now_ms)
 ready_push('f:' .. account .. ':*', entry_of(core, 0, b.n - 1, attempts_first(b), 0, 0, now_ms))
-batch_touch()
-queue_touch()
 
 round_write(b)
 call('HSET', b.key, 'o', string.format('0,%.0f', b.n - 1))

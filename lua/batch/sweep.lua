@@ -24,7 +24,6 @@ if b.o_from and b.o_from <= to and b.o_to >= from then
   local first, after = math.max(0, b.o_from - from), math.min(#states, b.o_to - from + 1)
   swept = string.sub(swept, 1, first) .. string.gsub(string.sub(swept, first + 1, after), 'f', 'e') .. string.sub(swept, after + 1)
 end
-touch({ b.key .. ':s' })
 
 call('SETRANGE', b.key .. ':s', from, swept)
 call('HSET', b.key, 'y', to + 1)

@@ -71,12 +71,6 @@ local function append_runs(b, parts, at, runs, first, now)
   end
 end
 
-local function append_touch(b)
-  local list = { b.key .. ':s' }
-  for _, writes in ipairs(page_writes) do list[#list + 1] = writes[1] end
-  touch(list)
-end
-
 local function append_write(b, count)
   for _, writes in ipairs(page_writes) do
     for i = 2, #writes, 1000 do call('HSET', writes[1], unpack(writes, i, math.min(i + 999, #writes))) end

@@ -117,18 +117,6 @@ local function label_keys(account, labels)
   return list
 end
 
--- The keys that batch_save will write, looked at before the first write of the script.
-local function batch_touch()
-  local list = { root .. 'deadlines' }
-  for _, b in ipairs(batches_loaded) do
-    if b.s ~= b.s_was then
-      list[#list + 1] = list_key(b, b.s_was)
-      list[#list + 1] = list_key(b, b.s)
-    end
-  end
-  touch(list)
-end
-
 -- Keeps for the watchers which tasks have ended, and how: `c`, `f` or `x`.
 local function batch_ended(b, from, tasks, byte)
   if not b.W or byte == 'r' then return end

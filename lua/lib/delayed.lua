@@ -12,11 +12,6 @@ local function enqueue(now, due_ms, flow, entry)
   if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
 end
 
-local function queue_touch()
-  ready_touch()
-  touch({ root .. 'delayed' })
-end
-
 local function queue_write()
   ready_write()
   for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end

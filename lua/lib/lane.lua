@@ -2,7 +2,7 @@
 -- Lanes: the queues of limiters that lie in this partition. A lane is changed in memory and written once, so that what a script
 -- does later sees what it did before. The contract with outbox/receive, outbox/ask and the scripts of limiters:
 --   kinds.<kind>(body, source_ms, now_ms)   plans what a message does to its lane (lib/receive/<kind>.lua)
---   lane_touch()                            looks at every key that lane_write will write
+--   lane_plan()                             reads what lane_write needs, before the first write
 --   lane_write()                            writes all lanes that were changed, and rings the bell where one can grant now
 -- Bodies, after `<seq> <kind> `. E is `<flow>|<entry with suffix>`. granted_ms and place are whole numbers, as a grant brought them.
 --   queue  <lane> <E>                                        to the end of the line
@@ -269,13 +269,8 @@ local function lane_lags(lane, granted_ms)
   lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
 end
 
-local function lane_touch()
-  local list = { meta, root .. 'lanes' }
-  for _, lane in ipairs(lanes_loaded) do
-    for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
-    tally_plan(lane)
-  end
-  touch(list)
+local function lane_plan()
+  for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
 end
 
 local function lane_sliced(command, key, list)

@@ -114,7 +114,6 @@ local function lanes_read(b, parts, at, first)
       list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
     end
   end
-  if #list > 0 then touch({ b.key .. ':lanes' }) end
   return list
 end
 

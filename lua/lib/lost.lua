@@ -16,10 +16,6 @@ local function lose(b, from, to, json)
   end
 end
 
-local function lost_touch()
-  for segment in pairs(lost_results) do touch({ segment }) end
-end
-
 local function lost_write()
   for segment, fields in pairs(lost_results) do
     for field, text in pairs(fields) do call('HSET', segment, field, text) end

@@ -270,7 +270,6 @@ local function notify_use()
     for _, notes in ipairs(noting) do
       notes_append(notes, now)
       notes_leave(notes)
-      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
     end
   end
 

@@ -84,13 +84,6 @@ end
 -- The lane holds it no longer.
 local function away_forget(field) away_set(field, false, nil) end
 
-local function outbox_touch()
-  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
-  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
-  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
-  touch(list)
-end
-
 -- Returns 1 where messages were written, else 0.
 local function outbox_write()
   local gone, set, since = {}, {}, {}

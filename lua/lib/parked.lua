@@ -41,12 +41,6 @@ local function unpark_all(list, at)
   return at + count + 1
 end
 
-local function parked_touch()
-  local list = { root .. 'parked' }
-  for key in pairs(parked_new) do list[#list + 1] = key end
-  touch(list)
-end
-
 -- Returns the origins that were parked, and those (`*`: some) of which more is left than one call lets go. What was let go comes first: a flow may be let go and parked in one call.
 local function parked_write()
   for _, pair in ipairs(parked_gone) do

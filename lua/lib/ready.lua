@@ -32,10 +32,6 @@ local function depth_write()
   end
 end
 
-local function ready_touch()
-  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
-end
-
 local function ready_write()
   for _, plan in ipairs(plans_made) do
     local length = 0

@@ -6,8 +6,3 @@ local call = redis.call
 -- that has moved away fails its access after earlier writes, and one that has not come yet looks like one that does not
 -- exist. Two names of which one never exists: both sides answer that with an error. Costs 0.4 us where all is well.
 call('EXISTS', meta, root .. '?')
-
--- Fails, before anything is written, where one of these keys is not served by this node (a slot on the move).
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end

@@ -67,13 +67,6 @@ local function round_reached(b, from)
   if not from or from > b.o_to then b.o_from, b.o_to = nil, nil else b.o_from = from end
 end
 
-local function round_touch()
-  local list = {}
-  for _, mark in ipairs(dealt_states) do list[#list + 1] = mark[1] end
-  for key in pairs(dealt_results) do list[#list + 1] = key end
-  touch(list)
-end
-
 local function round_deals_write()
   for _, mark in ipairs(dealt_states) do call('SETRANGE', mark[1], mark[2], mark[3]) end
   for key, fields in pairs(dealt_results) do

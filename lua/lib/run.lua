@@ -1,7 +1,7 @@
 -- @include lib/append
 -- @include lib/schedule
 -- One run of a schedule: a task in its account's tray, or a batch whose segments are copies of the template's.
--- Planned by run_plan, which writes nothing; then run_touch, then run_write. `parts` hold the first indexes of the
+-- Planned by run_plan, which writes nothing; then run_write. `parts` hold the first indexes of the
 -- segments: count, then each; runs: count, then (from, to, origin, timeout_s, due_ms, limit) of each, from 0; limiters: count, then
 -- (name, lane, kind) of each.
 local RUNS_KEPT, RUNS_TRIMMED = 10, 4
@@ -73,22 +73,6 @@ local function run_plan(s, tick_ms, core, list, staged, flags, now, trace)
     end
   end
   return true
-end
-
-local function run_touch()
-  local b = run.batch
-  touch({ run.s.key, run.s.runs, b.key, b.key .. ':s', b.key .. ':k', root .. 'schedules', root .. 'deadlines' })
-  if run.tray then
-    append_touch(b)
-    touch({ run.tray })
-  else
-    touch(run.lists)
-    touch({ run.keys_from })
-    for _, segment in ipairs(run.segments) do touch({ segment.to }) end
-  end
-  batch_touch()
-  queue_touch()
-  outbox_touch()
 end
 
 local function write_task(now)

@@ -19,12 +19,6 @@ local function template_plan(s, number, list)
   return true
 end
 
-local function template_touch()
-  local list = { incoming.keys_name, incoming.s.key, incoming.s.doc }
-  for _, pair in ipairs(incoming.names) do list[#list + 1] = pair[2] end
-  touch(list)
-end
-
 local function template_write()
   for _, pair in ipairs(incoming.names) do
     call('RENAME', pair[1], pair[2])

@@ -13,6 +13,5 @@ local lane = lane_load(core, now_us)
 if lane.account then return lane.account == account and record_reply(lane) or {} end
 
 local now_ms = lane_text(math.floor(now_us / 1000))
-touch({ lane.key })
 call('HSET', lane.key, 'account', account, 'created', now_ms, 'updated', now_ms, unpack(fields, 1, #fields))
 return record_reply(lane)

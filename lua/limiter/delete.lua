@@ -13,7 +13,7 @@ local lane = record_lane(core, account, now_us)
 if not lane then return {} end
 
 lane_wake(lane, lane.now)
-lane_touch()
+lane_plan()
 call('HSET', lane.key, 'deleted', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)

@@ -26,7 +26,7 @@ if adapt then
 end
 lane_wake(lane, lane.now)
 
-lane_touch()
+lane_plan()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)), unpack(fields, 1, #fields))
 lane_write()
 return record_reply(lane)

@@ -16,7 +16,7 @@ if not lane then return {} end
 -- A time that goes on where the clock is set.
 lane.pause = until_ms == 'inf' and math.huge or lane.v + tonumber(until_ms) * 1000 - now_us
 lane_wake(lane, lane.now)
-lane_touch()
+lane_plan()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)

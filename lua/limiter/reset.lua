@@ -15,6 +15,6 @@ if not lane then return {} end
 lane.machine.reset(lane)
 lane.since = math.max(lane.since or 0, lane.now)
 lane_wake(lane, lane.now)
-lane_touch()
+lane_plan()
 lane_write()
 return record_reply(lane)

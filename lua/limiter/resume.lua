@@ -14,7 +14,7 @@ if not lane then return {} end
 
 lane.pause, lane.cool = 0, 0
 lane_wake(lane, lane.now)
-lane_touch()
+lane_plan()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)

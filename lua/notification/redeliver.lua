@@ -29,9 +29,6 @@ ready_push('n:' .. account .. ':' .. note_wanted(b, letter).origin,
   entry_of(notes.core, index, index, attempts_first(notes), 0, NOTE_TIMEOUT_S, now_ms))
 -- `r`: its first start may still be in flight as a part of a range.
 round_deal(notes, 0, index, index)
-round_touch()
-batch_touch()
-queue_touch()
 
 round_deals_write()
 batch_save(now_ms)

@@ -29,8 +29,6 @@ for _, message in ipairs(messages) do
 end
 local last = tonumber(call('HGET', meta, 'seq') or '0')
 
-touch({ meta, key, root .. 'outbox', root .. 'away:since' })
-
 for i = 1, #gone, 1000 do call('ZREM', key, unpack(gone, i, math.min(i + 999, #gone))) end
 for i = 1, #since, 1000 do call('ZADD', root .. 'away:since', 'XX', unpack(since, i, math.min(i + 999, #since))) end
 if mark > last then call('HSET', meta, 'seq', whole(mark)) end

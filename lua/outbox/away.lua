@@ -46,8 +46,6 @@ for i = 1, #answers, 3 do
   end
 end
 
-outbox_touch()
-touch({ root .. 'away:since' })
 for i = 1, #confirmed, 1000 do call('ZADD', root .. 'away:since', unpack(confirmed, i, math.min(i + 999, #confirmed))) end
 outbox_write()
 return { #confirmed / 2, again, forgotten }

@@ -26,6 +26,5 @@ for i, field in ipairs(fields) do
   if call('ZCOUNT', outbox_key(destination), seq, seq) == 0 then named[#named + 1] = { tonumber(destination), field, seq } end
 end
 
-touch({ root .. 'away:since' })
 call('ZADD', root .. 'away:since', unpack(since, 1, #since))
 return { now_ms, #fields == count and 1 or 0, named }

@@ -43,14 +43,7 @@ for _, message in ipairs(messages) do
 end
 
 notify_plan(now_ms)
-lane_touch(now_ms)
-outbox_touch()
-granted_touch()
-batch_touch()
-queue_touch()
-lost_touch()
-failed_touch()
-touch({ root .. 'hw' })
+lane_plan()
 
 lane_write(now_ms)
 granted_write()

@@ -297,16 +297,8 @@ if notes_left <= 0 then
   if ring_left(accounts) > 0 or not accounts.whole then notes_ready = 2 end
 end
 
-batch_touch()
-queue_touch()
-parked_touch()
-outbox_touch()
-granted_touch()
-round_touch()
-local written = { root .. 'active:' .. holder, root .. 'claims', root .. 'holders', meta }
-for _, s in ipairs(starts) do written[#written + 1] = s[1] end
-touch(written)
-local alone = call('HLEN', written[3]) == 0
+local holders = root .. 'holders'
+local alone = call('HLEN', holders) == 0
 
 rings_put()
 queue_write()
@@ -314,7 +306,7 @@ rings_trim()
 local parked = parked_write()
 for origin in pairs(starved) do parked[#parked + 1] = origin end
 granted_write()
-for i = 1, #active, 1000 do call('ZADD', written[1], unpack(active, i, math.min(i + 999, #active))) end
+for i = 1, #active, 1000 do call('ZADD', root .. 'active:' .. holder, unpack(active, i, math.min(i + 999, #active))) end
 for _, s in ipairs(starts) do call('SETRANGE', s[1], s[2], s[3]) end
 round_deals_write()
 for _, b in ipairs(batches_loaded) do
@@ -325,12 +317,12 @@ for _, b in ipairs(batches_loaded) do
 end
 batch_save(now_ms)
 if #runs > 0 then
-  call('HSET', written[2], holder, string.format('%.0f ', call_no) .. table.concat(saved, ' '))
+  call('HSET', root .. 'claims', holder, string.format('%.0f ', call_no) .. table.concat(saved, ' '))
   -- Where nobody held anything nobody called: what `tick` would take for a gap is none.
   if alone then call('HSET', meta, 'last', now_ms) end
   -- Who owns the partition may not know that another works here, too (one that takes itself for the owner still), and look again
   -- only after many seconds. Were that one to die now, so long nobody would miss it.
-  if call('HSETNX', written[3], holder, now_ms) == 1 then
+  if call('HSETNX', holders, holder, now_ms) == 1 then
     call('SPUBLISH', root .. 'bell', string.format('%.0f', now_ms + ALIVE_MS))
   end
 end

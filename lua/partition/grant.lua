@@ -36,9 +36,7 @@ end
 -- Read before the first write, and so without those that were looked at.
 local after = call('ZRANGE', lanes, 0, #due, 'WITHSCORES')
 
-lane_touch()
-outbox_touch()
-touch({ lanes, meta })
+lane_plan()
 
 for _, core in ipairs(stepped) do call('ZADD', lanes, string.format('%.3f', now_ms), core) end
 lane_write()

@@ -11,5 +11,4 @@
 for i = 1, #lates, 3 do
   outbox_send(now_ms, partition_of(lates[i]), 'late', lates[i] .. ' ' .. lates[i + 1] .. ' ' .. lates[i + 2])
 end
-outbox_touch()
 return outbox_write()

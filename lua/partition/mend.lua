@@ -11,26 +11,22 @@
 
 local flows, parked_origins, accounts, watched, sent, since = {}, {}, {}, {}, {}, {}
 local search = 0
-local written = {}
-local function write(list, item, ...)
-  list[#list + 1] = item
-  for _, key in ipairs({ ... }) do written[#written + 1] = key end
-end
+local function add(list, item) list[#list + 1] = item end
 
 -- A flow is parked or in its account's ring; that ring is in the ring of its class.
 local planned = {}
 local function look_at_flow(cls, account, origin)
   if call('EXISTS', root .. 'f:' .. cls .. ':' .. account .. ':' .. origin) == 0 then return end
   if call('SISMEMBER', root .. 'parked:' .. origin, cls .. ':' .. account) == 1 then
-    if call('SISMEMBER', root .. 'parked', origin) == 0 then write(parked_origins, origin, root .. 'parked') end
+    if call('SISMEMBER', root .. 'parked', origin) == 0 then add(parked_origins, origin) end
     return
   end
   local ring, above = root .. 'ready:' .. cls .. ':' .. account, root .. 'ready:' .. cls
   local known = call('LPOS', ring, origin)
-  if not known then write(flows, { ring, origin }, ring) end
+  if not known then add(flows, { ring, origin }) end
   if not planned[ring] and not call('LPOS', above, account) then
     planned[ring] = true
-    write(accounts, { above, account }, above)
+    add(accounts, { above, account })
   end
 end
 
@@ -43,19 +39,18 @@ for _, name in ipairs(names) do
     look_at_flow(cls, account, origin)
   elseif holder then
     local key = root .. 'holders'
-    if call('EXISTS', root .. name) == 1 and call('HEXISTS', key, holder) == 0 then write(watched, holder, key) end
+    if call('EXISTS', root .. name) == 1 and call('HEXISTS', key, holder) == 0 then add(watched, holder) end
   elseif destination then
     local first = call('ZRANGE', root .. name, 0, 0, 'WITHSCORES')
-    if first[1] and not call('ZSCORE', root .. 'outbox', destination) then write(sent, { first[2], destination }, root .. 'outbox') end
+    if first[1] and not call('ZSCORE', root .. 'outbox', destination) then add(sent, { first[2], destination }) end
   elseif field then
     if call('HEXISTS', root .. 'away', field) == 1 and not call('ZSCORE', root .. 'away:since', field) then
-      write(since, field, root .. 'away:since')
+      add(since, field)
     end
   elseif name == 'away' and call('HLEN', root .. 'away') ~= call('ZCARD', root .. 'away:since') then
     search = 1
   end
 end
-touch(written)
 
 for _, flow in ipairs(flows) do call('RPUSH', flow[1], flow[2]) end
 for _, account in ipairs(accounts) do call('RPUSH', account[1], account[2]) end

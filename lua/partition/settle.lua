@@ -165,14 +165,6 @@ end
 for b in pairs(touched) do batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms) end
 notify_plan(now_ms)
 
-batch_touch()
-queue_touch()
-outbox_touch()
-local written = {}
-for _, mark in ipairs(marks) do written[#written + 1] = mark[1] end
-for segment in pairs(results) do written[#written + 1] = segment end
-touch(written)
-
 for i = 1, #gone, 1000 do call('ZREM', active, unpack(gone, i, math.min(i + 999, #gone))) end
 for _, mark in ipairs(marks) do call('SETRANGE', mark[1], mark[2], mark[3]) end
 for segment, fields in pairs(results) do

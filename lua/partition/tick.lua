@@ -28,7 +28,7 @@ local EARLY_LOOK, EARLY_MAX, EARLY_SEGMENTS, EARLY_PAUSE_MS = 100, 20, 20, 250
 -- Between two tasks at their last chance, and how far ahead the last of many is put.
 local SUSPECT_PAUSE_MS, SUSPECTS_MS_MAX = 100, 60000
 local more = 0
-local written = { meta, root .. 'holders', root .. 'claims', root .. 'delayed', root .. 'deadlines' }
+local holders, claims, delayed, deadlines = root .. 'holders', root .. 'claims', root .. 'delayed', root .. 'deadlines'
 
 -- Most ticks find nothing: where nobody works and nothing is ready or due, three reads are enough.
 local function first_of(key) return tonumber(call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]) end
@@ -36,7 +36,7 @@ local away_ms = (first_of(root .. 'away:since') or math.huge) + AWAY_MS
 local lanes_ms = first_of(root .. 'lanes') or math.huge
 if pressure == 0 and call('EXISTS', root .. 'holders', root .. 'active:' .. holder, root .. 'ready:f', root .. 'ready:r', root .. 'ready:n',
   root .. 'parked', root .. 'granted', root .. 'outbox') == 0 then
-  local delayed_ms, deadline_ms = first_of(written[4]), first_of(written[5])
+  local delayed_ms, deadline_ms = first_of(delayed), first_of(deadlines)
   local first_ms = math.min(delayed_ms or math.huge, deadline_ms or math.huge, away_ms)
   if first_ms > now_ms and lanes_ms > now_ms then return { now_ms, first_ms < math.huge and first_ms or 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 } end
 end
@@ -103,7 +103,6 @@ end
 local function recover(name, member)
   local ref = member_read(member)
   reaped[#reaped + 1] = { root .. 'active:' .. name, member }
-  written[#written + 1] = root .. 'active:' .. name
   local b = ref and batch_load(ref.core)
   if not b then return end
   local states = call('GETRANGE', b.key .. ':s', ref.from, ref.to)
@@ -127,7 +126,6 @@ local function recover(name, member)
     end
     if limit then limited_free(now_ms, limit, ref.core, from, to) end
   end
-  written[#written + 1] = b.key .. ':s'
   batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms)
 end
 
@@ -220,7 +218,6 @@ local function purge(b)
     lists[#lists + 1] = list_key(b)
     lists[#lists + 1] = list_key(b, b.s)
   end
-  for _, key in ipairs(lists) do written[#written + 1] = key end
   purged[#purged + 1] = { b = b, list = list, lists = lists, whole = keep == 0, g = b.g and string.sub(b.g, 1, keep * 4) }
 end
 
@@ -251,8 +248,8 @@ local early, early_rank = 0, nil
 if pressure == 1 and segments_left > 0 then
   segments_left = math.min(segments_left, EARLY_SEGMENTS)
   local rank = tonumber(call('HGET', meta, 'early') or 0)
-  local from = call('ZCOUNT', written[5], '-inf', now_ms) + rank
-  local listed = call('ZRANGE', written[5], from, from + EARLY_LOOK - 1)
+  local from = call('ZCOUNT', deadlines, '-inf', now_ms) + rank
+  local listed = call('ZRANGE', deadlines, from, from + EARLY_LOOK - 1)
   local looked, stays = 0, 0
   for _, core in ipairs(listed) do
     if early == EARLY_MAX or segments_left <= 0 then break end
@@ -278,8 +275,8 @@ local function sooner(key, after)
   local at_ms = tonumber(call('ZRANGE', key, after, after, 'WITHSCORES')[2])
   if at_ms and (next_ms == 0 or at_ms < next_ms) then next_ms = at_ms end
 end
-sooner(written[4], #due)
-sooner(written[5], #ended)
+sooner(delayed, #due)
+sooner(deadlines, #ended)
 sooner(root .. 'granted', #returned)
 local flags = (away_ms <= now_ms and 2 or 0) + (lanes_ms <= now_ms and 4 or 0)
 if away_ms > now_ms and away_ms < math.huge and (next_ms == 0 or away_ms < next_ms) then next_ms = away_ms end
@@ -292,44 +289,38 @@ local ready = (#plans_made > 0 or call('EXISTS', root .. 'ready:f', root .. 'rea
 
 local parked = call('SCARD', root .. 'parked')
 
-batch_touch()
-queue_touch()
-outbox_touch()
-granted_touch()
-lost_touch()
-touch(written)
 local waiting = call('EXISTS', root .. 'outbox')
 
 call('HSET', meta, 'last', now_ms, 'thaw', thaw_ms)
 if suspect_ms > now_ms then call('HSET', meta, 'suspect', suspect_ms) end
 if mine > 0 then
-  call('HSET', written[2], holder, now_ms)
+  call('HSET', holders, holder, now_ms)
 else
-  call('HDEL', written[2], holder)
-  call('HDEL', written[3], holder)
+  call('HDEL', holders, holder)
+  call('HDEL', claims, holder)
 end
-if #marks_new > 0 then call('HSET', written[2], unpack(marks_new, 1, #marks_new)) end
+if #marks_new > 0 then call('HSET', holders, unpack(marks_new, 1, #marks_new)) end
 for _, pair in ipairs(reaped) do call('ZREM', pair[1], pair[2]) end
 for i = 1, #gone do
-  call('HDEL', written[2], gone[i])
-  call('HDEL', written[3], gone[i])
+  call('HDEL', holders, gone[i])
+  call('HDEL', claims, gone[i])
 end
 for _, m in ipairs(marks_state) do call('SETRANGE', m[1], m[2], m[3]) end
 lost_write()
 granted_write()
-if #due > 0 then call('ZREM', written[4], unpack(due, 1, #due)) end
-if #put_off > 0 then call('ZADD', written[5], unpack(put_off, 1, #put_off)) end
-if #orphans > 0 then call('ZREM', written[5], unpack(orphans, 1, #orphans)) end
+if #due > 0 then call('ZREM', delayed, unpack(due, 1, #due)) end
+if #put_off > 0 then call('ZADD', deadlines, unpack(put_off, 1, #put_off)) end
+if #orphans > 0 then call('ZREM', deadlines, unpack(orphans, 1, #orphans)) end
 batch_save(now_ms)
 for _, p in ipairs(purged) do
   for i = 1, #p.list do call('UNLINK', p.list[i]) end
   for i = 1, #p.lists do call('ZREM', p.lists[i], p.b.core) end
   if p.whole then
     call('UNLINK', p.b.key, p.b.key .. ':s', p.b.key .. ':k', p.b.key .. ':lanes')
-    call('ZREM', written[5], p.b.core)
+    call('ZREM', deadlines, p.b.core)
   else
     call('HSET', p.b.key, 'g', p.g, 's', 'deleted')
-    if p.early then call('ZADD', written[5], now_ms, p.b.core) end
+    if p.early then call('ZADD', deadlines, now_ms, p.b.core) end
   end
 end
 if early_rank then call('HSET', meta, 'early', early_rank) end

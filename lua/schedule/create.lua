@@ -25,8 +25,6 @@ if idem_taken() then return { 2, now_ms } end
 local s = { core = core, key = key, doc = key .. ':doc' }
 if not template_plan(s, '1', parts) then return { 0, now_ms } end
 
-touch({ schedule_list(account), schedule_list(account, status), root .. 'schedules' })
-template_touch()
 template_write()
 call('HSET', key, 'a', account, 's', status, 'v', 1, 't', now_ms, 'u', now_ms, 'k', tick, 'n', 0, 'i', 0, 'g', 1)
 call('ZADD', schedule_list(account), now_ms, core)

@@ -15,8 +15,6 @@ local list = template_keys(s)
 list[#list + 1] = s.key
 list[#list + 1] = s.doc
 list[#list + 1] = s.runs
-touch(list)
-touch({ schedule_list(account), schedule_list(account, s.s), root .. 'schedules' })
 call('UNLINK', unpack(list, 1, #list))
 call('ZREM', schedule_list(account), core)
 call('ZREM', schedule_list(account, s.s), core)

@@ -47,9 +47,7 @@ if outcome == 'made' then
 end
 if outcome == 'made' and not run_plan(s, tick, run_core, parts, staged, s.limited and 'l' or '-', now_ms) then return { 'lost', 0 } end
 
-touch({ s.key, s.runs, root .. 'schedules' })
 if outcome == 'made' then
-  run_touch()
   run_write(now_ms)
 elseif outcome == 'overlap' or verdict == 'missed' or verdict == 'limiter' then
   call('HINCRBY', s.key, 'i', ticks)

@@ -22,9 +22,6 @@ if s.v ~= version then return 'changed' end
 if not template_plan(s, template, parts) then return 'lost' end
 local old = template ~= '' and template_keys(s) or {}
 
-touch({ s.key, schedule_list(account, s.s), schedule_list(account, status), root .. 'schedules' })
-touch(old)
-template_touch()
 local created_ms = call('HGET', s.key, 't')
 template_write()
 call('HINCRBY', s.key, 'v', 1)

@@ -14,7 +14,6 @@
 
 local from = schedule_segment({ key = root .. 'sched:' .. core }, template, base)
 local to = root .. 'b:' .. batch .. ':+new:' .. base
-touch({ from, to })
 if call('COPY', from, to, 'REPLACE') == 0 then return 0 end
 call('PEXPIRE', to, ttl_ms)
 return 1

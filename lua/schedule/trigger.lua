@@ -26,7 +26,6 @@ if before then return { 'made', s.y, before.core, before.first, before.at_ms, 0 
 if s.g ~= template then return { 'changed', '', '', 0, 0, 0 } end
 if not run_plan(s, now_ms, run_core, parts, staged, s.limited and 'xl' or 'x', now_ms, trace) then return { 'lost', '', '', 0, 0, 0 } end
 
-run_touch()
 run_write(now_ms)
 operation_write(op, run.batch.core, run.index, now_ms)
 local reply = { 'made', s.y, run.batch.core, run.index, now_ms, run.tasks }

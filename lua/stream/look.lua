@@ -17,7 +17,7 @@
 
 local key = root .. 'b:' .. core
 local places = key .. ':streams'
-local fields = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 't', 'u', 'z', 'd', 'g', 'o')
+local fields = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 't', 'u', 'z', 'd', 'g', 'o', 'h')
 if not fields[1] or fields[2] == 'tray' or fields[2] == 'notes' or fields[2] == 'deleted' then return { 0, {}, {} } end
 local watch = call('HGET', key, 'W') or '0 0 0'
 local till, tasks_till, number = string.match(watch, '^(%d+) (%d+) (%d+)$')

@@ -31,7 +31,6 @@ if not b or b.n + total > SEGMENT_TASKS or b.q >= SEGMENT_BYTES or now_ms >= b.t
     t = now_ms, q = 0, k = 0, opened = true }
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
-  touch({ b.key })
 end
 
 local first = b.n
@@ -41,11 +40,6 @@ b.n = first + total
 local runs = tonumber(parts[2 + records])
 append_runs(b, parts, 3 + records, runs, first, now_ms)
 local lanes = lanes_read(b, parts, 3 + records + runs * 6, first)
-
-append_touch(b)
-batch_touch()
-queue_touch()
-outbox_touch()
 
 if b.opened then
   call('HSET', b.key, 'a', account, 't', now_ms)

@@ -41,10 +41,6 @@ run_enqueue(b, now_ms, 'f:' .. account .. ':' .. origin, index, index, timeout_s
 local base = segment_bounds(b, index)
 -- `r`: this start has a name of its own, since the first one's range may still be in flight.
 round_deal(b, base, index, index)
-round_touch()
-batch_touch()
-queue_touch()
-outbox_touch()
 
 if round then round_write(b) end
 round_deals_write()

@@ -39,7 +39,7 @@ export async function createBatch(context: ApiContext, call: Call): Promise<Answ
   const { doc, movable, notify } = batch;
   const create = async (partition: number) => {
     const core = partition === first ? core_first : newCore(partition, call.now_ms);
-    const row = { ...NEW, core, account_id: call.account_id, total: tasks.count };
+    const row = { ...NEW, core, account_id: call.account_id, total: tasks.count, held: doc.options.hold ?? false };
     const { created_at, updated_at, ...untimed } = batchView(row, doc);
     const view = withMembers(untimed, left_out);
     const created_ms = await batches.createBatch(context.client, {
@@ -81,6 +81,7 @@ const NEW = {
   doc: '',
   bases: [0],
   undealt: null,
+  held: false,
 } as const satisfies Partial<batches.BatchRow>;
 
 /** The answer to a create as it was first given, where its key has a record. */

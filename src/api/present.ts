@@ -79,7 +79,8 @@ export function batchView(row: BatchRow, doc: BatchDoc): Batch {
     ...(doc.description === undefined ? {} : { description: doc.description }),
     notifications: masked(doc.notifications),
     stats: stats(row),
-    options: doc.options,
+    // What was asked for ends with a release.
+    options: { ...doc.options, hold: row.held },
     ...(doc.labels === undefined ? {} : { labels: doc.labels }),
     created_at: timestamp(row.created_ms),
     updated_at: timestamp(row.updated_ms),

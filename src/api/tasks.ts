@@ -124,6 +124,7 @@ const TRAY: batches.BatchRow = {
   doc: '{}',
   bases: [0],
   undealt: null,
+  held: false,
 };
 
 function placeOf(call: Call): Place {

@@ -16,6 +16,12 @@ export interface TraceParent {
   flags: string;
 }
 
+/**
+ * Stands for the trace of a request that came without one and of which the sampler said no: neither is what it makes traced. The same
+ * for all such requests, so that what they make may still lie together.
+ */
+export const NOT_SAMPLED: TraceContext = { traceparent: '', tracestate: '' };
+
 const TRACEPARENT = /^([\da-f]{2})-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})(-.*)?$/;
 const TRACESTATE_MEMBER = /^[a-z\d][\w\-*/@]{0,255}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]$/;
 const TRACESTATE_MEMBERS_MAX = 32;

@@ -2,6 +2,7 @@
 // for byte, at every attempt. The payload is that of the service's contract, section "Notification payload".
 import { ID_PREFIX, taskId } from '../base/id.ts';
 import { NOTIFICATION_TIMEOUT_MS, SPECS_MAX } from '../base/limits.ts';
+import type { TraceContext } from '../base/trace-context.ts';
 import type { Method } from '../outbound/call.ts';
 import type { NotificationEvent } from '../schema/notifications.ts';
 import { decodeNote, type Note, webhookId } from '../store/notes.ts';
@@ -18,15 +19,17 @@ export interface Notification {
   origin: string;
   path: string;
   method: Method;
-  /** Flat name, value pairs. */
+  /** Flat name, value pairs: what the batch gave, and with it the trace of its request, unless it names one. */
+  own_headers: readonly string[];
   headers: readonly string[];
+  trace: TraceContext | null;
   timeout_ms: number;
   body: Buffer;
   /** When what it tells of happened, by the partition's clock. */
   at_ms: number;
 }
 
-type Webhook = Pick<Notification, 'url' | 'origin' | 'path' | 'method' | 'headers'>;
+type Webhook = Pick<Notification, 'url' | 'origin' | 'path' | 'method' | 'own_headers' | 'headers' | 'trace'>;
 type Webhooks = ReadonlyMap<string, Webhook>;
 
 /** By batch: its document never changes. */
@@ -94,6 +97,7 @@ function readWebhooks(doc: string): Webhooks {
   return new Map(
     Object.entries(notifications).map(([event, { url: text, method = 'POST', headers = {} }]) => {
       const url = new URL(text);
+      const own_headers = Object.entries(headers).flat();
       return [
         event,
         {
@@ -101,7 +105,9 @@ function readWebhooks(doc: string): Webhooks {
           origin: url.origin,
           path: url.pathname + url.search,
           method,
-          headers: withTrace(Object.entries(headers).flat(), trace),
+          own_headers,
+          headers: withTrace(own_headers, trace),
+          trace,
         },
       ];
     }),

@@ -73,7 +73,7 @@ export class Pump {
   #pause_until_ms = 0;
   #running = false;
   #again = false;
-  #timer: NodeJS.Timeout | null = null;
+  #timer: NodeJS.Timeout | undefined;
   /** Whether an audit may find something. */
   #audit_due = false;
   readonly #unparking = new Unparking();
@@ -125,8 +125,7 @@ export class Pump {
     this.#host.origins.unparkedAll(this.partition);
     this.disown();
     this.#pause_until_ms = Number.POSITIVE_INFINITY;
-    if (this.#timer !== null) clearTimeout(this.#timer);
-    this.#timer = null;
+    clearTimeout(this.#timer);
   }
 
   /** A hint from the partition: `0`, work is ready; `l`, a limiter can let some start; `o`, messages wait; else the time (its clock, ms) at which work will be ready. */
@@ -232,10 +231,7 @@ export class Pump {
     let again: boolean;
     do {
       this.#again = false;
-      again = await this.#turn().catch((error: unknown) => {
-        this.#failed(error instanceof Error ? error : new Error(String(error)));
-        return false;
-      });
+      again = await this.#turn().catch((error: unknown) => this.#failed(error instanceof Error ? error : new Error(String(error))));
     } while (again || this.#again);
     this.#running = false;
     if (this.empty) for (const done of this.#idle.splice(0)) done();
@@ -283,10 +279,7 @@ export class Pump {
     if (carried) this.#host.carry(this.partition, granted.slices);
     const messages = settled?.messages || ticked?.messages || claimed?.messages || told || (granted?.messages && !carried);
     if (messages) this.#host.relay(this.partition);
-    if (error !== null) {
-      this.#failed(error);
-      return false;
-    }
+    if (error !== null) return this.#failed(error);
     this.#failures = 0;
     this.#answered_ms = monotonicMs();
     // More to claim is asked for in turn with the other partitions: the host feeds those that are hungry.
@@ -379,13 +372,15 @@ export class Pump {
     this.#offset_ms = now_ms - monotonicMs();
   }
 
-  #failed(error: Error): void {
+  /** No turn follows at once. */
+  #failed(error: Error): false {
     this.#failures += 1;
     this.#unparking.lost();
     this.#audit_due = true;
     this.#pause_until_ms = monotonicMs() + backoff_ms(this.#failures, BACKOFF, Math.random);
     this.#next_tick_ms = Math.min(this.#next_tick_ms, this.#pause_until_ms);
     this.#host.failed(this.partition, error);
+    return false;
   }
 
   /** Sets the timer to the earliest time at which a turn has something to do. */
@@ -399,7 +394,7 @@ export class Pump {
     if (probe_ms !== null) at_ms = Math.min(at_ms, Math.max(probe_ms, monotonicMs() + PROBE_WAIT_MS));
     at_ms = Math.max(at_ms, this.#pause_until_ms);
     if (!this.#claiming && this.empty) return;
-    if (this.#timer !== null) clearTimeout(this.#timer);
+    clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.wake(), Math.max(0, at_ms - monotonicMs()));
   }
 }

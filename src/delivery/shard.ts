@@ -24,7 +24,7 @@ import type { Relayer } from './relayer.ts';
 import { SigningKeys } from './signing-keys.ts';
 import { specOf } from './spec.ts';
 import { Suspects } from './suspects.ts';
-import { traced } from './traced.ts';
+import { tracedNotification, tracedTask } from './traced.ts';
 import { END_NAMES, handedBack, settlementOf, settlementOfExpired, settlementOfLost, settlementOfNotification } from './verdict.ts';
 
 export interface ShardDeps {
@@ -254,8 +254,7 @@ export class CallbackShard implements Service, PumpHost {
       return this.#end(pump, settlementOfExpired(task, now_ms), 'shutdown', 0);
     this.#deps.meter.lag(Math.max(0, now_ms - task.due_ms));
     const counted = task.flight.limit !== null && task.flight.limit.kind !== 'c';
-    const { tracing } = this.#deps;
-    const span = tracing === null ? null : traced(tracing, task, spec, pump.now_ms(), asked_ms);
+    const span = tracedTask(this.#deps.tracing, task, spec, pump.now_ms(), asked_ms);
     const running = this.#deps.outbound.call(
       {
         url: spec.url,
@@ -299,11 +298,14 @@ export class CallbackShard implements Service, PumpHost {
   #beginNotification(pump: Pump, task: Claimed, secrets: readonly Buffer[]): void {
     const notification = notificationOf(task);
     if (notification === null) return this.#endNotification(pump, null, settlementOfLost(task, pump.now_ms()), 'shutdown', 0);
-    const running = this.#deps.outbound.call({ ...notification, attempt: task.attempt, secrets }, (outcome) => {
+    const span = tracedNotification(this.#deps.tracing, task, notification, pump.now_ms());
+    const headers = span?.headers ?? notification.headers;
+    const running = this.#deps.outbound.call({ ...notification, headers, attempt: task.attempt, secrets }, (outcome) => {
       this.#calls.delete(running);
       const brief = this.#brief || (notification.event === 'on_progress' && outcome.verdict === 'success');
       const told = brief ? { ...outcome, excerpt: null } : outcome;
       const now = { now_ms: pump.now_ms(), dice: Math.random() };
+      span?.ended(outcome, now.now_ms);
       const settlement = settlementOfNotification(task, this.#deps.notification_delays_ms, told, now);
       this.#endNotification(pump, notification, settlement, outcome.error?.code ?? null, outcome.duration_ms);
     });

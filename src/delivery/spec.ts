@@ -108,7 +108,7 @@ export function traceIn({ traceparent, tracestate = '' }: Pick<TaskHead, 'tracep
 
 /** A caller's own headers and a trace; one that they name stays as it is. */
 export function withTrace(own: readonly string[], trace: TraceContext | null): readonly string[] {
-  if (trace === null) return own;
+  if (trace === null || trace.traceparent === '') return own;
   const names = own.filter((_, i) => i % 2 === 0).map((name) => name.toLowerCase());
   if (names.includes('traceparent')) return own;
   const { traceparent, tracestate } = trace;

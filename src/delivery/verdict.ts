@@ -61,7 +61,7 @@ type Settle = (verdict: Settlement['verdict'], delay_ms: number, error: { code: 
 function judged(task: Claimed, spec: CallSpec, outcome: Outcome, { now_ms, dice }: Now, settle: Settle): Settlement {
   if (outcome.verdict === 'success') return settle('c', 0, null);
   const cool_ms = coolOf(task, outcome);
-  if (cool_ms > 0) return { ...settle('k', 0, outcome.error), cool_ms };
+  if (cool_ms > 0) return { ...settled(task, 'k', 0, resultOf({ ...task, attempt: task.attempt - 1 }, now_ms, outcome)), cool_ms };
   const failures = task.attempt - task.recoveries;
   if (outcome.verdict === 'final' || failures > spec.retry.max_retries) return settle('f', 0, outcome.error);
   const delay_ms = Math.max(backoffMs(spec, failures, dice), outcome.retry_after_ms ?? 0);

@@ -7,7 +7,7 @@
 import type { Answer, Api, Call, QuotaVerdict } from '../api/call.ts';
 import { ApiError, type ErrorName, type Fault } from '../base/errors.ts';
 import { ID_PREFIX, parseId, parseTaskId } from '../base/id.ts';
-import { readTraceContext } from '../base/trace-context.ts';
+import { readTraceContext, type TraceContext } from '../base/trace-context.ts';
 import { check } from '../schema/check.ts';
 import { FAULTS_MAX } from '../schema/faults.ts';
 import { BODY_JSON, parseJson } from '../schema/json.ts';
@@ -173,13 +173,19 @@ async function admit(host: EndpointHost, x: Exchange, route: Route, params: Reco
     head_faults: [],
     request_id: x.request_id,
     idempotency_key: null,
-    trace: readTraceContext(head.traceparent, head.tracestate),
+    trace: traceOf(x, route, head),
     ticket,
     now_ms: x.now_ms,
   };
   if (route.body !== null) await host.precheck[route.name]?.(call);
   if (route.quota !== null && host.quota !== null) applyQuota(x, await host.quota(route, call));
   return call;
+}
+
+/** What the work of a request goes on with: the span of the request, where there is one, else what its caller said. */
+function traceOf(x: Exchange, route: Route, { traceparent, tracestate }: Head): TraceContext | null {
+  if (route.traced !== true) return null;
+  return x.span === null ? readTraceContext(traceparent, tracestate) : x.span.context;
 }
 
 function applyQuota(x: Exchange, verdict: QuotaVerdict | null): void {

@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { type Clock, monotonicMs } from '../base/clock.ts';
 import { base62 } from '../base/id.ts';
+import type { TracedRequest } from '../tracing/attempts.ts';
 import { beginEvents, beginLines, type Reply, write } from './answer.ts';
 import { type BodyBudget, BodyReader, type IncomingBody } from './body.ts';
 import { BodyStream } from './body-stream.ts';
@@ -63,6 +64,8 @@ export class Exchange {
   done = false;
   /** On the monotonic clock: then the answer is 503. */
   deadline_ms: number;
+  /** null: not looked at by tracing. */
+  span: TracedRequest | null = null;
   /** null: it does not ask to become a WebSocket. */
   readonly upgrade_head: UpgradeHead | null;
 
@@ -219,11 +222,13 @@ export class Exchange {
   }
 
   #report(status: number, bytes_out: number): void {
+    const duration_ms = monotonicMs() - this.#started_ms;
+    this.span?.ended(status === CLIENT_GONE ? null : status, duration_ms);
     this.#host.onRequest({
       route: this.route,
       method: this.method,
       status,
-      duration_ms: monotonicMs() - this.#started_ms,
+      duration_ms,
       bytes_in: this.#reader?.bytes_in ?? 0,
       bytes_out,
       account_id: this.account_id,

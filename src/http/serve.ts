@@ -22,14 +22,16 @@ import { draining, OPS_ROUTES, type Ops, type OpsHost } from './ops.ts';
 import { notModified, type Pages, pageReply } from './pages.ts';
 import { Pending } from './pending.ts';
 import { referencePages } from './reference.ts';
-import { allowed, Router } from './router.ts';
+import { allowed, type Match, Router } from './router.ts';
 import { makeRoutes, STREAM_PATH } from './routes.ts';
 import { type StreamMeter, Streams } from './streams.ts';
+import { beginSpan, type RequestTracing } from './traced.ts';
 import { type HttpRequest, type HttpResponse, listen, type us_listen_socket, type us_socket_context_t, uws } from './uws.ts';
 
 export type { Quota } from './endpoint.ts';
 export type { RequestRecord } from './exchange.ts';
 export type { Ops } from './ops.ts';
+export type { RequestTracing } from './traced.ts';
 
 export interface ServerOptions {
   host: string;
@@ -57,6 +59,8 @@ export interface ServerOptions {
   /** null: progress streams are not served. */
   streams?: { hub: StreamHub; meter: StreamMeter } | null;
   onRequest?(record: RequestRecord): void;
+  /** Default: requests are not traced. */
+  tracing?: RequestTracing | null;
 }
 
 export interface Server {
@@ -71,7 +75,13 @@ const REQUEST_MS = 10_000;
 const LINGER_MS = 250;
 
 type Endpoint = (x: Exchange, req: HttpRequest, params: Record<string, string>) => Promise<Reply | null>;
-type Named = { name: string; serve: Endpoint; while_draining: boolean };
+interface Named {
+  name: string;
+  /** What its spans are named after; null: requests are not traced, since machines make them every few seconds, or a browser for a page. */
+  template: string | null;
+  serve: Endpoint;
+  while_draining: boolean;
+}
 
 /** Listens, or rejects with the reason why it cannot. */
 export async function startServer(options: ServerOptions): Promise<Server> {
@@ -95,6 +105,7 @@ class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
   readonly streams: Streams | null;
   draining = false;
 
+  readonly #tracing: RequestTracing | null;
   readonly #log: Log;
   readonly #app = uws.App();
   readonly #router = new Router<Named>();
@@ -120,6 +131,7 @@ class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
       options.large?.served(record.bytes_in);
       options.onRequest?.(record);
     };
+    this.#tracing = options.tracing ?? null;
     this.#log = options.log;
     this.#connections = new Connections(options.connections_max ?? null);
     this.#addRoutes(options.api);
@@ -138,25 +150,25 @@ class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
   #addRoutes(api: Api): void {
     for (const route of makeRoutes(api)) {
       const serve: Endpoint = (x, req, params) => serveRoute(this, x, req, route, params);
-      this.#router.add(route.method, route.path, { name: route.name, serve, while_draining: false });
+      this.#router.add(route.method, route.path, { name: route.name, template: route.path, serve, while_draining: false });
     }
     for (const { name, path, run } of OPS_ROUTES) {
       const serve: Endpoint = (_x, req) => run(this, req.getHeader('authorization'));
-      this.#router.add('GET', path, { name, serve, while_draining: true });
+      this.#router.add('GET', path, { name, template: null, serve, while_draining: true });
     }
   }
 
   #addPages(pages: Pages): void {
     for (const [path, page] of pages) {
       const serve: Endpoint = async (_x, req) => pageReply(page, req.getHeader('if-none-match'));
-      this.#router.add('GET', path, { name: 'dashboard', serve, while_draining: false });
+      this.#router.add('GET', path, { name: 'dashboard', template: null, serve, while_draining: false });
     }
   }
 
   #addReference(): void {
     for (const [path, page] of referencePages(this.openapi)) {
       const serve: Endpoint = async (_x, req) => notModified(page(), req.getHeader('if-none-match'));
-      this.#router.add('GET', path, { name: 'reference', serve, while_draining: false });
+      this.#router.add('GET', path, { name: 'reference', template: null, serve, while_draining: false });
     }
   }
 
@@ -195,6 +207,7 @@ class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
   #handle(res: HttpResponse, req: HttpRequest, context: us_socket_context_t | null = null): void {
     const x = new Exchange(this, res, req, context);
     const found = this.#router.find(req.getUrl());
+    if (this.#tracing !== null) this.#trace(this.#tracing, x, req, found);
     if (found === null) return x.answer(refusal(new ApiError('not_found')));
     const method = req.getCaseSensitiveMethod();
     if (method === 'OPTIONS') return x.answer({ status: 204, body: null, headers: { Allow: allowed(found.methods) } });
@@ -207,6 +220,13 @@ class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
     if (this.draining && !endpoint.while_draining) return x.answer(refusal(draining()));
     this.#pending.add(x);
     void this.#run(x, endpoint.serve(x, req, found.params));
+  }
+
+  /** Also what is refused, and what no route takes: whoever called sees that it came here. */
+  #trace(tracing: RequestTracing, x: Exchange, req: HttpRequest, found: Match<Named> | null): void {
+    const [first] = found?.methods.values() ?? [];
+    if (first?.template === null) return;
+    x.span = beginSpan(tracing, req, { route: first?.template ?? null, request_id: x.request_id, started_ms: x.now_ms });
   }
 
   async #run(x: Exchange, serving: Promise<Reply | null>): Promise<void> {

@@ -73,7 +73,7 @@ export const METRICS = {
   },
   spans_total: {
     kind: 'counter',
-    help: 'Spans of traced attempts by fate: exported, failed (the collector did not take them), dropped (too many were waiting for it).',
+    help: 'Spans of traced requests and attempts by fate: exported, failed (the collector did not take them), dropped (too many were waiting for it).',
     labels: ['fate'],
     question: 'Does the collector keep up? Only where OTEL_EXPORTER_OTLP_ENDPOINT is set.',
   },

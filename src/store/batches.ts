@@ -31,6 +31,8 @@ export interface BatchRow {
   bases: readonly number[];
   /** Tasks from..to that a round has not reached: what says failed there is of the round before, and waits. */
   undealt: { from: number; to: number } | null;
+  /** Held open, and not released yet. */
+  held: boolean;
 }
 
 /** Counters of a batch right after a change. */
@@ -73,7 +75,7 @@ export interface Keep {
 }
 
 /** Fields of a batch's hash, in the order that `toRow` takes. */
-export const BATCH_FIELDS = ['a', 's', 'n', 'c', 'f', 'x', 'r', 't', 'u', 'z', 'd', 'g', 'o'] as const;
+export const BATCH_FIELDS = ['a', 's', 'n', 'c', 'f', 'x', 'r', 't', 'u', 'z', 'd', 'g', 'o', 'h'] as const;
 /** Stands for the operation in the names of a new batch's segments; as lua/batch/create.lua has it. */
 export const NEW = 'new';
 
@@ -327,7 +329,7 @@ export async function readBatch(client: RedisClient, account_id: string, core: s
 
 /** A row from the values of BATCH_FIELDS; null where the batch is gone or going. */
 export function toRow(core: string, values: readonly (Buffer | null)[]): BatchRow | null {
-  const [account, status, total, completed, failed, cancelled, running, created, updated, finished, doc, bases, undealt] = values;
+  const [account, status, total, completed, failed, cancelled, running, created, updated, finished, doc, bases, undealt, held] = values;
   if (!account || !status || status.toString() === 'deleted') return null;
   const state = status.toString();
   return {
@@ -345,6 +347,7 @@ export function toRow(core: string, values: readonly (Buffer | null)[]): BatchRo
     doc: doc ? doc.toString() : '{}',
     bases: bases ? readBases(bases) : [0],
     undealt: undealt ? readSpan(undealt.toString()) : null,
+    held: Boolean(held),
   };
 }
 

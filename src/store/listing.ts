@@ -317,7 +317,9 @@ export async function readTasks(
     const status = statusOf(byte, batch);
     const waiting = byte === STATE.queued || byte === STATE.retrying;
     const undealt = waiting && batch.undealt !== null && index >= batch.undealt.from && index <= batch.undealt.to;
-    const result = undealt ? null : (page.results.get(place) ?? null);
+    // Before a first attempt has ended there is no result: one that is there came after the states were read.
+    const first = byte === STATE.queued || byte === STATE.processing;
+    const result = first || undealt ? null : (page.results.get(place) ?? null);
     const swept = byte === STATE.expired || (batch.status === 'expired' && (waiting || result === null));
     const expired = status === 'failed' && swept;
     rows.push({ ...stored, core: batch.core, index, status, expired, result });

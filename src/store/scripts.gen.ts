@@ -23,9 +23,6 @@ local parts = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local batches, batches_loaded = {}, {}
 local function batch_load(core)
   local b = batches[core]
@@ -109,16 +106,6 @@ local function label_keys(account, labels)
   local list = {}
   for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
   return list
-end
-local function batch_touch()
-  local list = { root .. 'deadlines' }
-  for _, b in ipairs(batches_loaded) do
-    if b.s ~= b.s_was then
-      list[#list + 1] = list_key(b, b.s_was)
-      list[#list + 1] = list_key(b, b.s)
-    end
-  end
-  touch(list)
 end
 local function batch_ended(b, from, tasks, byte)
   if not b.W or byte == 'r' then return end
@@ -206,9 +193,6 @@ local function depth_write()
     if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
   end
 end
-local function ready_touch()
-  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
-end
 local function ready_write()
   for _, plan in ipairs(plans_made) do
     local length = 0
@@ -249,10 +233,6 @@ local function delayed_push(due_ms, flow, entry)
 end
 local function enqueue(now, due_ms, flow, entry)
   if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
-end
-local function queue_touch()
-  ready_touch()
-  touch({ root .. 'delayed' })
 end
 local function queue_write()
   ready_write()
@@ -324,12 +304,6 @@ local function away_get(field)
   return call('HGET', root .. 'away', field) or nil
 end
 local function away_forget(field) away_set(field, false, nil) end
-local function outbox_touch()
-  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
-  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
-  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
-  touch(list)
-end
 local function outbox_write()
   local gone, set, since = {}, {}, {}
   for _, plan in ipairs(away_plans_made) do
@@ -454,7 +428,6 @@ local function lanes_read(b, parts, at, first)
       list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
     end
   end
-  if #list > 0 then touch({ b.key .. ':lanes' }) end
   return list
 end
 local function lanes_write(b, list)
@@ -539,11 +512,6 @@ local function append_runs(b, parts, at, runs, first, now)
       map_run(b, from, to, table.concat(parts, ',', p + 2, parts[p + 5] == '' and p + 4 or p + 5))
     end
   end
-end
-local function append_touch(b)
-  local list = { b.key .. ':s' }
-  for _, writes in ipairs(page_writes) do list[#list + 1] = writes[1] end
-  touch(list)
 end
 local function append_write(b, count)
   for _, writes in ipairs(page_writes) do
@@ -770,7 +738,6 @@ local function notify_use()
     for _, notes in ipairs(noting) do
       notes_append(notes, now)
       notes_leave(notes)
-      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
     end
   end
   function notify.write()
@@ -840,11 +807,9 @@ for i = 1, keyed, 1000 do
 end
 append_records(b, parts, at + 1, records)
 local index = first + records
-local targets = {}
 for _, segment in ipairs(staged) do
   segment_open(b, index)
   segment.to = b.key .. ':' .. string.format('%.0f', index)
-  targets[#targets + 1] = segment.to
   index = index + segment.tasks
   b.q = segment.bytes
 end
@@ -854,12 +819,6 @@ local lanes = lanes_read(b, parts, keys_at + keyed + 1, first)
 b.n = first + total
 b.dirty = true
 notify_plan(now_ms)
-append_touch(b)
-if keyed > 0 then touch({ b.key .. ':k' }) end
-touch(targets)
-batch_touch()
-queue_touch()
-outbox_touch()
 if b.w and expires_from_ms > 0 and expires_from_ms + expiration_ms > (b.e or 0) then
   b.deadline = expires_from_ms + expiration_ms
   call('HSET', b.key, 'e', b.deadline)
@@ -879,7 +838,7 @@ outbox_write()
 ring_bell()
 idem_write(answer('added', first, now_ms))
 return answer('added', first, now_ms)`,
-  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",17],[4,"lua/batch/add.lua",16],[5,"lua/batch/add.lua",15],[6,"lua/batch/add.lua",14],[7,"lua/batch/add.lua",13],[8,"lua/batch/add.lua",12],[9,"lua/batch/add.lua",11],[10,"lua/batch/add.lua",10],[11,"lua/batch/add.lua",9],[12,"lua/batch/add.lua",8],[13,"lua/batch/add.lua",18],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",12],[21,"lua/lib/batch.lua",14],[42,"lua/lib/batch.lua",37],[47,"lua/lib/batch.lua",43],[48,"lua/lib/batch.lua",45],[49,"lua/lib/batch.lua",49],[50,"lua/lib/batch.lua",51],[51,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",56],[56,"lua/lib/batch.lua",62],[68,"lua/lib/batch.lua",75],[69,"lua/lib/batch.lua",77],[73,"lua/lib/batch.lua",83],[89,"lua/lib/batch.lua",101],[96,"lua/lib/batch.lua",109],[99,"lua/lib/batch.lua",114],[104,"lua/lib/batch.lua",121],[114,"lua/lib/batch.lua",133],[119,"lua/lib/batch.lua",141],[127,"lua/lib/batch.lua",150],[145,"lua/lib/ring.lua",4],[146,"lua/lib/ring.lua",6],[154,"lua/lib/ring.lua",16],[160,"lua/lib/ring.lua",23],[161,"lua/lib/ring.lua",25],[162,"lua/lib/ring.lua",28],[166,"lua/lib/ring.lua",34],[173,"lua/lib/ring.lua",42],[179,"lua/lib/ready.lua",9],[180,"lua/lib/ready.lua",11],[181,"lua/lib/ready.lua",14],[195,"lua/lib/ready.lua",29],[200,"lua/lib/ready.lua",35],[203,"lua/lib/ready.lua",39],[215,"lua/lib/ready.lua",52],[218,"lua/lib/ready.lua",56],[224,"lua/lib/ready.lua",67],[227,"lua/lib/ready.lua",71],[234,"lua/lib/ready.lua",80],[235,"lua/lib/ready.lua",83],[236,"lua/lib/delayed.lua",3],[237,"lua/lib/delayed.lua",5],[241,"lua/lib/delayed.lua",11],[244,"lua/lib/delayed.lua",15],[248,"lua/lib/delayed.lua",20],[252,"lua/lib/delayed.lua",26],[259,"lua/lib/delayed.lua",36],[266,"lua/lib/outbox.lua",15],[270,"lua/lib/outbox.lua",20],[271,"lua/lib/outbox.lua",22],[272,"lua/lib/outbox.lua",24],[273,"lua/lib/outbox.lua",27],[274,"lua/lib/outbox.lua",29],[278,"lua/lib/outbox.lua",35],[290,"lua/lib/outbox.lua",49],[294,"lua/lib/outbox.lua",54],[304,"lua/lib/outbox.lua",66],[308,"lua/lib/outbox.lua",72],[312,"lua/lib/outbox.lua",78],[317,"lua/lib/outbox.lua",85],[318,"lua/lib/outbox.lua",87],[324,"lua/lib/outbox.lua",95],[353,"lua/lib/outbox.lua",127],[362,"lua/lib/outbox.lua",138],[365,"lua/lib/limited.lua",12],[366,"lua/lib/limited.lua",14],[373,"lua/lib/limited.lua",23],[377,"lua/lib/limited.lua",29],[388,"lua/lib/limited.lua",42],[392,"lua/lib/limited.lua",48],[400,"lua/lib/limited.lua",58],[405,"lua/lib/limited.lua",65],[410,"lua/lib/limited.lua",72],[414,"lua/lib/limited.lua",78],[426,"lua/lib/limited.lua",92],[438,"lua/lib/limited.lua",107],[451,"lua/lib/limited.lua",121],[454,"lua/lib/limited.lua",126],[461,"lua/lib/operation.lua",4],[462,"lua/lib/operation.lua",6],[465,"lua/lib/operation.lua",11],[471,"lua/lib/operation.lua",18],[476,"lua/lib/append.lua",6],[478,"lua/lib/append.lua",9],[484,"lua/lib/append.lua",17],[513,"lua/lib/append.lua",48],[514,"lua/lib/append.lua",50],[524,"lua/lib/append.lua",63],[534,"lua/lib/append.lua",74],[539,"lua/lib/append.lua",80],[548,"lua/lib/notify.lua",19],[549,"lua/lib/notify.lua",22],[558,"lua/lib/notify.lua",34],[559,"lua/lib/notify.lua",36],[564,"lua/lib/notify.lua",43],[580,"lua/lib/notify.lua",60],[592,"lua/lib/notify.lua",74],[602,"lua/lib/notify.lua",85],[620,"lua/lib/notify.lua",105],[627,"lua/lib/notify.lua",115],[639,"lua/lib/notify.lua",130],[655,"lua/lib/notify.lua",148],[667,"lua/lib/notify.lua",161],[670,"lua/lib/notify.lua",166],[681,"lua/lib/notify.lua",179],[694,"lua/lib/notify.lua",193],[699,"lua/lib/notify.lua",199],[702,"lua/lib/notify.lua",204],[707,"lua/lib/notify.lua",211],[737,"lua/lib/notify.lua",243],[759,"lua/lib/notify.lua",267],[760,"lua/lib/notify.lua",269],[767,"lua/lib/notify.lua",277],[782,"lua/lib/notify.lua",293],[784,"lua/lib/notify.lua",297],[790,"lua/lib/notify.lua",304],[793,"lua/lib/idem.lua",6],[794,"lua/lib/idem.lua",8],[795,"lua/lib/idem.lua",10],[801,"lua/batch/add.lua",25],[803,"lua/batch/add.lua",28],[806,"lua/batch/add.lua",32],[810,"lua/batch/add.lua",37],[833,"lua/batch/add.lua",61],[845,"lua/batch/add.lua",74],[854,"lua/batch/add.lua",84]],
+  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",17],[4,"lua/batch/add.lua",16],[5,"lua/batch/add.lua",15],[6,"lua/batch/add.lua",14],[7,"lua/batch/add.lua",13],[8,"lua/batch/add.lua",12],[9,"lua/batch/add.lua",11],[10,"lua/batch/add.lua",10],[11,"lua/batch/add.lua",9],[12,"lua/batch/add.lua",8],[13,"lua/batch/add.lua",18],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",45],[46,"lua/lib/batch.lua",49],[47,"lua/lib/batch.lua",51],[48,"lua/lib/batch.lua",53],[49,"lua/lib/batch.lua",56],[53,"lua/lib/batch.lua",62],[65,"lua/lib/batch.lua",75],[66,"lua/lib/batch.lua",77],[70,"lua/lib/batch.lua",83],[86,"lua/lib/batch.lua",101],[93,"lua/lib/batch.lua",109],[96,"lua/lib/batch.lua",114],[101,"lua/lib/batch.lua",121],[106,"lua/lib/batch.lua",129],[114,"lua/lib/batch.lua",138],[132,"lua/lib/ring.lua",4],[133,"lua/lib/ring.lua",6],[141,"lua/lib/ring.lua",16],[147,"lua/lib/ring.lua",23],[148,"lua/lib/ring.lua",25],[149,"lua/lib/ring.lua",28],[153,"lua/lib/ring.lua",34],[160,"lua/lib/ring.lua",42],[166,"lua/lib/ready.lua",9],[167,"lua/lib/ready.lua",11],[168,"lua/lib/ready.lua",14],[182,"lua/lib/ready.lua",29],[187,"lua/lib/ready.lua",35],[199,"lua/lib/ready.lua",48],[202,"lua/lib/ready.lua",52],[208,"lua/lib/ready.lua",63],[211,"lua/lib/ready.lua",67],[218,"lua/lib/ready.lua",76],[219,"lua/lib/ready.lua",79],[220,"lua/lib/delayed.lua",3],[221,"lua/lib/delayed.lua",5],[225,"lua/lib/delayed.lua",11],[228,"lua/lib/delayed.lua",15],[232,"lua/lib/delayed.lua",21],[239,"lua/lib/delayed.lua",31],[246,"lua/lib/outbox.lua",15],[250,"lua/lib/outbox.lua",20],[251,"lua/lib/outbox.lua",22],[252,"lua/lib/outbox.lua",24],[253,"lua/lib/outbox.lua",27],[254,"lua/lib/outbox.lua",29],[258,"lua/lib/outbox.lua",35],[270,"lua/lib/outbox.lua",49],[274,"lua/lib/outbox.lua",54],[284,"lua/lib/outbox.lua",66],[288,"lua/lib/outbox.lua",72],[292,"lua/lib/outbox.lua",78],[297,"lua/lib/outbox.lua",85],[298,"lua/lib/outbox.lua",88],[327,"lua/lib/outbox.lua",120],[336,"lua/lib/outbox.lua",131],[339,"lua/lib/limited.lua",12],[340,"lua/lib/limited.lua",14],[347,"lua/lib/limited.lua",23],[351,"lua/lib/limited.lua",29],[362,"lua/lib/limited.lua",42],[366,"lua/lib/limited.lua",48],[374,"lua/lib/limited.lua",58],[379,"lua/lib/limited.lua",65],[384,"lua/lib/limited.lua",72],[388,"lua/lib/limited.lua",78],[400,"lua/lib/limited.lua",92],[412,"lua/lib/limited.lua",107],[424,"lua/lib/limited.lua",120],[427,"lua/lib/limited.lua",125],[434,"lua/lib/operation.lua",4],[435,"lua/lib/operation.lua",6],[438,"lua/lib/operation.lua",11],[444,"lua/lib/operation.lua",18],[449,"lua/lib/append.lua",6],[451,"lua/lib/append.lua",9],[457,"lua/lib/append.lua",17],[486,"lua/lib/append.lua",48],[487,"lua/lib/append.lua",50],[497,"lua/lib/append.lua",63],[507,"lua/lib/append.lua",74],[516,"lua/lib/notify.lua",19],[517,"lua/lib/notify.lua",22],[526,"lua/lib/notify.lua",34],[527,"lua/lib/notify.lua",36],[532,"lua/lib/notify.lua",43],[548,"lua/lib/notify.lua",60],[560,"lua/lib/notify.lua",74],[570,"lua/lib/notify.lua",85],[588,"lua/lib/notify.lua",105],[595,"lua/lib/notify.lua",115],[607,"lua/lib/notify.lua",130],[623,"lua/lib/notify.lua",148],[635,"lua/lib/notify.lua",161],[638,"lua/lib/notify.lua",166],[649,"lua/lib/notify.lua",179],[662,"lua/lib/notify.lua",193],[667,"lua/lib/notify.lua",199],[670,"lua/lib/notify.lua",204],[675,"lua/lib/notify.lua",211],[705,"lua/lib/notify.lua",243],[727,"lua/lib/notify.lua",267],[728,"lua/lib/notify.lua",269],[734,"lua/lib/notify.lua",276],[749,"lua/lib/notify.lua",292],[751,"lua/lib/notify.lua",296],[757,"lua/lib/notify.lua",303],[760,"lua/lib/idem.lua",6],[761,"lua/lib/idem.lua",8],[762,"lua/lib/idem.lua",10],[768,"lua/batch/add.lua",25],[770,"lua/batch/add.lua",28],[773,"lua/batch/add.lua",32],[777,"lua/batch/add.lua",37],[800,"lua/batch/add.lua",61],[810,"lua/batch/add.lua",72],[813,"lua/batch/add.lua",76]],
 });
 
 /** Cancels a batch: every task not running becomes cancelled at once, whatever their number; running ones finish and count. See lua/batch/cancel.lua. */
@@ -897,9 +856,6 @@ local now_ms = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') ret
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local batches, batches_loaded = {}, {}
 local function batch_load(core)
   local b = batches[core]
@@ -983,16 +939,6 @@ local function label_keys(account, labels)
   local list = {}
   for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
   return list
-end
-local function batch_touch()
-  local list = { root .. 'deadlines' }
-  for _, b in ipairs(batches_loaded) do
-    if b.s ~= b.s_was then
-      list[#list + 1] = list_key(b, b.s_was)
-      list[#list + 1] = list_key(b, b.s)
-    end
-  end
-  touch(list)
 end
 local function batch_ended(b, from, tasks, byte)
   if not b.W or byte == 'r' then return end
@@ -1080,9 +1026,6 @@ local function depth_write()
     if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
   end
 end
-local function ready_touch()
-  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
-end
 local function ready_write()
   for _, plan in ipairs(plans_made) do
     local length = 0
@@ -1123,10 +1066,6 @@ local function delayed_push(due_ms, flow, entry)
 end
 local function enqueue(now, due_ms, flow, entry)
   if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
-end
-local function queue_touch()
-  ready_touch()
-  touch({ root .. 'delayed' })
 end
 local function queue_write()
   ready_write()
@@ -1198,12 +1137,6 @@ local function away_get(field)
   return call('HGET', root .. 'away', field) or nil
 end
 local function away_forget(field) away_set(field, false, nil) end
-local function outbox_touch()
-  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
-  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
-  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
-  touch(list)
-end
 local function outbox_write()
   local gone, set, since = {}, {}, {}
   for _, plan in ipairs(away_plans_made) do
@@ -1328,7 +1261,6 @@ local function lanes_read(b, parts, at, first)
       list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
     end
   end
-  if #list > 0 then touch({ b.key .. ':lanes' }) end
   return list
 end
 local function lanes_write(b, list)
@@ -1557,7 +1489,6 @@ local function notify_use()
     for _, notes in ipairs(noting) do
       notes_append(notes, now)
       notes_leave(notes)
-      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
     end
   end
   function notify.write()
@@ -1594,9 +1525,6 @@ if batch_live(b) then
   batch_stop(b, 'cancelled', now_ms, keep_ms)
   limited_drop(b, now_ms)
   notify_plan(now_ms)
-  batch_touch()
-  queue_touch()
-  outbox_touch()
   batch_save(now_ms)
   notify_write()
   queue_write()
@@ -1608,7 +1536,7 @@ else
   updated_ms = tonumber(call('HGET', b.key, 'u'))
 end
 return { outcome, b.s, b.n, b.c, b.f, b.x, updated_ms }`,
-  map: [[1,"lua/batch/cancel.lua",1],[2,"lua/batch/cancel.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",12],[14,"lua/lib/batch.lua",14],[35,"lua/lib/batch.lua",37],[40,"lua/lib/batch.lua",43],[41,"lua/lib/batch.lua",45],[42,"lua/lib/batch.lua",49],[43,"lua/lib/batch.lua",51],[44,"lua/lib/batch.lua",53],[45,"lua/lib/batch.lua",56],[49,"lua/lib/batch.lua",62],[61,"lua/lib/batch.lua",75],[62,"lua/lib/batch.lua",77],[66,"lua/lib/batch.lua",83],[82,"lua/lib/batch.lua",101],[89,"lua/lib/batch.lua",109],[92,"lua/lib/batch.lua",114],[97,"lua/lib/batch.lua",121],[107,"lua/lib/batch.lua",133],[112,"lua/lib/batch.lua",141],[120,"lua/lib/batch.lua",150],[138,"lua/lib/ring.lua",4],[139,"lua/lib/ring.lua",6],[147,"lua/lib/ring.lua",16],[153,"lua/lib/ring.lua",23],[154,"lua/lib/ring.lua",25],[155,"lua/lib/ring.lua",28],[159,"lua/lib/ring.lua",34],[166,"lua/lib/ring.lua",42],[172,"lua/lib/ready.lua",9],[173,"lua/lib/ready.lua",11],[174,"lua/lib/ready.lua",14],[188,"lua/lib/ready.lua",29],[193,"lua/lib/ready.lua",35],[196,"lua/lib/ready.lua",39],[208,"lua/lib/ready.lua",52],[211,"lua/lib/ready.lua",56],[217,"lua/lib/ready.lua",67],[220,"lua/lib/ready.lua",71],[227,"lua/lib/ready.lua",80],[228,"lua/lib/ready.lua",83],[229,"lua/lib/delayed.lua",3],[230,"lua/lib/delayed.lua",5],[234,"lua/lib/delayed.lua",11],[237,"lua/lib/delayed.lua",15],[241,"lua/lib/delayed.lua",20],[245,"lua/lib/delayed.lua",26],[252,"lua/lib/delayed.lua",36],[259,"lua/lib/outbox.lua",15],[263,"lua/lib/outbox.lua",20],[264,"lua/lib/outbox.lua",22],[265,"lua/lib/outbox.lua",24],[266,"lua/lib/outbox.lua",27],[267,"lua/lib/outbox.lua",29],[271,"lua/lib/outbox.lua",35],[283,"lua/lib/outbox.lua",49],[287,"lua/lib/outbox.lua",54],[297,"lua/lib/outbox.lua",66],[301,"lua/lib/outbox.lua",72],[305,"lua/lib/outbox.lua",78],[310,"lua/lib/outbox.lua",85],[311,"lua/lib/outbox.lua",87],[317,"lua/lib/outbox.lua",95],[346,"lua/lib/outbox.lua",127],[355,"lua/lib/outbox.lua",138],[358,"lua/lib/limited.lua",12],[359,"lua/lib/limited.lua",14],[366,"lua/lib/limited.lua",23],[370,"lua/lib/limited.lua",29],[381,"lua/lib/limited.lua",42],[385,"lua/lib/limited.lua",48],[393,"lua/lib/limited.lua",58],[398,"lua/lib/limited.lua",65],[403,"lua/lib/limited.lua",72],[407,"lua/lib/limited.lua",78],[419,"lua/lib/limited.lua",92],[431,"lua/lib/limited.lua",107],[444,"lua/lib/limited.lua",121],[447,"lua/lib/limited.lua",126],[454,"lua/lib/notify.lua",19],[455,"lua/lib/notify.lua",22],[464,"lua/lib/notify.lua",34],[465,"lua/lib/notify.lua",36],[470,"lua/lib/notify.lua",43],[486,"lua/lib/notify.lua",60],[498,"lua/lib/notify.lua",74],[508,"lua/lib/notify.lua",85],[526,"lua/lib/notify.lua",105],[533,"lua/lib/notify.lua",115],[545,"lua/lib/notify.lua",130],[561,"lua/lib/notify.lua",148],[573,"lua/lib/notify.lua",161],[576,"lua/lib/notify.lua",166],[587,"lua/lib/notify.lua",179],[600,"lua/lib/notify.lua",193],[605,"lua/lib/notify.lua",199],[608,"lua/lib/notify.lua",204],[613,"lua/lib/notify.lua",211],[643,"lua/lib/notify.lua",243],[665,"lua/lib/notify.lua",267],[666,"lua/lib/notify.lua",269],[673,"lua/lib/notify.lua",277],[688,"lua/lib/notify.lua",293],[690,"lua/lib/notify.lua",297],[696,"lua/lib/notify.lua",304],[699,"lua/batch/cancel.lua",17]],
+  map: [[1,"lua/batch/cancel.lua",1],[2,"lua/batch/cancel.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/batch.lua",12],[11,"lua/lib/batch.lua",14],[32,"lua/lib/batch.lua",37],[37,"lua/lib/batch.lua",43],[38,"lua/lib/batch.lua",45],[39,"lua/lib/batch.lua",49],[40,"lua/lib/batch.lua",51],[41,"lua/lib/batch.lua",53],[42,"lua/lib/batch.lua",56],[46,"lua/lib/batch.lua",62],[58,"lua/lib/batch.lua",75],[59,"lua/lib/batch.lua",77],[63,"lua/lib/batch.lua",83],[79,"lua/lib/batch.lua",101],[86,"lua/lib/batch.lua",109],[89,"lua/lib/batch.lua",114],[94,"lua/lib/batch.lua",121],[99,"lua/lib/batch.lua",129],[107,"lua/lib/batch.lua",138],[125,"lua/lib/ring.lua",4],[126,"lua/lib/ring.lua",6],[134,"lua/lib/ring.lua",16],[140,"lua/lib/ring.lua",23],[141,"lua/lib/ring.lua",25],[142,"lua/lib/ring.lua",28],[146,"lua/lib/ring.lua",34],[153,"lua/lib/ring.lua",42],[159,"lua/lib/ready.lua",9],[160,"lua/lib/ready.lua",11],[161,"lua/lib/ready.lua",14],[175,"lua/lib/ready.lua",29],[180,"lua/lib/ready.lua",35],[192,"lua/lib/ready.lua",48],[195,"lua/lib/ready.lua",52],[201,"lua/lib/ready.lua",63],[204,"lua/lib/ready.lua",67],[211,"lua/lib/ready.lua",76],[212,"lua/lib/ready.lua",79],[213,"lua/lib/delayed.lua",3],[214,"lua/lib/delayed.lua",5],[218,"lua/lib/delayed.lua",11],[221,"lua/lib/delayed.lua",15],[225,"lua/lib/delayed.lua",21],[232,"lua/lib/delayed.lua",31],[239,"lua/lib/outbox.lua",15],[243,"lua/lib/outbox.lua",20],[244,"lua/lib/outbox.lua",22],[245,"lua/lib/outbox.lua",24],[246,"lua/lib/outbox.lua",27],[247,"lua/lib/outbox.lua",29],[251,"lua/lib/outbox.lua",35],[263,"lua/lib/outbox.lua",49],[267,"lua/lib/outbox.lua",54],[277,"lua/lib/outbox.lua",66],[281,"lua/lib/outbox.lua",72],[285,"lua/lib/outbox.lua",78],[290,"lua/lib/outbox.lua",85],[291,"lua/lib/outbox.lua",88],[320,"lua/lib/outbox.lua",120],[329,"lua/lib/outbox.lua",131],[332,"lua/lib/limited.lua",12],[333,"lua/lib/limited.lua",14],[340,"lua/lib/limited.lua",23],[344,"lua/lib/limited.lua",29],[355,"lua/lib/limited.lua",42],[359,"lua/lib/limited.lua",48],[367,"lua/lib/limited.lua",58],[372,"lua/lib/limited.lua",65],[377,"lua/lib/limited.lua",72],[381,"lua/lib/limited.lua",78],[393,"lua/lib/limited.lua",92],[405,"lua/lib/limited.lua",107],[417,"lua/lib/limited.lua",120],[420,"lua/lib/limited.lua",125],[427,"lua/lib/notify.lua",19],[428,"lua/lib/notify.lua",22],[437,"lua/lib/notify.lua",34],[438,"lua/lib/notify.lua",36],[443,"lua/lib/notify.lua",43],[459,"lua/lib/notify.lua",60],[471,"lua/lib/notify.lua",74],[481,"lua/lib/notify.lua",85],[499,"lua/lib/notify.lua",105],[506,"lua/lib/notify.lua",115],[518,"lua/lib/notify.lua",130],[534,"lua/lib/notify.lua",148],[546,"lua/lib/notify.lua",161],[549,"lua/lib/notify.lua",166],[560,"lua/lib/notify.lua",179],[573,"lua/lib/notify.lua",193],[578,"lua/lib/notify.lua",199],[581,"lua/lib/notify.lua",204],[586,"lua/lib/notify.lua",211],[616,"lua/lib/notify.lua",243],[638,"lua/lib/notify.lua",267],[639,"lua/lib/notify.lua",269],[645,"lua/lib/notify.lua",276],[660,"lua/lib/notify.lua",292],[662,"lua/lib/notify.lua",296],[668,"lua/lib/notify.lua",303],[671,"lua/batch/cancel.lua",17]],
 });
 
 /** Makes a batch real: its segments were written before, under names that expire; here they get their own, and its work See lua/batch/create.lua. */
@@ -1638,9 +1566,6 @@ local parts = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local batches, batches_loaded = {}, {}
 local function batch_load(core)
   local b = batches[core]
@@ -1724,16 +1649,6 @@ local function label_keys(account, labels)
   local list = {}
   for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
   return list
-end
-local function batch_touch()
-  local list = { root .. 'deadlines' }
-  for _, b in ipairs(batches_loaded) do
-    if b.s ~= b.s_was then
-      list[#list + 1] = list_key(b, b.s_was)
-      list[#list + 1] = list_key(b, b.s)
-    end
-  end
-  touch(list)
 end
 local function batch_ended(b, from, tasks, byte)
   if not b.W or byte == 'r' then return end
@@ -1821,9 +1736,6 @@ local function depth_write()
     if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
   end
 end
-local function ready_touch()
-  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
-end
 local function ready_write()
   for _, plan in ipairs(plans_made) do
     local length = 0
@@ -1864,10 +1776,6 @@ local function delayed_push(due_ms, flow, entry)
 end
 local function enqueue(now, due_ms, flow, entry)
   if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
-end
-local function queue_touch()
-  ready_touch()
-  touch({ root .. 'delayed' })
 end
 local function queue_write()
   ready_write()
@@ -1939,12 +1847,6 @@ local function away_get(field)
   return call('HGET', root .. 'away', field) or nil
 end
 local function away_forget(field) away_set(field, false, nil) end
-local function outbox_touch()
-  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
-  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
-  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
-  touch(list)
-end
 local function outbox_write()
   local gone, set, since = {}, {}, {}
   for _, plan in ipairs(away_plans_made) do
@@ -2069,7 +1971,6 @@ local function lanes_read(b, parts, at, first)
       list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
     end
   end
-  if #list > 0 then touch({ b.key .. ':lanes' }) end
   return list
 end
 local function lanes_write(b, list)
@@ -2118,10 +2019,6 @@ local keyed = tonumber(parts[at])
 local lanes = lanes_read(b, parts, at + keyed + 1, 0)
 local list = root .. 'a:' .. account .. ':b'
 local label_lists = label_keys(account, labels)
-touch({ key .. ':s', key .. ':k', list, list .. ':pending', root .. 'deadlines' })
-touch(label_lists)
-queue_touch()
-outbox_touch()
 local expires_ms = math.max(now_ms, expires_from_ms) + expiration_ms
 call('HSET', key, 'a', account, 's', 'pending', 'n', total, 'c', 0, 'f', 0, 'x', 0, 'r', 0, 'v', 1, 't', now_ms, 'u', now_ms,
   'e', expires_ms, 'q', last_bytes, 'd', doc)
@@ -2146,7 +2043,7 @@ outbox_write()
 ring_bell(expires_ms)
 idem_write({ 1, now_ms })
 return { 1, now_ms }`,
-  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",7],[3,"lua/batch/create.lua",22],[4,"lua/batch/create.lua",21],[5,"lua/batch/create.lua",20],[6,"lua/batch/create.lua",19],[7,"lua/batch/create.lua",18],[8,"lua/batch/create.lua",17],[9,"lua/batch/create.lua",16],[10,"lua/batch/create.lua",15],[11,"lua/batch/create.lua",14],[12,"lua/batch/create.lua",13],[13,"lua/batch/create.lua",12],[14,"lua/batch/create.lua",11],[15,"lua/batch/create.lua",10],[16,"lua/batch/create.lua",9],[17,"lua/batch/create.lua",8],[18,"lua/batch/create.lua",23],[19,"lua/lib/root.lua",2],[21,"lua/lib/root.lua",8],[22,"lua/lib/root.lua",11],[25,"lua/lib/batch.lua",12],[26,"lua/lib/batch.lua",14],[47,"lua/lib/batch.lua",37],[52,"lua/lib/batch.lua",43],[53,"lua/lib/batch.lua",45],[54,"lua/lib/batch.lua",49],[55,"lua/lib/batch.lua",51],[56,"lua/lib/batch.lua",53],[57,"lua/lib/batch.lua",56],[61,"lua/lib/batch.lua",62],[73,"lua/lib/batch.lua",75],[74,"lua/lib/batch.lua",77],[78,"lua/lib/batch.lua",83],[94,"lua/lib/batch.lua",101],[101,"lua/lib/batch.lua",109],[104,"lua/lib/batch.lua",114],[109,"lua/lib/batch.lua",121],[119,"lua/lib/batch.lua",133],[124,"lua/lib/batch.lua",141],[132,"lua/lib/batch.lua",150],[150,"lua/lib/ring.lua",4],[151,"lua/lib/ring.lua",6],[159,"lua/lib/ring.lua",16],[165,"lua/lib/ring.lua",23],[166,"lua/lib/ring.lua",25],[167,"lua/lib/ring.lua",28],[171,"lua/lib/ring.lua",34],[178,"lua/lib/ring.lua",42],[184,"lua/lib/ready.lua",9],[185,"lua/lib/ready.lua",11],[186,"lua/lib/ready.lua",14],[200,"lua/lib/ready.lua",29],[205,"lua/lib/ready.lua",35],[208,"lua/lib/ready.lua",39],[220,"lua/lib/ready.lua",52],[223,"lua/lib/ready.lua",56],[229,"lua/lib/ready.lua",67],[232,"lua/lib/ready.lua",71],[239,"lua/lib/ready.lua",80],[240,"lua/lib/ready.lua",83],[241,"lua/lib/delayed.lua",3],[242,"lua/lib/delayed.lua",5],[246,"lua/lib/delayed.lua",11],[249,"lua/lib/delayed.lua",15],[253,"lua/lib/delayed.lua",20],[257,"lua/lib/delayed.lua",26],[264,"lua/lib/delayed.lua",36],[271,"lua/lib/outbox.lua",15],[275,"lua/lib/outbox.lua",20],[276,"lua/lib/outbox.lua",22],[277,"lua/lib/outbox.lua",24],[278,"lua/lib/outbox.lua",27],[279,"lua/lib/outbox.lua",29],[283,"lua/lib/outbox.lua",35],[295,"lua/lib/outbox.lua",49],[299,"lua/lib/outbox.lua",54],[309,"lua/lib/outbox.lua",66],[313,"lua/lib/outbox.lua",72],[317,"lua/lib/outbox.lua",78],[322,"lua/lib/outbox.lua",85],[323,"lua/lib/outbox.lua",87],[329,"lua/lib/outbox.lua",95],[358,"lua/lib/outbox.lua",127],[367,"lua/lib/outbox.lua",138],[370,"lua/lib/limited.lua",12],[371,"lua/lib/limited.lua",14],[378,"lua/lib/limited.lua",23],[382,"lua/lib/limited.lua",29],[393,"lua/lib/limited.lua",42],[397,"lua/lib/limited.lua",48],[405,"lua/lib/limited.lua",58],[410,"lua/lib/limited.lua",65],[415,"lua/lib/limited.lua",72],[419,"lua/lib/limited.lua",78],[431,"lua/lib/limited.lua",92],[443,"lua/lib/limited.lua",107],[456,"lua/lib/limited.lua",121],[459,"lua/lib/limited.lua",126],[466,"lua/lib/idem.lua",6],[467,"lua/lib/idem.lua",8],[468,"lua/lib/idem.lua",10],[474,"lua/batch/create.lua",30],[478,"lua/batch/create.lua",35],[489,"lua/batch/create.lua",47],[497,"lua/batch/create.lua",56],[500,"lua/batch/create.lua",60],[506,"lua/batch/create.lua",67]],
+  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",7],[3,"lua/batch/create.lua",22],[4,"lua/batch/create.lua",21],[5,"lua/batch/create.lua",20],[6,"lua/batch/create.lua",19],[7,"lua/batch/create.lua",18],[8,"lua/batch/create.lua",17],[9,"lua/batch/create.lua",16],[10,"lua/batch/create.lua",15],[11,"lua/batch/create.lua",14],[12,"lua/batch/create.lua",13],[13,"lua/batch/create.lua",12],[14,"lua/batch/create.lua",11],[15,"lua/batch/create.lua",10],[16,"lua/batch/create.lua",9],[17,"lua/batch/create.lua",8],[18,"lua/batch/create.lua",23],[19,"lua/lib/root.lua",2],[21,"lua/lib/root.lua",8],[22,"lua/lib/batch.lua",12],[23,"lua/lib/batch.lua",14],[44,"lua/lib/batch.lua",37],[49,"lua/lib/batch.lua",43],[50,"lua/lib/batch.lua",45],[51,"lua/lib/batch.lua",49],[52,"lua/lib/batch.lua",51],[53,"lua/lib/batch.lua",53],[54,"lua/lib/batch.lua",56],[58,"lua/lib/batch.lua",62],[70,"lua/lib/batch.lua",75],[71,"lua/lib/batch.lua",77],[75,"lua/lib/batch.lua",83],[91,"lua/lib/batch.lua",101],[98,"lua/lib/batch.lua",109],[101,"lua/lib/batch.lua",114],[106,"lua/lib/batch.lua",121],[111,"lua/lib/batch.lua",129],[119,"lua/lib/batch.lua",138],[137,"lua/lib/ring.lua",4],[138,"lua/lib/ring.lua",6],[146,"lua/lib/ring.lua",16],[152,"lua/lib/ring.lua",23],[153,"lua/lib/ring.lua",25],[154,"lua/lib/ring.lua",28],[158,"lua/lib/ring.lua",34],[165,"lua/lib/ring.lua",42],[171,"lua/lib/ready.lua",9],[172,"lua/lib/ready.lua",11],[173,"lua/lib/ready.lua",14],[187,"lua/lib/ready.lua",29],[192,"lua/lib/ready.lua",35],[204,"lua/lib/ready.lua",48],[207,"lua/lib/ready.lua",52],[213,"lua/lib/ready.lua",63],[216,"lua/lib/ready.lua",67],[223,"lua/lib/ready.lua",76],[224,"lua/lib/ready.lua",79],[225,"lua/lib/delayed.lua",3],[226,"lua/lib/delayed.lua",5],[230,"lua/lib/delayed.lua",11],[233,"lua/lib/delayed.lua",15],[237,"lua/lib/delayed.lua",21],[244,"lua/lib/delayed.lua",31],[251,"lua/lib/outbox.lua",15],[255,"lua/lib/outbox.lua",20],[256,"lua/lib/outbox.lua",22],[257,"lua/lib/outbox.lua",24],[258,"lua/lib/outbox.lua",27],[259,"lua/lib/outbox.lua",29],[263,"lua/lib/outbox.lua",35],[275,"lua/lib/outbox.lua",49],[279,"lua/lib/outbox.lua",54],[289,"lua/lib/outbox.lua",66],[293,"lua/lib/outbox.lua",72],[297,"lua/lib/outbox.lua",78],[302,"lua/lib/outbox.lua",85],[303,"lua/lib/outbox.lua",88],[332,"lua/lib/outbox.lua",120],[341,"lua/lib/outbox.lua",131],[344,"lua/lib/limited.lua",12],[345,"lua/lib/limited.lua",14],[352,"lua/lib/limited.lua",23],[356,"lua/lib/limited.lua",29],[367,"lua/lib/limited.lua",42],[371,"lua/lib/limited.lua",48],[379,"lua/lib/limited.lua",58],[384,"lua/lib/limited.lua",65],[389,"lua/lib/limited.lua",72],[393,"lua/lib/limited.lua",78],[405,"lua/lib/limited.lua",92],[417,"lua/lib/limited.lua",107],[429,"lua/lib/limited.lua",120],[432,"lua/lib/limited.lua",125],[439,"lua/lib/idem.lua",6],[440,"lua/lib/idem.lua",8],[441,"lua/lib/idem.lua",10],[447,"lua/batch/create.lua",30],[451,"lua/batch/create.lua",35],[462,"lua/batch/create.lua",47],[470,"lua/batch/create.lua",56],[473,"lua/batch/create.lua",60],[475,"lua/batch/create.lua",63]],
 });
 
 /** Deletes a batch that has finished: it is gone for callers at once, and `tick` frees its memory in slices. Its companion See lua/batch/delete.lua. */
@@ -2163,9 +2060,6 @@ local now_ms = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') ret
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local batches, batches_loaded = {}, {}
 local function batch_load(core)
   local b = batches[core]
@@ -2249,16 +2143,6 @@ local function label_keys(account, labels)
   local list = {}
   for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
   return list
-end
-local function batch_touch()
-  local list = { root .. 'deadlines' }
-  for _, b in ipairs(batches_loaded) do
-    if b.s ~= b.s_was then
-      list[#list + 1] = list_key(b, b.s_was)
-      list[#list + 1] = list_key(b, b.s)
-    end
-  end
-  touch(list)
 end
 local function batch_ended(b, from, tasks, byte)
   if not b.W or byte == 'r' then return end
@@ -2298,18 +2182,15 @@ local status = b.s
 local lists = label_keys(account, call('HGET', b.key, 'l') or '')
 lists[#lists + 1] = list_key(b)
 lists[#lists + 1] = list_key(b, status)
-touch(lists)
-touch({ root .. 'deadlines' })
 local notes = batch_load(core .. 'n')
 local dropped = notes and notes.n - notes.c - notes.f - notes.x or 0
-if notes then touch({ notes.key .. ':s', notes.key .. ':0' }) end
 call('HSET', b.key, 's', 'deleted')
 for _, key in ipairs(lists) do call('ZREM', key, core) end
 call('ZADD', root .. 'deadlines', now_ms, core)
 if notes then call('UNLINK', notes.key, notes.key .. ':s', notes.key .. ':0') end
 call('SPUBLISH', root .. 'bell', string.format('%.0f', now_ms))
 return { 'deleted', status, dropped }`,
-  map: [[1,"lua/batch/delete.lua",1],[2,"lua/batch/delete.lua",5],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/batch.lua",12],[13,"lua/lib/batch.lua",14],[34,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",43],[40,"lua/lib/batch.lua",45],[41,"lua/lib/batch.lua",49],[42,"lua/lib/batch.lua",51],[43,"lua/lib/batch.lua",53],[44,"lua/lib/batch.lua",56],[48,"lua/lib/batch.lua",62],[60,"lua/lib/batch.lua",75],[61,"lua/lib/batch.lua",77],[65,"lua/lib/batch.lua",83],[81,"lua/lib/batch.lua",101],[88,"lua/lib/batch.lua",109],[91,"lua/lib/batch.lua",114],[96,"lua/lib/batch.lua",121],[106,"lua/lib/batch.lua",133],[111,"lua/lib/batch.lua",141],[119,"lua/lib/batch.lua",150],[137,"lua/batch/delete.lua",13],[140,"lua/batch/delete.lua",17],[149,"lua/batch/delete.lua",27]],
+  map: [[1,"lua/batch/delete.lua",1],[2,"lua/batch/delete.lua",5],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/batch.lua",12],[10,"lua/lib/batch.lua",14],[31,"lua/lib/batch.lua",37],[36,"lua/lib/batch.lua",43],[37,"lua/lib/batch.lua",45],[38,"lua/lib/batch.lua",49],[39,"lua/lib/batch.lua",51],[40,"lua/lib/batch.lua",53],[41,"lua/lib/batch.lua",56],[45,"lua/lib/batch.lua",62],[57,"lua/lib/batch.lua",75],[58,"lua/lib/batch.lua",77],[62,"lua/lib/batch.lua",83],[78,"lua/lib/batch.lua",101],[85,"lua/lib/batch.lua",109],[88,"lua/lib/batch.lua",114],[93,"lua/lib/batch.lua",121],[98,"lua/lib/batch.lua",129],[106,"lua/lib/batch.lua",138],[124,"lua/batch/delete.lua",13],[127,"lua/batch/delete.lua",17],[133,"lua/batch/delete.lua",24]],
 });
 
 /** What a reconciler must know of batches to see whether they need it: their counters as they are kept, and whether a place is missing. See lua/batch/inspect.lua. */
@@ -2327,9 +2208,6 @@ local cores = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local batches, batches_loaded = {}, {}
 local function batch_load(core)
   local b = batches[core]
@@ -2413,16 +2291,6 @@ local function label_keys(account, labels)
   local list = {}
   for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
   return list
-end
-local function batch_touch()
-  local list = { root .. 'deadlines' }
-  for _, b in ipairs(batches_loaded) do
-    if b.s ~= b.s_was then
-      list[#list + 1] = list_key(b, b.s_was)
-      list[#list + 1] = list_key(b, b.s)
-    end
-  end
-  touch(list)
 end
 local function batch_ended(b, from, tasks, byte)
   if not b.W or byte == 'r' then return end
@@ -2500,7 +2368,7 @@ for _, core in ipairs(cores) do
   end
 end
 return found`,
-  map: [[1,"lua/batch/inspect.lua",1],[2,"lua/batch/inspect.lua",6],[3,"lua/batch/inspect.lua",9],[4,"lua/batch/inspect.lua",8],[5,"lua/batch/inspect.lua",7],[6,"lua/batch/inspect.lua",10],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",12],[14,"lua/lib/batch.lua",14],[35,"lua/lib/batch.lua",37],[40,"lua/lib/batch.lua",43],[41,"lua/lib/batch.lua",45],[42,"lua/lib/batch.lua",49],[43,"lua/lib/batch.lua",51],[44,"lua/lib/batch.lua",53],[45,"lua/lib/batch.lua",56],[49,"lua/lib/batch.lua",62],[61,"lua/lib/batch.lua",75],[62,"lua/lib/batch.lua",77],[66,"lua/lib/batch.lua",83],[82,"lua/lib/batch.lua",101],[89,"lua/lib/batch.lua",109],[92,"lua/lib/batch.lua",114],[97,"lua/lib/batch.lua",121],[107,"lua/lib/batch.lua",133],[112,"lua/lib/batch.lua",141],[120,"lua/lib/batch.lua",150],[138,"lua/lib/seen.lua",4],[141,"lua/lib/places.lua",5],[148,"lua/lib/places.lua",14],[153,"lua/lib/places.lua",21],[167,"lua/batch/inspect.lua",16],[172,"lua/batch/inspect.lua",22]],
+  map: [[1,"lua/batch/inspect.lua",1],[2,"lua/batch/inspect.lua",6],[3,"lua/batch/inspect.lua",9],[4,"lua/batch/inspect.lua",8],[5,"lua/batch/inspect.lua",7],[6,"lua/batch/inspect.lua",10],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/batch.lua",12],[11,"lua/lib/batch.lua",14],[32,"lua/lib/batch.lua",37],[37,"lua/lib/batch.lua",43],[38,"lua/lib/batch.lua",45],[39,"lua/lib/batch.lua",49],[40,"lua/lib/batch.lua",51],[41,"lua/lib/batch.lua",53],[42,"lua/lib/batch.lua",56],[46,"lua/lib/batch.lua",62],[58,"lua/lib/batch.lua",75],[59,"lua/lib/batch.lua",77],[63,"lua/lib/batch.lua",83],[79,"lua/lib/batch.lua",101],[86,"lua/lib/batch.lua",109],[89,"lua/lib/batch.lua",114],[94,"lua/lib/batch.lua",121],[99,"lua/lib/batch.lua",129],[107,"lua/lib/batch.lua",138],[125,"lua/lib/seen.lua",4],[128,"lua/lib/places.lua",5],[135,"lua/lib/places.lua",14],[140,"lua/lib/places.lua",21],[154,"lua/batch/inspect.lua",16],[159,"lua/batch/inspect.lua",22]],
 });
 
 /** Reads a batch for its owner, within his limit on such reads: who it belongs to, the limit and the state in one step. See lua/batch/read.lua. */
@@ -2519,9 +2387,6 @@ local now_ms = tonumber(ARGV[5]) or (function() local t = redis.call('TIME') ret
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local QUOTA_WINDOW_MS, QUOTA_READ_MAX = 60000, 4000
 local function quota_passed(key, length, now)
   local first = tonumber(redis.call('LINDEX', key, 0) or now)
@@ -2546,13 +2411,13 @@ local function quota_take(key, limit, now)
   return 1, left - 1, first + QUOTA_WINDOW_MS - now
 end
 local key = root .. 'b:' .. core
-local fields = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 't', 'u', 'z', 'd', 'g', 'o')
+local fields = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 't', 'u', 'z', 'd', 'g', 'o', 'h')
 if fields[1] ~= account or fields[2] == 'tray' or fields[2] == 'deleted' then return { 0, 0, 0, {}, '' } end
 local text = states == 1 and call('GET', key .. ':s') or ''
 local granted, left, next_ms = quota_take(key .. ':quota:status', limit, now_ms)
 if granted == 0 then return { 1, left, next_ms, {}, '' } end
 return { 2, left, next_ms, fields, text }`,
-  map: [[1,"lua/batch/read.lua",1],[2,"lua/batch/read.lua",4],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/lib/quota.lua",3],[15,"lua/lib/quota.lua",6],[26,"lua/lib/quota.lua",19],[37,"lua/batch/read.lua",15]],
+  map: [[1,"lua/batch/read.lua",1],[2,"lua/batch/read.lua",4],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/quota.lua",3],[12,"lua/lib/quota.lua",6],[23,"lua/lib/quota.lua",19],[34,"lua/batch/read.lua",15]],
 });
 
 /** Lets a held batch end: at once where nothing is left to finish. On a batch that is not held it changes nothing. See lua/batch/release.lua. */
@@ -2570,9 +2435,6 @@ local now_ms = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') ret
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local batches, batches_loaded = {}, {}
 local function batch_load(core)
   local b = batches[core]
@@ -2656,16 +2518,6 @@ local function label_keys(account, labels)
   local list = {}
   for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
   return list
-end
-local function batch_touch()
-  local list = { root .. 'deadlines' }
-  for _, b in ipairs(batches_loaded) do
-    if b.s ~= b.s_was then
-      list[#list + 1] = list_key(b, b.s_was)
-      list[#list + 1] = list_key(b, b.s)
-    end
-  end
-  touch(list)
 end
 local function batch_ended(b, from, tasks, byte)
   if not b.W or byte == 'r' then return end
@@ -2753,9 +2605,6 @@ local function depth_write()
     if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
   end
 end
-local function ready_touch()
-  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
-end
 local function ready_write()
   for _, plan in ipairs(plans_made) do
     local length = 0
@@ -2796,10 +2645,6 @@ local function delayed_push(due_ms, flow, entry)
 end
 local function enqueue(now, due_ms, flow, entry)
   if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
-end
-local function queue_touch()
-  ready_touch()
-  touch({ root .. 'delayed' })
 end
 local function queue_write()
   ready_write()
@@ -3035,7 +2880,6 @@ local function notify_use()
     for _, notes in ipairs(noting) do
       notes_append(notes, now)
       notes_leave(notes)
-      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
     end
   end
   function notify.write()
@@ -3070,8 +2914,6 @@ if b.h then
   b.h = nil
   batch_end(b, now_ms, keep_ms)
   notify_plan(now_ms)
-  batch_touch()
-  queue_touch()
   call('HDEL', b.key, 'h')
   batch_save(now_ms)
   notify_write()
@@ -3079,7 +2921,7 @@ if b.h then
   ring_bell()
 end
 return 1`,
-  map: [[1,"lua/batch/release.lua",1],[2,"lua/batch/release.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",12],[14,"lua/lib/batch.lua",14],[35,"lua/lib/batch.lua",37],[40,"lua/lib/batch.lua",43],[41,"lua/lib/batch.lua",45],[42,"lua/lib/batch.lua",49],[43,"lua/lib/batch.lua",51],[44,"lua/lib/batch.lua",53],[45,"lua/lib/batch.lua",56],[49,"lua/lib/batch.lua",62],[61,"lua/lib/batch.lua",75],[62,"lua/lib/batch.lua",77],[66,"lua/lib/batch.lua",83],[82,"lua/lib/batch.lua",101],[89,"lua/lib/batch.lua",109],[92,"lua/lib/batch.lua",114],[97,"lua/lib/batch.lua",121],[107,"lua/lib/batch.lua",133],[112,"lua/lib/batch.lua",141],[120,"lua/lib/batch.lua",150],[138,"lua/lib/ring.lua",4],[139,"lua/lib/ring.lua",6],[147,"lua/lib/ring.lua",16],[153,"lua/lib/ring.lua",23],[154,"lua/lib/ring.lua",25],[155,"lua/lib/ring.lua",28],[159,"lua/lib/ring.lua",34],[166,"lua/lib/ring.lua",42],[172,"lua/lib/ready.lua",9],[173,"lua/lib/ready.lua",11],[174,"lua/lib/ready.lua",14],[188,"lua/lib/ready.lua",29],[193,"lua/lib/ready.lua",35],[196,"lua/lib/ready.lua",39],[208,"lua/lib/ready.lua",52],[211,"lua/lib/ready.lua",56],[217,"lua/lib/ready.lua",67],[220,"lua/lib/ready.lua",71],[227,"lua/lib/ready.lua",80],[228,"lua/lib/ready.lua",83],[229,"lua/lib/delayed.lua",3],[230,"lua/lib/delayed.lua",5],[234,"lua/lib/delayed.lua",11],[237,"lua/lib/delayed.lua",15],[241,"lua/lib/delayed.lua",20],[245,"lua/lib/delayed.lua",26],[252,"lua/lib/delayed.lua",36],[259,"lua/lib/notify.lua",19],[260,"lua/lib/notify.lua",22],[269,"lua/lib/notify.lua",34],[270,"lua/lib/notify.lua",36],[275,"lua/lib/notify.lua",43],[291,"lua/lib/notify.lua",60],[303,"lua/lib/notify.lua",74],[313,"lua/lib/notify.lua",85],[331,"lua/lib/notify.lua",105],[338,"lua/lib/notify.lua",115],[350,"lua/lib/notify.lua",130],[366,"lua/lib/notify.lua",148],[378,"lua/lib/notify.lua",161],[381,"lua/lib/notify.lua",166],[392,"lua/lib/notify.lua",179],[405,"lua/lib/notify.lua",193],[410,"lua/lib/notify.lua",199],[413,"lua/lib/notify.lua",204],[418,"lua/lib/notify.lua",211],[448,"lua/lib/notify.lua",243],[470,"lua/lib/notify.lua",267],[471,"lua/lib/notify.lua",269],[478,"lua/lib/notify.lua",277],[493,"lua/lib/notify.lua",293],[495,"lua/lib/notify.lua",297],[501,"lua/lib/notify.lua",304],[504,"lua/batch/release.lua",13]],
+  map: [[1,"lua/batch/release.lua",1],[2,"lua/batch/release.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/batch.lua",12],[11,"lua/lib/batch.lua",14],[32,"lua/lib/batch.lua",37],[37,"lua/lib/batch.lua",43],[38,"lua/lib/batch.lua",45],[39,"lua/lib/batch.lua",49],[40,"lua/lib/batch.lua",51],[41,"lua/lib/batch.lua",53],[42,"lua/lib/batch.lua",56],[46,"lua/lib/batch.lua",62],[58,"lua/lib/batch.lua",75],[59,"lua/lib/batch.lua",77],[63,"lua/lib/batch.lua",83],[79,"lua/lib/batch.lua",101],[86,"lua/lib/batch.lua",109],[89,"lua/lib/batch.lua",114],[94,"lua/lib/batch.lua",121],[99,"lua/lib/batch.lua",129],[107,"lua/lib/batch.lua",138],[125,"lua/lib/ring.lua",4],[126,"lua/lib/ring.lua",6],[134,"lua/lib/ring.lua",16],[140,"lua/lib/ring.lua",23],[141,"lua/lib/ring.lua",25],[142,"lua/lib/ring.lua",28],[146,"lua/lib/ring.lua",34],[153,"lua/lib/ring.lua",42],[159,"lua/lib/ready.lua",9],[160,"lua/lib/ready.lua",11],[161,"lua/lib/ready.lua",14],[175,"lua/lib/ready.lua",29],[180,"lua/lib/ready.lua",35],[192,"lua/lib/ready.lua",48],[195,"lua/lib/ready.lua",52],[201,"lua/lib/ready.lua",63],[204,"lua/lib/ready.lua",67],[211,"lua/lib/ready.lua",76],[212,"lua/lib/ready.lua",79],[213,"lua/lib/delayed.lua",3],[214,"lua/lib/delayed.lua",5],[218,"lua/lib/delayed.lua",11],[221,"lua/lib/delayed.lua",15],[225,"lua/lib/delayed.lua",21],[232,"lua/lib/delayed.lua",31],[239,"lua/lib/notify.lua",19],[240,"lua/lib/notify.lua",22],[249,"lua/lib/notify.lua",34],[250,"lua/lib/notify.lua",36],[255,"lua/lib/notify.lua",43],[271,"lua/lib/notify.lua",60],[283,"lua/lib/notify.lua",74],[293,"lua/lib/notify.lua",85],[311,"lua/lib/notify.lua",105],[318,"lua/lib/notify.lua",115],[330,"lua/lib/notify.lua",130],[346,"lua/lib/notify.lua",148],[358,"lua/lib/notify.lua",161],[361,"lua/lib/notify.lua",166],[372,"lua/lib/notify.lua",179],[385,"lua/lib/notify.lua",193],[390,"lua/lib/notify.lua",199],[393,"lua/lib/notify.lua",204],[398,"lua/lib/notify.lua",211],[428,"lua/lib/notify.lua",243],[450,"lua/lib/notify.lua",267],[451,"lua/lib/notify.lua",269],[457,"lua/lib/notify.lua",276],[472,"lua/lib/notify.lua",292],[474,"lua/lib/notify.lua",296],[480,"lua/lib/notify.lua",303],[483,"lua/batch/release.lua",13]],
 });
 
 /** Sets a batch right by its state bytes, which the caller has counted: counters, its end where nothing is left to finish, its See lua/batch/repair.lua. */
@@ -3103,9 +2945,6 @@ local now_ms = tonumber(ARGV[10]) or (function() local t = redis.call('TIME') re
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local batches, batches_loaded = {}, {}
 local function batch_load(core)
   local b = batches[core]
@@ -3189,16 +3028,6 @@ local function label_keys(account, labels)
   local list = {}
   for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
   return list
-end
-local function batch_touch()
-  local list = { root .. 'deadlines' }
-  for _, b in ipairs(batches_loaded) do
-    if b.s ~= b.s_was then
-      list[#list + 1] = list_key(b, b.s_was)
-      list[#list + 1] = list_key(b, b.s)
-    end
-  end
-  touch(list)
 end
 local function batch_ended(b, from, tasks, byte)
   if not b.W or byte == 'r' then return end
@@ -3315,9 +3144,6 @@ local function depth_write()
     if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
   end
 end
-local function ready_touch()
-  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
-end
 local function ready_write()
   for _, plan in ipairs(plans_made) do
     local length = 0
@@ -3358,10 +3184,6 @@ local function delayed_push(due_ms, flow, entry)
 end
 local function enqueue(now, due_ms, flow, entry)
   if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
-end
-local function queue_touch()
-  ready_touch()
-  touch({ root .. 'delayed' })
 end
 local function queue_write()
   ready_write()
@@ -3597,7 +3419,6 @@ local function notify_use()
     for _, notes in ipairs(noting) do
       notes_append(notes, now)
       notes_leave(notes)
-      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
     end
   end
   function notify.write()
@@ -3656,10 +3477,6 @@ local due_lost = not b.deadline and place_due_lost(b, due_ms)
 local lost, strange = {}, {}
 if b.s == b.s_was then lost, strange = places_lost(b) end
 if due_lost or #lost + #strange > 0 then repaired[#repaired + 1] = 'places' end
-batch_touch()
-queue_touch()
-touch(lost)
-touch(strange)
 batch_save(now_ms)
 notify_write()
 queue_write()
@@ -3668,7 +3485,7 @@ for _, key in ipairs(lost) do call('ZADD', key, b.t, core) end
 for _, key in ipairs(strange) do call('ZREM', key, core) end
 ring_bell(due_lost and due_ms or nil)
 return repaired`,
-  map: [[1,"lua/batch/repair.lua",1],[2,"lua/batch/repair.lua",8],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/root.lua",11],[19,"lua/lib/batch.lua",12],[20,"lua/lib/batch.lua",14],[41,"lua/lib/batch.lua",37],[46,"lua/lib/batch.lua",43],[47,"lua/lib/batch.lua",45],[48,"lua/lib/batch.lua",49],[49,"lua/lib/batch.lua",51],[50,"lua/lib/batch.lua",53],[51,"lua/lib/batch.lua",56],[55,"lua/lib/batch.lua",62],[67,"lua/lib/batch.lua",75],[68,"lua/lib/batch.lua",77],[72,"lua/lib/batch.lua",83],[88,"lua/lib/batch.lua",101],[95,"lua/lib/batch.lua",109],[98,"lua/lib/batch.lua",114],[103,"lua/lib/batch.lua",121],[113,"lua/lib/batch.lua",133],[118,"lua/lib/batch.lua",141],[126,"lua/lib/batch.lua",150],[144,"lua/lib/seen.lua",4],[147,"lua/lib/places.lua",5],[154,"lua/lib/places.lua",14],[159,"lua/lib/places.lua",21],[173,"lua/lib/ring.lua",4],[174,"lua/lib/ring.lua",6],[182,"lua/lib/ring.lua",16],[188,"lua/lib/ring.lua",23],[189,"lua/lib/ring.lua",25],[190,"lua/lib/ring.lua",28],[194,"lua/lib/ring.lua",34],[201,"lua/lib/ring.lua",42],[207,"lua/lib/ready.lua",9],[208,"lua/lib/ready.lua",11],[209,"lua/lib/ready.lua",14],[223,"lua/lib/ready.lua",29],[228,"lua/lib/ready.lua",35],[231,"lua/lib/ready.lua",39],[243,"lua/lib/ready.lua",52],[246,"lua/lib/ready.lua",56],[252,"lua/lib/ready.lua",67],[255,"lua/lib/ready.lua",71],[262,"lua/lib/ready.lua",80],[263,"lua/lib/ready.lua",83],[264,"lua/lib/delayed.lua",3],[265,"lua/lib/delayed.lua",5],[269,"lua/lib/delayed.lua",11],[272,"lua/lib/delayed.lua",15],[276,"lua/lib/delayed.lua",20],[280,"lua/lib/delayed.lua",26],[287,"lua/lib/delayed.lua",36],[294,"lua/lib/notify.lua",19],[295,"lua/lib/notify.lua",22],[304,"lua/lib/notify.lua",34],[305,"lua/lib/notify.lua",36],[310,"lua/lib/notify.lua",43],[326,"lua/lib/notify.lua",60],[338,"lua/lib/notify.lua",74],[348,"lua/lib/notify.lua",85],[366,"lua/lib/notify.lua",105],[373,"lua/lib/notify.lua",115],[385,"lua/lib/notify.lua",130],[401,"lua/lib/notify.lua",148],[413,"lua/lib/notify.lua",161],[416,"lua/lib/notify.lua",166],[427,"lua/lib/notify.lua",179],[440,"lua/lib/notify.lua",193],[445,"lua/lib/notify.lua",199],[448,"lua/lib/notify.lua",204],[453,"lua/lib/notify.lua",211],[483,"lua/lib/notify.lua",243],[505,"lua/lib/notify.lua",267],[506,"lua/lib/notify.lua",269],[513,"lua/lib/notify.lua",277],[528,"lua/lib/notify.lua",293],[530,"lua/lib/notify.lua",297],[536,"lua/lib/notify.lua",304],[539,"lua/batch/repair.lua",25],[542,"lua/batch/repair.lua",29],[561,"lua/batch/repair.lua",50],[564,"lua/batch/repair.lua",54],[569,"lua/batch/repair.lua",60],[573,"lua/batch/repair.lua",65]],
+  map: [[1,"lua/batch/repair.lua",1],[2,"lua/batch/repair.lua",8],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",12],[17,"lua/lib/batch.lua",14],[38,"lua/lib/batch.lua",37],[43,"lua/lib/batch.lua",43],[44,"lua/lib/batch.lua",45],[45,"lua/lib/batch.lua",49],[46,"lua/lib/batch.lua",51],[47,"lua/lib/batch.lua",53],[48,"lua/lib/batch.lua",56],[52,"lua/lib/batch.lua",62],[64,"lua/lib/batch.lua",75],[65,"lua/lib/batch.lua",77],[69,"lua/lib/batch.lua",83],[85,"lua/lib/batch.lua",101],[92,"lua/lib/batch.lua",109],[95,"lua/lib/batch.lua",114],[100,"lua/lib/batch.lua",121],[105,"lua/lib/batch.lua",129],[113,"lua/lib/batch.lua",138],[131,"lua/lib/seen.lua",4],[134,"lua/lib/places.lua",5],[141,"lua/lib/places.lua",14],[146,"lua/lib/places.lua",21],[160,"lua/lib/ring.lua",4],[161,"lua/lib/ring.lua",6],[169,"lua/lib/ring.lua",16],[175,"lua/lib/ring.lua",23],[176,"lua/lib/ring.lua",25],[177,"lua/lib/ring.lua",28],[181,"lua/lib/ring.lua",34],[188,"lua/lib/ring.lua",42],[194,"lua/lib/ready.lua",9],[195,"lua/lib/ready.lua",11],[196,"lua/lib/ready.lua",14],[210,"lua/lib/ready.lua",29],[215,"lua/lib/ready.lua",35],[227,"lua/lib/ready.lua",48],[230,"lua/lib/ready.lua",52],[236,"lua/lib/ready.lua",63],[239,"lua/lib/ready.lua",67],[246,"lua/lib/ready.lua",76],[247,"lua/lib/ready.lua",79],[248,"lua/lib/delayed.lua",3],[249,"lua/lib/delayed.lua",5],[253,"lua/lib/delayed.lua",11],[256,"lua/lib/delayed.lua",15],[260,"lua/lib/delayed.lua",21],[267,"lua/lib/delayed.lua",31],[274,"lua/lib/notify.lua",19],[275,"lua/lib/notify.lua",22],[284,"lua/lib/notify.lua",34],[285,"lua/lib/notify.lua",36],[290,"lua/lib/notify.lua",43],[306,"lua/lib/notify.lua",60],[318,"lua/lib/notify.lua",74],[328,"lua/lib/notify.lua",85],[346,"lua/lib/notify.lua",105],[353,"lua/lib/notify.lua",115],[365,"lua/lib/notify.lua",130],[381,"lua/lib/notify.lua",148],[393,"lua/lib/notify.lua",161],[396,"lua/lib/notify.lua",166],[407,"lua/lib/notify.lua",179],[420,"lua/lib/notify.lua",193],[425,"lua/lib/notify.lua",199],[428,"lua/lib/notify.lua",204],[433,"lua/lib/notify.lua",211],[463,"lua/lib/notify.lua",243],[485,"lua/lib/notify.lua",267],[486,"lua/lib/notify.lua",269],[492,"lua/lib/notify.lua",276],[507,"lua/lib/notify.lua",292],[509,"lua/lib/notify.lua",296],[515,"lua/lib/notify.lua",303],[518,"lua/batch/repair.lua",25],[521,"lua/batch/repair.lua",29],[540,"lua/batch/repair.lua",50],[543,"lua/batch/repair.lua",54],[548,"lua/batch/repair.lua",60]],
 });
 
 /** Queues tasks again that wait and lie in no queue, or that are in flight and held by nobody: what a lost write left behind. See lua/batch/requeue.lua. */
@@ -3688,9 +3505,6 @@ local parts = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local batches, batches_loaded = {}, {}
 local function batch_load(core)
   local b = batches[core]
@@ -3774,16 +3588,6 @@ local function label_keys(account, labels)
   local list = {}
   for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
   return list
-end
-local function batch_touch()
-  local list = { root .. 'deadlines' }
-  for _, b in ipairs(batches_loaded) do
-    if b.s ~= b.s_was then
-      list[#list + 1] = list_key(b, b.s_was)
-      list[#list + 1] = list_key(b, b.s)
-    end
-  end
-  touch(list)
 end
 local function batch_ended(b, from, tasks, byte)
   if not b.W or byte == 'r' then return end
@@ -3874,9 +3678,6 @@ local function depth_write()
     if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
   end
 end
-local function ready_touch()
-  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
-end
 local function ready_write()
   for _, plan in ipairs(plans_made) do
     local length = 0
@@ -3917,10 +3718,6 @@ local function delayed_push(due_ms, flow, entry)
 end
 local function enqueue(now, due_ms, flow, entry)
   if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
-end
-local function queue_touch()
-  ready_touch()
-  touch({ root .. 'delayed' })
 end
 local function queue_write()
   ready_write()
@@ -3992,12 +3789,6 @@ local function away_get(field)
   return call('HGET', root .. 'away', field) or nil
 end
 local function away_forget(field) away_set(field, false, nil) end
-local function outbox_touch()
-  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
-  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
-  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
-  touch(list)
-end
 local function outbox_write()
   local gone, set, since = {}, {}, {}
   for _, plan in ipairs(away_plans_made) do
@@ -4122,7 +3913,6 @@ local function lanes_read(b, parts, at, first)
       list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
     end
   end
-  if #list > 0 then touch({ b.key .. ':lanes' }) end
   return list
 end
 local function lanes_write(b, list)
@@ -4351,7 +4141,6 @@ local function notify_use()
     for _, notes in ipairs(noting) do
       notes_append(notes, now)
       notes_leave(notes)
-      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
     end
   end
   function notify.write()
@@ -4430,10 +4219,6 @@ end
 b.dirty = true
 if flew > 0 then batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms) end
 notify_plan(now_ms)
-batch_touch()
-queue_touch()
-outbox_touch()
-touch({ b.key .. ':s' })
 for _, mark in ipairs(marks) do call('SETRANGE', b.key .. ':s', mark[1], mark[2]) end
 batch_save(now_ms)
 notify_write()
@@ -4443,7 +4228,7 @@ ring_bell()
 outbox_bell()
 b.v = b.v + 1
 return { waited, flew, batch_seen(b) }`,
-  map: [[1,"lua/batch/requeue.lua",1],[2,"lua/batch/requeue.lua",8],[3,"lua/batch/requeue.lua",13],[4,"lua/batch/requeue.lua",12],[5,"lua/batch/requeue.lua",11],[6,"lua/batch/requeue.lua",10],[7,"lua/batch/requeue.lua",9],[8,"lua/batch/requeue.lua",14],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",12],[16,"lua/lib/batch.lua",14],[37,"lua/lib/batch.lua",37],[42,"lua/lib/batch.lua",43],[43,"lua/lib/batch.lua",45],[44,"lua/lib/batch.lua",49],[45,"lua/lib/batch.lua",51],[46,"lua/lib/batch.lua",53],[47,"lua/lib/batch.lua",56],[51,"lua/lib/batch.lua",62],[63,"lua/lib/batch.lua",75],[64,"lua/lib/batch.lua",77],[68,"lua/lib/batch.lua",83],[84,"lua/lib/batch.lua",101],[91,"lua/lib/batch.lua",109],[94,"lua/lib/batch.lua",114],[99,"lua/lib/batch.lua",121],[109,"lua/lib/batch.lua",133],[114,"lua/lib/batch.lua",141],[122,"lua/lib/batch.lua",150],[140,"lua/lib/seen.lua",4],[143,"lua/lib/ring.lua",4],[144,"lua/lib/ring.lua",6],[152,"lua/lib/ring.lua",16],[158,"lua/lib/ring.lua",23],[159,"lua/lib/ring.lua",25],[160,"lua/lib/ring.lua",28],[164,"lua/lib/ring.lua",34],[171,"lua/lib/ring.lua",42],[177,"lua/lib/ready.lua",9],[178,"lua/lib/ready.lua",11],[179,"lua/lib/ready.lua",14],[193,"lua/lib/ready.lua",29],[198,"lua/lib/ready.lua",35],[201,"lua/lib/ready.lua",39],[213,"lua/lib/ready.lua",52],[216,"lua/lib/ready.lua",56],[222,"lua/lib/ready.lua",67],[225,"lua/lib/ready.lua",71],[232,"lua/lib/ready.lua",80],[233,"lua/lib/ready.lua",83],[234,"lua/lib/delayed.lua",3],[235,"lua/lib/delayed.lua",5],[239,"lua/lib/delayed.lua",11],[242,"lua/lib/delayed.lua",15],[246,"lua/lib/delayed.lua",20],[250,"lua/lib/delayed.lua",26],[257,"lua/lib/delayed.lua",36],[264,"lua/lib/outbox.lua",15],[268,"lua/lib/outbox.lua",20],[269,"lua/lib/outbox.lua",22],[270,"lua/lib/outbox.lua",24],[271,"lua/lib/outbox.lua",27],[272,"lua/lib/outbox.lua",29],[276,"lua/lib/outbox.lua",35],[288,"lua/lib/outbox.lua",49],[292,"lua/lib/outbox.lua",54],[302,"lua/lib/outbox.lua",66],[306,"lua/lib/outbox.lua",72],[310,"lua/lib/outbox.lua",78],[315,"lua/lib/outbox.lua",85],[316,"lua/lib/outbox.lua",87],[322,"lua/lib/outbox.lua",95],[351,"lua/lib/outbox.lua",127],[360,"lua/lib/outbox.lua",138],[363,"lua/lib/limited.lua",12],[364,"lua/lib/limited.lua",14],[371,"lua/lib/limited.lua",23],[375,"lua/lib/limited.lua",29],[386,"lua/lib/limited.lua",42],[390,"lua/lib/limited.lua",48],[398,"lua/lib/limited.lua",58],[403,"lua/lib/limited.lua",65],[408,"lua/lib/limited.lua",72],[412,"lua/lib/limited.lua",78],[424,"lua/lib/limited.lua",92],[436,"lua/lib/limited.lua",107],[449,"lua/lib/limited.lua",121],[452,"lua/lib/limited.lua",126],[459,"lua/lib/notify.lua",19],[460,"lua/lib/notify.lua",22],[469,"lua/lib/notify.lua",34],[470,"lua/lib/notify.lua",36],[475,"lua/lib/notify.lua",43],[491,"lua/lib/notify.lua",60],[503,"lua/lib/notify.lua",74],[513,"lua/lib/notify.lua",85],[531,"lua/lib/notify.lua",105],[538,"lua/lib/notify.lua",115],[550,"lua/lib/notify.lua",130],[566,"lua/lib/notify.lua",148],[578,"lua/lib/notify.lua",161],[581,"lua/lib/notify.lua",166],[592,"lua/lib/notify.lua",179],[605,"lua/lib/notify.lua",193],[610,"lua/lib/notify.lua",199],[613,"lua/lib/notify.lua",204],[618,"lua/lib/notify.lua",211],[648,"lua/lib/notify.lua",243],[670,"lua/lib/notify.lua",267],[671,"lua/lib/notify.lua",269],[678,"lua/lib/notify.lua",277],[693,"lua/lib/notify.lua",293],[695,"lua/lib/notify.lua",297],[701,"lua/lib/notify.lua",304],[704,"lua/batch/requeue.lua",21],[709,"lua/batch/requeue.lua",27],[719,"lua/batch/requeue.lua",38],[751,"lua/batch/requeue.lua",71],[754,"lua/batch/requeue.lua",75],[758,"lua/batch/requeue.lua",80]],
+  map: [[1,"lua/batch/requeue.lua",1],[2,"lua/batch/requeue.lua",8],[3,"lua/batch/requeue.lua",13],[4,"lua/batch/requeue.lua",12],[5,"lua/batch/requeue.lua",11],[6,"lua/batch/requeue.lua",10],[7,"lua/batch/requeue.lua",9],[8,"lua/batch/requeue.lua",14],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/batch.lua",12],[13,"lua/lib/batch.lua",14],[34,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",43],[40,"lua/lib/batch.lua",45],[41,"lua/lib/batch.lua",49],[42,"lua/lib/batch.lua",51],[43,"lua/lib/batch.lua",53],[44,"lua/lib/batch.lua",56],[48,"lua/lib/batch.lua",62],[60,"lua/lib/batch.lua",75],[61,"lua/lib/batch.lua",77],[65,"lua/lib/batch.lua",83],[81,"lua/lib/batch.lua",101],[88,"lua/lib/batch.lua",109],[91,"lua/lib/batch.lua",114],[96,"lua/lib/batch.lua",121],[101,"lua/lib/batch.lua",129],[109,"lua/lib/batch.lua",138],[127,"lua/lib/seen.lua",4],[130,"lua/lib/ring.lua",4],[131,"lua/lib/ring.lua",6],[139,"lua/lib/ring.lua",16],[145,"lua/lib/ring.lua",23],[146,"lua/lib/ring.lua",25],[147,"lua/lib/ring.lua",28],[151,"lua/lib/ring.lua",34],[158,"lua/lib/ring.lua",42],[164,"lua/lib/ready.lua",9],[165,"lua/lib/ready.lua",11],[166,"lua/lib/ready.lua",14],[180,"lua/lib/ready.lua",29],[185,"lua/lib/ready.lua",35],[197,"lua/lib/ready.lua",48],[200,"lua/lib/ready.lua",52],[206,"lua/lib/ready.lua",63],[209,"lua/lib/ready.lua",67],[216,"lua/lib/ready.lua",76],[217,"lua/lib/ready.lua",79],[218,"lua/lib/delayed.lua",3],[219,"lua/lib/delayed.lua",5],[223,"lua/lib/delayed.lua",11],[226,"lua/lib/delayed.lua",15],[230,"lua/lib/delayed.lua",21],[237,"lua/lib/delayed.lua",31],[244,"lua/lib/outbox.lua",15],[248,"lua/lib/outbox.lua",20],[249,"lua/lib/outbox.lua",22],[250,"lua/lib/outbox.lua",24],[251,"lua/lib/outbox.lua",27],[252,"lua/lib/outbox.lua",29],[256,"lua/lib/outbox.lua",35],[268,"lua/lib/outbox.lua",49],[272,"lua/lib/outbox.lua",54],[282,"lua/lib/outbox.lua",66],[286,"lua/lib/outbox.lua",72],[290,"lua/lib/outbox.lua",78],[295,"lua/lib/outbox.lua",85],[296,"lua/lib/outbox.lua",88],[325,"lua/lib/outbox.lua",120],[334,"lua/lib/outbox.lua",131],[337,"lua/lib/limited.lua",12],[338,"lua/lib/limited.lua",14],[345,"lua/lib/limited.lua",23],[349,"lua/lib/limited.lua",29],[360,"lua/lib/limited.lua",42],[364,"lua/lib/limited.lua",48],[372,"lua/lib/limited.lua",58],[377,"lua/lib/limited.lua",65],[382,"lua/lib/limited.lua",72],[386,"lua/lib/limited.lua",78],[398,"lua/lib/limited.lua",92],[410,"lua/lib/limited.lua",107],[422,"lua/lib/limited.lua",120],[425,"lua/lib/limited.lua",125],[432,"lua/lib/notify.lua",19],[433,"lua/lib/notify.lua",22],[442,"lua/lib/notify.lua",34],[443,"lua/lib/notify.lua",36],[448,"lua/lib/notify.lua",43],[464,"lua/lib/notify.lua",60],[476,"lua/lib/notify.lua",74],[486,"lua/lib/notify.lua",85],[504,"lua/lib/notify.lua",105],[511,"lua/lib/notify.lua",115],[523,"lua/lib/notify.lua",130],[539,"lua/lib/notify.lua",148],[551,"lua/lib/notify.lua",161],[554,"lua/lib/notify.lua",166],[565,"lua/lib/notify.lua",179],[578,"lua/lib/notify.lua",193],[583,"lua/lib/notify.lua",199],[586,"lua/lib/notify.lua",204],[591,"lua/lib/notify.lua",211],[621,"lua/lib/notify.lua",243],[643,"lua/lib/notify.lua",267],[644,"lua/lib/notify.lua",269],[650,"lua/lib/notify.lua",276],[665,"lua/lib/notify.lua",292],[667,"lua/lib/notify.lua",296],[673,"lua/lib/notify.lua",303],[676,"lua/batch/requeue.lua",21],[681,"lua/batch/requeue.lua",27],[691,"lua/batch/requeue.lua",38],[723,"lua/batch/requeue.lua",71],[726,"lua/batch/requeue.lua",75]],
 });
 
 /** Runs the failed tasks of a failed or expired batch again, whatever their number: a new round, with an expiry of its own. See lua/batch/retry.lua. */
@@ -4465,9 +4250,6 @@ local now_ms = tonumber(ARGV[8]) or (function() local t = redis.call('TIME') ret
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local batches, batches_loaded = {}, {}
 local function batch_load(core)
   local b = batches[core]
@@ -4551,16 +4333,6 @@ local function label_keys(account, labels)
   local list = {}
   for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
   return list
-end
-local function batch_touch()
-  local list = { root .. 'deadlines' }
-  for _, b in ipairs(batches_loaded) do
-    if b.s ~= b.s_was then
-      list[#list + 1] = list_key(b, b.s_was)
-      list[#list + 1] = list_key(b, b.s)
-    end
-  end
-  touch(list)
 end
 local function batch_ended(b, from, tasks, byte)
   if not b.W or byte == 'r' then return end
@@ -4650,12 +4422,6 @@ end
 local function round_reached(b, from)
   dealt_batches[b] = true
   if not from or from > b.o_to then b.o_from, b.o_to = nil, nil else b.o_from = from end
-end
-local function round_touch()
-  local list = {}
-  for _, mark in ipairs(dealt_states) do list[#list + 1] = mark[1] end
-  for key in pairs(dealt_results) do list[#list + 1] = key end
-  touch(list)
 end
 local function round_deals_write()
   for _, mark in ipairs(dealt_states) do call('SETRANGE', mark[1], mark[2], mark[3]) end
@@ -4727,9 +4493,6 @@ local function depth_write()
     if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
   end
 end
-local function ready_touch()
-  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
-end
 local function ready_write()
   for _, plan in ipairs(plans_made) do
     local length = 0
@@ -4770,10 +4533,6 @@ local function delayed_push(due_ms, flow, entry)
 end
 local function enqueue(now, due_ms, flow, entry)
   if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
-end
-local function queue_touch()
-  ready_touch()
-  touch({ root .. 'delayed' })
 end
 local function queue_write()
   ready_write()
@@ -4828,8 +4587,6 @@ if b.f == 0 then return answer('nothing', now_ms) end
 b.f = 0
 round_begin(b, expiration_ms, now_ms)
 ready_push('f:' .. account .. ':*', entry_of(core, 0, b.n - 1, attempts_first(b), 0, 0, now_ms))
-batch_touch()
-queue_touch()
 round_write(b)
 call('HSET', b.key, 'o', string.format('0,%.0f', b.n - 1))
 operation_write(op, core, 0, now_ms)
@@ -4838,7 +4595,7 @@ queue_write()
 ring_bell()
 idem_write(answer('retried', now_ms))
 return answer('retried', now_ms)`,
-  map: [[1,"lua/batch/retry.lua",1],[2,"lua/batch/retry.lua",7],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",45],[46,"lua/lib/batch.lua",49],[47,"lua/lib/batch.lua",51],[48,"lua/lib/batch.lua",53],[49,"lua/lib/batch.lua",56],[53,"lua/lib/batch.lua",62],[65,"lua/lib/batch.lua",75],[66,"lua/lib/batch.lua",77],[70,"lua/lib/batch.lua",83],[86,"lua/lib/batch.lua",101],[93,"lua/lib/batch.lua",109],[96,"lua/lib/batch.lua",114],[101,"lua/lib/batch.lua",121],[111,"lua/lib/batch.lua",133],[116,"lua/lib/batch.lua",141],[124,"lua/lib/batch.lua",150],[142,"lua/lib/results.lua",3],[151,"lua/lib/results.lua",13],[152,"lua/lib/results.lua",15],[153,"lua/lib/round.lua",9],[157,"lua/lib/round.lua",14],[161,"lua/lib/round.lua",19],[165,"lua/lib/round.lua",24],[166,"lua/lib/round.lua",27],[167,"lua/lib/round.lua",30],[185,"lua/lib/round.lua",50],[192,"lua/lib/round.lua",59],[196,"lua/lib/round.lua",65],[200,"lua/lib/round.lua",70],[206,"lua/lib/round.lua",77],[221,"lua/lib/ring.lua",4],[222,"lua/lib/ring.lua",6],[230,"lua/lib/ring.lua",16],[236,"lua/lib/ring.lua",23],[237,"lua/lib/ring.lua",25],[238,"lua/lib/ring.lua",28],[242,"lua/lib/ring.lua",34],[249,"lua/lib/ring.lua",42],[255,"lua/lib/ready.lua",9],[256,"lua/lib/ready.lua",11],[257,"lua/lib/ready.lua",14],[271,"lua/lib/ready.lua",29],[276,"lua/lib/ready.lua",35],[279,"lua/lib/ready.lua",39],[291,"lua/lib/ready.lua",52],[294,"lua/lib/ready.lua",56],[300,"lua/lib/ready.lua",67],[303,"lua/lib/ready.lua",71],[310,"lua/lib/ready.lua",80],[311,"lua/lib/ready.lua",83],[312,"lua/lib/delayed.lua",3],[313,"lua/lib/delayed.lua",5],[317,"lua/lib/delayed.lua",11],[320,"lua/lib/delayed.lua",15],[324,"lua/lib/delayed.lua",20],[328,"lua/lib/delayed.lua",26],[335,"lua/lib/delayed.lua",36],[342,"lua/lib/idem.lua",6],[343,"lua/lib/idem.lua",8],[344,"lua/lib/idem.lua",10],[350,"lua/lib/operation.lua",4],[351,"lua/lib/operation.lua",6],[354,"lua/lib/operation.lua",11],[360,"lua/lib/operation.lua",18],[365,"lua/batch/retry.lua",23],[367,"lua/batch/retry.lua",26],[368,"lua/batch/retry.lua",28],[374,"lua/batch/retry.lua",35],[379,"lua/batch/retry.lua",41]],
+  map: [[1,"lua/batch/retry.lua",1],[2,"lua/batch/retry.lua",7],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/batch.lua",12],[15,"lua/lib/batch.lua",14],[36,"lua/lib/batch.lua",37],[41,"lua/lib/batch.lua",43],[42,"lua/lib/batch.lua",45],[43,"lua/lib/batch.lua",49],[44,"lua/lib/batch.lua",51],[45,"lua/lib/batch.lua",53],[46,"lua/lib/batch.lua",56],[50,"lua/lib/batch.lua",62],[62,"lua/lib/batch.lua",75],[63,"lua/lib/batch.lua",77],[67,"lua/lib/batch.lua",83],[83,"lua/lib/batch.lua",101],[90,"lua/lib/batch.lua",109],[93,"lua/lib/batch.lua",114],[98,"lua/lib/batch.lua",121],[103,"lua/lib/batch.lua",129],[111,"lua/lib/batch.lua",138],[129,"lua/lib/results.lua",3],[138,"lua/lib/results.lua",13],[139,"lua/lib/results.lua",15],[140,"lua/lib/round.lua",9],[144,"lua/lib/round.lua",14],[148,"lua/lib/round.lua",19],[152,"lua/lib/round.lua",24],[153,"lua/lib/round.lua",27],[154,"lua/lib/round.lua",30],[172,"lua/lib/round.lua",50],[179,"lua/lib/round.lua",59],[183,"lua/lib/round.lua",65],[187,"lua/lib/round.lua",70],[202,"lua/lib/ring.lua",4],[203,"lua/lib/ring.lua",6],[211,"lua/lib/ring.lua",16],[217,"lua/lib/ring.lua",23],[218,"lua/lib/ring.lua",25],[219,"lua/lib/ring.lua",28],[223,"lua/lib/ring.lua",34],[230,"lua/lib/ring.lua",42],[236,"lua/lib/ready.lua",9],[237,"lua/lib/ready.lua",11],[238,"lua/lib/ready.lua",14],[252,"lua/lib/ready.lua",29],[257,"lua/lib/ready.lua",35],[269,"lua/lib/ready.lua",48],[272,"lua/lib/ready.lua",52],[278,"lua/lib/ready.lua",63],[281,"lua/lib/ready.lua",67],[288,"lua/lib/ready.lua",76],[289,"lua/lib/ready.lua",79],[290,"lua/lib/delayed.lua",3],[291,"lua/lib/delayed.lua",5],[295,"lua/lib/delayed.lua",11],[298,"lua/lib/delayed.lua",15],[302,"lua/lib/delayed.lua",21],[309,"lua/lib/delayed.lua",31],[316,"lua/lib/idem.lua",6],[317,"lua/lib/idem.lua",8],[318,"lua/lib/idem.lua",10],[324,"lua/lib/operation.lua",4],[325,"lua/lib/operation.lua",6],[328,"lua/lib/operation.lua",11],[334,"lua/lib/operation.lua",18],[339,"lua/batch/retry.lua",23],[341,"lua/batch/retry.lua",26],[342,"lua/batch/retry.lua",28],[348,"lua/batch/retry.lua",35],[351,"lua/batch/retry.lua",39]],
 });
 
 /** Writes down which tasks of a batch failed because it expired, a slice at a call: `e` in place of the bytes that say so See lua/batch/sweep.lua. */
@@ -4855,9 +4612,6 @@ local tasks_max = tonumber(ARGV[3])
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local batches, batches_loaded = {}, {}
 local function batch_load(core)
   local b = batches[core]
@@ -4941,16 +4695,6 @@ local function label_keys(account, labels)
   local list = {}
   for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
   return list
-end
-local function batch_touch()
-  local list = { root .. 'deadlines' }
-  for _, b in ipairs(batches_loaded) do
-    if b.s ~= b.s_was then
-      list[#list + 1] = list_key(b, b.s_was)
-      list[#list + 1] = list_key(b, b.s)
-    end
-  end
-  touch(list)
 end
 local function batch_ended(b, from, tasks, byte)
   if not b.W or byte == 'r' then return end
@@ -5041,12 +4785,6 @@ local function round_reached(b, from)
   dealt_batches[b] = true
   if not from or from > b.o_to then b.o_from, b.o_to = nil, nil else b.o_from = from end
 end
-local function round_touch()
-  local list = {}
-  for _, mark in ipairs(dealt_states) do list[#list + 1] = mark[1] end
-  for key in pairs(dealt_results) do list[#list + 1] = key end
-  touch(list)
-end
 local function round_deals_write()
   for _, mark in ipairs(dealt_states) do call('SETRANGE', mark[1], mark[2], mark[3]) end
   for key, fields in pairs(dealt_results) do
@@ -5073,13 +4811,12 @@ if b.o_from and b.o_from <= to and b.o_to >= from then
   local first, after = math.max(0, b.o_from - from), math.min(#states, b.o_to - from + 1)
   swept = string.sub(swept, 1, first) .. string.gsub(string.sub(swept, first + 1, after), 'f', 'e') .. string.sub(swept, after + 1)
 end
-touch({ b.key .. ':s' })
 call('SETRANGE', b.key .. ':s', from, swept)
 call('HSET', b.key, 'y', to + 1)
 if to + 1 < b.n then return 1 end
 if b.o_from then call('HDEL', b.key, 'o') end
 return 0`,
-  map: [[1,"lua/batch/sweep.lua",1],[2,"lua/batch/sweep.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/batch.lua",12],[13,"lua/lib/batch.lua",14],[34,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",43],[40,"lua/lib/batch.lua",45],[41,"lua/lib/batch.lua",49],[42,"lua/lib/batch.lua",51],[43,"lua/lib/batch.lua",53],[44,"lua/lib/batch.lua",56],[48,"lua/lib/batch.lua",62],[60,"lua/lib/batch.lua",75],[61,"lua/lib/batch.lua",77],[65,"lua/lib/batch.lua",83],[81,"lua/lib/batch.lua",101],[88,"lua/lib/batch.lua",109],[91,"lua/lib/batch.lua",114],[96,"lua/lib/batch.lua",121],[106,"lua/lib/batch.lua",133],[111,"lua/lib/batch.lua",141],[119,"lua/lib/batch.lua",150],[137,"lua/lib/results.lua",3],[146,"lua/lib/results.lua",13],[147,"lua/lib/results.lua",15],[148,"lua/lib/round.lua",9],[152,"lua/lib/round.lua",14],[156,"lua/lib/round.lua",19],[160,"lua/lib/round.lua",24],[161,"lua/lib/round.lua",27],[162,"lua/lib/round.lua",30],[180,"lua/lib/round.lua",50],[187,"lua/lib/round.lua",59],[191,"lua/lib/round.lua",65],[195,"lua/lib/round.lua",70],[201,"lua/lib/round.lua",77],[216,"lua/batch/sweep.lua",16],[228,"lua/batch/sweep.lua",29]],
+  map: [[1,"lua/batch/sweep.lua",1],[2,"lua/batch/sweep.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/batch.lua",12],[10,"lua/lib/batch.lua",14],[31,"lua/lib/batch.lua",37],[36,"lua/lib/batch.lua",43],[37,"lua/lib/batch.lua",45],[38,"lua/lib/batch.lua",49],[39,"lua/lib/batch.lua",51],[40,"lua/lib/batch.lua",53],[41,"lua/lib/batch.lua",56],[45,"lua/lib/batch.lua",62],[57,"lua/lib/batch.lua",75],[58,"lua/lib/batch.lua",77],[62,"lua/lib/batch.lua",83],[78,"lua/lib/batch.lua",101],[85,"lua/lib/batch.lua",109],[88,"lua/lib/batch.lua",114],[93,"lua/lib/batch.lua",121],[98,"lua/lib/batch.lua",129],[106,"lua/lib/batch.lua",138],[124,"lua/lib/results.lua",3],[133,"lua/lib/results.lua",13],[134,"lua/lib/results.lua",15],[135,"lua/lib/round.lua",9],[139,"lua/lib/round.lua",14],[143,"lua/lib/round.lua",19],[147,"lua/lib/round.lua",24],[148,"lua/lib/round.lua",27],[149,"lua/lib/round.lua",30],[167,"lua/lib/round.lua",50],[174,"lua/lib/round.lua",59],[178,"lua/lib/round.lua",65],[182,"lua/lib/round.lua",70],[197,"lua/batch/sweep.lua",16],[208,"lua/batch/sweep.lua",28]],
 });
 
 /** Claims an idempotency key for work on a resource that exists, or tells what it was claimed for. See lua/idem/begin.lua. */
@@ -5096,16 +4833,13 @@ local idem_print = ARGV[3]
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local key = root .. 'idem:' .. idem_key
 local record = call('HMGET', key, 'f', 'r', 'x')
 if record[1] then return { record[1], record[2] or '', record[3] or '', 1 } end
 call('HSET', key, 'f', idem_print, 'x', note)
 call('PEXPIRE', key, 86400000)
 return { idem_print, '', note, 0 }`,
-  map: [[1,"lua/idem/begin.lua",1],[2,"lua/idem/begin.lua",6],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/idem/begin.lua",14]],
+  map: [[1,"lua/idem/begin.lua",1],[2,"lua/idem/begin.lua",6],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/idem/begin.lua",14]],
 });
 
 /** Keeps the answer of work that was claimed by idem/begin; the first one stays. See lua/idem/finish.lua. */
@@ -5122,15 +4856,12 @@ local answer = ARGV[3]
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local key = root .. 'idem:' .. idem_key
 call('HSETNX', key, 'f', idem_print)
 call('HSETNX', key, 'r', answer)
 call('PEXPIRE', key, 86400000)
 return 1`,
-  map: [[1,"lua/idem/finish.lua",1],[2,"lua/idem/finish.lua",3],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/idem/finish.lua",11]],
+  map: [[1,"lua/idem/finish.lua",1],[2,"lua/idem/finish.lua",3],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/idem/finish.lua",11]],
 });
 
 /** Gives up a claim of idem/begin whose work was refused: nothing came of it that a repeat could be answered with. See lua/idem/forget.lua. */
@@ -5146,15 +4877,12 @@ local idem_print = ARGV[2]
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local key = root .. 'idem:' .. idem_key
 local record = call('HMGET', key, 'f', 'r')
 if record[2] or (record[1] and record[1] ~= idem_print) then return 0 end
 call('DEL', key)
 return 1`,
-  map: [[1,"lua/idem/forget.lua",1],[2,"lua/idem/forget.lua",3],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/idem/forget.lua",10]],
+  map: [[1,"lua/idem/forget.lua",1],[2,"lua/idem/forget.lua",3],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/idem/forget.lua",10]],
 });
 
 /** Raises the number of partitions: never lowers it, whoever else raises it meanwhile. See lua/installation/grow.lua. */
@@ -5187,9 +4915,6 @@ local fields = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
   't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
@@ -5671,13 +5396,8 @@ local function lane_lags(lane, granted_ms)
   local lag = lane.lag or 0
   lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
 end
-local function lane_touch()
-  local list = { meta, root .. 'lanes' }
-  for _, lane in ipairs(lanes_loaded) do
-    for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
-    tally_plan(lane)
-  end
-  touch(list)
+local function lane_plan()
+  for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
 end
 local function lane_sliced(command, key, list)
   for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(i + 999, #list))) end
@@ -5772,10 +5492,9 @@ end
 local lane = lane_load(core, now_us)
 if lane.account then return lane.account == account and record_reply(lane) or {} end
 local now_ms = lane_text(math.floor(now_us / 1000))
-touch({ lane.key })
 call('HSET', lane.key, 'account', account, 'created', now_ms, 'updated', now_ms, unpack(fields, 1, #fields))
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/create.lua",1],[2,"lua/limiter/create.lua",3],[3,"lua/limiter/create.lua",6],[4,"lua/limiter/create.lua",5],[5,"lua/limiter/create.lua",4],[6,"lua/limiter/create.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",33],[21,"lua/lib/lane.lua",54],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[28,"lua/lib/limiter/aligned.lua",10],[37,"lua/lib/limiter/aligned.lua",20],[38,"lua/lib/limiter/aligned.lua",22],[44,"lua/lib/limiter/aligned.lua",29],[50,"lua/lib/limiter/level.lua",6],[53,"lua/lib/limiter/level.lua",10],[54,"lua/lib/limiter/level.lua",13],[59,"lua/lib/limiter/level.lua",19],[65,"lua/lib/limiter/level.lua",26],[89,"lua/lib/limiter/level.lua",51],[114,"lua/lib/limiter/slots.lua",4],[116,"lua/lib/limiter/slots.lua",7],[117,"lua/lib/limiter/slots.lua",9],[118,"lua/lib/limiter/slots.lua",12],[133,"lua/lib/limiter/slots.lua",28],[143,"lua/lib/limiter/slots.lua",39],[148,"lua/lib/limiter/slots.lua",45],[172,"lua/lib/limiter/window.lua",4],[174,"lua/lib/limiter/window.lua",7],[175,"lua/lib/limiter/window.lua",9],[176,"lua/lib/limiter/window.lua",12],[180,"lua/lib/limiter/window.lua",17],[184,"lua/lib/limiter/window.lua",23],[193,"lua/lib/limiter/window.lua",34],[202,"lua/lib/limiter/window.lua",44],[251,"lua/lib/limiter/window.lua",95],[286,"lua/lib/tally.lua",6],[287,"lua/lib/tally.lua",8],[288,"lua/lib/tally.lua",11],[302,"lua/lib/tally.lua",27],[325,"lua/lib/tally.lua",51],[328,"lua/lib/lane.lua",58],[329,"lua/lib/lane.lua",60],[330,"lua/lib/lane.lua",63],[344,"lua/lib/lane.lua",78],[345,"lua/lib/lane.lua",80],[359,"lua/lib/lane.lua",96],[363,"lua/lib/lane.lua",101],[371,"lua/lib/lane.lua",110],[378,"lua/lib/lane.lua",119],[382,"lua/lib/lane.lua",125],[383,"lua/lib/lane.lua",128],[389,"lua/lib/lane.lua",136],[395,"lua/lib/lane.lua",143],[399,"lua/lib/lane.lua",149],[407,"lua/lib/lane.lua",158],[408,"lua/lib/lane.lua",161],[419,"lua/lib/lane.lua",174],[422,"lua/lib/lane.lua",179],[426,"lua/lib/lane.lua",184],[433,"lua/lib/lane.lua",193],[440,"lua/lib/lane.lua",201],[446,"lua/lib/lane.lua",210],[451,"lua/lib/lane.lua",216],[460,"lua/lib/lane.lua",226],[462,"lua/lib/lane.lua",230],[474,"lua/lib/lane.lua",244],[482,"lua/lib/lane.lua",254],[485,"lua/lib/lane.lua",260],[490,"lua/lib/lane.lua",267],[494,"lua/lib/lane.lua",272],[502,"lua/lib/lane.lua",281],[505,"lua/lib/lane.lua",285],[539,"lua/lib/lane.lua",320],[540,"lua/lib/lane.lua",323],[544,"lua/lib/lane.lua",329],[550,"lua/lib/lane.lua",336],[553,"lua/lib/lane.lua",340],[575,"lua/lib/lane.lua",363],[579,"lua/lib/record.lua",6],[580,"lua/lib/record.lua",9],[585,"lua/lib/record.lua",16],[592,"lua/limiter/create.lua",12],[594,"lua/limiter/create.lua",15]],
+  map: [[1,"lua/limiter/create.lua",1],[2,"lua/limiter/create.lua",3],[3,"lua/limiter/create.lua",6],[4,"lua/limiter/create.lua",5],[5,"lua/limiter/create.lua",4],[6,"lua/limiter/create.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",33],[18,"lua/lib/lane.lua",54],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[41,"lua/lib/limiter/aligned.lua",29],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",51],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[169,"lua/lib/limiter/window.lua",4],[171,"lua/lib/limiter/window.lua",7],[172,"lua/lib/limiter/window.lua",9],[173,"lua/lib/limiter/window.lua",12],[177,"lua/lib/limiter/window.lua",17],[181,"lua/lib/limiter/window.lua",23],[190,"lua/lib/limiter/window.lua",34],[199,"lua/lib/limiter/window.lua",44],[248,"lua/lib/limiter/window.lua",95],[283,"lua/lib/tally.lua",6],[284,"lua/lib/tally.lua",8],[285,"lua/lib/tally.lua",11],[299,"lua/lib/tally.lua",27],[322,"lua/lib/tally.lua",51],[325,"lua/lib/lane.lua",58],[326,"lua/lib/lane.lua",60],[327,"lua/lib/lane.lua",63],[341,"lua/lib/lane.lua",78],[342,"lua/lib/lane.lua",80],[356,"lua/lib/lane.lua",96],[360,"lua/lib/lane.lua",101],[368,"lua/lib/lane.lua",110],[375,"lua/lib/lane.lua",119],[379,"lua/lib/lane.lua",125],[380,"lua/lib/lane.lua",128],[386,"lua/lib/lane.lua",136],[392,"lua/lib/lane.lua",143],[396,"lua/lib/lane.lua",149],[404,"lua/lib/lane.lua",158],[405,"lua/lib/lane.lua",161],[416,"lua/lib/lane.lua",174],[419,"lua/lib/lane.lua",179],[423,"lua/lib/lane.lua",184],[430,"lua/lib/lane.lua",193],[437,"lua/lib/lane.lua",201],[443,"lua/lib/lane.lua",210],[448,"lua/lib/lane.lua",216],[457,"lua/lib/lane.lua",226],[459,"lua/lib/lane.lua",230],[471,"lua/lib/lane.lua",244],[479,"lua/lib/lane.lua",254],[482,"lua/lib/lane.lua",260],[487,"lua/lib/lane.lua",267],[491,"lua/lib/lane.lua",272],[494,"lua/lib/lane.lua",276],[497,"lua/lib/lane.lua",280],[531,"lua/lib/lane.lua",315],[532,"lua/lib/lane.lua",318],[536,"lua/lib/lane.lua",324],[542,"lua/lib/lane.lua",331],[545,"lua/lib/lane.lua",335],[567,"lua/lib/lane.lua",358],[571,"lua/lib/record.lua",6],[572,"lua/lib/record.lua",9],[577,"lua/lib/record.lua",16],[584,"lua/limiter/create.lua",12],[586,"lua/limiter/create.lua",15]],
 });
 
 /** Deletes a limiter: what waits starts at once, unlimited; its counts stay for 30 days. See lua/limiter/delete.lua. */
@@ -5792,9 +5511,6 @@ local now_us = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') ret
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
   't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
@@ -6276,13 +5992,8 @@ local function lane_lags(lane, granted_ms)
   local lag = lane.lag or 0
   lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
 end
-local function lane_touch()
-  local list = { meta, root .. 'lanes' }
-  for _, lane in ipairs(lanes_loaded) do
-    for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
-    tally_plan(lane)
-  end
-  touch(list)
+local function lane_plan()
+  for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
 end
 local function lane_sliced(command, key, list)
   for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(i + 999, #list))) end
@@ -6377,11 +6088,11 @@ end
 local lane = record_lane(core, account, now_us)
 if not lane then return {} end
 lane_wake(lane, lane.now)
-lane_touch()
+lane_plan()
 call('HSET', lane.key, 'deleted', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",33],[20,"lua/lib/lane.lua",54],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",10],[36,"lua/lib/limiter/aligned.lua",20],[37,"lua/lib/limiter/aligned.lua",22],[43,"lua/lib/limiter/aligned.lua",29],[49,"lua/lib/limiter/level.lua",6],[52,"lua/lib/limiter/level.lua",10],[53,"lua/lib/limiter/level.lua",13],[58,"lua/lib/limiter/level.lua",19],[64,"lua/lib/limiter/level.lua",26],[88,"lua/lib/limiter/level.lua",51],[113,"lua/lib/limiter/slots.lua",4],[115,"lua/lib/limiter/slots.lua",7],[116,"lua/lib/limiter/slots.lua",9],[117,"lua/lib/limiter/slots.lua",12],[132,"lua/lib/limiter/slots.lua",28],[142,"lua/lib/limiter/slots.lua",39],[147,"lua/lib/limiter/slots.lua",45],[171,"lua/lib/limiter/window.lua",4],[173,"lua/lib/limiter/window.lua",7],[174,"lua/lib/limiter/window.lua",9],[175,"lua/lib/limiter/window.lua",12],[179,"lua/lib/limiter/window.lua",17],[183,"lua/lib/limiter/window.lua",23],[192,"lua/lib/limiter/window.lua",34],[201,"lua/lib/limiter/window.lua",44],[250,"lua/lib/limiter/window.lua",95],[285,"lua/lib/tally.lua",6],[286,"lua/lib/tally.lua",8],[287,"lua/lib/tally.lua",11],[301,"lua/lib/tally.lua",27],[324,"lua/lib/tally.lua",51],[327,"lua/lib/lane.lua",58],[328,"lua/lib/lane.lua",60],[329,"lua/lib/lane.lua",63],[343,"lua/lib/lane.lua",78],[344,"lua/lib/lane.lua",80],[358,"lua/lib/lane.lua",96],[362,"lua/lib/lane.lua",101],[370,"lua/lib/lane.lua",110],[377,"lua/lib/lane.lua",119],[381,"lua/lib/lane.lua",125],[382,"lua/lib/lane.lua",128],[388,"lua/lib/lane.lua",136],[394,"lua/lib/lane.lua",143],[398,"lua/lib/lane.lua",149],[406,"lua/lib/lane.lua",158],[407,"lua/lib/lane.lua",161],[418,"lua/lib/lane.lua",174],[421,"lua/lib/lane.lua",179],[425,"lua/lib/lane.lua",184],[432,"lua/lib/lane.lua",193],[439,"lua/lib/lane.lua",201],[445,"lua/lib/lane.lua",210],[450,"lua/lib/lane.lua",216],[459,"lua/lib/lane.lua",226],[461,"lua/lib/lane.lua",230],[473,"lua/lib/lane.lua",244],[481,"lua/lib/lane.lua",254],[484,"lua/lib/lane.lua",260],[489,"lua/lib/lane.lua",267],[493,"lua/lib/lane.lua",272],[501,"lua/lib/lane.lua",281],[504,"lua/lib/lane.lua",285],[538,"lua/lib/lane.lua",320],[539,"lua/lib/lane.lua",323],[543,"lua/lib/lane.lua",329],[549,"lua/lib/lane.lua",336],[552,"lua/lib/lane.lua",340],[574,"lua/lib/lane.lua",363],[578,"lua/lib/record.lua",6],[579,"lua/lib/record.lua",9],[584,"lua/lib/record.lua",16],[591,"lua/limiter/delete.lua",12],[593,"lua/limiter/delete.lua",15]],
+  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",33],[17,"lua/lib/lane.lua",54],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[40,"lua/lib/limiter/aligned.lua",29],[46,"lua/lib/limiter/level.lua",6],[49,"lua/lib/limiter/level.lua",10],[50,"lua/lib/limiter/level.lua",13],[55,"lua/lib/limiter/level.lua",19],[61,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",51],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[168,"lua/lib/limiter/window.lua",4],[170,"lua/lib/limiter/window.lua",7],[171,"lua/lib/limiter/window.lua",9],[172,"lua/lib/limiter/window.lua",12],[176,"lua/lib/limiter/window.lua",17],[180,"lua/lib/limiter/window.lua",23],[189,"lua/lib/limiter/window.lua",34],[198,"lua/lib/limiter/window.lua",44],[247,"lua/lib/limiter/window.lua",95],[282,"lua/lib/tally.lua",6],[283,"lua/lib/tally.lua",8],[284,"lua/lib/tally.lua",11],[298,"lua/lib/tally.lua",27],[321,"lua/lib/tally.lua",51],[324,"lua/lib/lane.lua",58],[325,"lua/lib/lane.lua",60],[326,"lua/lib/lane.lua",63],[340,"lua/lib/lane.lua",78],[341,"lua/lib/lane.lua",80],[355,"lua/lib/lane.lua",96],[359,"lua/lib/lane.lua",101],[367,"lua/lib/lane.lua",110],[374,"lua/lib/lane.lua",119],[378,"lua/lib/lane.lua",125],[379,"lua/lib/lane.lua",128],[385,"lua/lib/lane.lua",136],[391,"lua/lib/lane.lua",143],[395,"lua/lib/lane.lua",149],[403,"lua/lib/lane.lua",158],[404,"lua/lib/lane.lua",161],[415,"lua/lib/lane.lua",174],[418,"lua/lib/lane.lua",179],[422,"lua/lib/lane.lua",184],[429,"lua/lib/lane.lua",193],[436,"lua/lib/lane.lua",201],[442,"lua/lib/lane.lua",210],[447,"lua/lib/lane.lua",216],[456,"lua/lib/lane.lua",226],[458,"lua/lib/lane.lua",230],[470,"lua/lib/lane.lua",244],[478,"lua/lib/lane.lua",254],[481,"lua/lib/lane.lua",260],[486,"lua/lib/lane.lua",267],[490,"lua/lib/lane.lua",272],[493,"lua/lib/lane.lua",276],[496,"lua/lib/lane.lua",280],[530,"lua/lib/lane.lua",315],[531,"lua/lib/lane.lua",318],[535,"lua/lib/lane.lua",324],[541,"lua/lib/lane.lua",331],[544,"lua/lib/lane.lua",335],[566,"lua/lib/lane.lua",358],[570,"lua/lib/record.lua",6],[571,"lua/lib/record.lua",9],[576,"lua/lib/record.lua",16],[583,"lua/limiter/delete.lua",12],[585,"lua/limiter/delete.lua",15]],
 });
 
 /** Changes a limiter. What it has let start until now counts by its new config; the tasks that wait feel it at once. See lua/limiter/patch.lua. */
@@ -6399,9 +6110,6 @@ local fields = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
   't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
@@ -6883,13 +6591,8 @@ local function lane_lags(lane, granted_ms)
   local lag = lane.lag or 0
   lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
 end
-local function lane_touch()
-  local list = { meta, root .. 'lanes' }
-  for _, lane in ipairs(lanes_loaded) do
-    for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
-    tally_plan(lane)
-  end
-  touch(list)
+local function lane_plan()
+  for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
 end
 local function lane_sliced(command, key, list)
   for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(i + 999, #list))) end
@@ -6996,11 +6699,11 @@ if adapt then
   lane.since = math.max(lane.since or 0, lane.now)
 end
 lane_wake(lane, lane.now)
-lane_touch()
+lane_plan()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)), unpack(fields, 1, #fields))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",33],[21,"lua/lib/lane.lua",54],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[28,"lua/lib/limiter/aligned.lua",10],[37,"lua/lib/limiter/aligned.lua",20],[38,"lua/lib/limiter/aligned.lua",22],[44,"lua/lib/limiter/aligned.lua",29],[50,"lua/lib/limiter/level.lua",6],[53,"lua/lib/limiter/level.lua",10],[54,"lua/lib/limiter/level.lua",13],[59,"lua/lib/limiter/level.lua",19],[65,"lua/lib/limiter/level.lua",26],[89,"lua/lib/limiter/level.lua",51],[114,"lua/lib/limiter/slots.lua",4],[116,"lua/lib/limiter/slots.lua",7],[117,"lua/lib/limiter/slots.lua",9],[118,"lua/lib/limiter/slots.lua",12],[133,"lua/lib/limiter/slots.lua",28],[143,"lua/lib/limiter/slots.lua",39],[148,"lua/lib/limiter/slots.lua",45],[172,"lua/lib/limiter/window.lua",4],[174,"lua/lib/limiter/window.lua",7],[175,"lua/lib/limiter/window.lua",9],[176,"lua/lib/limiter/window.lua",12],[180,"lua/lib/limiter/window.lua",17],[184,"lua/lib/limiter/window.lua",23],[193,"lua/lib/limiter/window.lua",34],[202,"lua/lib/limiter/window.lua",44],[251,"lua/lib/limiter/window.lua",95],[286,"lua/lib/tally.lua",6],[287,"lua/lib/tally.lua",8],[288,"lua/lib/tally.lua",11],[302,"lua/lib/tally.lua",27],[325,"lua/lib/tally.lua",51],[328,"lua/lib/lane.lua",58],[329,"lua/lib/lane.lua",60],[330,"lua/lib/lane.lua",63],[344,"lua/lib/lane.lua",78],[345,"lua/lib/lane.lua",80],[359,"lua/lib/lane.lua",96],[363,"lua/lib/lane.lua",101],[371,"lua/lib/lane.lua",110],[378,"lua/lib/lane.lua",119],[382,"lua/lib/lane.lua",125],[383,"lua/lib/lane.lua",128],[389,"lua/lib/lane.lua",136],[395,"lua/lib/lane.lua",143],[399,"lua/lib/lane.lua",149],[407,"lua/lib/lane.lua",158],[408,"lua/lib/lane.lua",161],[419,"lua/lib/lane.lua",174],[422,"lua/lib/lane.lua",179],[426,"lua/lib/lane.lua",184],[433,"lua/lib/lane.lua",193],[440,"lua/lib/lane.lua",201],[446,"lua/lib/lane.lua",210],[451,"lua/lib/lane.lua",216],[460,"lua/lib/lane.lua",226],[462,"lua/lib/lane.lua",230],[474,"lua/lib/lane.lua",244],[482,"lua/lib/lane.lua",254],[485,"lua/lib/lane.lua",260],[490,"lua/lib/lane.lua",267],[494,"lua/lib/lane.lua",272],[502,"lua/lib/lane.lua",281],[505,"lua/lib/lane.lua",285],[539,"lua/lib/lane.lua",320],[540,"lua/lib/lane.lua",323],[544,"lua/lib/lane.lua",329],[550,"lua/lib/lane.lua",336],[553,"lua/lib/lane.lua",340],[575,"lua/lib/lane.lua",363],[579,"lua/lib/record.lua",6],[580,"lua/lib/record.lua",9],[585,"lua/lib/record.lua",16],[592,"lua/limiter/patch.lua",12],[594,"lua/limiter/patch.lua",15],[607,"lua/limiter/patch.lua",29]],
+  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",33],[18,"lua/lib/lane.lua",54],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[41,"lua/lib/limiter/aligned.lua",29],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",51],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[169,"lua/lib/limiter/window.lua",4],[171,"lua/lib/limiter/window.lua",7],[172,"lua/lib/limiter/window.lua",9],[173,"lua/lib/limiter/window.lua",12],[177,"lua/lib/limiter/window.lua",17],[181,"lua/lib/limiter/window.lua",23],[190,"lua/lib/limiter/window.lua",34],[199,"lua/lib/limiter/window.lua",44],[248,"lua/lib/limiter/window.lua",95],[283,"lua/lib/tally.lua",6],[284,"lua/lib/tally.lua",8],[285,"lua/lib/tally.lua",11],[299,"lua/lib/tally.lua",27],[322,"lua/lib/tally.lua",51],[325,"lua/lib/lane.lua",58],[326,"lua/lib/lane.lua",60],[327,"lua/lib/lane.lua",63],[341,"lua/lib/lane.lua",78],[342,"lua/lib/lane.lua",80],[356,"lua/lib/lane.lua",96],[360,"lua/lib/lane.lua",101],[368,"lua/lib/lane.lua",110],[375,"lua/lib/lane.lua",119],[379,"lua/lib/lane.lua",125],[380,"lua/lib/lane.lua",128],[386,"lua/lib/lane.lua",136],[392,"lua/lib/lane.lua",143],[396,"lua/lib/lane.lua",149],[404,"lua/lib/lane.lua",158],[405,"lua/lib/lane.lua",161],[416,"lua/lib/lane.lua",174],[419,"lua/lib/lane.lua",179],[423,"lua/lib/lane.lua",184],[430,"lua/lib/lane.lua",193],[437,"lua/lib/lane.lua",201],[443,"lua/lib/lane.lua",210],[448,"lua/lib/lane.lua",216],[457,"lua/lib/lane.lua",226],[459,"lua/lib/lane.lua",230],[471,"lua/lib/lane.lua",244],[479,"lua/lib/lane.lua",254],[482,"lua/lib/lane.lua",260],[487,"lua/lib/lane.lua",267],[491,"lua/lib/lane.lua",272],[494,"lua/lib/lane.lua",276],[497,"lua/lib/lane.lua",280],[531,"lua/lib/lane.lua",315],[532,"lua/lib/lane.lua",318],[536,"lua/lib/lane.lua",324],[542,"lua/lib/lane.lua",331],[545,"lua/lib/lane.lua",335],[567,"lua/lib/lane.lua",358],[571,"lua/lib/record.lua",6],[572,"lua/lib/record.lua",9],[577,"lua/lib/record.lua",16],[584,"lua/limiter/patch.lua",12],[586,"lua/limiter/patch.lua",15],[599,"lua/limiter/patch.lua",29]],
 });
 
 /** Closes a limiter: nothing starts until then, or until it is resumed. Time in which it is closed does not count for queue_timeout. See lua/limiter/pause.lua. */
@@ -7018,9 +6721,6 @@ local now_us = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') ret
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
   't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
@@ -7502,13 +7202,8 @@ local function lane_lags(lane, granted_ms)
   local lag = lane.lag or 0
   lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
 end
-local function lane_touch()
-  local list = { meta, root .. 'lanes' }
-  for _, lane in ipairs(lanes_loaded) do
-    for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
-    tally_plan(lane)
-  end
-  touch(list)
+local function lane_plan()
+  for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
 end
 local function lane_sliced(command, key, list)
   for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(i + 999, #list))) end
@@ -7604,11 +7299,11 @@ local lane = record_lane(core, account, now_us)
 if not lane then return {} end
 lane.pause = until_ms == 'inf' and math.huge or lane.v + tonumber(until_ms) * 1000 - now_us
 lane_wake(lane, lane.now)
-lane_touch()
+lane_plan()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",33],[21,"lua/lib/lane.lua",54],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[28,"lua/lib/limiter/aligned.lua",10],[37,"lua/lib/limiter/aligned.lua",20],[38,"lua/lib/limiter/aligned.lua",22],[44,"lua/lib/limiter/aligned.lua",29],[50,"lua/lib/limiter/level.lua",6],[53,"lua/lib/limiter/level.lua",10],[54,"lua/lib/limiter/level.lua",13],[59,"lua/lib/limiter/level.lua",19],[65,"lua/lib/limiter/level.lua",26],[89,"lua/lib/limiter/level.lua",51],[114,"lua/lib/limiter/slots.lua",4],[116,"lua/lib/limiter/slots.lua",7],[117,"lua/lib/limiter/slots.lua",9],[118,"lua/lib/limiter/slots.lua",12],[133,"lua/lib/limiter/slots.lua",28],[143,"lua/lib/limiter/slots.lua",39],[148,"lua/lib/limiter/slots.lua",45],[172,"lua/lib/limiter/window.lua",4],[174,"lua/lib/limiter/window.lua",7],[175,"lua/lib/limiter/window.lua",9],[176,"lua/lib/limiter/window.lua",12],[180,"lua/lib/limiter/window.lua",17],[184,"lua/lib/limiter/window.lua",23],[193,"lua/lib/limiter/window.lua",34],[202,"lua/lib/limiter/window.lua",44],[251,"lua/lib/limiter/window.lua",95],[286,"lua/lib/tally.lua",6],[287,"lua/lib/tally.lua",8],[288,"lua/lib/tally.lua",11],[302,"lua/lib/tally.lua",27],[325,"lua/lib/tally.lua",51],[328,"lua/lib/lane.lua",58],[329,"lua/lib/lane.lua",60],[330,"lua/lib/lane.lua",63],[344,"lua/lib/lane.lua",78],[345,"lua/lib/lane.lua",80],[359,"lua/lib/lane.lua",96],[363,"lua/lib/lane.lua",101],[371,"lua/lib/lane.lua",110],[378,"lua/lib/lane.lua",119],[382,"lua/lib/lane.lua",125],[383,"lua/lib/lane.lua",128],[389,"lua/lib/lane.lua",136],[395,"lua/lib/lane.lua",143],[399,"lua/lib/lane.lua",149],[407,"lua/lib/lane.lua",158],[408,"lua/lib/lane.lua",161],[419,"lua/lib/lane.lua",174],[422,"lua/lib/lane.lua",179],[426,"lua/lib/lane.lua",184],[433,"lua/lib/lane.lua",193],[440,"lua/lib/lane.lua",201],[446,"lua/lib/lane.lua",210],[451,"lua/lib/lane.lua",216],[460,"lua/lib/lane.lua",226],[462,"lua/lib/lane.lua",230],[474,"lua/lib/lane.lua",244],[482,"lua/lib/lane.lua",254],[485,"lua/lib/lane.lua",260],[490,"lua/lib/lane.lua",267],[494,"lua/lib/lane.lua",272],[502,"lua/lib/lane.lua",281],[505,"lua/lib/lane.lua",285],[539,"lua/lib/lane.lua",320],[540,"lua/lib/lane.lua",323],[544,"lua/lib/lane.lua",329],[550,"lua/lib/lane.lua",336],[553,"lua/lib/lane.lua",340],[575,"lua/lib/lane.lua",363],[579,"lua/lib/record.lua",6],[580,"lua/lib/record.lua",9],[585,"lua/lib/record.lua",16],[592,"lua/limiter/pause.lua",13],[594,"lua/limiter/pause.lua",17]],
+  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",33],[18,"lua/lib/lane.lua",54],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[41,"lua/lib/limiter/aligned.lua",29],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",51],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[169,"lua/lib/limiter/window.lua",4],[171,"lua/lib/limiter/window.lua",7],[172,"lua/lib/limiter/window.lua",9],[173,"lua/lib/limiter/window.lua",12],[177,"lua/lib/limiter/window.lua",17],[181,"lua/lib/limiter/window.lua",23],[190,"lua/lib/limiter/window.lua",34],[199,"lua/lib/limiter/window.lua",44],[248,"lua/lib/limiter/window.lua",95],[283,"lua/lib/tally.lua",6],[284,"lua/lib/tally.lua",8],[285,"lua/lib/tally.lua",11],[299,"lua/lib/tally.lua",27],[322,"lua/lib/tally.lua",51],[325,"lua/lib/lane.lua",58],[326,"lua/lib/lane.lua",60],[327,"lua/lib/lane.lua",63],[341,"lua/lib/lane.lua",78],[342,"lua/lib/lane.lua",80],[356,"lua/lib/lane.lua",96],[360,"lua/lib/lane.lua",101],[368,"lua/lib/lane.lua",110],[375,"lua/lib/lane.lua",119],[379,"lua/lib/lane.lua",125],[380,"lua/lib/lane.lua",128],[386,"lua/lib/lane.lua",136],[392,"lua/lib/lane.lua",143],[396,"lua/lib/lane.lua",149],[404,"lua/lib/lane.lua",158],[405,"lua/lib/lane.lua",161],[416,"lua/lib/lane.lua",174],[419,"lua/lib/lane.lua",179],[423,"lua/lib/lane.lua",184],[430,"lua/lib/lane.lua",193],[437,"lua/lib/lane.lua",201],[443,"lua/lib/lane.lua",210],[448,"lua/lib/lane.lua",216],[457,"lua/lib/lane.lua",226],[459,"lua/lib/lane.lua",230],[471,"lua/lib/lane.lua",244],[479,"lua/lib/lane.lua",254],[482,"lua/lib/lane.lua",260],[487,"lua/lib/lane.lua",267],[491,"lua/lib/lane.lua",272],[494,"lua/lib/lane.lua",276],[497,"lua/lib/lane.lua",280],[531,"lua/lib/lane.lua",315],[532,"lua/lib/lane.lua",318],[536,"lua/lib/lane.lua",324],[542,"lua/lib/lane.lua",331],[545,"lua/lib/lane.lua",335],[567,"lua/lib/lane.lua",358],[571,"lua/lib/record.lua",6],[572,"lua/lib/record.lua",9],[577,"lua/lib/record.lua",16],[584,"lua/limiter/pause.lua",13],[586,"lua/limiter/pause.lua",17]],
 });
 
 /** Reads a limiter's record; empty where there is none. See lua/limiter/read.lua. */
@@ -7624,9 +7319,6 @@ local now_us = tonumber(ARGV[2]) or (function() local t = redis.call('TIME') ret
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
   't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
@@ -8108,13 +7800,8 @@ local function lane_lags(lane, granted_ms)
   local lag = lane.lag or 0
   lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
 end
-local function lane_touch()
-  local list = { meta, root .. 'lanes' }
-  for _, lane in ipairs(lanes_loaded) do
-    for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
-    tally_plan(lane)
-  end
-  touch(list)
+local function lane_plan()
+  for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
 end
 local function lane_sliced(command, key, list)
   for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(i + 999, #list))) end
@@ -8208,7 +7895,7 @@ local function record_reply(lane)
 end
 local lane = lane_load(core, now_us)
 return lane.account and record_reply(lane) or {}`,
-  map: [[1,"lua/limiter/read.lua",1],[2,"lua/limiter/read.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/lane.lua",33],[19,"lua/lib/lane.lua",54],[20,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",10],[35,"lua/lib/limiter/aligned.lua",20],[36,"lua/lib/limiter/aligned.lua",22],[42,"lua/lib/limiter/aligned.lua",29],[48,"lua/lib/limiter/level.lua",6],[51,"lua/lib/limiter/level.lua",10],[52,"lua/lib/limiter/level.lua",13],[57,"lua/lib/limiter/level.lua",19],[63,"lua/lib/limiter/level.lua",26],[87,"lua/lib/limiter/level.lua",51],[112,"lua/lib/limiter/slots.lua",4],[114,"lua/lib/limiter/slots.lua",7],[115,"lua/lib/limiter/slots.lua",9],[116,"lua/lib/limiter/slots.lua",12],[131,"lua/lib/limiter/slots.lua",28],[141,"lua/lib/limiter/slots.lua",39],[146,"lua/lib/limiter/slots.lua",45],[170,"lua/lib/limiter/window.lua",4],[172,"lua/lib/limiter/window.lua",7],[173,"lua/lib/limiter/window.lua",9],[174,"lua/lib/limiter/window.lua",12],[178,"lua/lib/limiter/window.lua",17],[182,"lua/lib/limiter/window.lua",23],[191,"lua/lib/limiter/window.lua",34],[200,"lua/lib/limiter/window.lua",44],[249,"lua/lib/limiter/window.lua",95],[284,"lua/lib/tally.lua",6],[285,"lua/lib/tally.lua",8],[286,"lua/lib/tally.lua",11],[300,"lua/lib/tally.lua",27],[323,"lua/lib/tally.lua",51],[326,"lua/lib/lane.lua",58],[327,"lua/lib/lane.lua",60],[328,"lua/lib/lane.lua",63],[342,"lua/lib/lane.lua",78],[343,"lua/lib/lane.lua",80],[357,"lua/lib/lane.lua",96],[361,"lua/lib/lane.lua",101],[369,"lua/lib/lane.lua",110],[376,"lua/lib/lane.lua",119],[380,"lua/lib/lane.lua",125],[381,"lua/lib/lane.lua",128],[387,"lua/lib/lane.lua",136],[393,"lua/lib/lane.lua",143],[397,"lua/lib/lane.lua",149],[405,"lua/lib/lane.lua",158],[406,"lua/lib/lane.lua",161],[417,"lua/lib/lane.lua",174],[420,"lua/lib/lane.lua",179],[424,"lua/lib/lane.lua",184],[431,"lua/lib/lane.lua",193],[438,"lua/lib/lane.lua",201],[444,"lua/lib/lane.lua",210],[449,"lua/lib/lane.lua",216],[458,"lua/lib/lane.lua",226],[460,"lua/lib/lane.lua",230],[472,"lua/lib/lane.lua",244],[480,"lua/lib/lane.lua",254],[483,"lua/lib/lane.lua",260],[488,"lua/lib/lane.lua",267],[492,"lua/lib/lane.lua",272],[500,"lua/lib/lane.lua",281],[503,"lua/lib/lane.lua",285],[537,"lua/lib/lane.lua",320],[538,"lua/lib/lane.lua",323],[542,"lua/lib/lane.lua",329],[548,"lua/lib/lane.lua",336],[551,"lua/lib/lane.lua",340],[573,"lua/lib/lane.lua",363],[577,"lua/lib/record.lua",6],[578,"lua/lib/record.lua",9],[583,"lua/lib/record.lua",16],[590,"lua/limiter/read.lua",11]],
+  map: [[1,"lua/limiter/read.lua",1],[2,"lua/limiter/read.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/lane.lua",33],[16,"lua/lib/lane.lua",54],[17,"lua/lib/limiter/aligned.lua",2],[19,"lua/lib/limiter/aligned.lua",5],[23,"lua/lib/limiter/aligned.lua",10],[32,"lua/lib/limiter/aligned.lua",20],[33,"lua/lib/limiter/aligned.lua",22],[39,"lua/lib/limiter/aligned.lua",29],[45,"lua/lib/limiter/level.lua",6],[48,"lua/lib/limiter/level.lua",10],[49,"lua/lib/limiter/level.lua",13],[54,"lua/lib/limiter/level.lua",19],[60,"lua/lib/limiter/level.lua",26],[84,"lua/lib/limiter/level.lua",51],[109,"lua/lib/limiter/slots.lua",4],[111,"lua/lib/limiter/slots.lua",7],[112,"lua/lib/limiter/slots.lua",9],[113,"lua/lib/limiter/slots.lua",12],[128,"lua/lib/limiter/slots.lua",28],[138,"lua/lib/limiter/slots.lua",39],[143,"lua/lib/limiter/slots.lua",45],[167,"lua/lib/limiter/window.lua",4],[169,"lua/lib/limiter/window.lua",7],[170,"lua/lib/limiter/window.lua",9],[171,"lua/lib/limiter/window.lua",12],[175,"lua/lib/limiter/window.lua",17],[179,"lua/lib/limiter/window.lua",23],[188,"lua/lib/limiter/window.lua",34],[197,"lua/lib/limiter/window.lua",44],[246,"lua/lib/limiter/window.lua",95],[281,"lua/lib/tally.lua",6],[282,"lua/lib/tally.lua",8],[283,"lua/lib/tally.lua",11],[297,"lua/lib/tally.lua",27],[320,"lua/lib/tally.lua",51],[323,"lua/lib/lane.lua",58],[324,"lua/lib/lane.lua",60],[325,"lua/lib/lane.lua",63],[339,"lua/lib/lane.lua",78],[340,"lua/lib/lane.lua",80],[354,"lua/lib/lane.lua",96],[358,"lua/lib/lane.lua",101],[366,"lua/lib/lane.lua",110],[373,"lua/lib/lane.lua",119],[377,"lua/lib/lane.lua",125],[378,"lua/lib/lane.lua",128],[384,"lua/lib/lane.lua",136],[390,"lua/lib/lane.lua",143],[394,"lua/lib/lane.lua",149],[402,"lua/lib/lane.lua",158],[403,"lua/lib/lane.lua",161],[414,"lua/lib/lane.lua",174],[417,"lua/lib/lane.lua",179],[421,"lua/lib/lane.lua",184],[428,"lua/lib/lane.lua",193],[435,"lua/lib/lane.lua",201],[441,"lua/lib/lane.lua",210],[446,"lua/lib/lane.lua",216],[455,"lua/lib/lane.lua",226],[457,"lua/lib/lane.lua",230],[469,"lua/lib/lane.lua",244],[477,"lua/lib/lane.lua",254],[480,"lua/lib/lane.lua",260],[485,"lua/lib/lane.lua",267],[489,"lua/lib/lane.lua",272],[492,"lua/lib/lane.lua",276],[495,"lua/lib/lane.lua",280],[529,"lua/lib/lane.lua",315],[530,"lua/lib/lane.lua",318],[534,"lua/lib/lane.lua",324],[540,"lua/lib/lane.lua",331],[543,"lua/lib/lane.lua",335],[565,"lua/lib/lane.lua",358],[569,"lua/lib/record.lua",6],[570,"lua/lib/record.lua",9],[575,"lua/lib/record.lua",16],[582,"lua/limiter/read.lua",11]],
 });
 
 /** Forgets the units that a limiter has given out; slots of running tasks stay taken. See lua/limiter/reset.lua. */
@@ -8225,9 +7912,6 @@ local now_us = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') ret
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
   't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
@@ -8709,13 +8393,8 @@ local function lane_lags(lane, granted_ms)
   local lag = lane.lag or 0
   lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
 end
-local function lane_touch()
-  local list = { meta, root .. 'lanes' }
-  for _, lane in ipairs(lanes_loaded) do
-    for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
-    tally_plan(lane)
-  end
-  touch(list)
+local function lane_plan()
+  for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
 end
 local function lane_sliced(command, key, list)
   for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(i + 999, #list))) end
@@ -8812,10 +8491,10 @@ if not lane then return {} end
 lane.machine.reset(lane)
 lane.since = math.max(lane.since or 0, lane.now)
 lane_wake(lane, lane.now)
-lane_touch()
+lane_plan()
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",33],[20,"lua/lib/lane.lua",54],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",10],[36,"lua/lib/limiter/aligned.lua",20],[37,"lua/lib/limiter/aligned.lua",22],[43,"lua/lib/limiter/aligned.lua",29],[49,"lua/lib/limiter/level.lua",6],[52,"lua/lib/limiter/level.lua",10],[53,"lua/lib/limiter/level.lua",13],[58,"lua/lib/limiter/level.lua",19],[64,"lua/lib/limiter/level.lua",26],[88,"lua/lib/limiter/level.lua",51],[113,"lua/lib/limiter/slots.lua",4],[115,"lua/lib/limiter/slots.lua",7],[116,"lua/lib/limiter/slots.lua",9],[117,"lua/lib/limiter/slots.lua",12],[132,"lua/lib/limiter/slots.lua",28],[142,"lua/lib/limiter/slots.lua",39],[147,"lua/lib/limiter/slots.lua",45],[171,"lua/lib/limiter/window.lua",4],[173,"lua/lib/limiter/window.lua",7],[174,"lua/lib/limiter/window.lua",9],[175,"lua/lib/limiter/window.lua",12],[179,"lua/lib/limiter/window.lua",17],[183,"lua/lib/limiter/window.lua",23],[192,"lua/lib/limiter/window.lua",34],[201,"lua/lib/limiter/window.lua",44],[250,"lua/lib/limiter/window.lua",95],[285,"lua/lib/tally.lua",6],[286,"lua/lib/tally.lua",8],[287,"lua/lib/tally.lua",11],[301,"lua/lib/tally.lua",27],[324,"lua/lib/tally.lua",51],[327,"lua/lib/lane.lua",58],[328,"lua/lib/lane.lua",60],[329,"lua/lib/lane.lua",63],[343,"lua/lib/lane.lua",78],[344,"lua/lib/lane.lua",80],[358,"lua/lib/lane.lua",96],[362,"lua/lib/lane.lua",101],[370,"lua/lib/lane.lua",110],[377,"lua/lib/lane.lua",119],[381,"lua/lib/lane.lua",125],[382,"lua/lib/lane.lua",128],[388,"lua/lib/lane.lua",136],[394,"lua/lib/lane.lua",143],[398,"lua/lib/lane.lua",149],[406,"lua/lib/lane.lua",158],[407,"lua/lib/lane.lua",161],[418,"lua/lib/lane.lua",174],[421,"lua/lib/lane.lua",179],[425,"lua/lib/lane.lua",184],[432,"lua/lib/lane.lua",193],[439,"lua/lib/lane.lua",201],[445,"lua/lib/lane.lua",210],[450,"lua/lib/lane.lua",216],[459,"lua/lib/lane.lua",226],[461,"lua/lib/lane.lua",230],[473,"lua/lib/lane.lua",244],[481,"lua/lib/lane.lua",254],[484,"lua/lib/lane.lua",260],[489,"lua/lib/lane.lua",267],[493,"lua/lib/lane.lua",272],[501,"lua/lib/lane.lua",281],[504,"lua/lib/lane.lua",285],[538,"lua/lib/lane.lua",320],[539,"lua/lib/lane.lua",323],[543,"lua/lib/lane.lua",329],[549,"lua/lib/lane.lua",336],[552,"lua/lib/lane.lua",340],[574,"lua/lib/lane.lua",363],[578,"lua/lib/record.lua",6],[579,"lua/lib/record.lua",9],[584,"lua/lib/record.lua",16],[591,"lua/limiter/reset.lua",12],[593,"lua/limiter/reset.lua",15]],
+  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",33],[17,"lua/lib/lane.lua",54],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[40,"lua/lib/limiter/aligned.lua",29],[46,"lua/lib/limiter/level.lua",6],[49,"lua/lib/limiter/level.lua",10],[50,"lua/lib/limiter/level.lua",13],[55,"lua/lib/limiter/level.lua",19],[61,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",51],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[168,"lua/lib/limiter/window.lua",4],[170,"lua/lib/limiter/window.lua",7],[171,"lua/lib/limiter/window.lua",9],[172,"lua/lib/limiter/window.lua",12],[176,"lua/lib/limiter/window.lua",17],[180,"lua/lib/limiter/window.lua",23],[189,"lua/lib/limiter/window.lua",34],[198,"lua/lib/limiter/window.lua",44],[247,"lua/lib/limiter/window.lua",95],[282,"lua/lib/tally.lua",6],[283,"lua/lib/tally.lua",8],[284,"lua/lib/tally.lua",11],[298,"lua/lib/tally.lua",27],[321,"lua/lib/tally.lua",51],[324,"lua/lib/lane.lua",58],[325,"lua/lib/lane.lua",60],[326,"lua/lib/lane.lua",63],[340,"lua/lib/lane.lua",78],[341,"lua/lib/lane.lua",80],[355,"lua/lib/lane.lua",96],[359,"lua/lib/lane.lua",101],[367,"lua/lib/lane.lua",110],[374,"lua/lib/lane.lua",119],[378,"lua/lib/lane.lua",125],[379,"lua/lib/lane.lua",128],[385,"lua/lib/lane.lua",136],[391,"lua/lib/lane.lua",143],[395,"lua/lib/lane.lua",149],[403,"lua/lib/lane.lua",158],[404,"lua/lib/lane.lua",161],[415,"lua/lib/lane.lua",174],[418,"lua/lib/lane.lua",179],[422,"lua/lib/lane.lua",184],[429,"lua/lib/lane.lua",193],[436,"lua/lib/lane.lua",201],[442,"lua/lib/lane.lua",210],[447,"lua/lib/lane.lua",216],[456,"lua/lib/lane.lua",226],[458,"lua/lib/lane.lua",230],[470,"lua/lib/lane.lua",244],[478,"lua/lib/lane.lua",254],[481,"lua/lib/lane.lua",260],[486,"lua/lib/lane.lua",267],[490,"lua/lib/lane.lua",272],[493,"lua/lib/lane.lua",276],[496,"lua/lib/lane.lua",280],[530,"lua/lib/lane.lua",315],[531,"lua/lib/lane.lua",318],[535,"lua/lib/lane.lua",324],[541,"lua/lib/lane.lua",331],[544,"lua/lib/lane.lua",335],[566,"lua/lib/lane.lua",358],[570,"lua/lib/record.lua",6],[571,"lua/lib/record.lua",9],[576,"lua/lib/record.lua",16],[583,"lua/limiter/reset.lua",12],[585,"lua/limiter/reset.lua",15]],
 });
 
 /** Opens a limiter that is paused, or that a target has asked to cool down. See lua/limiter/resume.lua. */
@@ -8832,9 +8511,6 @@ local now_us = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') ret
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
   't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
@@ -9316,13 +8992,8 @@ local function lane_lags(lane, granted_ms)
   local lag = lane.lag or 0
   lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
 end
-local function lane_touch()
-  local list = { meta, root .. 'lanes' }
-  for _, lane in ipairs(lanes_loaded) do
-    for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
-    tally_plan(lane)
-  end
-  touch(list)
+local function lane_plan()
+  for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
 end
 local function lane_sliced(command, key, list)
   for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(i + 999, #list))) end
@@ -9418,11 +9089,11 @@ local lane = record_lane(core, account, now_us)
 if not lane then return {} end
 lane.pause, lane.cool = 0, 0
 lane_wake(lane, lane.now)
-lane_touch()
+lane_plan()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",33],[20,"lua/lib/lane.lua",54],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",10],[36,"lua/lib/limiter/aligned.lua",20],[37,"lua/lib/limiter/aligned.lua",22],[43,"lua/lib/limiter/aligned.lua",29],[49,"lua/lib/limiter/level.lua",6],[52,"lua/lib/limiter/level.lua",10],[53,"lua/lib/limiter/level.lua",13],[58,"lua/lib/limiter/level.lua",19],[64,"lua/lib/limiter/level.lua",26],[88,"lua/lib/limiter/level.lua",51],[113,"lua/lib/limiter/slots.lua",4],[115,"lua/lib/limiter/slots.lua",7],[116,"lua/lib/limiter/slots.lua",9],[117,"lua/lib/limiter/slots.lua",12],[132,"lua/lib/limiter/slots.lua",28],[142,"lua/lib/limiter/slots.lua",39],[147,"lua/lib/limiter/slots.lua",45],[171,"lua/lib/limiter/window.lua",4],[173,"lua/lib/limiter/window.lua",7],[174,"lua/lib/limiter/window.lua",9],[175,"lua/lib/limiter/window.lua",12],[179,"lua/lib/limiter/window.lua",17],[183,"lua/lib/limiter/window.lua",23],[192,"lua/lib/limiter/window.lua",34],[201,"lua/lib/limiter/window.lua",44],[250,"lua/lib/limiter/window.lua",95],[285,"lua/lib/tally.lua",6],[286,"lua/lib/tally.lua",8],[287,"lua/lib/tally.lua",11],[301,"lua/lib/tally.lua",27],[324,"lua/lib/tally.lua",51],[327,"lua/lib/lane.lua",58],[328,"lua/lib/lane.lua",60],[329,"lua/lib/lane.lua",63],[343,"lua/lib/lane.lua",78],[344,"lua/lib/lane.lua",80],[358,"lua/lib/lane.lua",96],[362,"lua/lib/lane.lua",101],[370,"lua/lib/lane.lua",110],[377,"lua/lib/lane.lua",119],[381,"lua/lib/lane.lua",125],[382,"lua/lib/lane.lua",128],[388,"lua/lib/lane.lua",136],[394,"lua/lib/lane.lua",143],[398,"lua/lib/lane.lua",149],[406,"lua/lib/lane.lua",158],[407,"lua/lib/lane.lua",161],[418,"lua/lib/lane.lua",174],[421,"lua/lib/lane.lua",179],[425,"lua/lib/lane.lua",184],[432,"lua/lib/lane.lua",193],[439,"lua/lib/lane.lua",201],[445,"lua/lib/lane.lua",210],[450,"lua/lib/lane.lua",216],[459,"lua/lib/lane.lua",226],[461,"lua/lib/lane.lua",230],[473,"lua/lib/lane.lua",244],[481,"lua/lib/lane.lua",254],[484,"lua/lib/lane.lua",260],[489,"lua/lib/lane.lua",267],[493,"lua/lib/lane.lua",272],[501,"lua/lib/lane.lua",281],[504,"lua/lib/lane.lua",285],[538,"lua/lib/lane.lua",320],[539,"lua/lib/lane.lua",323],[543,"lua/lib/lane.lua",329],[549,"lua/lib/lane.lua",336],[552,"lua/lib/lane.lua",340],[574,"lua/lib/lane.lua",363],[578,"lua/lib/record.lua",6],[579,"lua/lib/record.lua",9],[584,"lua/lib/record.lua",16],[591,"lua/limiter/resume.lua",12],[593,"lua/limiter/resume.lua",15]],
+  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",33],[17,"lua/lib/lane.lua",54],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[40,"lua/lib/limiter/aligned.lua",29],[46,"lua/lib/limiter/level.lua",6],[49,"lua/lib/limiter/level.lua",10],[50,"lua/lib/limiter/level.lua",13],[55,"lua/lib/limiter/level.lua",19],[61,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",51],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[168,"lua/lib/limiter/window.lua",4],[170,"lua/lib/limiter/window.lua",7],[171,"lua/lib/limiter/window.lua",9],[172,"lua/lib/limiter/window.lua",12],[176,"lua/lib/limiter/window.lua",17],[180,"lua/lib/limiter/window.lua",23],[189,"lua/lib/limiter/window.lua",34],[198,"lua/lib/limiter/window.lua",44],[247,"lua/lib/limiter/window.lua",95],[282,"lua/lib/tally.lua",6],[283,"lua/lib/tally.lua",8],[284,"lua/lib/tally.lua",11],[298,"lua/lib/tally.lua",27],[321,"lua/lib/tally.lua",51],[324,"lua/lib/lane.lua",58],[325,"lua/lib/lane.lua",60],[326,"lua/lib/lane.lua",63],[340,"lua/lib/lane.lua",78],[341,"lua/lib/lane.lua",80],[355,"lua/lib/lane.lua",96],[359,"lua/lib/lane.lua",101],[367,"lua/lib/lane.lua",110],[374,"lua/lib/lane.lua",119],[378,"lua/lib/lane.lua",125],[379,"lua/lib/lane.lua",128],[385,"lua/lib/lane.lua",136],[391,"lua/lib/lane.lua",143],[395,"lua/lib/lane.lua",149],[403,"lua/lib/lane.lua",158],[404,"lua/lib/lane.lua",161],[415,"lua/lib/lane.lua",174],[418,"lua/lib/lane.lua",179],[422,"lua/lib/lane.lua",184],[429,"lua/lib/lane.lua",193],[436,"lua/lib/lane.lua",201],[442,"lua/lib/lane.lua",210],[447,"lua/lib/lane.lua",216],[456,"lua/lib/lane.lua",226],[458,"lua/lib/lane.lua",230],[470,"lua/lib/lane.lua",244],[478,"lua/lib/lane.lua",254],[481,"lua/lib/lane.lua",260],[486,"lua/lib/lane.lua",267],[490,"lua/lib/lane.lua",272],[493,"lua/lib/lane.lua",276],[496,"lua/lib/lane.lua",280],[530,"lua/lib/lane.lua",315],[531,"lua/lib/lane.lua",318],[535,"lua/lib/lane.lua",324],[541,"lua/lib/lane.lua",331],[544,"lua/lib/lane.lua",335],[566,"lua/lib/lane.lua",358],[570,"lua/lib/record.lua",6],[571,"lua/lib/record.lua",9],[576,"lua/lib/record.lua",16],[583,"lua/limiter/resume.lua",12],[585,"lua/limiter/resume.lua",15]],
 });
 
 /** Reads how a limiter is used; changes nothing. See lua/limiter/usage.lua. */
@@ -9439,9 +9110,6 @@ local now_us = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') ret
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
   't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
@@ -9923,13 +9591,8 @@ local function lane_lags(lane, granted_ms)
   local lag = lane.lag or 0
   lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
 end
-local function lane_touch()
-  local list = { meta, root .. 'lanes' }
-  for _, lane in ipairs(lanes_loaded) do
-    for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
-    tally_plan(lane)
-  end
-  touch(list)
+local function lane_plan()
+  for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
 end
 local function lane_sliced(command, key, list)
   for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(i + 999, #list))) end
@@ -10033,7 +9696,7 @@ if lane.machine then
 end
 local next_ms = next_us and next_us < math.huge and lane_text(math.ceil((next_us - lane.skew) / 1000)) or ''
 return { math.floor(lane.now / 1000), lane.waiting, lane.held or 0, free, next_ms, call('HGETALL', lane.key .. ':use') }`,
-  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/lane.lua",33],[20,"lua/lib/lane.lua",54],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",10],[36,"lua/lib/limiter/aligned.lua",20],[37,"lua/lib/limiter/aligned.lua",22],[43,"lua/lib/limiter/aligned.lua",29],[49,"lua/lib/limiter/level.lua",6],[52,"lua/lib/limiter/level.lua",10],[53,"lua/lib/limiter/level.lua",13],[58,"lua/lib/limiter/level.lua",19],[64,"lua/lib/limiter/level.lua",26],[88,"lua/lib/limiter/level.lua",51],[113,"lua/lib/limiter/slots.lua",4],[115,"lua/lib/limiter/slots.lua",7],[116,"lua/lib/limiter/slots.lua",9],[117,"lua/lib/limiter/slots.lua",12],[132,"lua/lib/limiter/slots.lua",28],[142,"lua/lib/limiter/slots.lua",39],[147,"lua/lib/limiter/slots.lua",45],[171,"lua/lib/limiter/window.lua",4],[173,"lua/lib/limiter/window.lua",7],[174,"lua/lib/limiter/window.lua",9],[175,"lua/lib/limiter/window.lua",12],[179,"lua/lib/limiter/window.lua",17],[183,"lua/lib/limiter/window.lua",23],[192,"lua/lib/limiter/window.lua",34],[201,"lua/lib/limiter/window.lua",44],[250,"lua/lib/limiter/window.lua",95],[285,"lua/lib/tally.lua",6],[286,"lua/lib/tally.lua",8],[287,"lua/lib/tally.lua",11],[301,"lua/lib/tally.lua",27],[324,"lua/lib/tally.lua",51],[327,"lua/lib/lane.lua",58],[328,"lua/lib/lane.lua",60],[329,"lua/lib/lane.lua",63],[343,"lua/lib/lane.lua",78],[344,"lua/lib/lane.lua",80],[358,"lua/lib/lane.lua",96],[362,"lua/lib/lane.lua",101],[370,"lua/lib/lane.lua",110],[377,"lua/lib/lane.lua",119],[381,"lua/lib/lane.lua",125],[382,"lua/lib/lane.lua",128],[388,"lua/lib/lane.lua",136],[394,"lua/lib/lane.lua",143],[398,"lua/lib/lane.lua",149],[406,"lua/lib/lane.lua",158],[407,"lua/lib/lane.lua",161],[418,"lua/lib/lane.lua",174],[421,"lua/lib/lane.lua",179],[425,"lua/lib/lane.lua",184],[432,"lua/lib/lane.lua",193],[439,"lua/lib/lane.lua",201],[445,"lua/lib/lane.lua",210],[450,"lua/lib/lane.lua",216],[459,"lua/lib/lane.lua",226],[461,"lua/lib/lane.lua",230],[473,"lua/lib/lane.lua",244],[481,"lua/lib/lane.lua",254],[484,"lua/lib/lane.lua",260],[489,"lua/lib/lane.lua",267],[493,"lua/lib/lane.lua",272],[501,"lua/lib/lane.lua",281],[504,"lua/lib/lane.lua",285],[538,"lua/lib/lane.lua",320],[539,"lua/lib/lane.lua",323],[543,"lua/lib/lane.lua",329],[549,"lua/lib/lane.lua",336],[552,"lua/lib/lane.lua",340],[574,"lua/lib/lane.lua",363],[578,"lua/lib/record.lua",6],[579,"lua/lib/record.lua",9],[584,"lua/lib/record.lua",16],[591,"lua/limiter/usage.lua",12],[594,"lua/limiter/usage.lua",16]],
+  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",33],[17,"lua/lib/lane.lua",54],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[40,"lua/lib/limiter/aligned.lua",29],[46,"lua/lib/limiter/level.lua",6],[49,"lua/lib/limiter/level.lua",10],[50,"lua/lib/limiter/level.lua",13],[55,"lua/lib/limiter/level.lua",19],[61,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",51],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[168,"lua/lib/limiter/window.lua",4],[170,"lua/lib/limiter/window.lua",7],[171,"lua/lib/limiter/window.lua",9],[172,"lua/lib/limiter/window.lua",12],[176,"lua/lib/limiter/window.lua",17],[180,"lua/lib/limiter/window.lua",23],[189,"lua/lib/limiter/window.lua",34],[198,"lua/lib/limiter/window.lua",44],[247,"lua/lib/limiter/window.lua",95],[282,"lua/lib/tally.lua",6],[283,"lua/lib/tally.lua",8],[284,"lua/lib/tally.lua",11],[298,"lua/lib/tally.lua",27],[321,"lua/lib/tally.lua",51],[324,"lua/lib/lane.lua",58],[325,"lua/lib/lane.lua",60],[326,"lua/lib/lane.lua",63],[340,"lua/lib/lane.lua",78],[341,"lua/lib/lane.lua",80],[355,"lua/lib/lane.lua",96],[359,"lua/lib/lane.lua",101],[367,"lua/lib/lane.lua",110],[374,"lua/lib/lane.lua",119],[378,"lua/lib/lane.lua",125],[379,"lua/lib/lane.lua",128],[385,"lua/lib/lane.lua",136],[391,"lua/lib/lane.lua",143],[395,"lua/lib/lane.lua",149],[403,"lua/lib/lane.lua",158],[404,"lua/lib/lane.lua",161],[415,"lua/lib/lane.lua",174],[418,"lua/lib/lane.lua",179],[422,"lua/lib/lane.lua",184],[429,"lua/lib/lane.lua",193],[436,"lua/lib/lane.lua",201],[442,"lua/lib/lane.lua",210],[447,"lua/lib/lane.lua",216],[456,"lua/lib/lane.lua",226],[458,"lua/lib/lane.lua",230],[470,"lua/lib/lane.lua",244],[478,"lua/lib/lane.lua",254],[481,"lua/lib/lane.lua",260],[486,"lua/lib/lane.lua",267],[490,"lua/lib/lane.lua",272],[493,"lua/lib/lane.lua",276],[496,"lua/lib/lane.lua",280],[530,"lua/lib/lane.lua",315],[531,"lua/lib/lane.lua",318],[535,"lua/lib/lane.lua",324],[541,"lua/lib/lane.lua",331],[544,"lua/lib/lane.lua",335],[566,"lua/lib/lane.lua",358],[570,"lua/lib/record.lua",6],[571,"lua/lib/record.lua",9],[576,"lua/lib/record.lua",16],[583,"lua/limiter/usage.lua",12],[586,"lua/limiter/usage.lua",16]],
 });
 
 /** Says that a process is alive and answers with all that are, by this shard's clock. See lua/member/beat.lua. */
@@ -10188,9 +9851,6 @@ local now_ms = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') ret
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local batches, batches_loaded = {}, {}
 local function batch_load(core)
   local b = batches[core]
@@ -10274,16 +9934,6 @@ local function label_keys(account, labels)
   local list = {}
   for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
   return list
-end
-local function batch_touch()
-  local list = { root .. 'deadlines' }
-  for _, b in ipairs(batches_loaded) do
-    if b.s ~= b.s_was then
-      list[#list + 1] = list_key(b, b.s_was)
-      list[#list + 1] = list_key(b, b.s)
-    end
-  end
-  touch(list)
 end
 local function batch_ended(b, from, tasks, byte)
   if not b.W or byte == 'r' then return end
@@ -10371,9 +10021,6 @@ local function depth_write()
     if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
   end
 end
-local function ready_touch()
-  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
-end
 local function ready_write()
   for _, plan in ipairs(plans_made) do
     local length = 0
@@ -10414,10 +10061,6 @@ local function delayed_push(due_ms, flow, entry)
 end
 local function enqueue(now, due_ms, flow, entry)
   if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
-end
-local function queue_touch()
-  ready_touch()
-  touch({ root .. 'delayed' })
 end
 local function queue_write()
   ready_write()
@@ -10653,7 +10296,6 @@ local function notify_use()
     for _, notes in ipairs(noting) do
       notes_append(notes, now)
       notes_leave(notes)
-      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
     end
   end
   function notify.write()
@@ -10740,12 +10382,6 @@ local function round_reached(b, from)
   dealt_batches[b] = true
   if not from or from > b.o_to then b.o_from, b.o_to = nil, nil else b.o_from = from end
 end
-local function round_touch()
-  local list = {}
-  for _, mark in ipairs(dealt_states) do list[#list + 1] = mark[1] end
-  for key in pairs(dealt_results) do list[#list + 1] = key end
-  touch(list)
-end
 local function round_deals_write()
   for _, mark in ipairs(dealt_states) do call('SETRANGE', mark[1], mark[2], mark[3]) end
   for key, fields in pairs(dealt_results) do
@@ -10777,15 +10413,12 @@ notes.dirty = true
 ready_push('n:' .. account .. ':' .. note_wanted(b, letter).origin,
   entry_of(notes.core, index, index, attempts_first(notes), 0, NOTE_TIMEOUT_S, now_ms))
 round_deal(notes, 0, index, index)
-round_touch()
-batch_touch()
-queue_touch()
 round_deals_write()
 batch_save(now_ms)
 queue_write()
 ring_bell()
 return 'queued'`,
-  map: [[1,"lua/notification/redeliver.lua",1],[2,"lua/notification/redeliver.lua",3],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/batch.lua",12],[14,"lua/lib/batch.lua",14],[35,"lua/lib/batch.lua",37],[40,"lua/lib/batch.lua",43],[41,"lua/lib/batch.lua",45],[42,"lua/lib/batch.lua",49],[43,"lua/lib/batch.lua",51],[44,"lua/lib/batch.lua",53],[45,"lua/lib/batch.lua",56],[49,"lua/lib/batch.lua",62],[61,"lua/lib/batch.lua",75],[62,"lua/lib/batch.lua",77],[66,"lua/lib/batch.lua",83],[82,"lua/lib/batch.lua",101],[89,"lua/lib/batch.lua",109],[92,"lua/lib/batch.lua",114],[97,"lua/lib/batch.lua",121],[107,"lua/lib/batch.lua",133],[112,"lua/lib/batch.lua",141],[120,"lua/lib/batch.lua",150],[138,"lua/lib/ring.lua",4],[139,"lua/lib/ring.lua",6],[147,"lua/lib/ring.lua",16],[153,"lua/lib/ring.lua",23],[154,"lua/lib/ring.lua",25],[155,"lua/lib/ring.lua",28],[159,"lua/lib/ring.lua",34],[166,"lua/lib/ring.lua",42],[172,"lua/lib/ready.lua",9],[173,"lua/lib/ready.lua",11],[174,"lua/lib/ready.lua",14],[188,"lua/lib/ready.lua",29],[193,"lua/lib/ready.lua",35],[196,"lua/lib/ready.lua",39],[208,"lua/lib/ready.lua",52],[211,"lua/lib/ready.lua",56],[217,"lua/lib/ready.lua",67],[220,"lua/lib/ready.lua",71],[227,"lua/lib/ready.lua",80],[228,"lua/lib/ready.lua",83],[229,"lua/lib/delayed.lua",3],[230,"lua/lib/delayed.lua",5],[234,"lua/lib/delayed.lua",11],[237,"lua/lib/delayed.lua",15],[241,"lua/lib/delayed.lua",20],[245,"lua/lib/delayed.lua",26],[252,"lua/lib/delayed.lua",36],[259,"lua/lib/notify.lua",19],[260,"lua/lib/notify.lua",22],[269,"lua/lib/notify.lua",34],[270,"lua/lib/notify.lua",36],[275,"lua/lib/notify.lua",43],[291,"lua/lib/notify.lua",60],[303,"lua/lib/notify.lua",74],[313,"lua/lib/notify.lua",85],[331,"lua/lib/notify.lua",105],[338,"lua/lib/notify.lua",115],[350,"lua/lib/notify.lua",130],[366,"lua/lib/notify.lua",148],[378,"lua/lib/notify.lua",161],[381,"lua/lib/notify.lua",166],[392,"lua/lib/notify.lua",179],[405,"lua/lib/notify.lua",193],[410,"lua/lib/notify.lua",199],[413,"lua/lib/notify.lua",204],[418,"lua/lib/notify.lua",211],[448,"lua/lib/notify.lua",243],[470,"lua/lib/notify.lua",267],[471,"lua/lib/notify.lua",269],[478,"lua/lib/notify.lua",277],[493,"lua/lib/notify.lua",293],[495,"lua/lib/notify.lua",297],[501,"lua/lib/notify.lua",304],[504,"lua/lib/results.lua",3],[513,"lua/lib/results.lua",13],[514,"lua/lib/results.lua",15],[515,"lua/lib/round.lua",9],[519,"lua/lib/round.lua",14],[523,"lua/lib/round.lua",19],[527,"lua/lib/round.lua",24],[528,"lua/lib/round.lua",27],[529,"lua/lib/round.lua",30],[547,"lua/lib/round.lua",50],[554,"lua/lib/round.lua",59],[558,"lua/lib/round.lua",65],[562,"lua/lib/round.lua",70],[568,"lua/lib/round.lua",77],[583,"lua/notification/redeliver.lua",13],[590,"lua/notification/redeliver.lua",21],[594,"lua/notification/redeliver.lua",26],[598,"lua/notification/redeliver.lua",31],[602,"lua/notification/redeliver.lua",36]],
+  map: [[1,"lua/notification/redeliver.lua",1],[2,"lua/notification/redeliver.lua",3],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/batch.lua",12],[11,"lua/lib/batch.lua",14],[32,"lua/lib/batch.lua",37],[37,"lua/lib/batch.lua",43],[38,"lua/lib/batch.lua",45],[39,"lua/lib/batch.lua",49],[40,"lua/lib/batch.lua",51],[41,"lua/lib/batch.lua",53],[42,"lua/lib/batch.lua",56],[46,"lua/lib/batch.lua",62],[58,"lua/lib/batch.lua",75],[59,"lua/lib/batch.lua",77],[63,"lua/lib/batch.lua",83],[79,"lua/lib/batch.lua",101],[86,"lua/lib/batch.lua",109],[89,"lua/lib/batch.lua",114],[94,"lua/lib/batch.lua",121],[99,"lua/lib/batch.lua",129],[107,"lua/lib/batch.lua",138],[125,"lua/lib/ring.lua",4],[126,"lua/lib/ring.lua",6],[134,"lua/lib/ring.lua",16],[140,"lua/lib/ring.lua",23],[141,"lua/lib/ring.lua",25],[142,"lua/lib/ring.lua",28],[146,"lua/lib/ring.lua",34],[153,"lua/lib/ring.lua",42],[159,"lua/lib/ready.lua",9],[160,"lua/lib/ready.lua",11],[161,"lua/lib/ready.lua",14],[175,"lua/lib/ready.lua",29],[180,"lua/lib/ready.lua",35],[192,"lua/lib/ready.lua",48],[195,"lua/lib/ready.lua",52],[201,"lua/lib/ready.lua",63],[204,"lua/lib/ready.lua",67],[211,"lua/lib/ready.lua",76],[212,"lua/lib/ready.lua",79],[213,"lua/lib/delayed.lua",3],[214,"lua/lib/delayed.lua",5],[218,"lua/lib/delayed.lua",11],[221,"lua/lib/delayed.lua",15],[225,"lua/lib/delayed.lua",21],[232,"lua/lib/delayed.lua",31],[239,"lua/lib/notify.lua",19],[240,"lua/lib/notify.lua",22],[249,"lua/lib/notify.lua",34],[250,"lua/lib/notify.lua",36],[255,"lua/lib/notify.lua",43],[271,"lua/lib/notify.lua",60],[283,"lua/lib/notify.lua",74],[293,"lua/lib/notify.lua",85],[311,"lua/lib/notify.lua",105],[318,"lua/lib/notify.lua",115],[330,"lua/lib/notify.lua",130],[346,"lua/lib/notify.lua",148],[358,"lua/lib/notify.lua",161],[361,"lua/lib/notify.lua",166],[372,"lua/lib/notify.lua",179],[385,"lua/lib/notify.lua",193],[390,"lua/lib/notify.lua",199],[393,"lua/lib/notify.lua",204],[398,"lua/lib/notify.lua",211],[428,"lua/lib/notify.lua",243],[450,"lua/lib/notify.lua",267],[451,"lua/lib/notify.lua",269],[457,"lua/lib/notify.lua",276],[472,"lua/lib/notify.lua",292],[474,"lua/lib/notify.lua",296],[480,"lua/lib/notify.lua",303],[483,"lua/lib/results.lua",3],[492,"lua/lib/results.lua",13],[493,"lua/lib/results.lua",15],[494,"lua/lib/round.lua",9],[498,"lua/lib/round.lua",14],[502,"lua/lib/round.lua",19],[506,"lua/lib/round.lua",24],[507,"lua/lib/round.lua",27],[508,"lua/lib/round.lua",30],[526,"lua/lib/round.lua",50],[533,"lua/lib/round.lua",59],[537,"lua/lib/round.lua",65],[541,"lua/lib/round.lua",70],[556,"lua/notification/redeliver.lua",13],[563,"lua/notification/redeliver.lua",21],[567,"lua/notification/redeliver.lua",26],[571,"lua/notification/redeliver.lua",31],[572,"lua/notification/redeliver.lua",33]],
 });
 
 /** Removes messages that their destination has applied. See lua/outbox/ack.lua. */
@@ -10803,9 +10436,6 @@ local messages = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 local outbox_last = nil
 local outbox_plans, outbox_plans_made = {}, {}
@@ -10858,12 +10488,6 @@ local function away_get(field)
   return call('HGET', root .. 'away', field) or nil
 end
 local function away_forget(field) away_set(field, false, nil) end
-local function outbox_touch()
-  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
-  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
-  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
-  touch(list)
-end
 local function outbox_write()
   local gone, set, since = {}, {}, {}
   for _, plan in ipairs(away_plans_made) do
@@ -10919,7 +10543,6 @@ for _, message in ipairs(messages) do
   end
 end
 local last = tonumber(call('HGET', meta, 'seq') or '0')
-touch({ meta, key, root .. 'outbox', root .. 'away:since' })
 for i = 1, #gone, 1000 do call('ZREM', key, unpack(gone, i, math.min(i + 999, #gone))) end
 for i = 1, #since, 1000 do call('ZADD', root .. 'away:since', 'XX', unpack(since, i, math.min(i + 999, #since))) end
 if mark > last then call('HSET', meta, 'seq', whole(mark)) end
@@ -10930,7 +10553,7 @@ if #first == 0 then
 end
 call('ZADD', root .. 'outbox', first[2], name)
 return 1`,
-  map: [[1,"lua/outbox/ack.lua",1],[2,"lua/outbox/ack.lua",7],[3,"lua/outbox/ack.lua",10],[4,"lua/outbox/ack.lua",9],[5,"lua/outbox/ack.lua",8],[6,"lua/outbox/ack.lua",11],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/outbox.lua",15],[17,"lua/lib/outbox.lua",20],[18,"lua/lib/outbox.lua",22],[19,"lua/lib/outbox.lua",24],[20,"lua/lib/outbox.lua",27],[21,"lua/lib/outbox.lua",29],[25,"lua/lib/outbox.lua",35],[37,"lua/lib/outbox.lua",49],[41,"lua/lib/outbox.lua",54],[51,"lua/lib/outbox.lua",66],[55,"lua/lib/outbox.lua",72],[59,"lua/lib/outbox.lua",78],[64,"lua/lib/outbox.lua",85],[65,"lua/lib/outbox.lua",87],[71,"lua/lib/outbox.lua",95],[100,"lua/lib/outbox.lua",127],[109,"lua/lib/outbox.lua",138],[112,"lua/outbox/ack.lua",16],[118,"lua/outbox/ack.lua",23],[126,"lua/outbox/ack.lua",32],[127,"lua/outbox/ack.lua",34]],
+  map: [[1,"lua/outbox/ack.lua",1],[2,"lua/outbox/ack.lua",7],[3,"lua/outbox/ack.lua",10],[4,"lua/outbox/ack.lua",9],[5,"lua/outbox/ack.lua",8],[6,"lua/outbox/ack.lua",11],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/outbox.lua",15],[14,"lua/lib/outbox.lua",20],[15,"lua/lib/outbox.lua",22],[16,"lua/lib/outbox.lua",24],[17,"lua/lib/outbox.lua",27],[18,"lua/lib/outbox.lua",29],[22,"lua/lib/outbox.lua",35],[34,"lua/lib/outbox.lua",49],[38,"lua/lib/outbox.lua",54],[48,"lua/lib/outbox.lua",66],[52,"lua/lib/outbox.lua",72],[56,"lua/lib/outbox.lua",78],[61,"lua/lib/outbox.lua",85],[62,"lua/lib/outbox.lua",88],[91,"lua/lib/outbox.lua",120],[100,"lua/lib/outbox.lua",131],[103,"lua/outbox/ack.lua",16],[109,"lua/outbox/ack.lua",23],[117,"lua/outbox/ack.lua",32]],
 });
 
 /** Tells which of these references their lanes hold. See lua/outbox/ask.lua. */
@@ -10945,16 +10568,13 @@ local fields = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local known = {}
 for i, field in ipairs(fields) do
   local lane, ref = string.match(field, '^(%w+) (.*)$')
   known[i] = call('HEXISTS', root .. 'lane:' .. lane .. ':e', ref)
 end
 return known`,
-  map: [[1,"lua/outbox/ask.lua",1],[2,"lua/outbox/ask.lua",4],[4,"lua/lib/root.lua",2],[6,"lua/lib/root.lua",8],[7,"lua/lib/root.lua",11],[10,"lua/outbox/ask.lua",10]],
+  map: [[1,"lua/outbox/ask.lua",1],[2,"lua/outbox/ask.lua",4],[4,"lua/lib/root.lua",2],[6,"lua/lib/root.lua",8],[7,"lua/outbox/ask.lua",10]],
 });
 
 /** Books what lanes said about references: what they hold is confirmed, what they do not know and still waits is handed over again. See lua/outbox/away.lua. */
@@ -10971,9 +10591,6 @@ local answers = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local batches, batches_loaded = {}, {}
 local function batch_load(core)
   local b = batches[core]
@@ -11057,16 +10674,6 @@ local function label_keys(account, labels)
   local list = {}
   for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
   return list
-end
-local function batch_touch()
-  local list = { root .. 'deadlines' }
-  for _, b in ipairs(batches_loaded) do
-    if b.s ~= b.s_was then
-      list[#list + 1] = list_key(b, b.s_was)
-      list[#list + 1] = list_key(b, b.s)
-    end
-  end
-  touch(list)
 end
 local function batch_ended(b, from, tasks, byte)
   if not b.W or byte == 'r' then return end
@@ -11154,9 +10761,6 @@ local function depth_write()
     if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
   end
 end
-local function ready_touch()
-  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
-end
 local function ready_write()
   for _, plan in ipairs(plans_made) do
     local length = 0
@@ -11197,10 +10801,6 @@ local function delayed_push(due_ms, flow, entry)
 end
 local function enqueue(now, due_ms, flow, entry)
   if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
-end
-local function queue_touch()
-  ready_touch()
-  touch({ root .. 'delayed' })
 end
 local function queue_write()
   ready_write()
@@ -11272,12 +10872,6 @@ local function away_get(field)
   return call('HGET', root .. 'away', field) or nil
 end
 local function away_forget(field) away_set(field, false, nil) end
-local function outbox_touch()
-  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
-  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
-  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
-  touch(list)
-end
 local function outbox_write()
   local gone, set, since = {}, {}, {}
   for _, plan in ipairs(away_plans_made) do
@@ -11402,7 +10996,6 @@ local function lanes_read(b, parts, at, first)
       list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
     end
   end
-  if #list > 0 then touch({ b.key .. ':lanes' }) end
   return list
 end
 local function lanes_write(b, list)
@@ -11443,12 +11036,10 @@ for i = 1, #answers, 3 do
     end
   end
 end
-outbox_touch()
-touch({ root .. 'away:since' })
 for i = 1, #confirmed, 1000 do call('ZADD', root .. 'away:since', unpack(confirmed, i, math.min(i + 999, #confirmed))) end
 outbox_write()
 return { #confirmed / 2, again, forgotten }`,
-  map: [[1,"lua/outbox/away.lua",1],[2,"lua/outbox/away.lua",8],[3,"lua/outbox/away.lua",10],[4,"lua/outbox/away.lua",9],[5,"lua/outbox/away.lua",11],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/batch.lua",12],[13,"lua/lib/batch.lua",14],[34,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",43],[40,"lua/lib/batch.lua",45],[41,"lua/lib/batch.lua",49],[42,"lua/lib/batch.lua",51],[43,"lua/lib/batch.lua",53],[44,"lua/lib/batch.lua",56],[48,"lua/lib/batch.lua",62],[60,"lua/lib/batch.lua",75],[61,"lua/lib/batch.lua",77],[65,"lua/lib/batch.lua",83],[81,"lua/lib/batch.lua",101],[88,"lua/lib/batch.lua",109],[91,"lua/lib/batch.lua",114],[96,"lua/lib/batch.lua",121],[106,"lua/lib/batch.lua",133],[111,"lua/lib/batch.lua",141],[119,"lua/lib/batch.lua",150],[137,"lua/lib/ring.lua",4],[138,"lua/lib/ring.lua",6],[146,"lua/lib/ring.lua",16],[152,"lua/lib/ring.lua",23],[153,"lua/lib/ring.lua",25],[154,"lua/lib/ring.lua",28],[158,"lua/lib/ring.lua",34],[165,"lua/lib/ring.lua",42],[171,"lua/lib/ready.lua",9],[172,"lua/lib/ready.lua",11],[173,"lua/lib/ready.lua",14],[187,"lua/lib/ready.lua",29],[192,"lua/lib/ready.lua",35],[195,"lua/lib/ready.lua",39],[207,"lua/lib/ready.lua",52],[210,"lua/lib/ready.lua",56],[216,"lua/lib/ready.lua",67],[219,"lua/lib/ready.lua",71],[226,"lua/lib/ready.lua",80],[227,"lua/lib/ready.lua",83],[228,"lua/lib/delayed.lua",3],[229,"lua/lib/delayed.lua",5],[233,"lua/lib/delayed.lua",11],[236,"lua/lib/delayed.lua",15],[240,"lua/lib/delayed.lua",20],[244,"lua/lib/delayed.lua",26],[251,"lua/lib/delayed.lua",36],[258,"lua/lib/outbox.lua",15],[262,"lua/lib/outbox.lua",20],[263,"lua/lib/outbox.lua",22],[264,"lua/lib/outbox.lua",24],[265,"lua/lib/outbox.lua",27],[266,"lua/lib/outbox.lua",29],[270,"lua/lib/outbox.lua",35],[282,"lua/lib/outbox.lua",49],[286,"lua/lib/outbox.lua",54],[296,"lua/lib/outbox.lua",66],[300,"lua/lib/outbox.lua",72],[304,"lua/lib/outbox.lua",78],[309,"lua/lib/outbox.lua",85],[310,"lua/lib/outbox.lua",87],[316,"lua/lib/outbox.lua",95],[345,"lua/lib/outbox.lua",127],[354,"lua/lib/outbox.lua",138],[357,"lua/lib/limited.lua",12],[358,"lua/lib/limited.lua",14],[365,"lua/lib/limited.lua",23],[369,"lua/lib/limited.lua",29],[380,"lua/lib/limited.lua",42],[384,"lua/lib/limited.lua",48],[392,"lua/lib/limited.lua",58],[397,"lua/lib/limited.lua",65],[402,"lua/lib/limited.lua",72],[406,"lua/lib/limited.lua",78],[418,"lua/lib/limited.lua",92],[430,"lua/lib/limited.lua",107],[443,"lua/lib/limited.lua",121],[446,"lua/lib/limited.lua",126],[453,"lua/outbox/away.lua",16],[455,"lua/outbox/away.lua",19],[456,"lua/outbox/away.lua",22],[466,"lua/outbox/away.lua",33],[481,"lua/outbox/away.lua",49]],
+  map: [[1,"lua/outbox/away.lua",1],[2,"lua/outbox/away.lua",8],[3,"lua/outbox/away.lua",10],[4,"lua/outbox/away.lua",9],[5,"lua/outbox/away.lua",11],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/batch.lua",12],[10,"lua/lib/batch.lua",14],[31,"lua/lib/batch.lua",37],[36,"lua/lib/batch.lua",43],[37,"lua/lib/batch.lua",45],[38,"lua/lib/batch.lua",49],[39,"lua/lib/batch.lua",51],[40,"lua/lib/batch.lua",53],[41,"lua/lib/batch.lua",56],[45,"lua/lib/batch.lua",62],[57,"lua/lib/batch.lua",75],[58,"lua/lib/batch.lua",77],[62,"lua/lib/batch.lua",83],[78,"lua/lib/batch.lua",101],[85,"lua/lib/batch.lua",109],[88,"lua/lib/batch.lua",114],[93,"lua/lib/batch.lua",121],[98,"lua/lib/batch.lua",129],[106,"lua/lib/batch.lua",138],[124,"lua/lib/ring.lua",4],[125,"lua/lib/ring.lua",6],[133,"lua/lib/ring.lua",16],[139,"lua/lib/ring.lua",23],[140,"lua/lib/ring.lua",25],[141,"lua/lib/ring.lua",28],[145,"lua/lib/ring.lua",34],[152,"lua/lib/ring.lua",42],[158,"lua/lib/ready.lua",9],[159,"lua/lib/ready.lua",11],[160,"lua/lib/ready.lua",14],[174,"lua/lib/ready.lua",29],[179,"lua/lib/ready.lua",35],[191,"lua/lib/ready.lua",48],[194,"lua/lib/ready.lua",52],[200,"lua/lib/ready.lua",63],[203,"lua/lib/ready.lua",67],[210,"lua/lib/ready.lua",76],[211,"lua/lib/ready.lua",79],[212,"lua/lib/delayed.lua",3],[213,"lua/lib/delayed.lua",5],[217,"lua/lib/delayed.lua",11],[220,"lua/lib/delayed.lua",15],[224,"lua/lib/delayed.lua",21],[231,"lua/lib/delayed.lua",31],[238,"lua/lib/outbox.lua",15],[242,"lua/lib/outbox.lua",20],[243,"lua/lib/outbox.lua",22],[244,"lua/lib/outbox.lua",24],[245,"lua/lib/outbox.lua",27],[246,"lua/lib/outbox.lua",29],[250,"lua/lib/outbox.lua",35],[262,"lua/lib/outbox.lua",49],[266,"lua/lib/outbox.lua",54],[276,"lua/lib/outbox.lua",66],[280,"lua/lib/outbox.lua",72],[284,"lua/lib/outbox.lua",78],[289,"lua/lib/outbox.lua",85],[290,"lua/lib/outbox.lua",88],[319,"lua/lib/outbox.lua",120],[328,"lua/lib/outbox.lua",131],[331,"lua/lib/limited.lua",12],[332,"lua/lib/limited.lua",14],[339,"lua/lib/limited.lua",23],[343,"lua/lib/limited.lua",29],[354,"lua/lib/limited.lua",42],[358,"lua/lib/limited.lua",48],[366,"lua/lib/limited.lua",58],[371,"lua/lib/limited.lua",65],[376,"lua/lib/limited.lua",72],[380,"lua/lib/limited.lua",78],[392,"lua/lib/limited.lua",92],[404,"lua/lib/limited.lua",107],[416,"lua/lib/limited.lua",120],[419,"lua/lib/limited.lua",125],[426,"lua/outbox/away.lua",16],[428,"lua/outbox/away.lua",19],[429,"lua/outbox/away.lua",22],[439,"lua/outbox/away.lua",33],[454,"lua/outbox/away.lua",49]],
 });
 
 /** Names references about which their lane should be asked: nobody has for `after_ms`, and no message about them waits. See lua/outbox/overdue.lua. */
@@ -11465,9 +11056,6 @@ local now_ms = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') ret
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 local outbox_last = nil
 local outbox_plans, outbox_plans_made = {}, {}
@@ -11520,12 +11108,6 @@ local function away_get(field)
   return call('HGET', root .. 'away', field) or nil
 end
 local function away_forget(field) away_set(field, false, nil) end
-local function outbox_touch()
-  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
-  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
-  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
-  touch(list)
-end
 local function outbox_write()
   local gone, set, since = {}, {}, {}
   for _, plan in ipairs(away_plans_made) do
@@ -11580,10 +11162,9 @@ for i, field in ipairs(fields) do
   since[#since + 1] = field
   if call('ZCOUNT', outbox_key(destination), seq, seq) == 0 then named[#named + 1] = { tonumber(destination), field, seq } end
 end
-touch({ root .. 'away:since' })
 call('ZADD', root .. 'away:since', unpack(since, 1, #since))
 return { now_ms, #fields == count and 1 or 0, named }`,
-  map: [[1,"lua/outbox/overdue.lua",1],[2,"lua/outbox/overdue.lua",6],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/outbox.lua",15],[16,"lua/lib/outbox.lua",20],[17,"lua/lib/outbox.lua",22],[18,"lua/lib/outbox.lua",24],[19,"lua/lib/outbox.lua",27],[20,"lua/lib/outbox.lua",29],[24,"lua/lib/outbox.lua",35],[36,"lua/lib/outbox.lua",49],[40,"lua/lib/outbox.lua",54],[50,"lua/lib/outbox.lua",66],[54,"lua/lib/outbox.lua",72],[58,"lua/lib/outbox.lua",78],[63,"lua/lib/outbox.lua",85],[64,"lua/lib/outbox.lua",87],[70,"lua/lib/outbox.lua",95],[99,"lua/lib/outbox.lua",127],[108,"lua/lib/outbox.lua",138],[111,"lua/outbox/overdue.lua",14],[115,"lua/outbox/overdue.lua",19],[124,"lua/outbox/overdue.lua",29]],
+  map: [[1,"lua/outbox/overdue.lua",1],[2,"lua/outbox/overdue.lua",6],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/outbox.lua",15],[13,"lua/lib/outbox.lua",20],[14,"lua/lib/outbox.lua",22],[15,"lua/lib/outbox.lua",24],[16,"lua/lib/outbox.lua",27],[17,"lua/lib/outbox.lua",29],[21,"lua/lib/outbox.lua",35],[33,"lua/lib/outbox.lua",49],[37,"lua/lib/outbox.lua",54],[47,"lua/lib/outbox.lua",66],[51,"lua/lib/outbox.lua",72],[55,"lua/lib/outbox.lua",78],[60,"lua/lib/outbox.lua",85],[61,"lua/lib/outbox.lua",88],[90,"lua/lib/outbox.lua",120],[99,"lua/lib/outbox.lua",131],[102,"lua/outbox/overdue.lua",14],[106,"lua/outbox/overdue.lua",19],[115,"lua/outbox/overdue.lua",29]],
 });
 
 /** Applies the messages of another partition, each once and in their order, and advances the mark that says so. See lua/outbox/receive.lua. */
@@ -11603,9 +11184,6 @@ local messages = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local batches, batches_loaded = {}, {}
 local function batch_load(core)
   local b = batches[core]
@@ -11689,16 +11267,6 @@ local function label_keys(account, labels)
   local list = {}
   for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
   return list
-end
-local function batch_touch()
-  local list = { root .. 'deadlines' }
-  for _, b in ipairs(batches_loaded) do
-    if b.s ~= b.s_was then
-      list[#list + 1] = list_key(b, b.s_was)
-      list[#list + 1] = list_key(b, b.s)
-    end
-  end
-  touch(list)
 end
 local function batch_ended(b, from, tasks, byte)
   if not b.W or byte == 'r' then return end
@@ -11786,9 +11354,6 @@ local function depth_write()
     if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
   end
 end
-local function ready_touch()
-  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
-end
 local function ready_write()
   for _, plan in ipairs(plans_made) do
     local length = 0
@@ -11829,10 +11394,6 @@ local function delayed_push(due_ms, flow, entry)
 end
 local function enqueue(now, due_ms, flow, entry)
   if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
-end
-local function queue_touch()
-  ready_touch()
-  touch({ root .. 'delayed' })
 end
 local function queue_write()
   ready_write()
@@ -11904,12 +11465,6 @@ local function away_get(field)
   return call('HGET', root .. 'away', field) or nil
 end
 local function away_forget(field) away_set(field, false, nil) end
-local function outbox_touch()
-  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
-  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
-  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
-  touch(list)
-end
 local function outbox_write()
   local gone, set, since = {}, {}, {}
   for _, plan in ipairs(away_plans_made) do
@@ -12034,7 +11589,6 @@ local function lanes_read(b, parts, at, first)
       list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
     end
   end
-  if #list > 0 then touch({ b.key .. ':lanes' }) end
   return list
 end
 local function lanes_write(b, list)
@@ -12053,7 +11607,6 @@ local function granted_add(until_ms, text)
   granted_new[#granted_new + 1] = text
 end
 local function granted_take(text) granted_gone[#granted_gone + 1] = text end
-local function granted_touch() touch({ root .. 'granted' }) end
 local function granted_write()
   for i = 1, #granted_new, 1000 do call('ZADD', root .. 'granted', unpack(granted_new, i, math.min(i + 999, #granted_new))) end
   for i = 1, #granted_gone, 1000 do call('ZREM', root .. 'granted', unpack(granted_gone, i, math.min(i + 999, #granted_gone))) end
@@ -12080,9 +11633,6 @@ local function lose(b, from, to, json)
     local before = lost_results[segment][field] or call('HGET', segment, field) or ''
     lost_results[segment][field] = results_without(before, place) .. result_record(place, json)
   end
-end
-local function lost_touch()
-  for segment in pairs(lost_results) do touch({ segment }) end
 end
 local function lost_write()
   for segment, fields in pairs(lost_results) do
@@ -12305,7 +11855,6 @@ local function notify_use()
     for _, notes in ipairs(noting) do
       notes_append(notes, now)
       notes_leave(notes)
-      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
     end
   end
   function notify.write()
@@ -12817,13 +12366,8 @@ local function lane_lags(lane, granted_ms)
   local lag = lane.lag or 0
   lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
 end
-local function lane_touch()
-  local list = { meta, root .. 'lanes' }
-  for _, lane in ipairs(lanes_loaded) do
-    for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
-    tally_plan(lane)
-  end
-  touch(list)
+local function lane_plan()
+  for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
 end
 local function lane_sliced(command, key, list)
   for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(i + 999, #list))) end
@@ -12954,9 +12498,6 @@ kinds.fail = function(body, _, now)
   if b.N and first then notify_use().finishes(b, b.c, f_was, b.x, now, first, function() return json end) end
   batch_end(b, now, b.s == 'tray' and tray_keep_ms or keep_ms)
 end
-local function failed_touch()
-  for _, s in ipairs(failed_states) do touch({ s[1] }) end
-end
 local function failed_write()
   for _, s in ipairs(failed_states) do call('SETRANGE', s[1], s[2], s[3]) end
 end
@@ -13040,14 +12581,7 @@ for _, message in ipairs(messages) do
   done = done + 1
 end
 notify_plan(now_ms)
-lane_touch(now_ms)
-outbox_touch()
-granted_touch()
-batch_touch()
-queue_touch()
-lost_touch()
-failed_touch()
-touch({ root .. 'hw' })
+lane_plan()
 lane_write(now_ms)
 granted_write()
 lost_write()
@@ -13059,7 +12593,7 @@ local wrote = outbox_write()
 if #granted_new > 0 then call('SPUBLISH', root .. 'bell', '0') else ring_bell() end
 if applied > 0 then call('HSET', root .. 'hw', field, string.format('%.0f', mark)) end
 return { mark, done, applied, wrote }`,
-  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",14],[4,"lua/outbox/receive.lua",13],[5,"lua/outbox/receive.lua",12],[6,"lua/outbox/receive.lua",11],[7,"lua/outbox/receive.lua",10],[8,"lua/outbox/receive.lua",15],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",12],[16,"lua/lib/batch.lua",14],[37,"lua/lib/batch.lua",37],[42,"lua/lib/batch.lua",43],[43,"lua/lib/batch.lua",45],[44,"lua/lib/batch.lua",49],[45,"lua/lib/batch.lua",51],[46,"lua/lib/batch.lua",53],[47,"lua/lib/batch.lua",56],[51,"lua/lib/batch.lua",62],[63,"lua/lib/batch.lua",75],[64,"lua/lib/batch.lua",77],[68,"lua/lib/batch.lua",83],[84,"lua/lib/batch.lua",101],[91,"lua/lib/batch.lua",109],[94,"lua/lib/batch.lua",114],[99,"lua/lib/batch.lua",121],[109,"lua/lib/batch.lua",133],[114,"lua/lib/batch.lua",141],[122,"lua/lib/batch.lua",150],[140,"lua/lib/ring.lua",4],[141,"lua/lib/ring.lua",6],[149,"lua/lib/ring.lua",16],[155,"lua/lib/ring.lua",23],[156,"lua/lib/ring.lua",25],[157,"lua/lib/ring.lua",28],[161,"lua/lib/ring.lua",34],[168,"lua/lib/ring.lua",42],[174,"lua/lib/ready.lua",9],[175,"lua/lib/ready.lua",11],[176,"lua/lib/ready.lua",14],[190,"lua/lib/ready.lua",29],[195,"lua/lib/ready.lua",35],[198,"lua/lib/ready.lua",39],[210,"lua/lib/ready.lua",52],[213,"lua/lib/ready.lua",56],[219,"lua/lib/ready.lua",67],[222,"lua/lib/ready.lua",71],[229,"lua/lib/ready.lua",80],[230,"lua/lib/ready.lua",83],[231,"lua/lib/delayed.lua",3],[232,"lua/lib/delayed.lua",5],[236,"lua/lib/delayed.lua",11],[239,"lua/lib/delayed.lua",15],[243,"lua/lib/delayed.lua",20],[247,"lua/lib/delayed.lua",26],[254,"lua/lib/delayed.lua",36],[261,"lua/lib/outbox.lua",15],[265,"lua/lib/outbox.lua",20],[266,"lua/lib/outbox.lua",22],[267,"lua/lib/outbox.lua",24],[268,"lua/lib/outbox.lua",27],[269,"lua/lib/outbox.lua",29],[273,"lua/lib/outbox.lua",35],[285,"lua/lib/outbox.lua",49],[289,"lua/lib/outbox.lua",54],[299,"lua/lib/outbox.lua",66],[303,"lua/lib/outbox.lua",72],[307,"lua/lib/outbox.lua",78],[312,"lua/lib/outbox.lua",85],[313,"lua/lib/outbox.lua",87],[319,"lua/lib/outbox.lua",95],[348,"lua/lib/outbox.lua",127],[357,"lua/lib/outbox.lua",138],[360,"lua/lib/limited.lua",12],[361,"lua/lib/limited.lua",14],[368,"lua/lib/limited.lua",23],[372,"lua/lib/limited.lua",29],[383,"lua/lib/limited.lua",42],[387,"lua/lib/limited.lua",48],[395,"lua/lib/limited.lua",58],[400,"lua/lib/limited.lua",65],[405,"lua/lib/limited.lua",72],[409,"lua/lib/limited.lua",78],[421,"lua/lib/limited.lua",92],[433,"lua/lib/limited.lua",107],[446,"lua/lib/limited.lua",121],[449,"lua/lib/limited.lua",126],[456,"lua/lib/granted.lua",3],[457,"lua/lib/granted.lua",5],[461,"lua/lib/granted.lua",10],[462,"lua/lib/granted.lua",12],[463,"lua/lib/granted.lua",14],[467,"lua/lib/results.lua",3],[476,"lua/lib/results.lua",13],[477,"lua/lib/results.lua",15],[478,"lua/lib/lost.lua",4],[479,"lua/lib/lost.lua",7],[490,"lua/lib/lost.lua",19],[493,"lua/lib/lost.lua",23],[498,"lua/lib/notify.lua",19],[499,"lua/lib/notify.lua",22],[508,"lua/lib/notify.lua",34],[509,"lua/lib/notify.lua",36],[514,"lua/lib/notify.lua",43],[530,"lua/lib/notify.lua",60],[542,"lua/lib/notify.lua",74],[552,"lua/lib/notify.lua",85],[570,"lua/lib/notify.lua",105],[577,"lua/lib/notify.lua",115],[589,"lua/lib/notify.lua",130],[605,"lua/lib/notify.lua",148],[617,"lua/lib/notify.lua",161],[620,"lua/lib/notify.lua",166],[631,"lua/lib/notify.lua",179],[644,"lua/lib/notify.lua",193],[649,"lua/lib/notify.lua",199],[652,"lua/lib/notify.lua",204],[657,"lua/lib/notify.lua",211],[687,"lua/lib/notify.lua",243],[709,"lua/lib/notify.lua",267],[710,"lua/lib/notify.lua",269],[717,"lua/lib/notify.lua",277],[732,"lua/lib/notify.lua",293],[734,"lua/lib/notify.lua",297],[740,"lua/lib/notify.lua",304],[743,"lua/outbox/receive.lua",23],[745,"lua/lib/lane.lua",33],[753,"lua/lib/lane.lua",54],[754,"lua/lib/limiter/aligned.lua",2],[756,"lua/lib/limiter/aligned.lua",5],[760,"lua/lib/limiter/aligned.lua",10],[769,"lua/lib/limiter/aligned.lua",20],[770,"lua/lib/limiter/aligned.lua",22],[776,"lua/lib/limiter/aligned.lua",29],[782,"lua/lib/limiter/level.lua",6],[785,"lua/lib/limiter/level.lua",10],[786,"lua/lib/limiter/level.lua",13],[791,"lua/lib/limiter/level.lua",19],[797,"lua/lib/limiter/level.lua",26],[821,"lua/lib/limiter/level.lua",51],[846,"lua/lib/limiter/slots.lua",4],[848,"lua/lib/limiter/slots.lua",7],[849,"lua/lib/limiter/slots.lua",9],[850,"lua/lib/limiter/slots.lua",12],[865,"lua/lib/limiter/slots.lua",28],[875,"lua/lib/limiter/slots.lua",39],[880,"lua/lib/limiter/slots.lua",45],[904,"lua/lib/limiter/window.lua",4],[906,"lua/lib/limiter/window.lua",7],[907,"lua/lib/limiter/window.lua",9],[908,"lua/lib/limiter/window.lua",12],[912,"lua/lib/limiter/window.lua",17],[916,"lua/lib/limiter/window.lua",23],[925,"lua/lib/limiter/window.lua",34],[934,"lua/lib/limiter/window.lua",44],[983,"lua/lib/limiter/window.lua",95],[1018,"lua/lib/tally.lua",6],[1019,"lua/lib/tally.lua",8],[1020,"lua/lib/tally.lua",11],[1034,"lua/lib/tally.lua",27],[1057,"lua/lib/tally.lua",51],[1060,"lua/lib/lane.lua",58],[1061,"lua/lib/lane.lua",60],[1062,"lua/lib/lane.lua",63],[1076,"lua/lib/lane.lua",78],[1077,"lua/lib/lane.lua",80],[1091,"lua/lib/lane.lua",96],[1095,"lua/lib/lane.lua",101],[1103,"lua/lib/lane.lua",110],[1110,"lua/lib/lane.lua",119],[1114,"lua/lib/lane.lua",125],[1115,"lua/lib/lane.lua",128],[1121,"lua/lib/lane.lua",136],[1127,"lua/lib/lane.lua",143],[1131,"lua/lib/lane.lua",149],[1139,"lua/lib/lane.lua",158],[1140,"lua/lib/lane.lua",161],[1151,"lua/lib/lane.lua",174],[1154,"lua/lib/lane.lua",179],[1158,"lua/lib/lane.lua",184],[1165,"lua/lib/lane.lua",193],[1172,"lua/lib/lane.lua",201],[1178,"lua/lib/lane.lua",210],[1183,"lua/lib/lane.lua",216],[1192,"lua/lib/lane.lua",226],[1194,"lua/lib/lane.lua",230],[1206,"lua/lib/lane.lua",244],[1214,"lua/lib/lane.lua",254],[1217,"lua/lib/lane.lua",260],[1222,"lua/lib/lane.lua",267],[1226,"lua/lib/lane.lua",272],[1234,"lua/lib/lane.lua",281],[1237,"lua/lib/lane.lua",285],[1271,"lua/lib/lane.lua",320],[1272,"lua/lib/lane.lua",323],[1276,"lua/lib/lane.lua",329],[1282,"lua/lib/lane.lua",336],[1285,"lua/lib/lane.lua",340],[1307,"lua/lib/lane.lua",363],[1311,"lua/lib/receive/back.lua",3],[1318,"lua/lib/receive/cool.lua",3],[1319,"lua/lib/receive/cool.lua",5],[1324,"lua/lib/receive/cool.lua",11],[1326,"lua/lib/receive/drop.lua",3],[1330,"lua/lib/receive/fail.lua",5],[1336,"lua/lib/receive/fail.lua",12],[1337,"lua/lib/receive/fail.lua",14],[1350,"lua/lib/receive/fail.lua",28],[1363,"lua/lib/receive/fail.lua",42],[1366,"lua/lib/receive/fail.lua",46],[1369,"lua/lib/receive/free.lua",3],[1377,"lua/lib/receive/grant.lua",7],[1393,"lua/lib/receive/grant.lua",24],[1397,"lua/lib/receive/grant.lua",29],[1405,"lua/lib/receive/late.lua",3],[1409,"lua/lib/receive/late.lua",8],[1415,"lua/lib/receive/points.lua",3],[1423,"lua/lib/receive/queue.lua",3],[1427,"lua/lib/receive/unused.lua",3],[1432,"lua/outbox/receive.lua",27],[1438,"lua/outbox/receive.lua",34],[1448,"lua/outbox/receive.lua",45],[1457,"lua/outbox/receive.lua",55]],
+  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",14],[4,"lua/outbox/receive.lua",13],[5,"lua/outbox/receive.lua",12],[6,"lua/outbox/receive.lua",11],[7,"lua/outbox/receive.lua",10],[8,"lua/outbox/receive.lua",15],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/batch.lua",12],[13,"lua/lib/batch.lua",14],[34,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",43],[40,"lua/lib/batch.lua",45],[41,"lua/lib/batch.lua",49],[42,"lua/lib/batch.lua",51],[43,"lua/lib/batch.lua",53],[44,"lua/lib/batch.lua",56],[48,"lua/lib/batch.lua",62],[60,"lua/lib/batch.lua",75],[61,"lua/lib/batch.lua",77],[65,"lua/lib/batch.lua",83],[81,"lua/lib/batch.lua",101],[88,"lua/lib/batch.lua",109],[91,"lua/lib/batch.lua",114],[96,"lua/lib/batch.lua",121],[101,"lua/lib/batch.lua",129],[109,"lua/lib/batch.lua",138],[127,"lua/lib/ring.lua",4],[128,"lua/lib/ring.lua",6],[136,"lua/lib/ring.lua",16],[142,"lua/lib/ring.lua",23],[143,"lua/lib/ring.lua",25],[144,"lua/lib/ring.lua",28],[148,"lua/lib/ring.lua",34],[155,"lua/lib/ring.lua",42],[161,"lua/lib/ready.lua",9],[162,"lua/lib/ready.lua",11],[163,"lua/lib/ready.lua",14],[177,"lua/lib/ready.lua",29],[182,"lua/lib/ready.lua",35],[194,"lua/lib/ready.lua",48],[197,"lua/lib/ready.lua",52],[203,"lua/lib/ready.lua",63],[206,"lua/lib/ready.lua",67],[213,"lua/lib/ready.lua",76],[214,"lua/lib/ready.lua",79],[215,"lua/lib/delayed.lua",3],[216,"lua/lib/delayed.lua",5],[220,"lua/lib/delayed.lua",11],[223,"lua/lib/delayed.lua",15],[227,"lua/lib/delayed.lua",21],[234,"lua/lib/delayed.lua",31],[241,"lua/lib/outbox.lua",15],[245,"lua/lib/outbox.lua",20],[246,"lua/lib/outbox.lua",22],[247,"lua/lib/outbox.lua",24],[248,"lua/lib/outbox.lua",27],[249,"lua/lib/outbox.lua",29],[253,"lua/lib/outbox.lua",35],[265,"lua/lib/outbox.lua",49],[269,"lua/lib/outbox.lua",54],[279,"lua/lib/outbox.lua",66],[283,"lua/lib/outbox.lua",72],[287,"lua/lib/outbox.lua",78],[292,"lua/lib/outbox.lua",85],[293,"lua/lib/outbox.lua",88],[322,"lua/lib/outbox.lua",120],[331,"lua/lib/outbox.lua",131],[334,"lua/lib/limited.lua",12],[335,"lua/lib/limited.lua",14],[342,"lua/lib/limited.lua",23],[346,"lua/lib/limited.lua",29],[357,"lua/lib/limited.lua",42],[361,"lua/lib/limited.lua",48],[369,"lua/lib/limited.lua",58],[374,"lua/lib/limited.lua",65],[379,"lua/lib/limited.lua",72],[383,"lua/lib/limited.lua",78],[395,"lua/lib/limited.lua",92],[407,"lua/lib/limited.lua",107],[419,"lua/lib/limited.lua",120],[422,"lua/lib/limited.lua",125],[429,"lua/lib/granted.lua",3],[430,"lua/lib/granted.lua",5],[434,"lua/lib/granted.lua",10],[435,"lua/lib/granted.lua",12],[439,"lua/lib/results.lua",3],[448,"lua/lib/results.lua",13],[449,"lua/lib/results.lua",15],[450,"lua/lib/lost.lua",4],[451,"lua/lib/lost.lua",7],[462,"lua/lib/lost.lua",19],[467,"lua/lib/notify.lua",19],[468,"lua/lib/notify.lua",22],[477,"lua/lib/notify.lua",34],[478,"lua/lib/notify.lua",36],[483,"lua/lib/notify.lua",43],[499,"lua/lib/notify.lua",60],[511,"lua/lib/notify.lua",74],[521,"lua/lib/notify.lua",85],[539,"lua/lib/notify.lua",105],[546,"lua/lib/notify.lua",115],[558,"lua/lib/notify.lua",130],[574,"lua/lib/notify.lua",148],[586,"lua/lib/notify.lua",161],[589,"lua/lib/notify.lua",166],[600,"lua/lib/notify.lua",179],[613,"lua/lib/notify.lua",193],[618,"lua/lib/notify.lua",199],[621,"lua/lib/notify.lua",204],[626,"lua/lib/notify.lua",211],[656,"lua/lib/notify.lua",243],[678,"lua/lib/notify.lua",267],[679,"lua/lib/notify.lua",269],[685,"lua/lib/notify.lua",276],[700,"lua/lib/notify.lua",292],[702,"lua/lib/notify.lua",296],[708,"lua/lib/notify.lua",303],[711,"lua/outbox/receive.lua",23],[713,"lua/lib/lane.lua",33],[721,"lua/lib/lane.lua",54],[722,"lua/lib/limiter/aligned.lua",2],[724,"lua/lib/limiter/aligned.lua",5],[728,"lua/lib/limiter/aligned.lua",10],[737,"lua/lib/limiter/aligned.lua",20],[738,"lua/lib/limiter/aligned.lua",22],[744,"lua/lib/limiter/aligned.lua",29],[750,"lua/lib/limiter/level.lua",6],[753,"lua/lib/limiter/level.lua",10],[754,"lua/lib/limiter/level.lua",13],[759,"lua/lib/limiter/level.lua",19],[765,"lua/lib/limiter/level.lua",26],[789,"lua/lib/limiter/level.lua",51],[814,"lua/lib/limiter/slots.lua",4],[816,"lua/lib/limiter/slots.lua",7],[817,"lua/lib/limiter/slots.lua",9],[818,"lua/lib/limiter/slots.lua",12],[833,"lua/lib/limiter/slots.lua",28],[843,"lua/lib/limiter/slots.lua",39],[848,"lua/lib/limiter/slots.lua",45],[872,"lua/lib/limiter/window.lua",4],[874,"lua/lib/limiter/window.lua",7],[875,"lua/lib/limiter/window.lua",9],[876,"lua/lib/limiter/window.lua",12],[880,"lua/lib/limiter/window.lua",17],[884,"lua/lib/limiter/window.lua",23],[893,"lua/lib/limiter/window.lua",34],[902,"lua/lib/limiter/window.lua",44],[951,"lua/lib/limiter/window.lua",95],[986,"lua/lib/tally.lua",6],[987,"lua/lib/tally.lua",8],[988,"lua/lib/tally.lua",11],[1002,"lua/lib/tally.lua",27],[1025,"lua/lib/tally.lua",51],[1028,"lua/lib/lane.lua",58],[1029,"lua/lib/lane.lua",60],[1030,"lua/lib/lane.lua",63],[1044,"lua/lib/lane.lua",78],[1045,"lua/lib/lane.lua",80],[1059,"lua/lib/lane.lua",96],[1063,"lua/lib/lane.lua",101],[1071,"lua/lib/lane.lua",110],[1078,"lua/lib/lane.lua",119],[1082,"lua/lib/lane.lua",125],[1083,"lua/lib/lane.lua",128],[1089,"lua/lib/lane.lua",136],[1095,"lua/lib/lane.lua",143],[1099,"lua/lib/lane.lua",149],[1107,"lua/lib/lane.lua",158],[1108,"lua/lib/lane.lua",161],[1119,"lua/lib/lane.lua",174],[1122,"lua/lib/lane.lua",179],[1126,"lua/lib/lane.lua",184],[1133,"lua/lib/lane.lua",193],[1140,"lua/lib/lane.lua",201],[1146,"lua/lib/lane.lua",210],[1151,"lua/lib/lane.lua",216],[1160,"lua/lib/lane.lua",226],[1162,"lua/lib/lane.lua",230],[1174,"lua/lib/lane.lua",244],[1182,"lua/lib/lane.lua",254],[1185,"lua/lib/lane.lua",260],[1190,"lua/lib/lane.lua",267],[1194,"lua/lib/lane.lua",272],[1197,"lua/lib/lane.lua",276],[1200,"lua/lib/lane.lua",280],[1234,"lua/lib/lane.lua",315],[1235,"lua/lib/lane.lua",318],[1239,"lua/lib/lane.lua",324],[1245,"lua/lib/lane.lua",331],[1248,"lua/lib/lane.lua",335],[1270,"lua/lib/lane.lua",358],[1274,"lua/lib/receive/back.lua",3],[1281,"lua/lib/receive/cool.lua",3],[1282,"lua/lib/receive/cool.lua",5],[1287,"lua/lib/receive/cool.lua",11],[1289,"lua/lib/receive/drop.lua",3],[1293,"lua/lib/receive/fail.lua",5],[1299,"lua/lib/receive/fail.lua",12],[1300,"lua/lib/receive/fail.lua",14],[1313,"lua/lib/receive/fail.lua",28],[1326,"lua/lib/receive/fail.lua",42],[1329,"lua/lib/receive/free.lua",3],[1337,"lua/lib/receive/grant.lua",7],[1353,"lua/lib/receive/grant.lua",24],[1357,"lua/lib/receive/grant.lua",29],[1365,"lua/lib/receive/late.lua",3],[1369,"lua/lib/receive/late.lua",8],[1375,"lua/lib/receive/points.lua",3],[1383,"lua/lib/receive/queue.lua",3],[1387,"lua/lib/receive/unused.lua",3],[1392,"lua/outbox/receive.lua",27],[1398,"lua/outbox/receive.lua",34],[1408,"lua/outbox/receive.lua",45],[1410,"lua/outbox/receive.lua",48]],
 });
 
 /** Reads the first messages that wait for other partitions, oldest destination first; takes nothing away. See lua/outbox/slice.lua. */
@@ -13077,9 +12611,6 @@ local skip = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local MESSAGES_MAX = 500
 local left = math.min(messages_max, MESSAGES_MAX)
 local skipped, chosen, more = {}, {}, 0
@@ -13099,7 +12630,7 @@ for i, destination in ipairs(chosen) do
   slices[#slices + 1] = { tonumber(destination), messages }
 end
 return { now_ms, more, slices }`,
-  map: [[1,"lua/outbox/slice.lua",1],[2,"lua/outbox/slice.lua",4],[3,"lua/outbox/slice.lua",7],[4,"lua/outbox/slice.lua",6],[5,"lua/outbox/slice.lua",5],[6,"lua/outbox/slice.lua",8],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/outbox/slice.lua",13],[17,"lua/outbox/slice.lua",18],[22,"lua/outbox/slice.lua",24]],
+  map: [[1,"lua/outbox/slice.lua",1],[2,"lua/outbox/slice.lua",4],[3,"lua/outbox/slice.lua",7],[4,"lua/outbox/slice.lua",6],[5,"lua/outbox/slice.lua",5],[6,"lua/outbox/slice.lua",8],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/outbox/slice.lua",13],[14,"lua/outbox/slice.lua",18],[19,"lua/outbox/slice.lua",24]],
 });
 
 /** Takes up to `budget` tasks that may run now and puts them in flight for `holder`. See lua/partition/claim.lua. */
@@ -13121,9 +12652,6 @@ local limits = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local batches, batches_loaded = {}, {}
 local function batch_load(core)
   local b = batches[core]
@@ -13207,16 +12735,6 @@ local function label_keys(account, labels)
   local list = {}
   for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
   return list
-end
-local function batch_touch()
-  local list = { root .. 'deadlines' }
-  for _, b in ipairs(batches_loaded) do
-    if b.s ~= b.s_was then
-      list[#list + 1] = list_key(b, b.s_was)
-      list[#list + 1] = list_key(b, b.s)
-    end
-  end
-  touch(list)
 end
 local function batch_ended(b, from, tasks, byte)
   if not b.W or byte == 'r' then return end
@@ -13304,9 +12822,6 @@ local function depth_write()
     if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
   end
 end
-local function ready_touch()
-  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
-end
 local function ready_write()
   for _, plan in ipairs(plans_made) do
     local length = 0
@@ -13347,10 +12862,6 @@ local function delayed_push(due_ms, flow, entry)
 end
 local function enqueue(now, due_ms, flow, entry)
   if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
-end
-local function queue_touch()
-  ready_touch()
-  touch({ root .. 'delayed' })
 end
 local function queue_write()
   ready_write()
@@ -13422,12 +12933,6 @@ local function away_get(field)
   return call('HGET', root .. 'away', field) or nil
 end
 local function away_forget(field) away_set(field, false, nil) end
-local function outbox_touch()
-  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
-  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
-  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
-  touch(list)
-end
 local function outbox_write()
   local gone, set, since = {}, {}, {}
   for _, plan in ipairs(away_plans_made) do
@@ -13552,7 +13057,6 @@ local function lanes_read(b, parts, at, first)
       list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
     end
   end
-  if #list > 0 then touch({ b.key .. ':lanes' }) end
   return list
 end
 local function lanes_write(b, list)
@@ -13571,7 +13075,6 @@ local function granted_add(until_ms, text)
   granted_new[#granted_new + 1] = text
 end
 local function granted_take(text) granted_gone[#granted_gone + 1] = text end
-local function granted_touch() touch({ root .. 'granted' }) end
 local function granted_write()
   for i = 1, #granted_new, 1000 do call('ZADD', root .. 'granted', unpack(granted_new, i, math.min(i + 999, #granted_new))) end
   for i = 1, #granted_gone, 1000 do call('ZREM', root .. 'granted', unpack(granted_gone, i, math.min(i + 999, #granted_gone))) end
@@ -13608,11 +13111,6 @@ local function unpark_all(list, at)
     end
   end
   return at + count + 1
-end
-local function parked_touch()
-  local list = { root .. 'parked' }
-  for key in pairs(parked_new) do list[#list + 1] = key end
-  touch(list)
 end
 local function parked_write()
   for _, pair in ipairs(parked_gone) do
@@ -13684,12 +13182,6 @@ end
 local function round_reached(b, from)
   dealt_batches[b] = true
   if not from or from > b.o_to then b.o_from, b.o_to = nil, nil else b.o_from = from end
-end
-local function round_touch()
-  local list = {}
-  for _, mark in ipairs(dealt_states) do list[#list + 1] = mark[1] end
-  for key in pairs(dealt_results) do list[#list + 1] = key end
-  touch(list)
 end
 local function round_deals_write()
   for _, mark in ipairs(dealt_states) do call('SETRANGE', mark[1], mark[2], mark[3]) end
@@ -13942,23 +13434,15 @@ if notes_left <= 0 then
   local accounts = ring_read(root .. 'ready:n', WINDOW)
   if ring_left(accounts) > 0 or not accounts.whole then notes_ready = 2 end
 end
-batch_touch()
-queue_touch()
-parked_touch()
-outbox_touch()
-granted_touch()
-round_touch()
-local written = { root .. 'active:' .. holder, root .. 'claims', root .. 'holders', meta }
-for _, s in ipairs(starts) do written[#written + 1] = s[1] end
-touch(written)
-local alone = call('HLEN', written[3]) == 0
+local holders = root .. 'holders'
+local alone = call('HLEN', holders) == 0
 rings_put()
 queue_write()
 rings_trim()
 local parked = parked_write()
 for origin in pairs(starved) do parked[#parked + 1] = origin end
 granted_write()
-for i = 1, #active, 1000 do call('ZADD', written[1], unpack(active, i, math.min(i + 999, #active))) end
+for i = 1, #active, 1000 do call('ZADD', root .. 'active:' .. holder, unpack(active, i, math.min(i + 999, #active))) end
 for _, s in ipairs(starts) do call('SETRANGE', s[1], s[2], s[3]) end
 round_deals_write()
 for _, b in ipairs(batches_loaded) do
@@ -13969,14 +13453,14 @@ for _, b in ipairs(batches_loaded) do
 end
 batch_save(now_ms)
 if #runs > 0 then
-  call('HSET', written[2], holder, string.format('%.0f ', call_no) .. table.concat(saved, ' '))
+  call('HSET', root .. 'claims', holder, string.format('%.0f ', call_no) .. table.concat(saved, ' '))
   if alone then call('HSET', meta, 'last', now_ms) end
-  if call('HSETNX', written[3], holder, now_ms) == 1 then
+  if call('HSETNX', holders, holder, now_ms) == 1 then
     call('SPUBLISH', root .. 'bell', string.format('%.0f', now_ms + ALIVE_MS))
   end
 end
 return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded or #granted == 2 * GRANTED_MAX) and 1 or notes_ready, delays_first() or 0, parked, runs, outbox_write() }`,
-  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",16],[4,"lua/partition/claim.lua",15],[5,"lua/partition/claim.lua",14],[6,"lua/partition/claim.lua",13],[7,"lua/partition/claim.lua",12],[8,"lua/partition/claim.lua",11],[9,"lua/partition/claim.lua",10],[10,"lua/partition/claim.lua",17],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",45],[46,"lua/lib/batch.lua",49],[47,"lua/lib/batch.lua",51],[48,"lua/lib/batch.lua",53],[49,"lua/lib/batch.lua",56],[53,"lua/lib/batch.lua",62],[65,"lua/lib/batch.lua",75],[66,"lua/lib/batch.lua",77],[70,"lua/lib/batch.lua",83],[86,"lua/lib/batch.lua",101],[93,"lua/lib/batch.lua",109],[96,"lua/lib/batch.lua",114],[101,"lua/lib/batch.lua",121],[111,"lua/lib/batch.lua",133],[116,"lua/lib/batch.lua",141],[124,"lua/lib/batch.lua",150],[142,"lua/lib/ring.lua",4],[143,"lua/lib/ring.lua",6],[151,"lua/lib/ring.lua",16],[157,"lua/lib/ring.lua",23],[158,"lua/lib/ring.lua",25],[159,"lua/lib/ring.lua",28],[163,"lua/lib/ring.lua",34],[170,"lua/lib/ring.lua",42],[176,"lua/lib/ready.lua",9],[177,"lua/lib/ready.lua",11],[178,"lua/lib/ready.lua",14],[192,"lua/lib/ready.lua",29],[197,"lua/lib/ready.lua",35],[200,"lua/lib/ready.lua",39],[212,"lua/lib/ready.lua",52],[215,"lua/lib/ready.lua",56],[221,"lua/lib/ready.lua",67],[224,"lua/lib/ready.lua",71],[231,"lua/lib/ready.lua",80],[232,"lua/lib/ready.lua",83],[233,"lua/lib/delayed.lua",3],[234,"lua/lib/delayed.lua",5],[238,"lua/lib/delayed.lua",11],[241,"lua/lib/delayed.lua",15],[245,"lua/lib/delayed.lua",20],[249,"lua/lib/delayed.lua",26],[256,"lua/lib/delayed.lua",36],[263,"lua/lib/outbox.lua",15],[267,"lua/lib/outbox.lua",20],[268,"lua/lib/outbox.lua",22],[269,"lua/lib/outbox.lua",24],[270,"lua/lib/outbox.lua",27],[271,"lua/lib/outbox.lua",29],[275,"lua/lib/outbox.lua",35],[287,"lua/lib/outbox.lua",49],[291,"lua/lib/outbox.lua",54],[301,"lua/lib/outbox.lua",66],[305,"lua/lib/outbox.lua",72],[309,"lua/lib/outbox.lua",78],[314,"lua/lib/outbox.lua",85],[315,"lua/lib/outbox.lua",87],[321,"lua/lib/outbox.lua",95],[350,"lua/lib/outbox.lua",127],[359,"lua/lib/outbox.lua",138],[362,"lua/lib/limited.lua",12],[363,"lua/lib/limited.lua",14],[370,"lua/lib/limited.lua",23],[374,"lua/lib/limited.lua",29],[385,"lua/lib/limited.lua",42],[389,"lua/lib/limited.lua",48],[397,"lua/lib/limited.lua",58],[402,"lua/lib/limited.lua",65],[407,"lua/lib/limited.lua",72],[411,"lua/lib/limited.lua",78],[423,"lua/lib/limited.lua",92],[435,"lua/lib/limited.lua",107],[448,"lua/lib/limited.lua",121],[451,"lua/lib/limited.lua",126],[458,"lua/lib/granted.lua",3],[459,"lua/lib/granted.lua",5],[463,"lua/lib/granted.lua",10],[464,"lua/lib/granted.lua",12],[465,"lua/lib/granted.lua",14],[469,"lua/lib/parked.lua",5],[471,"lua/lib/parked.lua",8],[477,"lua/lib/parked.lua",16],[489,"lua/lib/parked.lua",30],[502,"lua/lib/parked.lua",44],[507,"lua/lib/parked.lua",51],[520,"lua/lib/results.lua",3],[529,"lua/lib/results.lua",13],[530,"lua/lib/results.lua",15],[531,"lua/lib/round.lua",9],[535,"lua/lib/round.lua",14],[539,"lua/lib/round.lua",19],[543,"lua/lib/round.lua",24],[544,"lua/lib/round.lua",27],[545,"lua/lib/round.lua",30],[563,"lua/lib/round.lua",50],[570,"lua/lib/round.lua",59],[574,"lua/lib/round.lua",65],[578,"lua/lib/round.lua",70],[584,"lua/lib/round.lua",77],[599,"lua/partition/claim.lua",25],[600,"lua/partition/claim.lua",28],[601,"lua/partition/claim.lua",30],[602,"lua/partition/claim.lua",32],[607,"lua/partition/claim.lua",38],[608,"lua/partition/claim.lua",41],[615,"lua/partition/claim.lua",50],[621,"lua/partition/claim.lua",57],[625,"lua/partition/claim.lua",62],[641,"lua/partition/claim.lua",79],[642,"lua/partition/claim.lua",81],[646,"lua/partition/claim.lua",87],[659,"lua/partition/claim.lua",103],[664,"lua/partition/claim.lua",110],[667,"lua/partition/claim.lua",114],[685,"lua/partition/claim.lua",135],[711,"lua/partition/claim.lua",163],[734,"lua/partition/claim.lua",188],[738,"lua/partition/claim.lua",193],[766,"lua/partition/claim.lua",223],[782,"lua/partition/claim.lua",240],[796,"lua/partition/claim.lua",256],[797,"lua/partition/claim.lua",259],[800,"lua/partition/claim.lua",263],[830,"lua/partition/claim.lua",294],[835,"lua/partition/claim.lua",300],[845,"lua/partition/claim.lua",311],[863,"lua/partition/claim.lua",330],[864,"lua/partition/claim.lua",333]],
+  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",16],[4,"lua/partition/claim.lua",15],[5,"lua/partition/claim.lua",14],[6,"lua/partition/claim.lua",13],[7,"lua/partition/claim.lua",12],[8,"lua/partition/claim.lua",11],[9,"lua/partition/claim.lua",10],[10,"lua/partition/claim.lua",17],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/batch.lua",12],[15,"lua/lib/batch.lua",14],[36,"lua/lib/batch.lua",37],[41,"lua/lib/batch.lua",43],[42,"lua/lib/batch.lua",45],[43,"lua/lib/batch.lua",49],[44,"lua/lib/batch.lua",51],[45,"lua/lib/batch.lua",53],[46,"lua/lib/batch.lua",56],[50,"lua/lib/batch.lua",62],[62,"lua/lib/batch.lua",75],[63,"lua/lib/batch.lua",77],[67,"lua/lib/batch.lua",83],[83,"lua/lib/batch.lua",101],[90,"lua/lib/batch.lua",109],[93,"lua/lib/batch.lua",114],[98,"lua/lib/batch.lua",121],[103,"lua/lib/batch.lua",129],[111,"lua/lib/batch.lua",138],[129,"lua/lib/ring.lua",4],[130,"lua/lib/ring.lua",6],[138,"lua/lib/ring.lua",16],[144,"lua/lib/ring.lua",23],[145,"lua/lib/ring.lua",25],[146,"lua/lib/ring.lua",28],[150,"lua/lib/ring.lua",34],[157,"lua/lib/ring.lua",42],[163,"lua/lib/ready.lua",9],[164,"lua/lib/ready.lua",11],[165,"lua/lib/ready.lua",14],[179,"lua/lib/ready.lua",29],[184,"lua/lib/ready.lua",35],[196,"lua/lib/ready.lua",48],[199,"lua/lib/ready.lua",52],[205,"lua/lib/ready.lua",63],[208,"lua/lib/ready.lua",67],[215,"lua/lib/ready.lua",76],[216,"lua/lib/ready.lua",79],[217,"lua/lib/delayed.lua",3],[218,"lua/lib/delayed.lua",5],[222,"lua/lib/delayed.lua",11],[225,"lua/lib/delayed.lua",15],[229,"lua/lib/delayed.lua",21],[236,"lua/lib/delayed.lua",31],[243,"lua/lib/outbox.lua",15],[247,"lua/lib/outbox.lua",20],[248,"lua/lib/outbox.lua",22],[249,"lua/lib/outbox.lua",24],[250,"lua/lib/outbox.lua",27],[251,"lua/lib/outbox.lua",29],[255,"lua/lib/outbox.lua",35],[267,"lua/lib/outbox.lua",49],[271,"lua/lib/outbox.lua",54],[281,"lua/lib/outbox.lua",66],[285,"lua/lib/outbox.lua",72],[289,"lua/lib/outbox.lua",78],[294,"lua/lib/outbox.lua",85],[295,"lua/lib/outbox.lua",88],[324,"lua/lib/outbox.lua",120],[333,"lua/lib/outbox.lua",131],[336,"lua/lib/limited.lua",12],[337,"lua/lib/limited.lua",14],[344,"lua/lib/limited.lua",23],[348,"lua/lib/limited.lua",29],[359,"lua/lib/limited.lua",42],[363,"lua/lib/limited.lua",48],[371,"lua/lib/limited.lua",58],[376,"lua/lib/limited.lua",65],[381,"lua/lib/limited.lua",72],[385,"lua/lib/limited.lua",78],[397,"lua/lib/limited.lua",92],[409,"lua/lib/limited.lua",107],[421,"lua/lib/limited.lua",120],[424,"lua/lib/limited.lua",125],[431,"lua/lib/granted.lua",3],[432,"lua/lib/granted.lua",5],[436,"lua/lib/granted.lua",10],[437,"lua/lib/granted.lua",12],[441,"lua/lib/parked.lua",5],[443,"lua/lib/parked.lua",8],[449,"lua/lib/parked.lua",16],[461,"lua/lib/parked.lua",30],[474,"lua/lib/parked.lua",45],[487,"lua/lib/results.lua",3],[496,"lua/lib/results.lua",13],[497,"lua/lib/results.lua",15],[498,"lua/lib/round.lua",9],[502,"lua/lib/round.lua",14],[506,"lua/lib/round.lua",19],[510,"lua/lib/round.lua",24],[511,"lua/lib/round.lua",27],[512,"lua/lib/round.lua",30],[530,"lua/lib/round.lua",50],[537,"lua/lib/round.lua",59],[541,"lua/lib/round.lua",65],[545,"lua/lib/round.lua",70],[560,"lua/partition/claim.lua",25],[561,"lua/partition/claim.lua",28],[562,"lua/partition/claim.lua",30],[563,"lua/partition/claim.lua",32],[568,"lua/partition/claim.lua",38],[569,"lua/partition/claim.lua",41],[576,"lua/partition/claim.lua",50],[582,"lua/partition/claim.lua",57],[586,"lua/partition/claim.lua",62],[602,"lua/partition/claim.lua",79],[603,"lua/partition/claim.lua",81],[607,"lua/partition/claim.lua",87],[620,"lua/partition/claim.lua",103],[625,"lua/partition/claim.lua",110],[628,"lua/partition/claim.lua",114],[646,"lua/partition/claim.lua",135],[672,"lua/partition/claim.lua",163],[695,"lua/partition/claim.lua",188],[699,"lua/partition/claim.lua",193],[727,"lua/partition/claim.lua",223],[743,"lua/partition/claim.lua",240],[757,"lua/partition/claim.lua",256],[758,"lua/partition/claim.lua",259],[761,"lua/partition/claim.lua",263],[791,"lua/partition/claim.lua",294],[796,"lua/partition/claim.lua",300],[798,"lua/partition/claim.lua",303],[816,"lua/partition/claim.lua",322],[817,"lua/partition/claim.lua",325]],
 });
 
 /** Lets tasks start that wait for rate limiters, as many as those allow now, and fails those that have waited too long. See lua/partition/grant.lua. */
@@ -13994,9 +13478,6 @@ local now_us = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') ret
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
   't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
@@ -14478,13 +13959,8 @@ local function lane_lags(lane, granted_ms)
   local lag = lane.lag or 0
   lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
 end
-local function lane_touch()
-  local list = { meta, root .. 'lanes' }
-  for _, lane in ipairs(lanes_loaded) do
-    for _, name in ipairs(LANE_KEYS) do list[#list + 1] = lane.key .. name end
-    tally_plan(lane)
-  end
-  touch(list)
+local function lane_plan()
+  for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
 end
 local function lane_sliced(command, key, list)
   for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(i + 999, #list))) end
@@ -14615,12 +14091,6 @@ local function away_get(field)
   return call('HGET', root .. 'away', field) or nil
 end
 local function away_forget(field) away_set(field, false, nil) end
-local function outbox_touch()
-  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
-  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
-  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
-  touch(list)
-end
 local function outbox_write()
   local gone, set, since = {}, {}, {}
   for _, plan in ipairs(away_plans_made) do
@@ -14844,9 +14314,7 @@ for i, core in ipairs(due) do
   shown[i] = lane
 end
 local after = call('ZRANGE', lanes, 0, #due, 'WITHSCORES')
-lane_touch()
-outbox_touch()
-touch({ lanes, meta })
+lane_plan()
 for _, core in ipairs(stepped) do call('ZADD', lanes, string.format('%.3f', now_ms), core) end
 lane_write()
 local wrote = outbox_write()
@@ -14865,7 +14333,7 @@ for i, lane in ipairs(shown) do
 end
 if next_ms <= now_ms then more = 1 end
 return { math.floor(now_ms), next_ms < math.huge and string.format('%.3f', next_ms) or '', more, wrote, reply, outbox_slices() }`,
-  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/lane.lua",33],[21,"lua/lib/lane.lua",54],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[28,"lua/lib/limiter/aligned.lua",10],[37,"lua/lib/limiter/aligned.lua",20],[38,"lua/lib/limiter/aligned.lua",22],[44,"lua/lib/limiter/aligned.lua",29],[50,"lua/lib/limiter/level.lua",6],[53,"lua/lib/limiter/level.lua",10],[54,"lua/lib/limiter/level.lua",13],[59,"lua/lib/limiter/level.lua",19],[65,"lua/lib/limiter/level.lua",26],[89,"lua/lib/limiter/level.lua",51],[114,"lua/lib/limiter/slots.lua",4],[116,"lua/lib/limiter/slots.lua",7],[117,"lua/lib/limiter/slots.lua",9],[118,"lua/lib/limiter/slots.lua",12],[133,"lua/lib/limiter/slots.lua",28],[143,"lua/lib/limiter/slots.lua",39],[148,"lua/lib/limiter/slots.lua",45],[172,"lua/lib/limiter/window.lua",4],[174,"lua/lib/limiter/window.lua",7],[175,"lua/lib/limiter/window.lua",9],[176,"lua/lib/limiter/window.lua",12],[180,"lua/lib/limiter/window.lua",17],[184,"lua/lib/limiter/window.lua",23],[193,"lua/lib/limiter/window.lua",34],[202,"lua/lib/limiter/window.lua",44],[251,"lua/lib/limiter/window.lua",95],[286,"lua/lib/tally.lua",6],[287,"lua/lib/tally.lua",8],[288,"lua/lib/tally.lua",11],[302,"lua/lib/tally.lua",27],[325,"lua/lib/tally.lua",51],[328,"lua/lib/lane.lua",58],[329,"lua/lib/lane.lua",60],[330,"lua/lib/lane.lua",63],[344,"lua/lib/lane.lua",78],[345,"lua/lib/lane.lua",80],[359,"lua/lib/lane.lua",96],[363,"lua/lib/lane.lua",101],[371,"lua/lib/lane.lua",110],[378,"lua/lib/lane.lua",119],[382,"lua/lib/lane.lua",125],[383,"lua/lib/lane.lua",128],[389,"lua/lib/lane.lua",136],[395,"lua/lib/lane.lua",143],[399,"lua/lib/lane.lua",149],[407,"lua/lib/lane.lua",158],[408,"lua/lib/lane.lua",161],[419,"lua/lib/lane.lua",174],[422,"lua/lib/lane.lua",179],[426,"lua/lib/lane.lua",184],[433,"lua/lib/lane.lua",193],[440,"lua/lib/lane.lua",201],[446,"lua/lib/lane.lua",210],[451,"lua/lib/lane.lua",216],[460,"lua/lib/lane.lua",226],[462,"lua/lib/lane.lua",230],[474,"lua/lib/lane.lua",244],[482,"lua/lib/lane.lua",254],[485,"lua/lib/lane.lua",260],[490,"lua/lib/lane.lua",267],[494,"lua/lib/lane.lua",272],[502,"lua/lib/lane.lua",281],[505,"lua/lib/lane.lua",285],[539,"lua/lib/lane.lua",320],[540,"lua/lib/lane.lua",323],[544,"lua/lib/lane.lua",329],[550,"lua/lib/lane.lua",336],[553,"lua/lib/lane.lua",340],[575,"lua/lib/lane.lua",363],[579,"lua/lib/outbox.lua",15],[583,"lua/lib/outbox.lua",20],[584,"lua/lib/outbox.lua",22],[585,"lua/lib/outbox.lua",24],[586,"lua/lib/outbox.lua",27],[587,"lua/lib/outbox.lua",29],[591,"lua/lib/outbox.lua",35],[603,"lua/lib/outbox.lua",49],[607,"lua/lib/outbox.lua",54],[617,"lua/lib/outbox.lua",66],[621,"lua/lib/outbox.lua",72],[625,"lua/lib/outbox.lua",78],[630,"lua/lib/outbox.lua",85],[631,"lua/lib/outbox.lua",87],[637,"lua/lib/outbox.lua",95],[666,"lua/lib/outbox.lua",127],[675,"lua/lib/outbox.lua",138],[678,"lua/lib/grant.lua",5],[679,"lua/lib/grant.lua",7],[681,"lua/lib/grant.lua",10],[682,"lua/lib/grant.lua",12],[685,"lua/lib/grant.lua",17],[691,"lua/lib/grant.lua",25],[706,"lua/lib/grant.lua",42],[711,"lua/lib/grant.lua",49],[729,"lua/lib/grant.lua",69],[767,"lua/lib/grant.lua",109],[778,"lua/lib/grant.lua",122],[801,"lua/lib/grant.lua",148],[813,"lua/lib/grant.lua",162],[814,"lua/lib/grant.lua",164],[835,"lua/lib/grant.lua",186],[843,"lua/partition/grant.lua",17],[846,"lua/partition/grant.lua",22],[849,"lua/partition/grant.lua",26],[859,"lua/partition/grant.lua",37],[860,"lua/partition/grant.lua",39],[863,"lua/partition/grant.lua",43],[870,"lua/partition/grant.lua",51]],
+  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",33],[18,"lua/lib/lane.lua",54],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[41,"lua/lib/limiter/aligned.lua",29],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",51],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[169,"lua/lib/limiter/window.lua",4],[171,"lua/lib/limiter/window.lua",7],[172,"lua/lib/limiter/window.lua",9],[173,"lua/lib/limiter/window.lua",12],[177,"lua/lib/limiter/window.lua",17],[181,"lua/lib/limiter/window.lua",23],[190,"lua/lib/limiter/window.lua",34],[199,"lua/lib/limiter/window.lua",44],[248,"lua/lib/limiter/window.lua",95],[283,"lua/lib/tally.lua",6],[284,"lua/lib/tally.lua",8],[285,"lua/lib/tally.lua",11],[299,"lua/lib/tally.lua",27],[322,"lua/lib/tally.lua",51],[325,"lua/lib/lane.lua",58],[326,"lua/lib/lane.lua",60],[327,"lua/lib/lane.lua",63],[341,"lua/lib/lane.lua",78],[342,"lua/lib/lane.lua",80],[356,"lua/lib/lane.lua",96],[360,"lua/lib/lane.lua",101],[368,"lua/lib/lane.lua",110],[375,"lua/lib/lane.lua",119],[379,"lua/lib/lane.lua",125],[380,"lua/lib/lane.lua",128],[386,"lua/lib/lane.lua",136],[392,"lua/lib/lane.lua",143],[396,"lua/lib/lane.lua",149],[404,"lua/lib/lane.lua",158],[405,"lua/lib/lane.lua",161],[416,"lua/lib/lane.lua",174],[419,"lua/lib/lane.lua",179],[423,"lua/lib/lane.lua",184],[430,"lua/lib/lane.lua",193],[437,"lua/lib/lane.lua",201],[443,"lua/lib/lane.lua",210],[448,"lua/lib/lane.lua",216],[457,"lua/lib/lane.lua",226],[459,"lua/lib/lane.lua",230],[471,"lua/lib/lane.lua",244],[479,"lua/lib/lane.lua",254],[482,"lua/lib/lane.lua",260],[487,"lua/lib/lane.lua",267],[491,"lua/lib/lane.lua",272],[494,"lua/lib/lane.lua",276],[497,"lua/lib/lane.lua",280],[531,"lua/lib/lane.lua",315],[532,"lua/lib/lane.lua",318],[536,"lua/lib/lane.lua",324],[542,"lua/lib/lane.lua",331],[545,"lua/lib/lane.lua",335],[567,"lua/lib/lane.lua",358],[571,"lua/lib/outbox.lua",15],[575,"lua/lib/outbox.lua",20],[576,"lua/lib/outbox.lua",22],[577,"lua/lib/outbox.lua",24],[578,"lua/lib/outbox.lua",27],[579,"lua/lib/outbox.lua",29],[583,"lua/lib/outbox.lua",35],[595,"lua/lib/outbox.lua",49],[599,"lua/lib/outbox.lua",54],[609,"lua/lib/outbox.lua",66],[613,"lua/lib/outbox.lua",72],[617,"lua/lib/outbox.lua",78],[622,"lua/lib/outbox.lua",85],[623,"lua/lib/outbox.lua",88],[652,"lua/lib/outbox.lua",120],[661,"lua/lib/outbox.lua",131],[664,"lua/lib/grant.lua",5],[665,"lua/lib/grant.lua",7],[667,"lua/lib/grant.lua",10],[668,"lua/lib/grant.lua",12],[671,"lua/lib/grant.lua",17],[677,"lua/lib/grant.lua",25],[692,"lua/lib/grant.lua",42],[697,"lua/lib/grant.lua",49],[715,"lua/lib/grant.lua",69],[753,"lua/lib/grant.lua",109],[764,"lua/lib/grant.lua",122],[787,"lua/lib/grant.lua",148],[799,"lua/lib/grant.lua",162],[800,"lua/lib/grant.lua",164],[821,"lua/lib/grant.lua",186],[829,"lua/partition/grant.lua",17],[832,"lua/partition/grant.lua",22],[835,"lua/partition/grant.lua",26],[845,"lua/partition/grant.lua",37],[846,"lua/partition/grant.lua",39],[847,"lua/partition/grant.lua",41],[854,"lua/partition/grant.lua",49]],
 });
 
 /** Tells limiters of tasks whose requests were written later than they were granted, so that no span holds more than it may. See lua/partition/late.lua. */
@@ -14881,9 +14349,6 @@ local lates = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 local outbox_last = nil
 local outbox_plans, outbox_plans_made = {}, {}
@@ -14936,12 +14401,6 @@ local function away_get(field)
   return call('HGET', root .. 'away', field) or nil
 end
 local function away_forget(field) away_set(field, false, nil) end
-local function outbox_touch()
-  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
-  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
-  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
-  touch(list)
-end
 local function outbox_write()
   local gone, set, since = {}, {}, {}
   for _, plan in ipairs(away_plans_made) do
@@ -14986,9 +14445,8 @@ end
 for i = 1, #lates, 3 do
   outbox_send(now_ms, partition_of(lates[i]), 'late', lates[i] .. ' ' .. lates[i + 1] .. ' ' .. lates[i + 2])
 end
-outbox_touch()
 return outbox_write()`,
-  map: [[1,"lua/partition/late.lua",1],[2,"lua/partition/late.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/outbox.lua",15],[15,"lua/lib/outbox.lua",20],[16,"lua/lib/outbox.lua",22],[17,"lua/lib/outbox.lua",24],[18,"lua/lib/outbox.lua",27],[19,"lua/lib/outbox.lua",29],[23,"lua/lib/outbox.lua",35],[35,"lua/lib/outbox.lua",49],[39,"lua/lib/outbox.lua",54],[49,"lua/lib/outbox.lua",66],[53,"lua/lib/outbox.lua",72],[57,"lua/lib/outbox.lua",78],[62,"lua/lib/outbox.lua",85],[63,"lua/lib/outbox.lua",87],[69,"lua/lib/outbox.lua",95],[98,"lua/lib/outbox.lua",127],[107,"lua/lib/outbox.lua",138],[110,"lua/partition/late.lua",11]],
+  map: [[1,"lua/partition/late.lua",1],[2,"lua/partition/late.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/outbox.lua",15],[12,"lua/lib/outbox.lua",20],[13,"lua/lib/outbox.lua",22],[14,"lua/lib/outbox.lua",24],[15,"lua/lib/outbox.lua",27],[16,"lua/lib/outbox.lua",29],[20,"lua/lib/outbox.lua",35],[32,"lua/lib/outbox.lua",49],[36,"lua/lib/outbox.lua",54],[46,"lua/lib/outbox.lua",66],[50,"lua/lib/outbox.lua",72],[54,"lua/lib/outbox.lua",78],[59,"lua/lib/outbox.lua",85],[60,"lua/lib/outbox.lua",88],[89,"lua/lib/outbox.lua",120],[98,"lua/lib/outbox.lua",131],[101,"lua/partition/late.lua",11]],
 });
 
 /** What waits in a partition, for the operator's gauges. Counts are exact; the oldest is looked for at the heads of the See lua/partition/look.lua. */
@@ -15005,9 +14463,6 @@ local lanes = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local ACCOUNTS, FLOWS = 8, 8
 local oldest_ms = now_ms
 local counts = {}
@@ -15026,7 +14481,7 @@ local limited, waiting = {}, {}
 for kind in string.gmatch(kinds, '%a') do limited[#limited + 1] = tonumber(call('HGET', meta, 'limited:' .. kind) or '0') end
 for i, core in ipairs(lanes) do waiting[i] = tonumber(call('HGET', root .. 'lane:' .. core, 'waiting') or '0') end
 return { counts[1], counts[2], counts[3], call('ZCARD', root .. 'delayed'), now_ms - oldest_ms, limited, waiting }`,
-  map: [[1,"lua/partition/look.lua",1],[2,"lua/partition/look.lua",5],[3,"lua/partition/look.lua",7],[4,"lua/partition/look.lua",6],[5,"lua/partition/look.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/partition/look.lua",13]],
+  map: [[1,"lua/partition/look.lua",1],[2,"lua/partition/look.lua",5],[3,"lua/partition/look.lua",7],[4,"lua/partition/look.lua",6],[5,"lua/partition/look.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/partition/look.lua",13]],
 });
 
 /** Puts back what leads to keys that exist: a flow with entries is in its ring or parked, a holder's work is watched, messages are See lua/partition/mend.lua. */
@@ -15042,29 +14497,22 @@ local names = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local flows, parked_origins, accounts, watched, sent, since = {}, {}, {}, {}, {}, {}
 local search = 0
-local written = {}
-local function write(list, item, ...)
-  list[#list + 1] = item
-  for _, key in ipairs({ ... }) do written[#written + 1] = key end
-end
+local function add(list, item) list[#list + 1] = item end
 local planned = {}
 local function look_at_flow(cls, account, origin)
   if call('EXISTS', root .. 'f:' .. cls .. ':' .. account .. ':' .. origin) == 0 then return end
   if call('SISMEMBER', root .. 'parked:' .. origin, cls .. ':' .. account) == 1 then
-    if call('SISMEMBER', root .. 'parked', origin) == 0 then write(parked_origins, origin, root .. 'parked') end
+    if call('SISMEMBER', root .. 'parked', origin) == 0 then add(parked_origins, origin) end
     return
   end
   local ring, above = root .. 'ready:' .. cls .. ':' .. account, root .. 'ready:' .. cls
   local known = call('LPOS', ring, origin)
-  if not known then write(flows, { ring, origin }, ring) end
+  if not known then add(flows, { ring, origin }) end
   if not planned[ring] and not call('LPOS', above, account) then
     planned[ring] = true
-    write(accounts, { above, account }, above)
+    add(accounts, { above, account })
   end
 end
 for _, name in ipairs(names) do
@@ -15076,19 +14524,18 @@ for _, name in ipairs(names) do
     look_at_flow(cls, account, origin)
   elseif holder then
     local key = root .. 'holders'
-    if call('EXISTS', root .. name) == 1 and call('HEXISTS', key, holder) == 0 then write(watched, holder, key) end
+    if call('EXISTS', root .. name) == 1 and call('HEXISTS', key, holder) == 0 then add(watched, holder) end
   elseif destination then
     local first = call('ZRANGE', root .. name, 0, 0, 'WITHSCORES')
-    if first[1] and not call('ZSCORE', root .. 'outbox', destination) then write(sent, { first[2], destination }, root .. 'outbox') end
+    if first[1] and not call('ZSCORE', root .. 'outbox', destination) then add(sent, { first[2], destination }) end
   elseif field then
     if call('HEXISTS', root .. 'away', field) == 1 and not call('ZSCORE', root .. 'away:since', field) then
-      write(since, field, root .. 'away:since')
+      add(since, field)
     end
   elseif name == 'away' and call('HLEN', root .. 'away') ~= call('ZCARD', root .. 'away:since') then
     search = 1
   end
 end
-touch(written)
 for _, flow in ipairs(flows) do call('RPUSH', flow[1], flow[2]) end
 for _, account in ipairs(accounts) do call('RPUSH', account[1], account[2]) end
 for _, origin in ipairs(parked_origins) do call('SADD', root .. 'parked', origin) end
@@ -15098,7 +14545,7 @@ for _, field in ipairs(since) do call('ZADD', root .. 'away:since', now_ms, fiel
 if #flows + #accounts > 0 then call('SPUBLISH', root .. 'bell', '0') end
 if #sent > 0 then call('SPUBLISH', root .. 'bell', 'o') end
 return { math.max(#flows, #accounts) + #parked_origins, #watched, #sent, #since, search }`,
-  map: [[1,"lua/partition/mend.lua",1],[2,"lua/partition/mend.lua",5],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/partition/mend.lua",12],[18,"lua/partition/mend.lua",21],[33,"lua/partition/mend.lua",37],[55,"lua/partition/mend.lua",60]],
+  map: [[1,"lua/partition/mend.lua",1],[2,"lua/partition/mend.lua",5],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/partition/mend.lua",12],[11,"lua/partition/mend.lua",17],[26,"lua/partition/mend.lua",33],[47,"lua/partition/mend.lua",55]],
 });
 
 /** Counts outcomes of attempts, each once: only of tasks that are still in flight under the name that this holder has. See lua/partition/settle.lua. */
@@ -15117,9 +14564,6 @@ local parts = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local batches, batches_loaded = {}, {}
 local function batch_load(core)
   local b = batches[core]
@@ -15203,16 +14647,6 @@ local function label_keys(account, labels)
   local list = {}
   for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
   return list
-end
-local function batch_touch()
-  local list = { root .. 'deadlines' }
-  for _, b in ipairs(batches_loaded) do
-    if b.s ~= b.s_was then
-      list[#list + 1] = list_key(b, b.s_was)
-      list[#list + 1] = list_key(b, b.s)
-    end
-  end
-  touch(list)
 end
 local function batch_ended(b, from, tasks, byte)
   if not b.W or byte == 'r' then return end
@@ -15300,9 +14734,6 @@ local function depth_write()
     if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
   end
 end
-local function ready_touch()
-  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
-end
 local function ready_write()
   for _, plan in ipairs(plans_made) do
     local length = 0
@@ -15343,10 +14774,6 @@ local function delayed_push(due_ms, flow, entry)
 end
 local function enqueue(now, due_ms, flow, entry)
   if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
-end
-local function queue_touch()
-  ready_touch()
-  touch({ root .. 'delayed' })
 end
 local function queue_write()
   ready_write()
@@ -15418,12 +14845,6 @@ local function away_get(field)
   return call('HGET', root .. 'away', field) or nil
 end
 local function away_forget(field) away_set(field, false, nil) end
-local function outbox_touch()
-  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
-  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
-  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
-  touch(list)
-end
 local function outbox_write()
   local gone, set, since = {}, {}, {}
   for _, plan in ipairs(away_plans_made) do
@@ -15548,7 +14969,6 @@ local function lanes_read(b, parts, at, first)
       list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
     end
   end
-  if #list > 0 then touch({ b.key .. ':lanes' }) end
   return list
 end
 local function lanes_write(b, list)
@@ -15777,7 +15197,6 @@ local function notify_use()
     for _, notes in ipairs(noting) do
       notes_append(notes, now)
       notes_leave(notes)
-      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
     end
   end
   function notify.write()
@@ -15945,13 +15364,6 @@ while at <= #parts do
 end
 for b in pairs(touched) do batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms) end
 notify_plan(now_ms)
-batch_touch()
-queue_touch()
-outbox_touch()
-local written = {}
-for _, mark in ipairs(marks) do written[#written + 1] = mark[1] end
-for segment in pairs(results) do written[#written + 1] = segment end
-touch(written)
 for i = 1, #gone, 1000 do call('ZREM', active, unpack(gone, i, math.min(i + 999, #gone))) end
 for _, mark in ipairs(marks) do call('SETRANGE', mark[1], mark[2], mark[3]) end
 for segment, fields in pairs(results) do
@@ -15961,7 +15373,7 @@ batch_save(now_ms)
 notify_write()
 queue_write()
 return { now_ms, delays_first() or 0, flags, #plans_made > 0 and 1 or 0, outbox_write() }`,
-  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",12],[3,"lua/partition/settle.lua",16],[4,"lua/partition/settle.lua",15],[5,"lua/partition/settle.lua",14],[6,"lua/partition/settle.lua",13],[7,"lua/partition/settle.lua",17],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/lib/batch.lua",12],[15,"lua/lib/batch.lua",14],[36,"lua/lib/batch.lua",37],[41,"lua/lib/batch.lua",43],[42,"lua/lib/batch.lua",45],[43,"lua/lib/batch.lua",49],[44,"lua/lib/batch.lua",51],[45,"lua/lib/batch.lua",53],[46,"lua/lib/batch.lua",56],[50,"lua/lib/batch.lua",62],[62,"lua/lib/batch.lua",75],[63,"lua/lib/batch.lua",77],[67,"lua/lib/batch.lua",83],[83,"lua/lib/batch.lua",101],[90,"lua/lib/batch.lua",109],[93,"lua/lib/batch.lua",114],[98,"lua/lib/batch.lua",121],[108,"lua/lib/batch.lua",133],[113,"lua/lib/batch.lua",141],[121,"lua/lib/batch.lua",150],[139,"lua/lib/ring.lua",4],[140,"lua/lib/ring.lua",6],[148,"lua/lib/ring.lua",16],[154,"lua/lib/ring.lua",23],[155,"lua/lib/ring.lua",25],[156,"lua/lib/ring.lua",28],[160,"lua/lib/ring.lua",34],[167,"lua/lib/ring.lua",42],[173,"lua/lib/ready.lua",9],[174,"lua/lib/ready.lua",11],[175,"lua/lib/ready.lua",14],[189,"lua/lib/ready.lua",29],[194,"lua/lib/ready.lua",35],[197,"lua/lib/ready.lua",39],[209,"lua/lib/ready.lua",52],[212,"lua/lib/ready.lua",56],[218,"lua/lib/ready.lua",67],[221,"lua/lib/ready.lua",71],[228,"lua/lib/ready.lua",80],[229,"lua/lib/ready.lua",83],[230,"lua/lib/delayed.lua",3],[231,"lua/lib/delayed.lua",5],[235,"lua/lib/delayed.lua",11],[238,"lua/lib/delayed.lua",15],[242,"lua/lib/delayed.lua",20],[246,"lua/lib/delayed.lua",26],[253,"lua/lib/delayed.lua",36],[260,"lua/lib/outbox.lua",15],[264,"lua/lib/outbox.lua",20],[265,"lua/lib/outbox.lua",22],[266,"lua/lib/outbox.lua",24],[267,"lua/lib/outbox.lua",27],[268,"lua/lib/outbox.lua",29],[272,"lua/lib/outbox.lua",35],[284,"lua/lib/outbox.lua",49],[288,"lua/lib/outbox.lua",54],[298,"lua/lib/outbox.lua",66],[302,"lua/lib/outbox.lua",72],[306,"lua/lib/outbox.lua",78],[311,"lua/lib/outbox.lua",85],[312,"lua/lib/outbox.lua",87],[318,"lua/lib/outbox.lua",95],[347,"lua/lib/outbox.lua",127],[356,"lua/lib/outbox.lua",138],[359,"lua/lib/limited.lua",12],[360,"lua/lib/limited.lua",14],[367,"lua/lib/limited.lua",23],[371,"lua/lib/limited.lua",29],[382,"lua/lib/limited.lua",42],[386,"lua/lib/limited.lua",48],[394,"lua/lib/limited.lua",58],[399,"lua/lib/limited.lua",65],[404,"lua/lib/limited.lua",72],[408,"lua/lib/limited.lua",78],[420,"lua/lib/limited.lua",92],[432,"lua/lib/limited.lua",107],[445,"lua/lib/limited.lua",121],[448,"lua/lib/limited.lua",126],[455,"lua/lib/notify.lua",19],[456,"lua/lib/notify.lua",22],[465,"lua/lib/notify.lua",34],[466,"lua/lib/notify.lua",36],[471,"lua/lib/notify.lua",43],[487,"lua/lib/notify.lua",60],[499,"lua/lib/notify.lua",74],[509,"lua/lib/notify.lua",85],[527,"lua/lib/notify.lua",105],[534,"lua/lib/notify.lua",115],[546,"lua/lib/notify.lua",130],[562,"lua/lib/notify.lua",148],[574,"lua/lib/notify.lua",161],[577,"lua/lib/notify.lua",166],[588,"lua/lib/notify.lua",179],[601,"lua/lib/notify.lua",193],[606,"lua/lib/notify.lua",199],[609,"lua/lib/notify.lua",204],[614,"lua/lib/notify.lua",211],[644,"lua/lib/notify.lua",243],[666,"lua/lib/notify.lua",267],[667,"lua/lib/notify.lua",269],[674,"lua/lib/notify.lua",277],[689,"lua/lib/notify.lua",293],[691,"lua/lib/notify.lua",297],[697,"lua/lib/notify.lua",304],[700,"lua/lib/results.lua",3],[709,"lua/lib/results.lua",13],[710,"lua/lib/results.lua",15],[711,"lua/partition/settle.lua",25],[713,"lua/partition/settle.lua",29],[731,"lua/partition/settle.lua",49],[744,"lua/partition/settle.lua",64],[753,"lua/partition/settle.lua",74],[759,"lua/partition/settle.lua",81],[770,"lua/partition/settle.lua",94],[777,"lua/partition/settle.lua",102],[788,"lua/partition/settle.lua",114],[796,"lua/partition/settle.lua",123],[831,"lua/partition/settle.lua",159],[839,"lua/partition/settle.lua",168],[846,"lua/partition/settle.lua",176]],
+  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",12],[3,"lua/partition/settle.lua",16],[4,"lua/partition/settle.lua",15],[5,"lua/partition/settle.lua",14],[6,"lua/partition/settle.lua",13],[7,"lua/partition/settle.lua",17],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/batch.lua",12],[12,"lua/lib/batch.lua",14],[33,"lua/lib/batch.lua",37],[38,"lua/lib/batch.lua",43],[39,"lua/lib/batch.lua",45],[40,"lua/lib/batch.lua",49],[41,"lua/lib/batch.lua",51],[42,"lua/lib/batch.lua",53],[43,"lua/lib/batch.lua",56],[47,"lua/lib/batch.lua",62],[59,"lua/lib/batch.lua",75],[60,"lua/lib/batch.lua",77],[64,"lua/lib/batch.lua",83],[80,"lua/lib/batch.lua",101],[87,"lua/lib/batch.lua",109],[90,"lua/lib/batch.lua",114],[95,"lua/lib/batch.lua",121],[100,"lua/lib/batch.lua",129],[108,"lua/lib/batch.lua",138],[126,"lua/lib/ring.lua",4],[127,"lua/lib/ring.lua",6],[135,"lua/lib/ring.lua",16],[141,"lua/lib/ring.lua",23],[142,"lua/lib/ring.lua",25],[143,"lua/lib/ring.lua",28],[147,"lua/lib/ring.lua",34],[154,"lua/lib/ring.lua",42],[160,"lua/lib/ready.lua",9],[161,"lua/lib/ready.lua",11],[162,"lua/lib/ready.lua",14],[176,"lua/lib/ready.lua",29],[181,"lua/lib/ready.lua",35],[193,"lua/lib/ready.lua",48],[196,"lua/lib/ready.lua",52],[202,"lua/lib/ready.lua",63],[205,"lua/lib/ready.lua",67],[212,"lua/lib/ready.lua",76],[213,"lua/lib/ready.lua",79],[214,"lua/lib/delayed.lua",3],[215,"lua/lib/delayed.lua",5],[219,"lua/lib/delayed.lua",11],[222,"lua/lib/delayed.lua",15],[226,"lua/lib/delayed.lua",21],[233,"lua/lib/delayed.lua",31],[240,"lua/lib/outbox.lua",15],[244,"lua/lib/outbox.lua",20],[245,"lua/lib/outbox.lua",22],[246,"lua/lib/outbox.lua",24],[247,"lua/lib/outbox.lua",27],[248,"lua/lib/outbox.lua",29],[252,"lua/lib/outbox.lua",35],[264,"lua/lib/outbox.lua",49],[268,"lua/lib/outbox.lua",54],[278,"lua/lib/outbox.lua",66],[282,"lua/lib/outbox.lua",72],[286,"lua/lib/outbox.lua",78],[291,"lua/lib/outbox.lua",85],[292,"lua/lib/outbox.lua",88],[321,"lua/lib/outbox.lua",120],[330,"lua/lib/outbox.lua",131],[333,"lua/lib/limited.lua",12],[334,"lua/lib/limited.lua",14],[341,"lua/lib/limited.lua",23],[345,"lua/lib/limited.lua",29],[356,"lua/lib/limited.lua",42],[360,"lua/lib/limited.lua",48],[368,"lua/lib/limited.lua",58],[373,"lua/lib/limited.lua",65],[378,"lua/lib/limited.lua",72],[382,"lua/lib/limited.lua",78],[394,"lua/lib/limited.lua",92],[406,"lua/lib/limited.lua",107],[418,"lua/lib/limited.lua",120],[421,"lua/lib/limited.lua",125],[428,"lua/lib/notify.lua",19],[429,"lua/lib/notify.lua",22],[438,"lua/lib/notify.lua",34],[439,"lua/lib/notify.lua",36],[444,"lua/lib/notify.lua",43],[460,"lua/lib/notify.lua",60],[472,"lua/lib/notify.lua",74],[482,"lua/lib/notify.lua",85],[500,"lua/lib/notify.lua",105],[507,"lua/lib/notify.lua",115],[519,"lua/lib/notify.lua",130],[535,"lua/lib/notify.lua",148],[547,"lua/lib/notify.lua",161],[550,"lua/lib/notify.lua",166],[561,"lua/lib/notify.lua",179],[574,"lua/lib/notify.lua",193],[579,"lua/lib/notify.lua",199],[582,"lua/lib/notify.lua",204],[587,"lua/lib/notify.lua",211],[617,"lua/lib/notify.lua",243],[639,"lua/lib/notify.lua",267],[640,"lua/lib/notify.lua",269],[646,"lua/lib/notify.lua",276],[661,"lua/lib/notify.lua",292],[663,"lua/lib/notify.lua",296],[669,"lua/lib/notify.lua",303],[672,"lua/lib/results.lua",3],[681,"lua/lib/results.lua",13],[682,"lua/lib/results.lua",15],[683,"lua/partition/settle.lua",25],[685,"lua/partition/settle.lua",29],[703,"lua/partition/settle.lua",49],[716,"lua/partition/settle.lua",64],[725,"lua/partition/settle.lua",74],[731,"lua/partition/settle.lua",81],[742,"lua/partition/settle.lua",94],[749,"lua/partition/settle.lua",102],[760,"lua/partition/settle.lua",114],[768,"lua/partition/settle.lua",123],[803,"lua/partition/settle.lua",159],[811,"lua/partition/settle.lua",168]],
 });
 
 /** What time brings to a partition: work becomes due, batches expire or are deleted, silent holders lose their work. See lua/partition/tick.lua. */
@@ -15983,9 +15395,6 @@ local now_ms = tonumber(ARGV[8]) or (function() local t = redis.call('TIME') ret
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local batches, batches_loaded = {}, {}
 local function batch_load(core)
   local b = batches[core]
@@ -16069,16 +15478,6 @@ local function label_keys(account, labels)
   local list = {}
   for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
   return list
-end
-local function batch_touch()
-  local list = { root .. 'deadlines' }
-  for _, b in ipairs(batches_loaded) do
-    if b.s ~= b.s_was then
-      list[#list + 1] = list_key(b, b.s_was)
-      list[#list + 1] = list_key(b, b.s)
-    end
-  end
-  touch(list)
 end
 local function batch_ended(b, from, tasks, byte)
   if not b.W or byte == 'r' then return end
@@ -16166,9 +15565,6 @@ local function depth_write()
     if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
   end
 end
-local function ready_touch()
-  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
-end
 local function ready_write()
   for _, plan in ipairs(plans_made) do
     local length = 0
@@ -16209,10 +15605,6 @@ local function delayed_push(due_ms, flow, entry)
 end
 local function enqueue(now, due_ms, flow, entry)
   if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
-end
-local function queue_touch()
-  ready_touch()
-  touch({ root .. 'delayed' })
 end
 local function queue_write()
   ready_write()
@@ -16284,12 +15676,6 @@ local function away_get(field)
   return call('HGET', root .. 'away', field) or nil
 end
 local function away_forget(field) away_set(field, false, nil) end
-local function outbox_touch()
-  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
-  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
-  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
-  touch(list)
-end
 local function outbox_write()
   local gone, set, since = {}, {}, {}
   for _, plan in ipairs(away_plans_made) do
@@ -16414,7 +15800,6 @@ local function lanes_read(b, parts, at, first)
       list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
     end
   end
-  if #list > 0 then touch({ b.key .. ':lanes' }) end
   return list
 end
 local function lanes_write(b, list)
@@ -16433,7 +15818,6 @@ local function granted_add(until_ms, text)
   granted_new[#granted_new + 1] = text
 end
 local function granted_take(text) granted_gone[#granted_gone + 1] = text end
-local function granted_touch() touch({ root .. 'granted' }) end
 local function granted_write()
   for i = 1, #granted_new, 1000 do call('ZADD', root .. 'granted', unpack(granted_new, i, math.min(i + 999, #granted_new))) end
   for i = 1, #granted_gone, 1000 do call('ZREM', root .. 'granted', unpack(granted_gone, i, math.min(i + 999, #granted_gone))) end
@@ -16460,9 +15844,6 @@ local function lose(b, from, to, json)
     local before = lost_results[segment][field] or call('HGET', segment, field) or ''
     lost_results[segment][field] = results_without(before, place) .. result_record(place, json)
   end
-end
-local function lost_touch()
-  for segment in pairs(lost_results) do touch({ segment }) end
 end
 local function lost_write()
   for segment, fields in pairs(lost_results) do
@@ -16685,7 +16066,6 @@ local function notify_use()
     for _, notes in ipairs(noting) do
       notes_append(notes, now)
       notes_leave(notes)
-      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
     end
   end
   function notify.write()
@@ -16718,13 +16098,13 @@ local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX, AWAY_MS, ALIVE_MS, QUIET = 2
 local EARLY_LOOK, EARLY_MAX, EARLY_SEGMENTS, EARLY_PAUSE_MS = 100, 20, 20, 250
 local SUSPECT_PAUSE_MS, SUSPECTS_MS_MAX = 100, 60000
 local more = 0
-local written = { meta, root .. 'holders', root .. 'claims', root .. 'delayed', root .. 'deadlines' }
+local holders, claims, delayed, deadlines = root .. 'holders', root .. 'claims', root .. 'delayed', root .. 'deadlines'
 local function first_of(key) return tonumber(call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]) end
 local away_ms = (first_of(root .. 'away:since') or math.huge) + AWAY_MS
 local lanes_ms = first_of(root .. 'lanes') or math.huge
 if pressure == 0 and call('EXISTS', root .. 'holders', root .. 'active:' .. holder, root .. 'ready:f', root .. 'ready:r', root .. 'ready:n',
   root .. 'parked', root .. 'granted', root .. 'outbox') == 0 then
-  local delayed_ms, deadline_ms = first_of(written[4]), first_of(written[5])
+  local delayed_ms, deadline_ms = first_of(delayed), first_of(deadlines)
   local first_ms = math.min(delayed_ms or math.huge, deadline_ms or math.huge, away_ms)
   if first_ms > now_ms and lanes_ms > now_ms then return { now_ms, first_ms < math.huge and first_ms or 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 } end
 end
@@ -16779,7 +16159,6 @@ end
 local function recover(name, member)
   local ref = member_read(member)
   reaped[#reaped + 1] = { root .. 'active:' .. name, member }
-  written[#written + 1] = root .. 'active:' .. name
   local b = ref and batch_load(ref.core)
   if not b then return end
   local states = call('GETRANGE', b.key .. ':s', ref.from, ref.to)
@@ -16803,7 +16182,6 @@ local function recover(name, member)
     end
     if limit then limited_free(now_ms, limit, ref.core, from, to) end
   end
-  written[#written + 1] = b.key .. ':s'
   batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms)
 end
 local reap_left = REAP_MAX
@@ -16887,7 +16265,6 @@ local function purge(b)
     lists[#lists + 1] = list_key(b)
     lists[#lists + 1] = list_key(b, b.s)
   end
-  for _, key in ipairs(lists) do written[#written + 1] = key end
   purged[#purged + 1] = { b = b, list = list, lists = lists, whole = keep == 0, g = b.g and string.sub(b.g, 1, keep * 4) }
 end
 local ended = call('ZRANGEBYSCORE', root .. 'deadlines', '-inf', now_ms, 'LIMIT', 0, BATCHES_MAX)
@@ -16914,8 +16291,8 @@ local early, early_rank = 0, nil
 if pressure == 1 and segments_left > 0 then
   segments_left = math.min(segments_left, EARLY_SEGMENTS)
   local rank = tonumber(call('HGET', meta, 'early') or 0)
-  local from = call('ZCOUNT', written[5], '-inf', now_ms) + rank
-  local listed = call('ZRANGE', written[5], from, from + EARLY_LOOK - 1)
+  local from = call('ZCOUNT', deadlines, '-inf', now_ms) + rank
+  local listed = call('ZRANGE', deadlines, from, from + EARLY_LOOK - 1)
   local looked, stays = 0, 0
   for _, core in ipairs(listed) do
     if early == EARLY_MAX or segments_left <= 0 then break end
@@ -16938,8 +16315,8 @@ local function sooner(key, after)
   local at_ms = tonumber(call('ZRANGE', key, after, after, 'WITHSCORES')[2])
   if at_ms and (next_ms == 0 or at_ms < next_ms) then next_ms = at_ms end
 end
-sooner(written[4], #due)
-sooner(written[5], #ended)
+sooner(delayed, #due)
+sooner(deadlines, #ended)
 sooner(root .. 'granted', #returned)
 local flags = (away_ms <= now_ms and 2 or 0) + (lanes_ms <= now_ms and 4 or 0)
 if away_ms > now_ms and away_ms < math.huge and (next_ms == 0 or away_ms < next_ms) then next_ms = away_ms end
@@ -16949,43 +16326,37 @@ end
 if others > 0 or mine > 0 then next_ms = math.min(next_ms > 0 and next_ms or math.huge, now_ms + ALIVE_MS, first_silent_ms) end
 local ready = (#plans_made > 0 or call('EXISTS', root .. 'ready:f', root .. 'ready:r', root .. 'ready:n') > 0) and 1 or 0
 local parked = call('SCARD', root .. 'parked')
-batch_touch()
-queue_touch()
-outbox_touch()
-granted_touch()
-lost_touch()
-touch(written)
 local waiting = call('EXISTS', root .. 'outbox')
 call('HSET', meta, 'last', now_ms, 'thaw', thaw_ms)
 if suspect_ms > now_ms then call('HSET', meta, 'suspect', suspect_ms) end
 if mine > 0 then
-  call('HSET', written[2], holder, now_ms)
+  call('HSET', holders, holder, now_ms)
 else
-  call('HDEL', written[2], holder)
-  call('HDEL', written[3], holder)
+  call('HDEL', holders, holder)
+  call('HDEL', claims, holder)
 end
-if #marks_new > 0 then call('HSET', written[2], unpack(marks_new, 1, #marks_new)) end
+if #marks_new > 0 then call('HSET', holders, unpack(marks_new, 1, #marks_new)) end
 for _, pair in ipairs(reaped) do call('ZREM', pair[1], pair[2]) end
 for i = 1, #gone do
-  call('HDEL', written[2], gone[i])
-  call('HDEL', written[3], gone[i])
+  call('HDEL', holders, gone[i])
+  call('HDEL', claims, gone[i])
 end
 for _, m in ipairs(marks_state) do call('SETRANGE', m[1], m[2], m[3]) end
 lost_write()
 granted_write()
-if #due > 0 then call('ZREM', written[4], unpack(due, 1, #due)) end
-if #put_off > 0 then call('ZADD', written[5], unpack(put_off, 1, #put_off)) end
-if #orphans > 0 then call('ZREM', written[5], unpack(orphans, 1, #orphans)) end
+if #due > 0 then call('ZREM', delayed, unpack(due, 1, #due)) end
+if #put_off > 0 then call('ZADD', deadlines, unpack(put_off, 1, #put_off)) end
+if #orphans > 0 then call('ZREM', deadlines, unpack(orphans, 1, #orphans)) end
 batch_save(now_ms)
 for _, p in ipairs(purged) do
   for i = 1, #p.list do call('UNLINK', p.list[i]) end
   for i = 1, #p.lists do call('ZREM', p.lists[i], p.b.core) end
   if p.whole then
     call('UNLINK', p.b.key, p.b.key .. ':s', p.b.key .. ':k', p.b.key .. ':lanes')
-    call('ZREM', written[5], p.b.core)
+    call('ZREM', deadlines, p.b.core)
   else
     call('HSET', p.b.key, 'g', p.g, 's', 'deleted')
-    if p.early then call('ZADD', written[5], now_ms, p.b.core) end
+    if p.early then call('ZADD', deadlines, now_ms, p.b.core) end
   end
 end
 if early_rank then call('HSET', meta, 'early', early_rank) end
@@ -16993,7 +16364,7 @@ notify_write()
 queue_write()
 if outbox_write() == 1 or waiting == 1 then flags = flags + 1 end
 return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready, early, parked, flags }`,
-  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",9],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/root.lua",11],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",45],[46,"lua/lib/batch.lua",49],[47,"lua/lib/batch.lua",51],[48,"lua/lib/batch.lua",53],[49,"lua/lib/batch.lua",56],[53,"lua/lib/batch.lua",62],[65,"lua/lib/batch.lua",75],[66,"lua/lib/batch.lua",77],[70,"lua/lib/batch.lua",83],[86,"lua/lib/batch.lua",101],[93,"lua/lib/batch.lua",109],[96,"lua/lib/batch.lua",114],[101,"lua/lib/batch.lua",121],[111,"lua/lib/batch.lua",133],[116,"lua/lib/batch.lua",141],[124,"lua/lib/batch.lua",150],[142,"lua/lib/ring.lua",4],[143,"lua/lib/ring.lua",6],[151,"lua/lib/ring.lua",16],[157,"lua/lib/ring.lua",23],[158,"lua/lib/ring.lua",25],[159,"lua/lib/ring.lua",28],[163,"lua/lib/ring.lua",34],[170,"lua/lib/ring.lua",42],[176,"lua/lib/ready.lua",9],[177,"lua/lib/ready.lua",11],[178,"lua/lib/ready.lua",14],[192,"lua/lib/ready.lua",29],[197,"lua/lib/ready.lua",35],[200,"lua/lib/ready.lua",39],[212,"lua/lib/ready.lua",52],[215,"lua/lib/ready.lua",56],[221,"lua/lib/ready.lua",67],[224,"lua/lib/ready.lua",71],[231,"lua/lib/ready.lua",80],[232,"lua/lib/ready.lua",83],[233,"lua/lib/delayed.lua",3],[234,"lua/lib/delayed.lua",5],[238,"lua/lib/delayed.lua",11],[241,"lua/lib/delayed.lua",15],[245,"lua/lib/delayed.lua",20],[249,"lua/lib/delayed.lua",26],[256,"lua/lib/delayed.lua",36],[263,"lua/lib/outbox.lua",15],[267,"lua/lib/outbox.lua",20],[268,"lua/lib/outbox.lua",22],[269,"lua/lib/outbox.lua",24],[270,"lua/lib/outbox.lua",27],[271,"lua/lib/outbox.lua",29],[275,"lua/lib/outbox.lua",35],[287,"lua/lib/outbox.lua",49],[291,"lua/lib/outbox.lua",54],[301,"lua/lib/outbox.lua",66],[305,"lua/lib/outbox.lua",72],[309,"lua/lib/outbox.lua",78],[314,"lua/lib/outbox.lua",85],[315,"lua/lib/outbox.lua",87],[321,"lua/lib/outbox.lua",95],[350,"lua/lib/outbox.lua",127],[359,"lua/lib/outbox.lua",138],[362,"lua/lib/limited.lua",12],[363,"lua/lib/limited.lua",14],[370,"lua/lib/limited.lua",23],[374,"lua/lib/limited.lua",29],[385,"lua/lib/limited.lua",42],[389,"lua/lib/limited.lua",48],[397,"lua/lib/limited.lua",58],[402,"lua/lib/limited.lua",65],[407,"lua/lib/limited.lua",72],[411,"lua/lib/limited.lua",78],[423,"lua/lib/limited.lua",92],[435,"lua/lib/limited.lua",107],[448,"lua/lib/limited.lua",121],[451,"lua/lib/limited.lua",126],[458,"lua/lib/granted.lua",3],[459,"lua/lib/granted.lua",5],[463,"lua/lib/granted.lua",10],[464,"lua/lib/granted.lua",12],[465,"lua/lib/granted.lua",14],[469,"lua/lib/results.lua",3],[478,"lua/lib/results.lua",13],[479,"lua/lib/results.lua",15],[480,"lua/lib/lost.lua",4],[481,"lua/lib/lost.lua",7],[492,"lua/lib/lost.lua",19],[495,"lua/lib/lost.lua",23],[500,"lua/lib/notify.lua",19],[501,"lua/lib/notify.lua",22],[510,"lua/lib/notify.lua",34],[511,"lua/lib/notify.lua",36],[516,"lua/lib/notify.lua",43],[532,"lua/lib/notify.lua",60],[544,"lua/lib/notify.lua",74],[554,"lua/lib/notify.lua",85],[572,"lua/lib/notify.lua",105],[579,"lua/lib/notify.lua",115],[591,"lua/lib/notify.lua",130],[607,"lua/lib/notify.lua",148],[619,"lua/lib/notify.lua",161],[622,"lua/lib/notify.lua",166],[633,"lua/lib/notify.lua",179],[646,"lua/lib/notify.lua",193],[651,"lua/lib/notify.lua",199],[654,"lua/lib/notify.lua",204],[659,"lua/lib/notify.lua",211],[689,"lua/lib/notify.lua",243],[711,"lua/lib/notify.lua",267],[712,"lua/lib/notify.lua",269],[719,"lua/lib/notify.lua",277],[734,"lua/lib/notify.lua",293],[736,"lua/lib/notify.lua",297],[742,"lua/lib/notify.lua",304],[745,"lua/partition/tick.lua",25],[746,"lua/partition/tick.lua",27],[747,"lua/partition/tick.lua",29],[750,"lua/partition/tick.lua",34],[759,"lua/partition/tick.lua",45],[764,"lua/partition/tick.lua",51],[768,"lua/partition/tick.lua",56],[789,"lua/partition/tick.lua",79],[791,"lua/partition/tick.lua",82],[795,"lua/partition/tick.lua",89],[807,"lua/partition/tick.lua",103],[837,"lua/partition/tick.lua",134],[855,"lua/partition/tick.lua",155],[888,"lua/partition/tick.lua",190],[895,"lua/partition/tick.lua",199],[896,"lua/partition/tick.lua",201],[921,"lua/partition/tick.lua",227],[941,"lua/partition/tick.lua",250],[963,"lua/partition/tick.lua",273],[964,"lua/partition/tick.lua",276],[977,"lua/partition/tick.lua",290],[979,"lua/partition/tick.lua",293],[980,"lua/partition/tick.lua",295],[987,"lua/partition/tick.lua",303]],
+  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",9],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/batch.lua",12],[15,"lua/lib/batch.lua",14],[36,"lua/lib/batch.lua",37],[41,"lua/lib/batch.lua",43],[42,"lua/lib/batch.lua",45],[43,"lua/lib/batch.lua",49],[44,"lua/lib/batch.lua",51],[45,"lua/lib/batch.lua",53],[46,"lua/lib/batch.lua",56],[50,"lua/lib/batch.lua",62],[62,"lua/lib/batch.lua",75],[63,"lua/lib/batch.lua",77],[67,"lua/lib/batch.lua",83],[83,"lua/lib/batch.lua",101],[90,"lua/lib/batch.lua",109],[93,"lua/lib/batch.lua",114],[98,"lua/lib/batch.lua",121],[103,"lua/lib/batch.lua",129],[111,"lua/lib/batch.lua",138],[129,"lua/lib/ring.lua",4],[130,"lua/lib/ring.lua",6],[138,"lua/lib/ring.lua",16],[144,"lua/lib/ring.lua",23],[145,"lua/lib/ring.lua",25],[146,"lua/lib/ring.lua",28],[150,"lua/lib/ring.lua",34],[157,"lua/lib/ring.lua",42],[163,"lua/lib/ready.lua",9],[164,"lua/lib/ready.lua",11],[165,"lua/lib/ready.lua",14],[179,"lua/lib/ready.lua",29],[184,"lua/lib/ready.lua",35],[196,"lua/lib/ready.lua",48],[199,"lua/lib/ready.lua",52],[205,"lua/lib/ready.lua",63],[208,"lua/lib/ready.lua",67],[215,"lua/lib/ready.lua",76],[216,"lua/lib/ready.lua",79],[217,"lua/lib/delayed.lua",3],[218,"lua/lib/delayed.lua",5],[222,"lua/lib/delayed.lua",11],[225,"lua/lib/delayed.lua",15],[229,"lua/lib/delayed.lua",21],[236,"lua/lib/delayed.lua",31],[243,"lua/lib/outbox.lua",15],[247,"lua/lib/outbox.lua",20],[248,"lua/lib/outbox.lua",22],[249,"lua/lib/outbox.lua",24],[250,"lua/lib/outbox.lua",27],[251,"lua/lib/outbox.lua",29],[255,"lua/lib/outbox.lua",35],[267,"lua/lib/outbox.lua",49],[271,"lua/lib/outbox.lua",54],[281,"lua/lib/outbox.lua",66],[285,"lua/lib/outbox.lua",72],[289,"lua/lib/outbox.lua",78],[294,"lua/lib/outbox.lua",85],[295,"lua/lib/outbox.lua",88],[324,"lua/lib/outbox.lua",120],[333,"lua/lib/outbox.lua",131],[336,"lua/lib/limited.lua",12],[337,"lua/lib/limited.lua",14],[344,"lua/lib/limited.lua",23],[348,"lua/lib/limited.lua",29],[359,"lua/lib/limited.lua",42],[363,"lua/lib/limited.lua",48],[371,"lua/lib/limited.lua",58],[376,"lua/lib/limited.lua",65],[381,"lua/lib/limited.lua",72],[385,"lua/lib/limited.lua",78],[397,"lua/lib/limited.lua",92],[409,"lua/lib/limited.lua",107],[421,"lua/lib/limited.lua",120],[424,"lua/lib/limited.lua",125],[431,"lua/lib/granted.lua",3],[432,"lua/lib/granted.lua",5],[436,"lua/lib/granted.lua",10],[437,"lua/lib/granted.lua",12],[441,"lua/lib/results.lua",3],[450,"lua/lib/results.lua",13],[451,"lua/lib/results.lua",15],[452,"lua/lib/lost.lua",4],[453,"lua/lib/lost.lua",7],[464,"lua/lib/lost.lua",19],[469,"lua/lib/notify.lua",19],[470,"lua/lib/notify.lua",22],[479,"lua/lib/notify.lua",34],[480,"lua/lib/notify.lua",36],[485,"lua/lib/notify.lua",43],[501,"lua/lib/notify.lua",60],[513,"lua/lib/notify.lua",74],[523,"lua/lib/notify.lua",85],[541,"lua/lib/notify.lua",105],[548,"lua/lib/notify.lua",115],[560,"lua/lib/notify.lua",130],[576,"lua/lib/notify.lua",148],[588,"lua/lib/notify.lua",161],[591,"lua/lib/notify.lua",166],[602,"lua/lib/notify.lua",179],[615,"lua/lib/notify.lua",193],[620,"lua/lib/notify.lua",199],[623,"lua/lib/notify.lua",204],[628,"lua/lib/notify.lua",211],[658,"lua/lib/notify.lua",243],[680,"lua/lib/notify.lua",267],[681,"lua/lib/notify.lua",269],[687,"lua/lib/notify.lua",276],[702,"lua/lib/notify.lua",292],[704,"lua/lib/notify.lua",296],[710,"lua/lib/notify.lua",303],[713,"lua/partition/tick.lua",25],[714,"lua/partition/tick.lua",27],[715,"lua/partition/tick.lua",29],[718,"lua/partition/tick.lua",34],[727,"lua/partition/tick.lua",45],[732,"lua/partition/tick.lua",51],[736,"lua/partition/tick.lua",56],[757,"lua/partition/tick.lua",79],[759,"lua/partition/tick.lua",82],[763,"lua/partition/tick.lua",89],[775,"lua/partition/tick.lua",103],[803,"lua/partition/tick.lua",132],[821,"lua/partition/tick.lua",153],[854,"lua/partition/tick.lua",188],[861,"lua/partition/tick.lua",197],[862,"lua/partition/tick.lua",199],[886,"lua/partition/tick.lua",224],[906,"lua/partition/tick.lua",247],[928,"lua/partition/tick.lua",270],[929,"lua/partition/tick.lua",273],[942,"lua/partition/tick.lua",287],[944,"lua/partition/tick.lua",290],[945,"lua/partition/tick.lua",292],[946,"lua/partition/tick.lua",294]],
 });
 
 /** Takes one request from an API limit: an exact sliding minute, shared by all processes. See lua/quota/take.lua. */
@@ -17054,9 +16425,6 @@ local parts = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local function schedule_load(core, account)
   local key = root .. 'sched:' .. core
   local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
@@ -17096,11 +16464,6 @@ local function template_plan(s, number, list)
   incoming.list, incoming.s = list, s
   return true
 end
-local function template_touch()
-  local list = { incoming.keys_name, incoming.s.key, incoming.s.doc }
-  for _, pair in ipairs(incoming.names) do list[#list + 1] = pair[2] end
-  touch(list)
-end
 local function template_write()
   for _, pair in ipairs(incoming.names) do
     call('RENAME', pair[1], pair[2])
@@ -17128,8 +16491,6 @@ if before then return { 1, tonumber(before) } end
 if idem_taken() then return { 2, now_ms } end
 local s = { core = core, key = key, doc = key .. ':doc' }
 if not template_plan(s, '1', parts) then return { 0, now_ms } end
-touch({ schedule_list(account), schedule_list(account, status), root .. 'schedules' })
-template_touch()
 template_write()
 call('HSET', key, 'a', account, 's', status, 'v', 1, 't', now_ms, 'u', now_ms, 'k', tick, 'n', 0, 'i', 0, 'g', 1)
 call('ZADD', schedule_list(account), now_ms, core)
@@ -17138,7 +16499,7 @@ if due ~= '' then call('ZADD', root .. 'schedules', due, core) end
 ring_cron(due)
 idem_write({ 1, now_ms })
 return { 1, now_ms }`,
-  map: [[1,"lua/schedule/create.lua",1],[2,"lua/schedule/create.lua",4],[3,"lua/schedule/create.lua",13],[4,"lua/schedule/create.lua",12],[5,"lua/schedule/create.lua",11],[6,"lua/schedule/create.lua",10],[7,"lua/schedule/create.lua",9],[8,"lua/schedule/create.lua",8],[9,"lua/schedule/create.lua",7],[10,"lua/schedule/create.lua",6],[11,"lua/schedule/create.lua",5],[12,"lua/schedule/create.lua",14],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/root.lua",11],[19,"lua/lib/schedule.lua",17],[26,"lua/lib/schedule.lua",25],[27,"lua/lib/schedule.lua",27],[28,"lua/lib/schedule.lua",30],[31,"lua/lib/schedule.lua",34],[35,"lua/lib/idem.lua",6],[36,"lua/lib/idem.lua",8],[37,"lua/lib/idem.lua",10],[43,"lua/lib/template.lua",3],[44,"lua/lib/template.lua",7],[58,"lua/lib/template.lua",22],[63,"lua/lib/template.lua",28],[79,"lua/lib/template.lua",46],[84,"lua/schedule/create.lua",21],[90,"lua/schedule/create.lua",28]],
+  map: [[1,"lua/schedule/create.lua",1],[2,"lua/schedule/create.lua",4],[3,"lua/schedule/create.lua",13],[4,"lua/schedule/create.lua",12],[5,"lua/schedule/create.lua",11],[6,"lua/schedule/create.lua",10],[7,"lua/schedule/create.lua",9],[8,"lua/schedule/create.lua",8],[9,"lua/schedule/create.lua",7],[10,"lua/schedule/create.lua",6],[11,"lua/schedule/create.lua",5],[12,"lua/schedule/create.lua",14],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/schedule.lua",17],[23,"lua/lib/schedule.lua",25],[24,"lua/lib/schedule.lua",27],[25,"lua/lib/schedule.lua",30],[28,"lua/lib/schedule.lua",34],[32,"lua/lib/idem.lua",6],[33,"lua/lib/idem.lua",8],[34,"lua/lib/idem.lua",10],[40,"lua/lib/template.lua",3],[41,"lua/lib/template.lua",7],[55,"lua/lib/template.lua",22],[71,"lua/lib/template.lua",40],[76,"lua/schedule/create.lua",21],[82,"lua/schedule/create.lua",28]],
 });
 
 /** Deletes a schedule at once; what it made stays, under its own ids. See lua/schedule/delete.lua. */
@@ -17154,9 +16515,6 @@ local account = ARGV[2]
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local function schedule_load(core, account)
   local key = root .. 'sched:' .. core
   local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
@@ -17188,11 +16546,6 @@ local function template_plan(s, number, list)
   incoming.list, incoming.s = list, s
   return true
 end
-local function template_touch()
-  local list = { incoming.keys_name, incoming.s.key, incoming.s.doc }
-  for _, pair in ipairs(incoming.names) do list[#list + 1] = pair[2] end
-  touch(list)
-end
 local function template_write()
   for _, pair in ipairs(incoming.names) do
     call('RENAME', pair[1], pair[2])
@@ -17220,14 +16573,12 @@ local list = template_keys(s)
 list[#list + 1] = s.key
 list[#list + 1] = s.doc
 list[#list + 1] = s.runs
-touch(list)
-touch({ schedule_list(account), schedule_list(account, s.s), root .. 'schedules' })
 call('UNLINK', unpack(list, 1, #list))
 call('ZREM', schedule_list(account), core)
 call('ZREM', schedule_list(account, s.s), core)
 call('ZREM', root .. 'schedules', core)
 return 1`,
-  map: [[1,"lua/schedule/delete.lua",1],[2,"lua/schedule/delete.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/schedule.lua",17],[18,"lua/lib/schedule.lua",25],[19,"lua/lib/schedule.lua",27],[20,"lua/lib/schedule.lua",30],[23,"lua/lib/schedule.lua",34],[27,"lua/lib/template.lua",3],[28,"lua/lib/template.lua",7],[42,"lua/lib/template.lua",22],[47,"lua/lib/template.lua",28],[63,"lua/lib/template.lua",46],[68,"lua/schedule/delete.lua",12]],
+  map: [[1,"lua/schedule/delete.lua",1],[2,"lua/schedule/delete.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/schedule.lua",17],[15,"lua/lib/schedule.lua",25],[16,"lua/lib/schedule.lua",27],[17,"lua/lib/schedule.lua",30],[20,"lua/lib/schedule.lua",34],[24,"lua/lib/template.lua",3],[25,"lua/lib/template.lua",7],[39,"lua/lib/template.lua",22],[55,"lua/lib/template.lua",40],[60,"lua/schedule/delete.lua",12]],
 });
 
 /** Schedules whose next tick is to be decided now, those that wait longest first, with what deciding takes. See lua/schedule/due.lua. */
@@ -17243,9 +16594,6 @@ local now_ms = tonumber(ARGV[2]) or (function() local t = redis.call('TIME') ret
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local function schedule_load(core, account)
   local key = root .. 'sched:' .. core
   local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
@@ -17275,7 +16623,7 @@ end
 local first = #cores > 0 and call('ZSCORE', key, cores[1]) or '0'
 local following = call('ZRANGE', key, #cores, #cores, 'WITHSCORES')
 return { now_ms, tonumber(following[2] or '0'), tonumber(first), rows }`,
-  map: [[1,"lua/schedule/due.lua",1],[2,"lua/schedule/due.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/root.lua",11],[11,"lua/lib/schedule.lua",17],[18,"lua/lib/schedule.lua",25],[19,"lua/lib/schedule.lua",27],[20,"lua/lib/schedule.lua",30],[23,"lua/lib/schedule.lua",34],[27,"lua/schedule/due.lua",11]],
+  map: [[1,"lua/schedule/due.lua",1],[2,"lua/schedule/due.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/schedule.lua",17],[15,"lua/lib/schedule.lua",25],[16,"lua/lib/schedule.lua",27],[17,"lua/lib/schedule.lua",30],[20,"lua/lib/schedule.lua",34],[24,"lua/schedule/due.lua",11]],
 });
 
 /** Decides one tick of a schedule: makes its run, or says why there is none, and moves on to the next tick. Once, whoever See lua/schedule/fire.lua. */
@@ -17300,9 +16648,6 @@ local parts = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local batches, batches_loaded = {}, {}
 local function batch_load(core)
   local b = batches[core]
@@ -17386,16 +16731,6 @@ local function label_keys(account, labels)
   local list = {}
   for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
   return list
-end
-local function batch_touch()
-  local list = { root .. 'deadlines' }
-  for _, b in ipairs(batches_loaded) do
-    if b.s ~= b.s_was then
-      list[#list + 1] = list_key(b, b.s_was)
-      list[#list + 1] = list_key(b, b.s)
-    end
-  end
-  touch(list)
 end
 local function batch_ended(b, from, tasks, byte)
   if not b.W or byte == 'r' then return end
@@ -17483,9 +16818,6 @@ local function depth_write()
     if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
   end
 end
-local function ready_touch()
-  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
-end
 local function ready_write()
   for _, plan in ipairs(plans_made) do
     local length = 0
@@ -17526,10 +16858,6 @@ local function delayed_push(due_ms, flow, entry)
 end
 local function enqueue(now, due_ms, flow, entry)
   if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
-end
-local function queue_touch()
-  ready_touch()
-  touch({ root .. 'delayed' })
 end
 local function queue_write()
   ready_write()
@@ -17601,12 +16929,6 @@ local function away_get(field)
   return call('HGET', root .. 'away', field) or nil
 end
 local function away_forget(field) away_set(field, false, nil) end
-local function outbox_touch()
-  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
-  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
-  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
-  touch(list)
-end
 local function outbox_write()
   local gone, set, since = {}, {}, {}
   for _, plan in ipairs(away_plans_made) do
@@ -17731,7 +17053,6 @@ local function lanes_read(b, parts, at, first)
       list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
     end
   end
-  if #list > 0 then touch({ b.key .. ':lanes' }) end
   return list
 end
 local function lanes_write(b, list)
@@ -17816,11 +17137,6 @@ local function append_runs(b, parts, at, runs, first, now)
       map_run(b, from, to, table.concat(parts, ',', p + 2, parts[p + 5] == '' and p + 4 or p + 5))
     end
   end
-end
-local function append_touch(b)
-  local list = { b.key .. ':s' }
-  for _, writes in ipairs(page_writes) do list[#list + 1] = writes[1] end
-  touch(list)
 end
 local function append_write(b, count)
   for _, writes in ipairs(page_writes) do
@@ -17908,21 +17224,6 @@ local function run_plan(s, tick_ms, core, list, staged, flags, now, trace)
     end
   end
   return true
-end
-local function run_touch()
-  local b = run.batch
-  touch({ run.s.key, run.s.runs, b.key, b.key .. ':s', b.key .. ':k', root .. 'schedules', root .. 'deadlines' })
-  if run.tray then
-    append_touch(b)
-    touch({ run.tray })
-  else
-    touch(run.lists)
-    touch({ run.keys_from })
-    for _, segment in ipairs(run.segments) do touch({ segment.to }) end
-  end
-  batch_touch()
-  queue_touch()
-  outbox_touch()
 end
 local function write_task(now)
   local b = run.batch
@@ -17992,9 +17293,7 @@ if outcome == 'made' then
   if s.y == 'b' and call('EXISTS', root .. 'b:' .. run_core) == 1 then outcome = 'again' end
 end
 if outcome == 'made' and not run_plan(s, tick, run_core, parts, staged, s.limited and 'l' or '-', now_ms) then return { 'lost', 0 } end
-touch({ s.key, s.runs, root .. 'schedules' })
 if outcome == 'made' then
-  run_touch()
   run_write(now_ms)
 elseif outcome == 'overlap' or verdict == 'missed' or verdict == 'limiter' then
   call('HINCRBY', s.key, 'i', ticks)
@@ -18004,7 +17303,7 @@ call('HSET', s.key, 'k', next_tick)
 if latest[2] and tonumber(latest[2]) > tonumber(s.l or '0') then call('HSET', s.key, 'l', string.format('%.0f', tonumber(latest[2]))) end
 if next_due == '' then call('ZREM', root .. 'schedules', core) else call('ZADD', root .. 'schedules', next_due, core) end
 return { outcome, outcome == 'made' and run.tasks or 0 }`,
-  map: [[1,"lua/schedule/fire.lua",1],[2,"lua/schedule/fire.lua",8],[3,"lua/schedule/fire.lua",18],[4,"lua/schedule/fire.lua",17],[5,"lua/schedule/fire.lua",16],[6,"lua/schedule/fire.lua",15],[7,"lua/schedule/fire.lua",14],[8,"lua/schedule/fire.lua",13],[9,"lua/schedule/fire.lua",12],[10,"lua/schedule/fire.lua",11],[11,"lua/schedule/fire.lua",10],[12,"lua/schedule/fire.lua",9],[13,"lua/schedule/fire.lua",19],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/root.lua",11],[20,"lua/lib/batch.lua",12],[21,"lua/lib/batch.lua",14],[42,"lua/lib/batch.lua",37],[47,"lua/lib/batch.lua",43],[48,"lua/lib/batch.lua",45],[49,"lua/lib/batch.lua",49],[50,"lua/lib/batch.lua",51],[51,"lua/lib/batch.lua",53],[52,"lua/lib/batch.lua",56],[56,"lua/lib/batch.lua",62],[68,"lua/lib/batch.lua",75],[69,"lua/lib/batch.lua",77],[73,"lua/lib/batch.lua",83],[89,"lua/lib/batch.lua",101],[96,"lua/lib/batch.lua",109],[99,"lua/lib/batch.lua",114],[104,"lua/lib/batch.lua",121],[114,"lua/lib/batch.lua",133],[119,"lua/lib/batch.lua",141],[127,"lua/lib/batch.lua",150],[145,"lua/lib/ring.lua",4],[146,"lua/lib/ring.lua",6],[154,"lua/lib/ring.lua",16],[160,"lua/lib/ring.lua",23],[161,"lua/lib/ring.lua",25],[162,"lua/lib/ring.lua",28],[166,"lua/lib/ring.lua",34],[173,"lua/lib/ring.lua",42],[179,"lua/lib/ready.lua",9],[180,"lua/lib/ready.lua",11],[181,"lua/lib/ready.lua",14],[195,"lua/lib/ready.lua",29],[200,"lua/lib/ready.lua",35],[203,"lua/lib/ready.lua",39],[215,"lua/lib/ready.lua",52],[218,"lua/lib/ready.lua",56],[224,"lua/lib/ready.lua",67],[227,"lua/lib/ready.lua",71],[234,"lua/lib/ready.lua",80],[235,"lua/lib/ready.lua",83],[236,"lua/lib/delayed.lua",3],[237,"lua/lib/delayed.lua",5],[241,"lua/lib/delayed.lua",11],[244,"lua/lib/delayed.lua",15],[248,"lua/lib/delayed.lua",20],[252,"lua/lib/delayed.lua",26],[259,"lua/lib/delayed.lua",36],[266,"lua/lib/outbox.lua",15],[270,"lua/lib/outbox.lua",20],[271,"lua/lib/outbox.lua",22],[272,"lua/lib/outbox.lua",24],[273,"lua/lib/outbox.lua",27],[274,"lua/lib/outbox.lua",29],[278,"lua/lib/outbox.lua",35],[290,"lua/lib/outbox.lua",49],[294,"lua/lib/outbox.lua",54],[304,"lua/lib/outbox.lua",66],[308,"lua/lib/outbox.lua",72],[312,"lua/lib/outbox.lua",78],[317,"lua/lib/outbox.lua",85],[318,"lua/lib/outbox.lua",87],[324,"lua/lib/outbox.lua",95],[353,"lua/lib/outbox.lua",127],[362,"lua/lib/outbox.lua",138],[365,"lua/lib/limited.lua",12],[366,"lua/lib/limited.lua",14],[373,"lua/lib/limited.lua",23],[377,"lua/lib/limited.lua",29],[388,"lua/lib/limited.lua",42],[392,"lua/lib/limited.lua",48],[400,"lua/lib/limited.lua",58],[405,"lua/lib/limited.lua",65],[410,"lua/lib/limited.lua",72],[414,"lua/lib/limited.lua",78],[426,"lua/lib/limited.lua",92],[438,"lua/lib/limited.lua",107],[451,"lua/lib/limited.lua",121],[454,"lua/lib/limited.lua",126],[461,"lua/lib/operation.lua",4],[462,"lua/lib/operation.lua",6],[465,"lua/lib/operation.lua",11],[471,"lua/lib/operation.lua",18],[476,"lua/lib/append.lua",6],[478,"lua/lib/append.lua",9],[484,"lua/lib/append.lua",17],[513,"lua/lib/append.lua",48],[514,"lua/lib/append.lua",50],[524,"lua/lib/append.lua",63],[534,"lua/lib/append.lua",74],[539,"lua/lib/append.lua",80],[548,"lua/lib/schedule.lua",17],[555,"lua/lib/schedule.lua",25],[556,"lua/lib/schedule.lua",27],[557,"lua/lib/schedule.lua",30],[560,"lua/lib/schedule.lua",34],[564,"lua/lib/run.lua",7],[566,"lua/lib/run.lua",10],[567,"lua/lib/run.lua",12],[584,"lua/lib/run.lua",31],[602,"lua/lib/run.lua",50],[609,"lua/lib/run.lua",59],[618,"lua/lib/run.lua",69],[626,"lua/lib/run.lua",78],[641,"lua/lib/run.lua",94],[652,"lua/lib/run.lua",106],[674,"lua/lib/run.lua",129],[686,"lua/schedule/fire.lua",24],[688,"lua/schedule/fire.lua",27],[699,"lua/schedule/fire.lua",39],[709,"lua/schedule/fire.lua",50]],
+  map: [[1,"lua/schedule/fire.lua",1],[2,"lua/schedule/fire.lua",8],[3,"lua/schedule/fire.lua",18],[4,"lua/schedule/fire.lua",17],[5,"lua/schedule/fire.lua",16],[6,"lua/schedule/fire.lua",15],[7,"lua/schedule/fire.lua",14],[8,"lua/schedule/fire.lua",13],[9,"lua/schedule/fire.lua",12],[10,"lua/schedule/fire.lua",11],[11,"lua/schedule/fire.lua",10],[12,"lua/schedule/fire.lua",9],[13,"lua/schedule/fire.lua",19],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",45],[46,"lua/lib/batch.lua",49],[47,"lua/lib/batch.lua",51],[48,"lua/lib/batch.lua",53],[49,"lua/lib/batch.lua",56],[53,"lua/lib/batch.lua",62],[65,"lua/lib/batch.lua",75],[66,"lua/lib/batch.lua",77],[70,"lua/lib/batch.lua",83],[86,"lua/lib/batch.lua",101],[93,"lua/lib/batch.lua",109],[96,"lua/lib/batch.lua",114],[101,"lua/lib/batch.lua",121],[106,"lua/lib/batch.lua",129],[114,"lua/lib/batch.lua",138],[132,"lua/lib/ring.lua",4],[133,"lua/lib/ring.lua",6],[141,"lua/lib/ring.lua",16],[147,"lua/lib/ring.lua",23],[148,"lua/lib/ring.lua",25],[149,"lua/lib/ring.lua",28],[153,"lua/lib/ring.lua",34],[160,"lua/lib/ring.lua",42],[166,"lua/lib/ready.lua",9],[167,"lua/lib/ready.lua",11],[168,"lua/lib/ready.lua",14],[182,"lua/lib/ready.lua",29],[187,"lua/lib/ready.lua",35],[199,"lua/lib/ready.lua",48],[202,"lua/lib/ready.lua",52],[208,"lua/lib/ready.lua",63],[211,"lua/lib/ready.lua",67],[218,"lua/lib/ready.lua",76],[219,"lua/lib/ready.lua",79],[220,"lua/lib/delayed.lua",3],[221,"lua/lib/delayed.lua",5],[225,"lua/lib/delayed.lua",11],[228,"lua/lib/delayed.lua",15],[232,"lua/lib/delayed.lua",21],[239,"lua/lib/delayed.lua",31],[246,"lua/lib/outbox.lua",15],[250,"lua/lib/outbox.lua",20],[251,"lua/lib/outbox.lua",22],[252,"lua/lib/outbox.lua",24],[253,"lua/lib/outbox.lua",27],[254,"lua/lib/outbox.lua",29],[258,"lua/lib/outbox.lua",35],[270,"lua/lib/outbox.lua",49],[274,"lua/lib/outbox.lua",54],[284,"lua/lib/outbox.lua",66],[288,"lua/lib/outbox.lua",72],[292,"lua/lib/outbox.lua",78],[297,"lua/lib/outbox.lua",85],[298,"lua/lib/outbox.lua",88],[327,"lua/lib/outbox.lua",120],[336,"lua/lib/outbox.lua",131],[339,"lua/lib/limited.lua",12],[340,"lua/lib/limited.lua",14],[347,"lua/lib/limited.lua",23],[351,"lua/lib/limited.lua",29],[362,"lua/lib/limited.lua",42],[366,"lua/lib/limited.lua",48],[374,"lua/lib/limited.lua",58],[379,"lua/lib/limited.lua",65],[384,"lua/lib/limited.lua",72],[388,"lua/lib/limited.lua",78],[400,"lua/lib/limited.lua",92],[412,"lua/lib/limited.lua",107],[424,"lua/lib/limited.lua",120],[427,"lua/lib/limited.lua",125],[434,"lua/lib/operation.lua",4],[435,"lua/lib/operation.lua",6],[438,"lua/lib/operation.lua",11],[444,"lua/lib/operation.lua",18],[449,"lua/lib/append.lua",6],[451,"lua/lib/append.lua",9],[457,"lua/lib/append.lua",17],[486,"lua/lib/append.lua",48],[487,"lua/lib/append.lua",50],[497,"lua/lib/append.lua",63],[507,"lua/lib/append.lua",74],[516,"lua/lib/schedule.lua",17],[523,"lua/lib/schedule.lua",25],[524,"lua/lib/schedule.lua",27],[525,"lua/lib/schedule.lua",30],[528,"lua/lib/schedule.lua",34],[532,"lua/lib/run.lua",7],[534,"lua/lib/run.lua",10],[535,"lua/lib/run.lua",12],[552,"lua/lib/run.lua",31],[570,"lua/lib/run.lua",50],[577,"lua/lib/run.lua",59],[586,"lua/lib/run.lua",69],[594,"lua/lib/run.lua",78],[605,"lua/lib/run.lua",90],[627,"lua/lib/run.lua",113],[639,"lua/schedule/fire.lua",24],[641,"lua/schedule/fire.lua",27],[652,"lua/schedule/fire.lua",39],[662,"lua/schedule/fire.lua",50]],
 });
 
 /** For how long the tick that waits longest in a partition should have been decided: 0 while tickers keep up. See lua/schedule/look.lua. */
@@ -18019,12 +17318,9 @@ local now_ms = tonumber(ARGV[1]) or (function() local t = redis.call('TIME') ret
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local first = call('ZRANGE', root .. 'schedules', 0, 0, 'WITHSCORES')
 return math.max(0, now_ms - tonumber(first[2] or now_ms))`,
-  map: [[1,"lua/schedule/look.lua",1],[2,"lua/schedule/look.lua",4],[4,"lua/lib/root.lua",2],[6,"lua/lib/root.lua",8],[7,"lua/lib/root.lua",11],[10,"lua/schedule/look.lua",10]],
+  map: [[1,"lua/schedule/look.lua",1],[2,"lua/schedule/look.lua",4],[4,"lua/lib/root.lua",2],[6,"lua/lib/root.lua",8],[7,"lua/schedule/look.lua",10]],
 });
 
 /** Changes a schedule whose version is still the one that the caller read: what follows from its fields (the next tick, See lua/schedule/patch.lua. */
@@ -18047,9 +17343,6 @@ local parts = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local function schedule_load(core, account)
   local key = root .. 'sched:' .. core
   local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
@@ -18081,11 +17374,6 @@ local function template_plan(s, number, list)
   incoming.list, incoming.s = list, s
   return true
 end
-local function template_touch()
-  local list = { incoming.keys_name, incoming.s.key, incoming.s.doc }
-  for _, pair in ipairs(incoming.names) do list[#list + 1] = pair[2] end
-  touch(list)
-end
 local function template_write()
   for _, pair in ipairs(incoming.names) do
     call('RENAME', pair[1], pair[2])
@@ -18112,9 +17400,6 @@ if not s then return 'missing' end
 if s.v ~= version then return 'changed' end
 if not template_plan(s, template, parts) then return 'lost' end
 local old = template ~= '' and template_keys(s) or {}
-touch({ s.key, schedule_list(account, s.s), schedule_list(account, status), root .. 'schedules' })
-touch(old)
-template_touch()
 local created_ms = call('HGET', s.key, 't')
 template_write()
 call('HINCRBY', s.key, 'v', 1)
@@ -18134,7 +17419,7 @@ if tick ~= 'keep' then
   ring_cron(due)
 end
 return 'patched'`,
-  map: [[1,"lua/schedule/patch.lua",1],[2,"lua/schedule/patch.lua",4],[3,"lua/schedule/patch.lua",12],[4,"lua/schedule/patch.lua",11],[5,"lua/schedule/patch.lua",10],[6,"lua/schedule/patch.lua",9],[7,"lua/schedule/patch.lua",8],[8,"lua/schedule/patch.lua",7],[9,"lua/schedule/patch.lua",6],[10,"lua/schedule/patch.lua",5],[11,"lua/schedule/patch.lua",13],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/root.lua",11],[18,"lua/lib/schedule.lua",17],[25,"lua/lib/schedule.lua",25],[26,"lua/lib/schedule.lua",27],[27,"lua/lib/schedule.lua",30],[30,"lua/lib/schedule.lua",34],[34,"lua/lib/template.lua",3],[35,"lua/lib/template.lua",7],[49,"lua/lib/template.lua",22],[54,"lua/lib/template.lua",28],[70,"lua/lib/template.lua",46],[75,"lua/schedule/patch.lua",19],[80,"lua/schedule/patch.lua",25]],
+  map: [[1,"lua/schedule/patch.lua",1],[2,"lua/schedule/patch.lua",4],[3,"lua/schedule/patch.lua",12],[4,"lua/schedule/patch.lua",11],[5,"lua/schedule/patch.lua",10],[6,"lua/schedule/patch.lua",9],[7,"lua/schedule/patch.lua",8],[8,"lua/schedule/patch.lua",7],[9,"lua/schedule/patch.lua",6],[10,"lua/schedule/patch.lua",5],[11,"lua/schedule/patch.lua",13],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/schedule.lua",17],[22,"lua/lib/schedule.lua",25],[23,"lua/lib/schedule.lua",27],[24,"lua/lib/schedule.lua",30],[27,"lua/lib/schedule.lua",34],[31,"lua/lib/template.lua",3],[32,"lua/lib/template.lua",7],[46,"lua/lib/template.lua",22],[62,"lua/lib/template.lua",40],[67,"lua/schedule/patch.lua",19],[72,"lua/schedule/patch.lua",25]],
 });
 
 /** Reads a schedule for its owner, and which of its runs have come. See lua/schedule/read.lua. */
@@ -18151,9 +17436,6 @@ local now_ms = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') ret
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local function schedule_load(core, account)
   local key = root .. 'sched:' .. core
   local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
@@ -18176,7 +17458,7 @@ if fields[1] ~= account then return { 0, 0, 0, {}, {} } end
 local ahead = call('ZCOUNT', key .. ':runs', '(' .. string.format('%.0f', now_ms), '+inf')
 local latest = call('ZREVRANGEBYSCORE', key .. ':runs', now_ms, '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
 return { 1, ahead, math.max(tonumber(latest[2] or '0'), tonumber(fields[8] or '0')), fields, call('HMGET', key .. ':doc', 'd', 'm') }`,
-  map: [[1,"lua/schedule/read.lua",1],[2,"lua/schedule/read.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/root.lua",11],[12,"lua/lib/schedule.lua",17],[19,"lua/lib/schedule.lua",25],[20,"lua/lib/schedule.lua",27],[21,"lua/lib/schedule.lua",30],[24,"lua/lib/schedule.lua",34],[28,"lua/schedule/read.lua",12]],
+  map: [[1,"lua/schedule/read.lua",1],[2,"lua/schedule/read.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/schedule.lua",17],[16,"lua/lib/schedule.lua",25],[17,"lua/lib/schedule.lua",27],[18,"lua/lib/schedule.lua",30],[21,"lua/lib/schedule.lua",34],[25,"lua/schedule/read.lua",12]],
 });
 
 /** A slice of a schedule's runs, the newest first, with how their tasks stand. See lua/schedule/runs.lua. */
@@ -18194,9 +17476,6 @@ local most = tonumber(ARGV[4])
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local function schedule_load(core, account)
   local key = root .. 'sched:' .. core
   local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
@@ -18231,7 +17510,7 @@ for _, member in ipairs(members) do
   end
 end
 return { #members, rows }`,
-  map: [[1,"lua/schedule/runs.lua",1],[2,"lua/schedule/runs.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/root.lua",11],[13,"lua/lib/schedule.lua",17],[20,"lua/lib/schedule.lua",25],[21,"lua/lib/schedule.lua",27],[22,"lua/lib/schedule.lua",30],[25,"lua/lib/schedule.lua",34],[29,"lua/schedule/runs.lua",13]],
+  map: [[1,"lua/schedule/runs.lua",1],[2,"lua/schedule/runs.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/schedule.lua",17],[17,"lua/lib/schedule.lua",25],[18,"lua/lib/schedule.lua",27],[19,"lua/lib/schedule.lua",30],[22,"lua/lib/schedule.lua",34],[26,"lua/schedule/runs.lua",13]],
 });
 
 /** Copies a segment of a template for a run that is about to be made, under a name that expires. See lua/schedule/stage.lua. */
@@ -18250,9 +17529,6 @@ local ttl_ms = tonumber(ARGV[5])
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local function schedule_load(core, account)
   local key = root .. 'sched:' .. core
   local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
@@ -18271,11 +17547,10 @@ local function run_read(member)
 end
 local from = schedule_segment({ key = root .. 'sched:' .. core }, template, base)
 local to = root .. 'b:' .. batch .. ':+new:' .. base
-touch({ from, to })
 if call('COPY', from, to, 'REPLACE') == 0 then return 0 end
 call('PEXPIRE', to, ttl_ms)
 return 1`,
-  map: [[1,"lua/schedule/stage.lua",1],[2,"lua/schedule/stage.lua",5],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/lib/schedule.lua",17],[21,"lua/lib/schedule.lua",25],[22,"lua/lib/schedule.lua",27],[23,"lua/lib/schedule.lua",30],[26,"lua/lib/schedule.lua",34],[30,"lua/schedule/stage.lua",15]],
+  map: [[1,"lua/schedule/stage.lua",1],[2,"lua/schedule/stage.lua",5],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/schedule.lua",17],[18,"lua/lib/schedule.lua",25],[19,"lua/lib/schedule.lua",27],[20,"lua/lib/schedule.lua",30],[23,"lua/lib/schedule.lua",34],[27,"lua/schedule/stage.lua",15]],
 });
 
 /** Makes one run of a schedule now, whatever its ticks do. A repeated call with the same operation answers as the first. See lua/schedule/trigger.lua. */
@@ -18301,9 +17576,6 @@ local parts = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local batches, batches_loaded = {}, {}
 local function batch_load(core)
   local b = batches[core]
@@ -18387,16 +17659,6 @@ local function label_keys(account, labels)
   local list = {}
   for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
   return list
-end
-local function batch_touch()
-  local list = { root .. 'deadlines' }
-  for _, b in ipairs(batches_loaded) do
-    if b.s ~= b.s_was then
-      list[#list + 1] = list_key(b, b.s_was)
-      list[#list + 1] = list_key(b, b.s)
-    end
-  end
-  touch(list)
 end
 local function batch_ended(b, from, tasks, byte)
   if not b.W or byte == 'r' then return end
@@ -18484,9 +17746,6 @@ local function depth_write()
     if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
   end
 end
-local function ready_touch()
-  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
-end
 local function ready_write()
   for _, plan in ipairs(plans_made) do
     local length = 0
@@ -18527,10 +17786,6 @@ local function delayed_push(due_ms, flow, entry)
 end
 local function enqueue(now, due_ms, flow, entry)
   if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
-end
-local function queue_touch()
-  ready_touch()
-  touch({ root .. 'delayed' })
 end
 local function queue_write()
   ready_write()
@@ -18602,12 +17857,6 @@ local function away_get(field)
   return call('HGET', root .. 'away', field) or nil
 end
 local function away_forget(field) away_set(field, false, nil) end
-local function outbox_touch()
-  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
-  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
-  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
-  touch(list)
-end
 local function outbox_write()
   local gone, set, since = {}, {}, {}
   for _, plan in ipairs(away_plans_made) do
@@ -18732,7 +17981,6 @@ local function lanes_read(b, parts, at, first)
       list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
     end
   end
-  if #list > 0 then touch({ b.key .. ':lanes' }) end
   return list
 end
 local function lanes_write(b, list)
@@ -18817,11 +18065,6 @@ local function append_runs(b, parts, at, runs, first, now)
       map_run(b, from, to, table.concat(parts, ',', p + 2, parts[p + 5] == '' and p + 4 or p + 5))
     end
   end
-end
-local function append_touch(b)
-  local list = { b.key .. ':s' }
-  for _, writes in ipairs(page_writes) do list[#list + 1] = writes[1] end
-  touch(list)
 end
 local function append_write(b, count)
   for _, writes in ipairs(page_writes) do
@@ -18910,21 +18153,6 @@ local function run_plan(s, tick_ms, core, list, staged, flags, now, trace)
   end
   return true
 end
-local function run_touch()
-  local b = run.batch
-  touch({ run.s.key, run.s.runs, b.key, b.key .. ':s', b.key .. ':k', root .. 'schedules', root .. 'deadlines' })
-  if run.tray then
-    append_touch(b)
-    touch({ run.tray })
-  else
-    touch(run.lists)
-    touch({ run.keys_from })
-    for _, segment in ipairs(run.segments) do touch({ segment.to }) end
-  end
-  batch_touch()
-  queue_touch()
-  outbox_touch()
-end
 local function write_task(now)
   local b = run.batch
   if b.opened then
@@ -18985,13 +18213,12 @@ local before = operation_before(op, now_ms)
 if before then return { 'made', s.y, before.core, before.first, before.at_ms, 0 } end
 if s.g ~= template then return { 'changed', '', '', 0, 0, 0 } end
 if not run_plan(s, now_ms, run_core, parts, staged, s.limited and 'xl' or 'x', now_ms, trace) then return { 'lost', '', '', 0, 0, 0 } end
-run_touch()
 run_write(now_ms)
 operation_write(op, run.batch.core, run.index, now_ms)
 local reply = { 'made', s.y, run.batch.core, run.index, now_ms, run.tasks }
 idem_write(reply)
 return reply`,
-  map: [[1,"lua/schedule/trigger.lua",1],[2,"lua/schedule/trigger.lua",3],[3,"lua/schedule/trigger.lua",14],[4,"lua/schedule/trigger.lua",13],[5,"lua/schedule/trigger.lua",12],[6,"lua/schedule/trigger.lua",11],[7,"lua/schedule/trigger.lua",10],[8,"lua/schedule/trigger.lua",9],[9,"lua/schedule/trigger.lua",8],[10,"lua/schedule/trigger.lua",7],[11,"lua/schedule/trigger.lua",6],[12,"lua/schedule/trigger.lua",5],[13,"lua/schedule/trigger.lua",4],[14,"lua/schedule/trigger.lua",15],[15,"lua/lib/root.lua",2],[17,"lua/lib/root.lua",8],[18,"lua/lib/root.lua",11],[21,"lua/lib/batch.lua",12],[22,"lua/lib/batch.lua",14],[43,"lua/lib/batch.lua",37],[48,"lua/lib/batch.lua",43],[49,"lua/lib/batch.lua",45],[50,"lua/lib/batch.lua",49],[51,"lua/lib/batch.lua",51],[52,"lua/lib/batch.lua",53],[53,"lua/lib/batch.lua",56],[57,"lua/lib/batch.lua",62],[69,"lua/lib/batch.lua",75],[70,"lua/lib/batch.lua",77],[74,"lua/lib/batch.lua",83],[90,"lua/lib/batch.lua",101],[97,"lua/lib/batch.lua",109],[100,"lua/lib/batch.lua",114],[105,"lua/lib/batch.lua",121],[115,"lua/lib/batch.lua",133],[120,"lua/lib/batch.lua",141],[128,"lua/lib/batch.lua",150],[146,"lua/lib/ring.lua",4],[147,"lua/lib/ring.lua",6],[155,"lua/lib/ring.lua",16],[161,"lua/lib/ring.lua",23],[162,"lua/lib/ring.lua",25],[163,"lua/lib/ring.lua",28],[167,"lua/lib/ring.lua",34],[174,"lua/lib/ring.lua",42],[180,"lua/lib/ready.lua",9],[181,"lua/lib/ready.lua",11],[182,"lua/lib/ready.lua",14],[196,"lua/lib/ready.lua",29],[201,"lua/lib/ready.lua",35],[204,"lua/lib/ready.lua",39],[216,"lua/lib/ready.lua",52],[219,"lua/lib/ready.lua",56],[225,"lua/lib/ready.lua",67],[228,"lua/lib/ready.lua",71],[235,"lua/lib/ready.lua",80],[236,"lua/lib/ready.lua",83],[237,"lua/lib/delayed.lua",3],[238,"lua/lib/delayed.lua",5],[242,"lua/lib/delayed.lua",11],[245,"lua/lib/delayed.lua",15],[249,"lua/lib/delayed.lua",20],[253,"lua/lib/delayed.lua",26],[260,"lua/lib/delayed.lua",36],[267,"lua/lib/outbox.lua",15],[271,"lua/lib/outbox.lua",20],[272,"lua/lib/outbox.lua",22],[273,"lua/lib/outbox.lua",24],[274,"lua/lib/outbox.lua",27],[275,"lua/lib/outbox.lua",29],[279,"lua/lib/outbox.lua",35],[291,"lua/lib/outbox.lua",49],[295,"lua/lib/outbox.lua",54],[305,"lua/lib/outbox.lua",66],[309,"lua/lib/outbox.lua",72],[313,"lua/lib/outbox.lua",78],[318,"lua/lib/outbox.lua",85],[319,"lua/lib/outbox.lua",87],[325,"lua/lib/outbox.lua",95],[354,"lua/lib/outbox.lua",127],[363,"lua/lib/outbox.lua",138],[366,"lua/lib/limited.lua",12],[367,"lua/lib/limited.lua",14],[374,"lua/lib/limited.lua",23],[378,"lua/lib/limited.lua",29],[389,"lua/lib/limited.lua",42],[393,"lua/lib/limited.lua",48],[401,"lua/lib/limited.lua",58],[406,"lua/lib/limited.lua",65],[411,"lua/lib/limited.lua",72],[415,"lua/lib/limited.lua",78],[427,"lua/lib/limited.lua",92],[439,"lua/lib/limited.lua",107],[452,"lua/lib/limited.lua",121],[455,"lua/lib/limited.lua",126],[462,"lua/lib/operation.lua",4],[463,"lua/lib/operation.lua",6],[466,"lua/lib/operation.lua",11],[472,"lua/lib/operation.lua",18],[477,"lua/lib/append.lua",6],[479,"lua/lib/append.lua",9],[485,"lua/lib/append.lua",17],[514,"lua/lib/append.lua",48],[515,"lua/lib/append.lua",50],[525,"lua/lib/append.lua",63],[535,"lua/lib/append.lua",74],[540,"lua/lib/append.lua",80],[549,"lua/lib/schedule.lua",17],[556,"lua/lib/schedule.lua",25],[557,"lua/lib/schedule.lua",27],[558,"lua/lib/schedule.lua",30],[561,"lua/lib/schedule.lua",34],[565,"lua/lib/run.lua",7],[567,"lua/lib/run.lua",10],[568,"lua/lib/run.lua",12],[585,"lua/lib/run.lua",31],[603,"lua/lib/run.lua",50],[610,"lua/lib/run.lua",59],[619,"lua/lib/run.lua",69],[627,"lua/lib/run.lua",78],[642,"lua/lib/run.lua",94],[653,"lua/lib/run.lua",106],[675,"lua/lib/run.lua",129],[687,"lua/lib/idem.lua",6],[688,"lua/lib/idem.lua",8],[689,"lua/lib/idem.lua",10],[695,"lua/schedule/trigger.lua",21],[702,"lua/schedule/trigger.lua",29]],
+  map: [[1,"lua/schedule/trigger.lua",1],[2,"lua/schedule/trigger.lua",3],[3,"lua/schedule/trigger.lua",14],[4,"lua/schedule/trigger.lua",13],[5,"lua/schedule/trigger.lua",12],[6,"lua/schedule/trigger.lua",11],[7,"lua/schedule/trigger.lua",10],[8,"lua/schedule/trigger.lua",9],[9,"lua/schedule/trigger.lua",8],[10,"lua/schedule/trigger.lua",7],[11,"lua/schedule/trigger.lua",6],[12,"lua/schedule/trigger.lua",5],[13,"lua/schedule/trigger.lua",4],[14,"lua/schedule/trigger.lua",15],[15,"lua/lib/root.lua",2],[17,"lua/lib/root.lua",8],[18,"lua/lib/batch.lua",12],[19,"lua/lib/batch.lua",14],[40,"lua/lib/batch.lua",37],[45,"lua/lib/batch.lua",43],[46,"lua/lib/batch.lua",45],[47,"lua/lib/batch.lua",49],[48,"lua/lib/batch.lua",51],[49,"lua/lib/batch.lua",53],[50,"lua/lib/batch.lua",56],[54,"lua/lib/batch.lua",62],[66,"lua/lib/batch.lua",75],[67,"lua/lib/batch.lua",77],[71,"lua/lib/batch.lua",83],[87,"lua/lib/batch.lua",101],[94,"lua/lib/batch.lua",109],[97,"lua/lib/batch.lua",114],[102,"lua/lib/batch.lua",121],[107,"lua/lib/batch.lua",129],[115,"lua/lib/batch.lua",138],[133,"lua/lib/ring.lua",4],[134,"lua/lib/ring.lua",6],[142,"lua/lib/ring.lua",16],[148,"lua/lib/ring.lua",23],[149,"lua/lib/ring.lua",25],[150,"lua/lib/ring.lua",28],[154,"lua/lib/ring.lua",34],[161,"lua/lib/ring.lua",42],[167,"lua/lib/ready.lua",9],[168,"lua/lib/ready.lua",11],[169,"lua/lib/ready.lua",14],[183,"lua/lib/ready.lua",29],[188,"lua/lib/ready.lua",35],[200,"lua/lib/ready.lua",48],[203,"lua/lib/ready.lua",52],[209,"lua/lib/ready.lua",63],[212,"lua/lib/ready.lua",67],[219,"lua/lib/ready.lua",76],[220,"lua/lib/ready.lua",79],[221,"lua/lib/delayed.lua",3],[222,"lua/lib/delayed.lua",5],[226,"lua/lib/delayed.lua",11],[229,"lua/lib/delayed.lua",15],[233,"lua/lib/delayed.lua",21],[240,"lua/lib/delayed.lua",31],[247,"lua/lib/outbox.lua",15],[251,"lua/lib/outbox.lua",20],[252,"lua/lib/outbox.lua",22],[253,"lua/lib/outbox.lua",24],[254,"lua/lib/outbox.lua",27],[255,"lua/lib/outbox.lua",29],[259,"lua/lib/outbox.lua",35],[271,"lua/lib/outbox.lua",49],[275,"lua/lib/outbox.lua",54],[285,"lua/lib/outbox.lua",66],[289,"lua/lib/outbox.lua",72],[293,"lua/lib/outbox.lua",78],[298,"lua/lib/outbox.lua",85],[299,"lua/lib/outbox.lua",88],[328,"lua/lib/outbox.lua",120],[337,"lua/lib/outbox.lua",131],[340,"lua/lib/limited.lua",12],[341,"lua/lib/limited.lua",14],[348,"lua/lib/limited.lua",23],[352,"lua/lib/limited.lua",29],[363,"lua/lib/limited.lua",42],[367,"lua/lib/limited.lua",48],[375,"lua/lib/limited.lua",58],[380,"lua/lib/limited.lua",65],[385,"lua/lib/limited.lua",72],[389,"lua/lib/limited.lua",78],[401,"lua/lib/limited.lua",92],[413,"lua/lib/limited.lua",107],[425,"lua/lib/limited.lua",120],[428,"lua/lib/limited.lua",125],[435,"lua/lib/operation.lua",4],[436,"lua/lib/operation.lua",6],[439,"lua/lib/operation.lua",11],[445,"lua/lib/operation.lua",18],[450,"lua/lib/append.lua",6],[452,"lua/lib/append.lua",9],[458,"lua/lib/append.lua",17],[487,"lua/lib/append.lua",48],[488,"lua/lib/append.lua",50],[498,"lua/lib/append.lua",63],[508,"lua/lib/append.lua",74],[517,"lua/lib/schedule.lua",17],[524,"lua/lib/schedule.lua",25],[525,"lua/lib/schedule.lua",27],[526,"lua/lib/schedule.lua",30],[529,"lua/lib/schedule.lua",34],[533,"lua/lib/run.lua",7],[535,"lua/lib/run.lua",10],[536,"lua/lib/run.lua",12],[553,"lua/lib/run.lua",31],[571,"lua/lib/run.lua",50],[578,"lua/lib/run.lua",59],[587,"lua/lib/run.lua",69],[595,"lua/lib/run.lua",78],[606,"lua/lib/run.lua",90],[628,"lua/lib/run.lua",113],[640,"lua/lib/idem.lua",6],[641,"lua/lib/idem.lua",8],[642,"lua/lib/idem.lua",10],[648,"lua/schedule/trigger.lua",21],[655,"lua/schedule/trigger.lua",29]],
 });
 
 /** The live signing secrets of an account, newest first; makes the first one where there is none. See lua/secret/ensure.lua. */
@@ -19088,12 +18315,9 @@ local streams = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local key = root .. 'b:' .. core
 local places = key .. ':streams'
-local fields = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 't', 'u', 'z', 'd', 'g', 'o')
+local fields = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 't', 'u', 'z', 'd', 'g', 'o', 'h')
 if not fields[1] or fields[2] == 'tray' or fields[2] == 'notes' or fields[2] == 'deleted' then return { 0, {}, {} } end
 local watch = call('HGET', key, 'W') or '0 0 0'
 local till, tasks_till, number = string.match(watch, '^(%d+) (%d+) (%d+)$')
@@ -19117,7 +18341,7 @@ call('HSET', key, 'W', until_ms .. ' ' .. tasks_till .. ' ' .. number)
 for i = 1, #renewed, 1000 do call('ZADD', places, unpack(renewed, i, math.min(i + 999, #renewed))) end
 if #renewed > 0 then call('PEXPIRE', places, place_ms) end
 return { tonumber(number), fields, lost }`,
-  map: [[1,"lua/stream/look.lua",1],[2,"lua/stream/look.lua",6],[3,"lua/stream/look.lua",12],[4,"lua/stream/look.lua",11],[5,"lua/stream/look.lua",10],[6,"lua/stream/look.lua",9],[7,"lua/stream/look.lua",8],[8,"lua/stream/look.lua",7],[9,"lua/stream/look.lua",13],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/root.lua",11],[16,"lua/stream/look.lua",18],[36,"lua/stream/look.lua",39]],
+  map: [[1,"lua/stream/look.lua",1],[2,"lua/stream/look.lua",6],[3,"lua/stream/look.lua",12],[4,"lua/stream/look.lua",11],[5,"lua/stream/look.lua",10],[6,"lua/stream/look.lua",9],[7,"lua/stream/look.lua",8],[8,"lua/stream/look.lua",7],[9,"lua/stream/look.lua",13],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/stream/look.lua",18],[33,"lua/stream/look.lua",39]],
 });
 
 /** Takes a place among the streams of a batch; by a ticket, which is used up, or for an account that is known already. See lua/stream/take.lua. */
@@ -19138,9 +18362,6 @@ local now_ms = tonumber(ARGV[7]) or (function() local t = redis.call('TIME') ret
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local key = root .. 'b:' .. core
 local places = key .. ':streams'
 local owner = call('HMGET', key, 'a', 's')
@@ -19156,7 +18377,7 @@ call('ZREMRANGEBYSCORE', places, '-inf', now_ms)
 call('ZADD', places, now_ms + place_ms, stream)
 call('PEXPIRE', places, place_ms)
 return { 'taken', account }`,
-  map: [[1,"lua/stream/take.lua",1],[2,"lua/stream/take.lua",6],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/root.lua",11],[16,"lua/stream/take.lua",18],[22,"lua/stream/take.lua",25]],
+  map: [[1,"lua/stream/take.lua",1],[2,"lua/stream/take.lua",6],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/stream/take.lua",18],[19,"lua/stream/take.lua",25]],
 });
 
 /** Writes a ticket: for half a minute it opens one stream of this batch, in the place of a token. See lua/stream/ticket.lua. */
@@ -19175,15 +18396,12 @@ local now_ms = tonumber(ARGV[5]) or (function() local t = redis.call('TIME') ret
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local key = root .. 'b:' .. core
 local owner = call('HMGET', key, 'a', 's')
 if owner[1] ~= account or owner[2] == 'tray' or owner[2] == 'deleted' then return 0 end
 call('SET', key .. ':ticket:' .. ticket, account, 'PX', ttl_ms)
 return now_ms + ttl_ms`,
-  map: [[1,"lua/stream/ticket.lua",1],[2,"lua/stream/ticket.lua",4],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/root.lua",11],[14,"lua/stream/ticket.lua",14]],
+  map: [[1,"lua/stream/ticket.lua",1],[2,"lua/stream/ticket.lua",4],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/stream/ticket.lua",14]],
 });
 
 /** Cancels one task that is not running and not finished. See lua/task/cancel.lua. */
@@ -19203,9 +18421,6 @@ local now_ms = tonumber(ARGV[6]) or (function() local t = redis.call('TIME') ret
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local batches, batches_loaded = {}, {}
 local function batch_load(core)
   local b = batches[core]
@@ -19289,16 +18504,6 @@ local function label_keys(account, labels)
   local list = {}
   for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
   return list
-end
-local function batch_touch()
-  local list = { root .. 'deadlines' }
-  for _, b in ipairs(batches_loaded) do
-    if b.s ~= b.s_was then
-      list[#list + 1] = list_key(b, b.s_was)
-      list[#list + 1] = list_key(b, b.s)
-    end
-  end
-  touch(list)
 end
 local function batch_ended(b, from, tasks, byte)
   if not b.W or byte == 'r' then return end
@@ -19386,9 +18591,6 @@ local function depth_write()
     if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
   end
 end
-local function ready_touch()
-  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
-end
 local function ready_write()
   for _, plan in ipairs(plans_made) do
     local length = 0
@@ -19429,10 +18631,6 @@ local function delayed_push(due_ms, flow, entry)
 end
 local function enqueue(now, due_ms, flow, entry)
   if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
-end
-local function queue_touch()
-  ready_touch()
-  touch({ root .. 'delayed' })
 end
 local function queue_write()
   ready_write()
@@ -19668,7 +18866,6 @@ local function notify_use()
     for _, notes in ipairs(noting) do
       notes_append(notes, now)
       notes_leave(notes)
-      touch({ notes.m.key, notes.m.key .. ':s', notes.m.key .. ':0' })
     end
   end
   function notify.write()
@@ -19707,16 +18904,13 @@ b.x = b.x + 1
 batch_ended(b, index, 1, 'x')
 batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms)
 notify_plan(now_ms)
-batch_touch()
-queue_touch()
-touch({ b.key .. ':s' })
 call('SETRANGE', b.key .. ':s', index, 'x')
 batch_save(now_ms)
 notify_write()
 queue_write()
 ring_bell()
 return 'cancelled'`,
-  map: [[1,"lua/task/cancel.lua",1],[2,"lua/task/cancel.lua",4],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/root.lua",11],[15,"lua/lib/batch.lua",12],[16,"lua/lib/batch.lua",14],[37,"lua/lib/batch.lua",37],[42,"lua/lib/batch.lua",43],[43,"lua/lib/batch.lua",45],[44,"lua/lib/batch.lua",49],[45,"lua/lib/batch.lua",51],[46,"lua/lib/batch.lua",53],[47,"lua/lib/batch.lua",56],[51,"lua/lib/batch.lua",62],[63,"lua/lib/batch.lua",75],[64,"lua/lib/batch.lua",77],[68,"lua/lib/batch.lua",83],[84,"lua/lib/batch.lua",101],[91,"lua/lib/batch.lua",109],[94,"lua/lib/batch.lua",114],[99,"lua/lib/batch.lua",121],[109,"lua/lib/batch.lua",133],[114,"lua/lib/batch.lua",141],[122,"lua/lib/batch.lua",150],[140,"lua/lib/ring.lua",4],[141,"lua/lib/ring.lua",6],[149,"lua/lib/ring.lua",16],[155,"lua/lib/ring.lua",23],[156,"lua/lib/ring.lua",25],[157,"lua/lib/ring.lua",28],[161,"lua/lib/ring.lua",34],[168,"lua/lib/ring.lua",42],[174,"lua/lib/ready.lua",9],[175,"lua/lib/ready.lua",11],[176,"lua/lib/ready.lua",14],[190,"lua/lib/ready.lua",29],[195,"lua/lib/ready.lua",35],[198,"lua/lib/ready.lua",39],[210,"lua/lib/ready.lua",52],[213,"lua/lib/ready.lua",56],[219,"lua/lib/ready.lua",67],[222,"lua/lib/ready.lua",71],[229,"lua/lib/ready.lua",80],[230,"lua/lib/ready.lua",83],[231,"lua/lib/delayed.lua",3],[232,"lua/lib/delayed.lua",5],[236,"lua/lib/delayed.lua",11],[239,"lua/lib/delayed.lua",15],[243,"lua/lib/delayed.lua",20],[247,"lua/lib/delayed.lua",26],[254,"lua/lib/delayed.lua",36],[261,"lua/lib/notify.lua",19],[262,"lua/lib/notify.lua",22],[271,"lua/lib/notify.lua",34],[272,"lua/lib/notify.lua",36],[277,"lua/lib/notify.lua",43],[293,"lua/lib/notify.lua",60],[305,"lua/lib/notify.lua",74],[315,"lua/lib/notify.lua",85],[333,"lua/lib/notify.lua",105],[340,"lua/lib/notify.lua",115],[352,"lua/lib/notify.lua",130],[368,"lua/lib/notify.lua",148],[380,"lua/lib/notify.lua",161],[383,"lua/lib/notify.lua",166],[394,"lua/lib/notify.lua",179],[407,"lua/lib/notify.lua",193],[412,"lua/lib/notify.lua",199],[415,"lua/lib/notify.lua",204],[420,"lua/lib/notify.lua",211],[450,"lua/lib/notify.lua",243],[472,"lua/lib/notify.lua",267],[473,"lua/lib/notify.lua",269],[480,"lua/lib/notify.lua",277],[495,"lua/lib/notify.lua",293],[497,"lua/lib/notify.lua",297],[503,"lua/lib/notify.lua",304],[506,"lua/task/cancel.lua",15],[512,"lua/task/cancel.lua",22]],
+  map: [[1,"lua/task/cancel.lua",1],[2,"lua/task/cancel.lua",4],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/batch.lua",12],[13,"lua/lib/batch.lua",14],[34,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",43],[40,"lua/lib/batch.lua",45],[41,"lua/lib/batch.lua",49],[42,"lua/lib/batch.lua",51],[43,"lua/lib/batch.lua",53],[44,"lua/lib/batch.lua",56],[48,"lua/lib/batch.lua",62],[60,"lua/lib/batch.lua",75],[61,"lua/lib/batch.lua",77],[65,"lua/lib/batch.lua",83],[81,"lua/lib/batch.lua",101],[88,"lua/lib/batch.lua",109],[91,"lua/lib/batch.lua",114],[96,"lua/lib/batch.lua",121],[101,"lua/lib/batch.lua",129],[109,"lua/lib/batch.lua",138],[127,"lua/lib/ring.lua",4],[128,"lua/lib/ring.lua",6],[136,"lua/lib/ring.lua",16],[142,"lua/lib/ring.lua",23],[143,"lua/lib/ring.lua",25],[144,"lua/lib/ring.lua",28],[148,"lua/lib/ring.lua",34],[155,"lua/lib/ring.lua",42],[161,"lua/lib/ready.lua",9],[162,"lua/lib/ready.lua",11],[163,"lua/lib/ready.lua",14],[177,"lua/lib/ready.lua",29],[182,"lua/lib/ready.lua",35],[194,"lua/lib/ready.lua",48],[197,"lua/lib/ready.lua",52],[203,"lua/lib/ready.lua",63],[206,"lua/lib/ready.lua",67],[213,"lua/lib/ready.lua",76],[214,"lua/lib/ready.lua",79],[215,"lua/lib/delayed.lua",3],[216,"lua/lib/delayed.lua",5],[220,"lua/lib/delayed.lua",11],[223,"lua/lib/delayed.lua",15],[227,"lua/lib/delayed.lua",21],[234,"lua/lib/delayed.lua",31],[241,"lua/lib/notify.lua",19],[242,"lua/lib/notify.lua",22],[251,"lua/lib/notify.lua",34],[252,"lua/lib/notify.lua",36],[257,"lua/lib/notify.lua",43],[273,"lua/lib/notify.lua",60],[285,"lua/lib/notify.lua",74],[295,"lua/lib/notify.lua",85],[313,"lua/lib/notify.lua",105],[320,"lua/lib/notify.lua",115],[332,"lua/lib/notify.lua",130],[348,"lua/lib/notify.lua",148],[360,"lua/lib/notify.lua",161],[363,"lua/lib/notify.lua",166],[374,"lua/lib/notify.lua",179],[387,"lua/lib/notify.lua",193],[392,"lua/lib/notify.lua",199],[395,"lua/lib/notify.lua",204],[400,"lua/lib/notify.lua",211],[430,"lua/lib/notify.lua",243],[452,"lua/lib/notify.lua",267],[453,"lua/lib/notify.lua",269],[459,"lua/lib/notify.lua",276],[474,"lua/lib/notify.lua",292],[476,"lua/lib/notify.lua",296],[482,"lua/lib/notify.lua",303],[485,"lua/task/cancel.lua",15],[491,"lua/task/cancel.lua",22]],
 });
 
 /** Accepts single tasks: puts them into the account's open tray, or opens a new one. See lua/task/create.lua. */
@@ -19739,9 +18933,6 @@ local parts = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local batches, batches_loaded = {}, {}
 local function batch_load(core)
   local b = batches[core]
@@ -19825,16 +19016,6 @@ local function label_keys(account, labels)
   local list = {}
   for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
   return list
-end
-local function batch_touch()
-  local list = { root .. 'deadlines' }
-  for _, b in ipairs(batches_loaded) do
-    if b.s ~= b.s_was then
-      list[#list + 1] = list_key(b, b.s_was)
-      list[#list + 1] = list_key(b, b.s)
-    end
-  end
-  touch(list)
 end
 local function batch_ended(b, from, tasks, byte)
   if not b.W or byte == 'r' then return end
@@ -19922,9 +19103,6 @@ local function depth_write()
     if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
   end
 end
-local function ready_touch()
-  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
-end
 local function ready_write()
   for _, plan in ipairs(plans_made) do
     local length = 0
@@ -19965,10 +19143,6 @@ local function delayed_push(due_ms, flow, entry)
 end
 local function enqueue(now, due_ms, flow, entry)
   if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
-end
-local function queue_touch()
-  ready_touch()
-  touch({ root .. 'delayed' })
 end
 local function queue_write()
   ready_write()
@@ -20040,12 +19214,6 @@ local function away_get(field)
   return call('HGET', root .. 'away', field) or nil
 end
 local function away_forget(field) away_set(field, false, nil) end
-local function outbox_touch()
-  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
-  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
-  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
-  touch(list)
-end
 local function outbox_write()
   local gone, set, since = {}, {}, {}
   for _, plan in ipairs(away_plans_made) do
@@ -20170,7 +19338,6 @@ local function lanes_read(b, parts, at, first)
       list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
     end
   end
-  if #list > 0 then touch({ b.key .. ':lanes' }) end
   return list
 end
 local function lanes_write(b, list)
@@ -20256,11 +19423,6 @@ local function append_runs(b, parts, at, runs, first, now)
     end
   end
 end
-local function append_touch(b)
-  local list = { b.key .. ':s' }
-  for _, writes in ipairs(page_writes) do list[#list + 1] = writes[1] end
-  touch(list)
-end
 local function append_write(b, count)
   for _, writes in ipairs(page_writes) do
     for i = 2, #writes, 1000 do call('HSET', writes[1], unpack(writes, i, math.min(i + 999, #writes))) end
@@ -20289,7 +19451,6 @@ if not b or b.n + total > SEGMENT_TASKS or b.q >= SEGMENT_BYTES or now_ms >= b.t
     t = now_ms, q = 0, k = 0, opened = true }
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
-  touch({ b.key })
 end
 local first = b.n
 local records = tonumber(parts[1])
@@ -20298,10 +19459,6 @@ b.n = first + total
 local runs = tonumber(parts[2 + records])
 append_runs(b, parts, 3 + records, runs, first, now_ms)
 local lanes = lanes_read(b, parts, 3 + records + runs * 6, first)
-append_touch(b)
-batch_touch()
-queue_touch()
-outbox_touch()
 if b.opened then
   call('HSET', b.key, 'a', account, 't', now_ms)
   call('SET', tray, core, 'PX', 5000)
@@ -20317,7 +19474,7 @@ outbox_write()
 ring_bell()
 idem_write({ b.core, first, now_ms })
 return { b.core, first, now_ms }`,
-  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",15],[4,"lua/task/create.lua",14],[5,"lua/task/create.lua",13],[6,"lua/task/create.lua",12],[7,"lua/task/create.lua",11],[8,"lua/task/create.lua",10],[9,"lua/task/create.lua",9],[10,"lua/task/create.lua",8],[11,"lua/task/create.lua",16],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/root.lua",11],[18,"lua/lib/batch.lua",12],[19,"lua/lib/batch.lua",14],[40,"lua/lib/batch.lua",37],[45,"lua/lib/batch.lua",43],[46,"lua/lib/batch.lua",45],[47,"lua/lib/batch.lua",49],[48,"lua/lib/batch.lua",51],[49,"lua/lib/batch.lua",53],[50,"lua/lib/batch.lua",56],[54,"lua/lib/batch.lua",62],[66,"lua/lib/batch.lua",75],[67,"lua/lib/batch.lua",77],[71,"lua/lib/batch.lua",83],[87,"lua/lib/batch.lua",101],[94,"lua/lib/batch.lua",109],[97,"lua/lib/batch.lua",114],[102,"lua/lib/batch.lua",121],[112,"lua/lib/batch.lua",133],[117,"lua/lib/batch.lua",141],[125,"lua/lib/batch.lua",150],[143,"lua/lib/ring.lua",4],[144,"lua/lib/ring.lua",6],[152,"lua/lib/ring.lua",16],[158,"lua/lib/ring.lua",23],[159,"lua/lib/ring.lua",25],[160,"lua/lib/ring.lua",28],[164,"lua/lib/ring.lua",34],[171,"lua/lib/ring.lua",42],[177,"lua/lib/ready.lua",9],[178,"lua/lib/ready.lua",11],[179,"lua/lib/ready.lua",14],[193,"lua/lib/ready.lua",29],[198,"lua/lib/ready.lua",35],[201,"lua/lib/ready.lua",39],[213,"lua/lib/ready.lua",52],[216,"lua/lib/ready.lua",56],[222,"lua/lib/ready.lua",67],[225,"lua/lib/ready.lua",71],[232,"lua/lib/ready.lua",80],[233,"lua/lib/ready.lua",83],[234,"lua/lib/delayed.lua",3],[235,"lua/lib/delayed.lua",5],[239,"lua/lib/delayed.lua",11],[242,"lua/lib/delayed.lua",15],[246,"lua/lib/delayed.lua",20],[250,"lua/lib/delayed.lua",26],[257,"lua/lib/delayed.lua",36],[264,"lua/lib/outbox.lua",15],[268,"lua/lib/outbox.lua",20],[269,"lua/lib/outbox.lua",22],[270,"lua/lib/outbox.lua",24],[271,"lua/lib/outbox.lua",27],[272,"lua/lib/outbox.lua",29],[276,"lua/lib/outbox.lua",35],[288,"lua/lib/outbox.lua",49],[292,"lua/lib/outbox.lua",54],[302,"lua/lib/outbox.lua",66],[306,"lua/lib/outbox.lua",72],[310,"lua/lib/outbox.lua",78],[315,"lua/lib/outbox.lua",85],[316,"lua/lib/outbox.lua",87],[322,"lua/lib/outbox.lua",95],[351,"lua/lib/outbox.lua",127],[360,"lua/lib/outbox.lua",138],[363,"lua/lib/limited.lua",12],[364,"lua/lib/limited.lua",14],[371,"lua/lib/limited.lua",23],[375,"lua/lib/limited.lua",29],[386,"lua/lib/limited.lua",42],[390,"lua/lib/limited.lua",48],[398,"lua/lib/limited.lua",58],[403,"lua/lib/limited.lua",65],[408,"lua/lib/limited.lua",72],[412,"lua/lib/limited.lua",78],[424,"lua/lib/limited.lua",92],[436,"lua/lib/limited.lua",107],[449,"lua/lib/limited.lua",121],[452,"lua/lib/limited.lua",126],[459,"lua/lib/operation.lua",4],[460,"lua/lib/operation.lua",6],[463,"lua/lib/operation.lua",11],[469,"lua/lib/operation.lua",18],[474,"lua/lib/append.lua",6],[476,"lua/lib/append.lua",9],[482,"lua/lib/append.lua",17],[511,"lua/lib/append.lua",48],[512,"lua/lib/append.lua",50],[522,"lua/lib/append.lua",63],[532,"lua/lib/append.lua",74],[537,"lua/lib/append.lua",80],[546,"lua/lib/idem.lua",6],[547,"lua/lib/idem.lua",8],[548,"lua/lib/idem.lua",10],[554,"lua/task/create.lua",22],[557,"lua/task/create.lua",26],[567,"lua/task/create.lua",37],[574,"lua/task/create.lua",45],[578,"lua/task/create.lua",50]],
+  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",15],[4,"lua/task/create.lua",14],[5,"lua/task/create.lua",13],[6,"lua/task/create.lua",12],[7,"lua/task/create.lua",11],[8,"lua/task/create.lua",10],[9,"lua/task/create.lua",9],[10,"lua/task/create.lua",8],[11,"lua/task/create.lua",16],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/batch.lua",12],[16,"lua/lib/batch.lua",14],[37,"lua/lib/batch.lua",37],[42,"lua/lib/batch.lua",43],[43,"lua/lib/batch.lua",45],[44,"lua/lib/batch.lua",49],[45,"lua/lib/batch.lua",51],[46,"lua/lib/batch.lua",53],[47,"lua/lib/batch.lua",56],[51,"lua/lib/batch.lua",62],[63,"lua/lib/batch.lua",75],[64,"lua/lib/batch.lua",77],[68,"lua/lib/batch.lua",83],[84,"lua/lib/batch.lua",101],[91,"lua/lib/batch.lua",109],[94,"lua/lib/batch.lua",114],[99,"lua/lib/batch.lua",121],[104,"lua/lib/batch.lua",129],[112,"lua/lib/batch.lua",138],[130,"lua/lib/ring.lua",4],[131,"lua/lib/ring.lua",6],[139,"lua/lib/ring.lua",16],[145,"lua/lib/ring.lua",23],[146,"lua/lib/ring.lua",25],[147,"lua/lib/ring.lua",28],[151,"lua/lib/ring.lua",34],[158,"lua/lib/ring.lua",42],[164,"lua/lib/ready.lua",9],[165,"lua/lib/ready.lua",11],[166,"lua/lib/ready.lua",14],[180,"lua/lib/ready.lua",29],[185,"lua/lib/ready.lua",35],[197,"lua/lib/ready.lua",48],[200,"lua/lib/ready.lua",52],[206,"lua/lib/ready.lua",63],[209,"lua/lib/ready.lua",67],[216,"lua/lib/ready.lua",76],[217,"lua/lib/ready.lua",79],[218,"lua/lib/delayed.lua",3],[219,"lua/lib/delayed.lua",5],[223,"lua/lib/delayed.lua",11],[226,"lua/lib/delayed.lua",15],[230,"lua/lib/delayed.lua",21],[237,"lua/lib/delayed.lua",31],[244,"lua/lib/outbox.lua",15],[248,"lua/lib/outbox.lua",20],[249,"lua/lib/outbox.lua",22],[250,"lua/lib/outbox.lua",24],[251,"lua/lib/outbox.lua",27],[252,"lua/lib/outbox.lua",29],[256,"lua/lib/outbox.lua",35],[268,"lua/lib/outbox.lua",49],[272,"lua/lib/outbox.lua",54],[282,"lua/lib/outbox.lua",66],[286,"lua/lib/outbox.lua",72],[290,"lua/lib/outbox.lua",78],[295,"lua/lib/outbox.lua",85],[296,"lua/lib/outbox.lua",88],[325,"lua/lib/outbox.lua",120],[334,"lua/lib/outbox.lua",131],[337,"lua/lib/limited.lua",12],[338,"lua/lib/limited.lua",14],[345,"lua/lib/limited.lua",23],[349,"lua/lib/limited.lua",29],[360,"lua/lib/limited.lua",42],[364,"lua/lib/limited.lua",48],[372,"lua/lib/limited.lua",58],[377,"lua/lib/limited.lua",65],[382,"lua/lib/limited.lua",72],[386,"lua/lib/limited.lua",78],[398,"lua/lib/limited.lua",92],[410,"lua/lib/limited.lua",107],[422,"lua/lib/limited.lua",120],[425,"lua/lib/limited.lua",125],[432,"lua/lib/operation.lua",4],[433,"lua/lib/operation.lua",6],[436,"lua/lib/operation.lua",11],[442,"lua/lib/operation.lua",18],[447,"lua/lib/append.lua",6],[449,"lua/lib/append.lua",9],[455,"lua/lib/append.lua",17],[484,"lua/lib/append.lua",48],[485,"lua/lib/append.lua",50],[495,"lua/lib/append.lua",63],[505,"lua/lib/append.lua",74],[514,"lua/lib/idem.lua",6],[515,"lua/lib/idem.lua",8],[516,"lua/lib/idem.lua",10],[522,"lua/task/create.lua",22],[525,"lua/task/create.lua",26],[534,"lua/task/create.lua",36],[541,"lua/task/create.lua",44]],
 });
 
 /** Runs a failed task again, its attempts at zero. In a batch that has failed or expired that is a new round of this task See lua/task/retry.lua. */
@@ -20341,9 +19498,6 @@ local now_ms = tonumber(ARGV[10]) or (function() local t = redis.call('TIME') re
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function touch(list)
-  for i = 1, #list, 1000 do call('EXISTS', unpack(list, i, math.min(i + 999, #list))) end
-end
 local batches, batches_loaded = {}, {}
 local function batch_load(core)
   local b = batches[core]
@@ -20427,16 +19581,6 @@ local function label_keys(account, labels)
   local list = {}
   for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
   return list
-end
-local function batch_touch()
-  local list = { root .. 'deadlines' }
-  for _, b in ipairs(batches_loaded) do
-    if b.s ~= b.s_was then
-      list[#list + 1] = list_key(b, b.s_was)
-      list[#list + 1] = list_key(b, b.s)
-    end
-  end
-  touch(list)
 end
 local function batch_ended(b, from, tasks, byte)
   if not b.W or byte == 'r' then return end
@@ -20524,9 +19668,6 @@ local function depth_write()
     if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
   end
 end
-local function ready_touch()
-  for _, plan in ipairs(plans_made) do touch({ plan.key, plan.flows, plan.accounts, meta }) end
-end
 local function ready_write()
   for _, plan in ipairs(plans_made) do
     local length = 0
@@ -20567,10 +19708,6 @@ local function delayed_push(due_ms, flow, entry)
 end
 local function enqueue(now, due_ms, flow, entry)
   if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
-end
-local function queue_touch()
-  ready_touch()
-  touch({ root .. 'delayed' })
 end
 local function queue_write()
   ready_write()
@@ -20642,12 +19779,6 @@ local function away_get(field)
   return call('HGET', root .. 'away', field) or nil
 end
 local function away_forget(field) away_set(field, false, nil) end
-local function outbox_touch()
-  if #outbox_plans_made == 0 and #away_plans_made == 0 then return end
-  local list = { meta, root .. 'outbox', root .. 'away', root .. 'away:since' }
-  for _, plan in ipairs(outbox_plans_made) do list[#list + 1] = outbox_key(plan.destination) end
-  touch(list)
-end
 local function outbox_write()
   local gone, set, since = {}, {}, {}
   for _, plan in ipairs(away_plans_made) do
@@ -20772,7 +19903,6 @@ local function lanes_read(b, parts, at, first)
       list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
     end
   end
-  if #list > 0 then touch({ b.key .. ':lanes' }) end
   return list
 end
 local function lanes_write(b, list)
@@ -20843,12 +19973,6 @@ local function round_reached(b, from)
   dealt_batches[b] = true
   if not from or from > b.o_to then b.o_from, b.o_to = nil, nil else b.o_from = from end
 end
-local function round_touch()
-  local list = {}
-  for _, mark in ipairs(dealt_states) do list[#list + 1] = mark[1] end
-  for key in pairs(dealt_results) do list[#list + 1] = key end
-  touch(list)
-end
 local function round_deals_write()
   for _, mark in ipairs(dealt_states) do call('SETRANGE', mark[1], mark[2], mark[3]) end
   for key, fields in pairs(dealt_results) do
@@ -20886,10 +20010,6 @@ run_enqueue(b, now_ms, 'f:' .. account .. ':' .. origin, index, index, timeout_s
   lane and string.format('%s,%s,%.0f,%.0f', lane, kind, kind == 'p' and cost or 1, valid_ms) or '')
 local base = segment_bounds(b, index)
 round_deal(b, base, index, index)
-round_touch()
-batch_touch()
-queue_touch()
-outbox_touch()
 if round then round_write(b) end
 round_deals_write()
 batch_save(now_ms)
@@ -20898,7 +20018,7 @@ outbox_write()
 ring_bell()
 outbox_bell()
 return 'queued'`,
-  map: [[1,"lua/task/retry.lua",1],[2,"lua/task/retry.lua",4],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/root.lua",11],[19,"lua/lib/batch.lua",12],[20,"lua/lib/batch.lua",14],[41,"lua/lib/batch.lua",37],[46,"lua/lib/batch.lua",43],[47,"lua/lib/batch.lua",45],[48,"lua/lib/batch.lua",49],[49,"lua/lib/batch.lua",51],[50,"lua/lib/batch.lua",53],[51,"lua/lib/batch.lua",56],[55,"lua/lib/batch.lua",62],[67,"lua/lib/batch.lua",75],[68,"lua/lib/batch.lua",77],[72,"lua/lib/batch.lua",83],[88,"lua/lib/batch.lua",101],[95,"lua/lib/batch.lua",109],[98,"lua/lib/batch.lua",114],[103,"lua/lib/batch.lua",121],[113,"lua/lib/batch.lua",133],[118,"lua/lib/batch.lua",141],[126,"lua/lib/batch.lua",150],[144,"lua/lib/ring.lua",4],[145,"lua/lib/ring.lua",6],[153,"lua/lib/ring.lua",16],[159,"lua/lib/ring.lua",23],[160,"lua/lib/ring.lua",25],[161,"lua/lib/ring.lua",28],[165,"lua/lib/ring.lua",34],[172,"lua/lib/ring.lua",42],[178,"lua/lib/ready.lua",9],[179,"lua/lib/ready.lua",11],[180,"lua/lib/ready.lua",14],[194,"lua/lib/ready.lua",29],[199,"lua/lib/ready.lua",35],[202,"lua/lib/ready.lua",39],[214,"lua/lib/ready.lua",52],[217,"lua/lib/ready.lua",56],[223,"lua/lib/ready.lua",67],[226,"lua/lib/ready.lua",71],[233,"lua/lib/ready.lua",80],[234,"lua/lib/ready.lua",83],[235,"lua/lib/delayed.lua",3],[236,"lua/lib/delayed.lua",5],[240,"lua/lib/delayed.lua",11],[243,"lua/lib/delayed.lua",15],[247,"lua/lib/delayed.lua",20],[251,"lua/lib/delayed.lua",26],[258,"lua/lib/delayed.lua",36],[265,"lua/lib/outbox.lua",15],[269,"lua/lib/outbox.lua",20],[270,"lua/lib/outbox.lua",22],[271,"lua/lib/outbox.lua",24],[272,"lua/lib/outbox.lua",27],[273,"lua/lib/outbox.lua",29],[277,"lua/lib/outbox.lua",35],[289,"lua/lib/outbox.lua",49],[293,"lua/lib/outbox.lua",54],[303,"lua/lib/outbox.lua",66],[307,"lua/lib/outbox.lua",72],[311,"lua/lib/outbox.lua",78],[316,"lua/lib/outbox.lua",85],[317,"lua/lib/outbox.lua",87],[323,"lua/lib/outbox.lua",95],[352,"lua/lib/outbox.lua",127],[361,"lua/lib/outbox.lua",138],[364,"lua/lib/limited.lua",12],[365,"lua/lib/limited.lua",14],[372,"lua/lib/limited.lua",23],[376,"lua/lib/limited.lua",29],[387,"lua/lib/limited.lua",42],[391,"lua/lib/limited.lua",48],[399,"lua/lib/limited.lua",58],[404,"lua/lib/limited.lua",65],[409,"lua/lib/limited.lua",72],[413,"lua/lib/limited.lua",78],[425,"lua/lib/limited.lua",92],[437,"lua/lib/limited.lua",107],[450,"lua/lib/limited.lua",121],[453,"lua/lib/limited.lua",126],[460,"lua/lib/results.lua",3],[469,"lua/lib/results.lua",13],[470,"lua/lib/results.lua",15],[471,"lua/lib/round.lua",9],[475,"lua/lib/round.lua",14],[479,"lua/lib/round.lua",19],[483,"lua/lib/round.lua",24],[484,"lua/lib/round.lua",27],[485,"lua/lib/round.lua",30],[503,"lua/lib/round.lua",50],[510,"lua/lib/round.lua",59],[514,"lua/lib/round.lua",65],[518,"lua/lib/round.lua",70],[524,"lua/lib/round.lua",77],[539,"lua/task/retry.lua",20],[548,"lua/task/retry.lua",30],[560,"lua/task/retry.lua",43],[565,"lua/task/retry.lua",49]],
+  map: [[1,"lua/task/retry.lua",1],[2,"lua/task/retry.lua",4],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",12],[17,"lua/lib/batch.lua",14],[38,"lua/lib/batch.lua",37],[43,"lua/lib/batch.lua",43],[44,"lua/lib/batch.lua",45],[45,"lua/lib/batch.lua",49],[46,"lua/lib/batch.lua",51],[47,"lua/lib/batch.lua",53],[48,"lua/lib/batch.lua",56],[52,"lua/lib/batch.lua",62],[64,"lua/lib/batch.lua",75],[65,"lua/lib/batch.lua",77],[69,"lua/lib/batch.lua",83],[85,"lua/lib/batch.lua",101],[92,"lua/lib/batch.lua",109],[95,"lua/lib/batch.lua",114],[100,"lua/lib/batch.lua",121],[105,"lua/lib/batch.lua",129],[113,"lua/lib/batch.lua",138],[131,"lua/lib/ring.lua",4],[132,"lua/lib/ring.lua",6],[140,"lua/lib/ring.lua",16],[146,"lua/lib/ring.lua",23],[147,"lua/lib/ring.lua",25],[148,"lua/lib/ring.lua",28],[152,"lua/lib/ring.lua",34],[159,"lua/lib/ring.lua",42],[165,"lua/lib/ready.lua",9],[166,"lua/lib/ready.lua",11],[167,"lua/lib/ready.lua",14],[181,"lua/lib/ready.lua",29],[186,"lua/lib/ready.lua",35],[198,"lua/lib/ready.lua",48],[201,"lua/lib/ready.lua",52],[207,"lua/lib/ready.lua",63],[210,"lua/lib/ready.lua",67],[217,"lua/lib/ready.lua",76],[218,"lua/lib/ready.lua",79],[219,"lua/lib/delayed.lua",3],[220,"lua/lib/delayed.lua",5],[224,"lua/lib/delayed.lua",11],[227,"lua/lib/delayed.lua",15],[231,"lua/lib/delayed.lua",21],[238,"lua/lib/delayed.lua",31],[245,"lua/lib/outbox.lua",15],[249,"lua/lib/outbox.lua",20],[250,"lua/lib/outbox.lua",22],[251,"lua/lib/outbox.lua",24],[252,"lua/lib/outbox.lua",27],[253,"lua/lib/outbox.lua",29],[257,"lua/lib/outbox.lua",35],[269,"lua/lib/outbox.lua",49],[273,"lua/lib/outbox.lua",54],[283,"lua/lib/outbox.lua",66],[287,"lua/lib/outbox.lua",72],[291,"lua/lib/outbox.lua",78],[296,"lua/lib/outbox.lua",85],[297,"lua/lib/outbox.lua",88],[326,"lua/lib/outbox.lua",120],[335,"lua/lib/outbox.lua",131],[338,"lua/lib/limited.lua",12],[339,"lua/lib/limited.lua",14],[346,"lua/lib/limited.lua",23],[350,"lua/lib/limited.lua",29],[361,"lua/lib/limited.lua",42],[365,"lua/lib/limited.lua",48],[373,"lua/lib/limited.lua",58],[378,"lua/lib/limited.lua",65],[383,"lua/lib/limited.lua",72],[387,"lua/lib/limited.lua",78],[399,"lua/lib/limited.lua",92],[411,"lua/lib/limited.lua",107],[423,"lua/lib/limited.lua",120],[426,"lua/lib/limited.lua",125],[433,"lua/lib/results.lua",3],[442,"lua/lib/results.lua",13],[443,"lua/lib/results.lua",15],[444,"lua/lib/round.lua",9],[448,"lua/lib/round.lua",14],[452,"lua/lib/round.lua",19],[456,"lua/lib/round.lua",24],[457,"lua/lib/round.lua",27],[458,"lua/lib/round.lua",30],[476,"lua/lib/round.lua",50],[483,"lua/lib/round.lua",59],[487,"lua/lib/round.lua",65],[491,"lua/lib/round.lua",70],[506,"lua/task/retry.lua",20],[515,"lua/task/retry.lua",30],[527,"lua/task/retry.lua",43],[528,"lua/task/retry.lua",45]],
 });
 
 /** Every script, by its name. */

@@ -1,4 +1,4 @@
-// What OpenTelemetry's own variables say of whether attempts are traced, and which. They have the names that every service's have;
+// What OpenTelemetry's own variables say of whether requests and attempts are traced, and which. They have the names that every service's have;
 // endpoint, headers, certificates and times are read by the exporter itself.
 
 /** Variables that mean something here, for docs/config.md. */
@@ -15,7 +15,11 @@ export const OTEL_VARIABLES: readonly (readonly [name: string, value: string, me
     '',
     'Headers for the collector: `api-key=…`. Also `…_TIMEOUT`, `…_COMPRESSION`, `…_CERTIFICATE` and their kin.',
   ],
-  ['OTEL_TRACES_SAMPLER', '`parentbased_always_on`', 'Which tasks are traced; `parentbased_always_off`: those that came with a trace.'],
+  [
+    'OTEL_TRACES_SAMPLER',
+    '`parentbased_always_on`',
+    'Which requests are traced, with all that they make; `parentbased_always_off`: those that came with a trace.',
+  ],
   ['OTEL_TRACES_SAMPLER_ARG', '`1`', 'The share of the samplers that end in `traceidratio`, from 0 to 1.'],
   ['OTEL_SERVICE_NAME', '`sluice`', 'The name of the service in every span.'],
   ['OTEL_RESOURCE_ATTRIBUTES', '', 'What else every span says of where it comes from: `deployment.environment.name=prod`.'],

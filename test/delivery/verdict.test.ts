@@ -66,6 +66,14 @@ describe('what becomes of an attempt', () => {
     assert.equal(settle({ retry: { max_retries: 0 } }, FAILED).verdict, 'f');
   });
 
+  test('an attempt that closes its limiter is told of, and not counted', () => {
+    const flight = { ...task().flight, limit: { lane: 'l', kind: 'w', cost: 1, granted_ms: String(NOW), life_ms: 1_000, cools: true } };
+    const refused = outcome({ ...FAILED, status_code: 429, retry_after_ms: 1_000 });
+    const { verdict, cool_ms, result } = settle({}, refused, { flight, attempt: 2 });
+    assert.deepEqual([verdict, cool_ms], ['k', 1_000]);
+    assert.deepEqual(JSON.parse(result).slice(0, 4), [NOW, 1, 0, 429]);
+  });
+
   test('starts that died with their process use up no retry', () => {
     assert.equal(settle({}, FAILED, { attempt: 5, recoveries: 2 }).verdict, 'r');
     assert.equal(settle({}, FAILED, { attempt: 6, recoveries: 2 }).verdict, 'f');

@@ -1,7 +1,7 @@
-// What lies in deploy/ is held against its own tools where they are here (kubectl, systemd-analyze, Redis itself), and
+// What lies in deploy/ is held against its own tools where they are here (kubectl, systemd-analyze, promtool, Compose, Redis itself), and
 // against the source: settings, paths and metrics that it names exist.
 import assert from 'node:assert/strict';
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -13,6 +13,7 @@ import { parseAllDocuments } from 'yaml';
 import { judge } from '../../src/cli/doctor-redis.ts';
 import { loadConfig } from '../../src/config.ts';
 import { OPS_ROUTES } from '../../src/http/ops.ts';
+import { ALERTS } from '../../src/metrics/alerts.ts';
 import { diagnoseRedis } from '../../src/store/diagnose.ts';
 import { killAtExit, startRedis } from '../helpers/redis.ts';
 
@@ -78,6 +79,36 @@ test('the compose file names services, networks, volumes and files that exist, a
   const given = { ...environment, SLUICE_ACCESS_TOKENS: (environment['SLUICE_ACCESS_TOKENS'] ?? '').replace(/\$\{[^}]*\}/, 'x') };
   const config = loadConfig(given);
   assert.ok(Number.parseInt(stop_grace_period, 10) * 1_000 > config.drain_timeout_ms);
+});
+
+test('Compose itself takes the file, where it is here', () => {
+  const env = { ...process.env, SLUICE_TOKEN: 'x' };
+  const file = join(DEPLOY, 'compose/compose.yaml');
+  if (has('docker') && spawnSync('docker', ['compose', 'version']).status === 0) {
+    execFileSync('docker', ['compose', '-f', file, 'config', '--quiet'], { env, stdio: 'pipe' });
+  } else if (has('docker-compose')) {
+    // The first one, as Debian has it, does not know the name of a project.
+    const input = readFileSync(file, 'utf8').replace(/^name: .*$/m, '');
+    const args = ['-f', '-', '--project-directory', dirname(file), 'config', '--quiet'];
+    execFileSync('docker-compose', args, { env, input, stdio: 'pipe' });
+  }
+});
+
+/** On the PATH, or where scripts/setup.sh puts it; null where it is not to be had. */
+function promtool(): string | null {
+  const own = join(ROOT, '.make/promtool');
+  if (has('promtool')) return 'promtool';
+  return existsSync(own) ? own : null;
+}
+
+test('promtool takes the configuration of Prometheus and every alert', () => {
+  const tool = promtool();
+  if (tool === null) return;
+  const check = (...args: string[]): string =>
+    execFileSync(tool, args, { cwd: join(DEPLOY, 'prometheus'), encoding: 'utf8', stdio: 'pipe' });
+  assert.match(check('check', 'config', 'prometheus.yml'), /valid prometheus config/);
+  const [, rules = ''] = /SUCCESS: (\d+) rules found/.exec(check('check', 'rules', '--lint-fatal', 'sluice.rules.yml')) ?? [];
+  assert.equal(Number(rules), Object.keys(ALERTS).length);
 });
 
 interface Deployment {

@@ -117,16 +117,19 @@ describe('without a collector', () => {
 describe('with a collector', () => {
   const tracing = api(traced, TOKENS.acme);
 
-  test('an attempt is a span of its own under that of the caller, with its queue and its call, whose id the target is told', async () => {
+  test('an attempt is a span of its own under that of the request that made it, with its queue and its call, whose id the target is told', async () => {
     const path = freshPath();
     const url = `${receiver.at(path, { delay_ms: 50 })}?key=secret`;
     const { trace_id, parent_id, headers } = newTrace('03');
     const { id } = (await tracing.ask('POST', '/v1/batches', { body: { tasks: tasksFor(url, 1) }, headers })).json as { id: string };
     const [call] = await receiver.heard(`${path}?key=secret`, 1);
-    const [task, queue, post, ...more] = await collector.trace(trace_id, 3);
-    assert.ok(call && task && queue && post);
-    assert.deepEqual([task.name, queue.name, post.name, more.length], ['task', 'queue', 'POST', 0]);
-    assert.deepEqual([task.parent_id, queue.parent_id, post.parent_id], [parent_id, task.span_id, task.span_id]);
+    const spans = await collector.trace(trace_id, 4);
+    const [request, task, queue, post] = ['POST /v1/batches', 'task', 'queue', 'POST'].map((name) =>
+      spans.find((span) => span.name === name),
+    );
+    assert.ok(call && request && task && queue && post && spans.length === 4);
+    const parents = [request, task, queue, post].map((span) => span.parent_id);
+    assert.deepEqual(parents, [parent_id, request.span_id, task.span_id, task.span_id]);
     assert.deepEqual(traceOf(call), [`00-${trace_id}-${post.span_id}-03`, headers.tracestate]);
     assert.ok(task.start_ms === queue.start_ms && queue.end_ms === post.start_ms && post.end_ms === task.end_ms);
     assert.ok(post.end_ms - post.start_ms >= 49 && Math.abs(Date.now() - post.end_ms) < 60_000);
@@ -145,7 +148,7 @@ describe('with a collector', () => {
     assert.ok(collector.requests.every((sent) => sent['api-key'] === 'k' && sent['content-type'] === 'application/json'));
   });
 
-  test('attempts of a task that came without a trace share one, and what failed is told', async () => {
+  test('attempts of a task whose request came without a trace share that of the request, and what failed is told', async () => {
     const path = freshPath();
     const url = receiver.at(path, { status: 503 }, { status: 200 });
     await tracing.createTask({ target: url, retry: AT_ONCE });
@@ -154,7 +157,9 @@ describe('with a collector', () => {
     const [, trace_id = '', , flags] = String(first.headers['traceparent']).split('-');
     assert.equal(flags, '01');
     assert.ok(String(second.headers['traceparent']).startsWith(`00-${trace_id}-`));
-    const spans = await collector.trace(trace_id, 6);
+    const spans = await collector.trace(trace_id, 7);
+    const [request] = spans.filter(({ name }) => name === 'POST /v1/tasks');
+    assert.equal(request?.parent_id, '');
     const [failed, fine] = spans.filter(({ name }) => name === 'POST');
     assert.deepEqual(
       [failed?.status, failed?.attributes['http.response.status_code'], failed?.attributes['error.type']],
@@ -163,7 +168,7 @@ describe('with a collector', () => {
     assert.deepEqual([fine?.status, fine?.attributes['http.request.resend_count']], [0, 1]);
     assert.deepEqual(
       spans.filter(({ name }) => name === 'task').map(({ parent_id }) => parent_id),
-      ['', ''],
+      [request.span_id, request.span_id],
     );
   });
 
@@ -175,7 +180,7 @@ describe('with a collector', () => {
     const { trace_id, headers } = newTrace();
     const tasks = tasksFor(url, 2, { rate_limiter: limiter.name });
     await tracing.ask('POST', '/v1/batches', { body: { tasks }, headers });
-    const spans = await collector.trace(trace_id, 8);
+    const spans = await collector.trace(trace_id, 9);
     const lasted_ms = (span: CollectedSpan): number => span.end_ms - span.start_ms;
     const waits = spans.filter(({ name }) => name === 'limiter wait').toSorted((a, b) => lasted_ms(a) - lasted_ms(b));
     const [first, second] = waits;
@@ -196,7 +201,7 @@ describe('with a collector', () => {
     assert.deepEqual(traceOf(call), [traceparent, headers.tracestate]);
     const later = newTrace();
     await tracing.ask('POST', '/v1/tasks', { body: { target: receiver.at(path) }, headers: later.headers });
-    await collector.trace(later.trace_id, 3);
+    await collector.trace(later.trace_id, 4);
     assert.ok(collector.spans.every((span) => span.trace_id !== trace_id));
   });
 
@@ -217,6 +222,6 @@ describe('with a collector', () => {
     await tracing.ask('POST', '/v1/tasks', { body: { target: receiver.at(path) }, headers });
     await receiver.heard(path, 1);
     assert.equal(await traced.stop(), 0);
-    assert.equal(collector.spans.filter((span) => span.trace_id === trace_id).length, 3);
+    assert.equal(collector.spans.filter((span) => span.trace_id === trace_id).length, 4);
   });
 });

@@ -34,10 +34,8 @@ for i = 1, #sends, 3 do
     changed[core] = 'cancelled'
   end
 end
-outbox_touch()
 for core, status in pairs(changed) do
   local key = root .. 'b:' .. core
-  touch({ key, key .. ':s' })
   call('HSET', key, 'a', 'acme', 's', status, 'n', 1, 'c', 0, 'f', 0, 'x', status == 'cancelled' and 1 or 0, 'r', 0, 'v', 1, 't', now_ms, 'e', now_ms)
   call('SET', key .. ':s', 'q')
 end

@@ -22,6 +22,7 @@ const ROW: BatchRow = {
   doc: '{}',
   bases: [0],
   undealt: null,
+  held: false,
 };
 
 interface Frame {

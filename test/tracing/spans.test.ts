@@ -26,7 +26,16 @@ function attempt(more: Partial<AttemptStart> = {}): AttemptStart {
   tasks += 1;
   const now_ms = Date.now();
   return {
-    ...{ task_id: `task_${tasks}`, batch_id: null, attempt: 1, context: null, due_ms: now_ms - 5, limiter: null, started_ms: now_ms },
+    ...{
+      name: 'task' as const,
+      id: `task_${tasks}`,
+      about: {},
+      attempt: 1,
+      context: null,
+      due_ms: now_ms - 5,
+      limiter: null,
+      started_ms: now_ms,
+    },
     ...{ method: 'POST', origin: 'https://hooks.example.com', path: '/x?y' },
     ...more,
   };

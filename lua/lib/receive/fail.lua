@@ -39,10 +39,6 @@ kinds.fail = function(body, _, now)
   batch_end(b, now, b.s == 'tray' and tray_keep_ms or keep_ms)
 end
 
-local function failed_touch()
-  for _, s in ipairs(failed_states) do touch({ s[1] }) end
-end
-
 local function failed_write()
   for _, s in ipairs(failed_states) do call('SETRANGE', s[1], s[2], s[3]) end
 end

@@ -149,6 +149,7 @@ export function states({ client, receiver }: Stage): void {
     await acme.batchWhen(id, ({ stats: now }) => now.completed === 3);
     const released = await acme.release(id);
     assert.deepEqual([released.status, released.stats], ['completed', stats(3, 0, 0)]);
+    assert.deepEqual([released.options.hold, (await acme.batch(id)).options.hold], [false, false]);
     assert.equal((await acme.release(id)).status, 'completed');
   });
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, beforeEach, describe, test } from 'node:test';
 import { keys } from '../../../src/store/keys.ts';
-import { readTask } from '../../../src/store/listing.ts';
+import { listTasks as listOf, readLimited, readTask } from '../../../src/store/listing.ts';
 import type { Claimed, Verdict } from '../../../src/store/partition.ts';
 import { listTasks } from '../../helpers/listing.ts';
 import { ACCOUNT, startRig, T0 } from '../../helpers/rig.ts';
@@ -27,6 +27,16 @@ describe('partition/settle', () => {
     assert.deepEqual([batch.c, batch.f, batch.r], [16, 8, 0]);
     const page = await listTasks(rig.redis, ACCOUNT, core, { status: null, limit: 40, offset: 0 });
     for (const row of page?.rows ?? []) assert.equal(row.result, row.index % 5 === 4 ? null : `["${row.index}"]`);
+  });
+
+  test('a first outcome that comes while its task is being listed is not shown beside the state before it', async () => {
+    const core = await rig.create({ tasks: 1 });
+    const tasks = await rig.claim('h1', 1);
+    const read = await readLimited(rig.redis, ACCOUNT, core, { limit: 0, states: true });
+    assert.ok(read.kind === 'read');
+    await rig.settle('h1', tasks, 'r');
+    const { rows } = await listOf(rig.redis, read.batch, read.states, { status: null, limit: 1, offset: 0 });
+    assert.deepEqual([rows[0]?.status, rows[0]?.result], ['processing', null]);
   });
 
   test('a repeated call counts nothing twice', async () => {
