@@ -1,7 +1,7 @@
 # `make` lists the targets. Works with GNU make from 3.81.
 .DEFAULT_GOAL := help
 .PHONY: help setup setup/browser setup/peers start demo dev gen build check check-gen audit format test test/full
-.PHONY: bench bench/smoke bench/table bench/compare flame soak faults
+.PHONY: bench bench/smoke bench/table bench/compare flame soak faults faults/soak
 
 BIN := node_modules/.bin
 TS := node --import tsx
@@ -86,6 +86,9 @@ soak: setup build ## A mixed load for long, does anything grow? MINUTES=10, RATE
 
 faults: setup build ## Break everything there is, row by row: ROW=6, SEED=7, QUICK=1
 	@$(TS) faults/main.ts $(if $(ROW),--row "$(ROW)") $(if $(SEED),--seed $(SEED)) $(if $(QUICK),--quick)
+
+faults/soak: setup build ## Load and a fault a minute for SOAK=20 minutes; SEED=7
+	@$(TS) faults/soak/main.ts $(if $(SOAK),--minutes "$(SOAK)") $(if $(SEED),--seed $(SEED))
 
 # A failed build leaves the last good one in place.
 dist/.stamp: $(SOURCES) tsconfig.json tsconfig.build.json | setup

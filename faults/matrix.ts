@@ -5,6 +5,7 @@ import { threadDies } from './rows/02-thread-dies.ts';
 import { apiKilled } from './rows/03-api-killed.ts';
 import { redisRestart } from './rows/04-redis-restart.ts';
 import { machineLost } from './rows/05-machine-lost.ts';
+import { behind } from './rows/06-behind.ts';
 import { failovers } from './rows/06-failover.ts';
 import { masterPaused } from './rows/07-master-paused.ts';
 import { redisFrozen } from './rows/08-redis-frozen.ts';
@@ -16,7 +17,12 @@ import { diskFull } from './rows/13-disk-full.ts';
 import { maxmemory } from './rows/14-maxmemory.ts';
 import { clockJumps } from './rows/15-clock-jumps.ts';
 import { processClocks } from './rows/16-process-clocks.ts';
+import { flood } from './rows/17-flood.ts';
 import { slowReceiver } from './rows/17-slow-receiver.ts';
+import { badReceivers } from './rows/18-bad-receivers.ts';
+import { dns } from './rows/19-dns.ts';
+import { connections } from './rows/20-connections.ts';
+import { webSockets } from './rows/21-websockets.ts';
 import { rollingRestarts } from './rows/22-rolling-restart.ts';
 import { poison } from './rows/23-poison.ts';
 import { herd } from './rows/24-herd.ts';
@@ -32,6 +38,7 @@ export const FAULTS: readonly Fault[] = [
   redisRestart,
   machineLost,
   ...failovers,
+  ...behind,
   masterPaused,
   redisFrozen,
   ...linksCut,
@@ -43,6 +50,11 @@ export const FAULTS: readonly Fault[] = [
   clockJumps,
   processClocks,
   slowReceiver,
+  flood,
+  badReceivers,
+  ...dns,
+  connections,
+  webSockets,
   ...rollingRestarts,
   poison,
   herd,

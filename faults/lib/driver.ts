@@ -53,13 +53,18 @@ export class Driver {
   /** 2xx that said their work is on one machine only. */
   degraded = 0;
   readonly #options: DriverOptions;
+  #target: string;
   #requests = 0;
   #stopped = false;
   #paused = false;
+  /** Tasks that the callers may have sent in all by a time: as many as they had at `from_ms`, and so many a second. */
+  #pace: { per_s: number; from_ms: number; own: number } | null = null;
+  #rest_ms_max = REST_MS_MAX;
   #loops: Promise<unknown> | null = null;
 
   constructor(options: DriverOptions) {
     this.#options = options;
+    this.#target = options.target;
   }
 
   /** Waits until so many more tasks were accepted, and begins to send where it has not. */
@@ -73,6 +78,24 @@ export class Driver {
   /** Callers finish what they are at and wait, or go on. */
   pause(paused: boolean): void {
     this.#paused = paused;
+  }
+
+  /** Where the tasks of the callers go from here on. */
+  aim(target: string): void {
+    this.#target = target;
+  }
+
+  /** So many tasks a second from here on, or as many as they can; they rest no more between requests. */
+  pace(per_s: number | null): void {
+    this.#rest_ms_max = 0;
+    this.#pace = per_s === null ? null : { per_s, from_ms: performance.now(), own: this.#own };
+  }
+
+  #ahead(): boolean {
+    if (this.#own - this.#options.called() >= BACKLOG_MAX) return true;
+    if (this.#pace === null) return false;
+    const { per_s, from_ms, own } = this.#pace;
+    return this.#own - own >= (per_s * (performance.now() - from_ms)) / 1_000;
   }
 
   /** Resolves when every request that was begun is accepted. */
@@ -127,10 +150,10 @@ export class Driver {
   }
 
   async #loop(): Promise<void> {
-    const { called, chance } = this.#options;
+    const { chance } = this.#options;
     while (!this.#stopped) {
-      if (this.#paused || this.#own - called() >= BACKLOG_MAX) await sleep(5);
-      else await this.#act().then(() => sleep(chance.int(0, REST_MS_MAX)));
+      if (this.#paused || this.#ahead()) await sleep(5);
+      else await this.#act().then(() => sleep(chance.int(0, this.#rest_ms_max)));
     }
   }
 
@@ -170,7 +193,7 @@ export class Driver {
   }
 
   #tasks(count: number): object[] {
-    return Array.from({ length: count }, (_, n) => ({ target: this.#options.target, payload: n, retry: RETRY }));
+    return Array.from({ length: count }, (_, n) => ({ target: this.#target, payload: n, retry: RETRY }));
   }
 }
 

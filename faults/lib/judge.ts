@@ -11,6 +11,8 @@ export interface Evidence {
   url: string;
   accepted: Iterable<Accepted>;
   calls: readonly ReceivedCall[];
+  /** The same by task, in their place: where the log goes on while it is read. */
+  log?: ReadonlyMap<string, readonly ReceivedCall[]>;
   /** A task that has not ended by then is lost. */
   quiet_ms_max: number;
   /** Redis may have forgotten what it did: a create that was called, and then made again. */
@@ -43,6 +45,7 @@ export async function judge({
   url,
   accepted,
   calls,
+  log,
   quiet_ms_max,
   forgets = false,
   early = false,
@@ -50,8 +53,7 @@ export async function judge({
   expected = () => 1,
 }: Evidence): Promise<Verdict> {
   const end_ms = Date.now() + quiet_ms_max;
-  const heard = new Map<string, ReceivedCall[]>();
-  for (const call of calls) heard.set(call.id, [...(heard.get(call.id) ?? []), call]);
+  const heard = log ?? byTask(calls);
   const verdict: Verdict = {
     accepted: 0,
     lost: 0,
@@ -98,6 +100,16 @@ export async function judge({
   // A create that was repeated must not have made its work twice.
   if (!forgets) verdict.drift += [...heard.keys()].filter((id) => id.startsWith('task_') && !known.has(id) && ours(id)).length;
   return verdict;
+}
+
+function byTask(calls: readonly ReceivedCall[]): ReadonlyMap<string, readonly ReceivedCall[]> {
+  const heard = new Map<string, ReceivedCall[]>();
+  for (const call of calls) {
+    const list = heard.get(call.id);
+    if (list === undefined) heard.set(call.id, [call]);
+    else list.push(call);
+  }
+  return heard;
 }
 
 /** Counters against states, against their own total, and against what was promised. */

@@ -27,6 +27,18 @@ const ROOM = { SLUICE_CALLBACK_THREADS: '1', SLUICE_CONNECTIONS_PER_ORIGIN: '409
 /** In the short selection who died is missed sooner. */
 const QUICK = { SLUICE_HOLDER_SILENCE: '3s', SLUICE_SWEEP_INTERVAL: '1s' };
 
+/** What is not known of a call that another receiver heard. */
+export const NOWHERE = {
+  method: 'POST',
+  path: '',
+  headers: {},
+  raw_headers: [],
+  body: Buffer.alloc(0),
+  attempt: 1,
+  answered: true,
+  gone: false,
+} as const satisfies Omit<ReceivedCall, 'id' | 'at_ms'>;
+
 export interface Held {
   /** Calls that wait for their answer, and whose caller is there. */
   count(): number;
@@ -57,6 +69,7 @@ export class Scene {
   readonly quick: boolean;
   readonly #more: Record<string, number> = {};
   readonly #faults: string[] = [];
+  readonly #elsewhere: ReceivedCall[] = [];
   #began_ms = 0;
   #over_ms = 0;
 
@@ -194,8 +207,13 @@ export class Scene {
     return values.reduce((sum, value) => sum + value, 0);
   }
 
+  /** A call came to a receiver that is none of the scene's. */
+  heard(id: string): void {
+    this.#elsewhere.push({ ...NOWHERE, id, at_ms: Date.now() });
+  }
+
   calls(): ReceivedCall[] {
-    return [...this.receiver.calls, ...this.slow.calls];
+    return [...this.receiver.calls, ...this.slow.calls, ...this.#elsewhere];
   }
 
   /** Ends the load and waits until all that was accepted has ended. */

@@ -23,6 +23,8 @@ export interface EngineOptions {
   node_args?: readonly string[];
   /** The program, where it is not that of this checkout. */
   main?: string;
+  /** A command that runs what follows it, in its own place: `unshare -m …`. */
+  within?: readonly string[];
 }
 
 export interface Engine {
@@ -58,7 +60,9 @@ const DEFAULTS = {
 export async function startEngine(options: EngineOptions = {}): Promise<Engine> {
   const data_dir = options.data_dir ?? dataDir();
   const env = environment(options, data_dir);
-  const child = spawn(process.execPath, options.main === undefined ? programArgs('main', options.node_args) : [options.main], {
+  const program = options.main === undefined ? programArgs('main', options.node_args) : [options.main];
+  const [command = '', ...args] = [...(options.within ?? []), process.execPath, ...program];
+  const child = spawn(command, args, {
     cwd: ROOT,
     env,
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -1,6 +1,7 @@
 // A TCP port in front of a Redis: a network that one process alone goes through, and that can be made to fail.
 import { type AddressInfo, connect, createServer, type NetConnectOpts, type Socket } from 'node:net';
 import { after } from 'node:test';
+import { resetSocket } from './reset.ts';
 
 export interface FaultProxy {
   readonly port: number;
@@ -80,7 +81,7 @@ export async function startProxy(target: NetConnectOpts): Promise<FaultProxy> {
     cut: endAll,
     reset() {
       for (const { near, far } of links) {
-        near.resetAndDestroy();
+        resetSocket(near);
         far.destroy();
       }
     },

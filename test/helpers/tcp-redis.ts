@@ -27,9 +27,9 @@ export async function startTcpRedis(args: readonly string[] = []): Promise<TcpRe
   return start(['--save', '', '--repl-diskless-sync-delay', '0', ...args]);
 }
 
-/** A replica that is linked to its master. */
-export async function startReplica(master: TcpRedis): Promise<TcpRedis> {
-  const replica = await startTcpRedis(['--replicaof', HOST, String(master.port)]);
+/** A replica that is linked to its master; through another port, where one is given. */
+export async function startReplica(master: TcpRedis, port = master.port): Promise<TcpRedis> {
+  const replica = await startTcpRedis(['--replicaof', HOST, String(port)]);
   const linked = async (): Promise<boolean> => /state=online/.test(await master.redis.info('replication'));
   await until(linked, LINKED_MS_MAX, 'the replica to be linked');
   return replica;

@@ -1,12 +1,12 @@
 // Bytes for a socket of the front door: requests that are broken as such.
 import { Agent, request as httpRequest } from 'node:http';
 import net from 'node:net';
+import { resetSocket } from '../../helpers/reset.ts';
 import type { Dice } from './dice.ts';
 import type { Fuzzed } from './requests.ts';
 
 /** Longer than any answer takes; after that the socket is closed from here. */
 const PATIENCE_MS = 400;
-const RESET_MS = 50;
 const ANSWERED_MS = 20;
 
 /** What a request is on the wire, with something in it that does not belong there. */
@@ -82,33 +82,28 @@ export function sendBytes(dice: Dice, port: number, pieces: readonly Buffer[]): 
     const came: Buffer[] = [];
     const socket = net.connect(port, '127.0.0.1');
     const reset = dice.chance(0.1);
-    const done = (): void => {
-      clearTimeout(timer);
-      resolve(Buffer.concat(came));
+    let ended = false;
+    // Once: what is being reset is not to be destroyed as well.
+    const end = (how: (socket: net.Socket) => void): void => {
+      if (!ended) how(socket);
+      ended = true;
     };
-    const end = (): void => {
-      // A reset waits for what was written, which a server that reads no more never takes; and one that fails tells of no end.
-      if (reset) socket.resetAndDestroy();
-      setTimeout(
-        () => {
-          socket.destroy();
-          done();
-        },
-        reset ? RESET_MS : 0,
-      );
-    };
-    const timer = setTimeout(end, dice.chance(0.3) ? dice.int(20) : PATIENCE_MS);
+    const close = (): void => end(() => socket.destroy());
+    const timer = setTimeout(() => (reset ? end(resetSocket) : close()), dice.chance(0.3) ? dice.int(20) : PATIENCE_MS);
     socket.on('data', (chunk) => {
       came.push(chunk);
       // It has answered; what else it has to say comes with it.
-      setTimeout(() => socket.destroy(), ANSWERED_MS);
+      setTimeout(close, ANSWERED_MS);
     });
-    socket.on('error', () => socket.destroy());
+    socket.on('error', close);
     socket.on('connect', () => {
       for (const piece of pieces) if (!socket.destroyed) socket.write(piece);
       if (dice.chance(0.2)) socket.end();
     });
-    socket.on('close', done);
+    socket.on('close', () => {
+      clearTimeout(timer);
+      resolve(Buffer.concat(came));
+    });
   });
 }
 
