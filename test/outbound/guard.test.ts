@@ -149,6 +149,46 @@ test('a name is looked up once for many calls at once, and not again while it is
   assert.deepEqual([await retried, asked], ['ENOTFOUND', 4]);
 });
 
+test('a name in use goes on with its last answer while a new look-up gets none, for a minute', async () => {
+  let now_ms = 0;
+  let fails: 'no' | 'silent' | null = null;
+  let asked = 0;
+  const silent: (() => void)[] = [];
+  const failed = Object.assign(new Error('no'), { code: 'EAI_AGAIN' });
+  const resolver = new Resolver(
+    () => now_ms,
+    (_name, done) => {
+      asked++;
+      if (fails === 'silent') silent.push(() => done(failed, []));
+      else done(fails === null ? null : failed, fails === null ? [PUBLIC] : []);
+    },
+  );
+  const ask = (): Promise<string> =>
+    new Promise((resolve) =>
+      resolver.resolve('a.example', (error, addresses) => resolve(error?.code ?? addresses.map((a) => a.address).join())),
+    );
+  assert.equal(await ask(), PUBLIC.address);
+
+  fails = 'silent';
+  now_ms = 10_000;
+  for (let i = 0; i < 3; i++) assert.equal(await ask(), PUBLIC.address);
+  assert.equal(asked, 2);
+  fails = 'no';
+  for (const end of silent.splice(0)) end();
+  assert.equal(await ask(), PUBLIC.address);
+  assert.equal(asked, 2);
+  now_ms = 69_999;
+  assert.equal(await ask(), PUBLIC.address);
+  await new Promise(setImmediate);
+  assert.equal(asked, 3);
+  now_ms = 71_000;
+  assert.equal(await ask(), 'EAI_AGAIN');
+
+  fails = null;
+  now_ms = 72_000;
+  assert.equal(await ask(), PUBLIC.address);
+});
+
 test('the memory of names is bounded', async () => {
   const resolver = new Resolver(
     () => 0,
