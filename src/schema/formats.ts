@@ -40,15 +40,18 @@ export const FORMATS: Record<string, (text: string) => boolean> = {
 };
 
 export const FORMAT_MESSAGE: Record<string, string> = {
-  'date-time': 'must be an RFC 3339 timestamp of the years 2000 to 2100, such as 2026-01-31T09:00:00Z',
+  'date-time': 'must be an RFC 3339 timestamp of the years 1970 to 9999, such as 2026-01-31T09:00:00Z',
 };
 
 const DAYS_IN_MONTH = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 const FRACTION_DIGITS_MAX = 9;
+/** The last that is written with four digits of the year. */
+const LATEST_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
 /**
  * An RFC 3339 date-time with an offset, in milliseconds since the epoch (cut, not rounded), or null where `text` is none.
- * Stricter than Date, which takes "1" and turns 30 February into 2 March: no impossible date, no second 60, years 2000 to 2100.
+ * Stricter than Date, which takes "1" and turns 30 February into 2 March: no impossible date, no second 60, years 1970 to 9999. At least
+ * 1, since 0 stands for no time at all.
  */
 export function timestampMs(text: string): number | null {
   // 2026-01-31T09:00:00Z is the shortest
@@ -59,7 +62,7 @@ export function timestampMs(text: string): number | null {
   const hour = digits(text, 11, 2);
   const minute = digits(text, 14, 2);
   const second = digits(text, 17, 2);
-  if (year < 2000 || year > 2100 || month < 1 || month > 12 || day < 1 || hour < 0 || hour > 23) return null;
+  if (year < 1970 || month < 1 || month > 12 || day < 1 || hour < 0 || hour > 23) return null;
   if (minute < 0 || minute > 59 || second < 0 || second > 59) return null;
   if (day > (DAYS_IN_MONTH[month - 1] as number) || (month === 2 && day === 29 && !isLeapYear(year))) return null;
   if (text[4] !== '-' || text[7] !== '-' || (text[10] !== 'T' && text[10] !== 't') || text[13] !== ':' || text[16] !== ':') return null;
@@ -73,7 +76,8 @@ export function timestampMs(text: string): number | null {
     if (at === start || at - start > FRACTION_DIGITS_MAX) return null;
   }
   const offset_min = offset(text, at);
-  return offset_min === null ? null : Date.UTC(year, month - 1, day, hour, minute - offset_min, second) + fraction_ms;
+  if (offset_min === null) return null;
+  return Math.min(Math.max(Date.UTC(year, month - 1, day, hour, minute - offset_min, second) + fraction_ms, 1), LATEST_MS);
 }
 
 /** `Z` or `+hh:mm` up to the end of the text, in minutes. */

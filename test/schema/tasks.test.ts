@@ -138,7 +138,7 @@ describe('checkTask', () => {
     [{ idempotency_key: 1 }, '/idempotency_key must be a string'],
     [
       { execute_after: '2026-02-30T00:00:00Z' },
-      '/execute_after must be an RFC 3339 timestamp of the years 2000 to 2100, such as 2026-01-31T09:00:00Z',
+      '/execute_after must be an RFC 3339 timestamp of the years 1970 to 9999, such as 2026-01-31T09:00:00Z',
     ],
     [{ execute_after: 1_770_000_000 }, '/execute_after must be a string'],
     [{ execute_after: at(EXECUTE_AFTER_AHEAD_MS_MAX + 1) }, '/execute_after must be at most a year ahead'],
