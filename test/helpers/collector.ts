@@ -98,8 +98,8 @@ function read({ resourceSpans }: OtlpRequest): CollectedSpan[] {
         span_id: span.spanId,
         parent_id: span.parentSpanId ?? '',
         kind: span.kind,
-        start_ms: Number(span.startTimeUnixNano) / 1e6,
-        end_ms: Number(span.endTimeUnixNano) / 1e6,
+        start_ms: msOf(span.startTimeUnixNano),
+        end_ms: msOf(span.endTimeUnixNano),
         attributes: valuesOf(span.attributes),
         status: span.status?.code ?? 0,
         resource: valuesOf(resource.attributes),
@@ -115,4 +115,9 @@ function valuesOf(list: readonly KeyValue[]): Record<string, unknown> {
       value.stringValue ?? value.boolValue ?? (value.intValue === undefined ? value : Number(value.intValue)),
     ]),
   );
+}
+
+/** Whole microseconds: a number has no digits for the nanoseconds of today, and would be off by some either way. */
+function msOf(nanos: string): number {
+  return Number(BigInt(nanos) / 1000n) / 1000;
 }
