@@ -3,6 +3,7 @@
 import { workerData } from 'node:worker_threads';
 import { keepsBody, memoryOfPrepared, type Prepared, type PrepareRequest, prepare, type Ready } from './api/prepare.ts';
 import { Demand, takeBreaths } from './base/breath.ts';
+import { INTAKE_GIVES_WAY_BYTES_MIN } from './base/limits.ts';
 import { createLog, type LogLevel } from './base/log.ts';
 import type { IntakeThreadData } from './intake.thread.ts';
 import { type StagePlace, stageAhead } from './store/batches.ts';
@@ -21,7 +22,7 @@ export interface LargeIntakeThreadData extends IntakeThreadData {
 }
 
 const data = workerData as LargeIntakeThreadData;
-takeBreaths(new Demand(data.demand));
+const demand = new Demand(data.demand);
 let client: RedisClient | null = null;
 
 /** What comes back: the body's memory too, to be used again, unless the outcome needs it. */
@@ -31,6 +32,7 @@ export interface LargePrepared {
 }
 
 export default async function run(request: PrepareRequest): Promise<LargePrepared> {
+  takeBreaths(request.body.byteLength > INTAKE_GIVES_WAY_BYTES_MIN ? demand : null);
   const prepared = prepare(request, data.policy);
   const { outcome } = prepared;
   if (outcome.kind === 'ready' && request.stage !== null && (await staged(outcome, request.stage))) {

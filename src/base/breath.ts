@@ -42,10 +42,10 @@ const cell = new Int32Array(new SharedArrayBuffer(4));
 let rest_at_ms = Number.POSITIVE_INFINITY;
 let rest_ms = (): number => SHORT_REST_MS;
 
-/** From here on this thread rests at each `breathe` whose time has come. */
-export function takeBreaths(demand: Demand): void {
+/** From here on this thread rests at each `breathe` whose time has come; without a demand as long as it works. */
+export function takeBreaths(demand: Demand | null): void {
   rest_at_ms = 0;
-  rest_ms = restsBy(demand, () => performance.now());
+  rest_ms = demand === null ? () => SHORT_REST_MS : restsBy(demand, () => performance.now());
 }
 
 /** How long to rest, asked each time anew. `now_ms`: a monotonic clock. */

@@ -17,6 +17,8 @@ export const BATCH_RUNS_MAX = 64;
 export const INTAKE_INLINE_BYTES_MAX = 262_144;
 /** Longer ones a thread reads at half its speed, so that others have the cores in between, and writes itself. */
 export const INTAKE_STAGE_BYTES_MIN = 2_097_152;
+/** Larger ones give way to all other requests; ten thousand small tasks are not as large. */
+export const INTAKE_GIVES_WAY_BYTES_MIN = 4_194_304;
 /** Bodies that wait for one of these threads; each takes the one some milliseconds, and one of 16 MiB the other about half a second. */
 export const INTAKE_WAITING_MAX = 32;
 
