@@ -13,7 +13,8 @@ interface Run {
   cpu: string;
   cores: number;
   smoke: boolean;
-  results: Record<string, Figures | undefined>;
+  /** Absent in a run of bench/table.ts. */
+  results?: Record<string, Figures | undefined>;
 }
 
 /** The names of the differences, and what they are of. */
@@ -39,8 +40,8 @@ function lastWith(row: string): { run: Run; figures: Figures } | null {
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line) as Run);
-  const run = runs.findLast(({ smoke, results }) => !smoke && results[row] !== undefined);
-  const figures = run?.results[row];
+  const run = runs.findLast(({ smoke, results }) => !smoke && results?.[row] !== undefined);
+  const figures = run?.results?.[row];
   return run === undefined || figures === undefined ? null : { run, figures };
 }
 

@@ -53,7 +53,8 @@ interface Run {
   cpu: string;
   cores: number;
   smoke: boolean;
-  results: Record<string, Record<string, number | null> | undefined>;
+  /** Absent in a run of bench/table.ts. */
+  results?: Record<string, Record<string, number | null> | undefined>;
 }
 
 export function readCosts(text = readFileSync(RESULTS, 'utf8')): Costs {
@@ -62,14 +63,14 @@ export function readCosts(text = readFileSync(RESULTS, 'utf8')): Costs {
     .split('\n')
     .map((line) => JSON.parse(line) as Run)
     .filter(({ smoke }) => smoke === false);
-  const last = runs.findLast(({ results }) => results['end_to_end'] !== undefined && results['scale_out'] !== undefined);
+  const last = runs.findLast(({ results }) => results?.['end_to_end'] !== undefined && results['scale_out'] !== undefined);
   if (last === undefined) throw new Error('bench/results.jsonl has no full run with end_to_end and scale_out.');
   const figure = (bench: string, name: string): number => {
-    const value = last.results[bench]?.[name];
+    const value = last.results?.[bench]?.[name];
     if (typeof value !== 'number') throw new Error(`The last full run has no ${bench}.${name}.`);
     return value;
   };
-  const offered = last.results['scale_out'] ?? {};
+  const offered = last.results?.['scale_out'] ?? {};
   const warm = Object.keys(offered).some((name) => name.startsWith('warm_'));
   const scale_out = Object.entries(offered).flatMap(([name, cpu_us]): Measured[] => {
     const [, where = '', processes, masters] = /^(?:warm_)?cpu_us_((\d+)_processes_(\d+)_masters)$/.exec(name) ?? [];
