@@ -49,7 +49,7 @@ interface Window {
 const receiver = await Receiver.start();
 const profiler: Profiler = new Profiler(() => engine);
 const engine: Engine = await Engine.start({ entry: values.engine, node_args: profiler.node_args, env: profiler.env });
-const api = new Api(engine);
+const api = new Api(engine, { patient: values.smoke });
 try {
   const stage: Stage = { engine, entry: values.engine, receiver, api, smoke: values.smoke };
   await row.run({ ...stage, smoke: true });

@@ -80,7 +80,7 @@ async function main(): Promise<void> {
   const node_args = values['engine-args'].split(' ').filter((arg) => arg !== '');
   const receiver = await Receiver.start();
   const engine = await Engine.start({ entry: values.engine, node_args });
-  const api = new Api(engine);
+  const api = new Api(engine, { patient: values.smoke });
   try {
     const machine = describeMachine(await engine.redis_version());
     const results = await runAll(chosen, { engine, entry: values.engine, receiver, api, smoke: values.smoke }, !values.json);

@@ -4,7 +4,7 @@
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { Session } from 'node:inspector';
 import { join } from 'node:path';
-import { BroadcastChannel, isMainThread, threadId } from 'node:worker_threads';
+import { BroadcastChannel, isMainThread, threadId, workerData } from 'node:worker_threads';
 
 const CPU_INTERVAL_US = 500;
 const HEAP_INTERVAL_BYTES = 32_768;
@@ -14,6 +14,7 @@ if (dir !== undefined) probe(dir);
 
 /** @param {string} dir */
 function probe(dir) {
+  const name = isMainThread ? 'main' : (workerData?.pool ?? 'other');
   const session = new Session();
   session.connect();
   const ways = {
@@ -41,7 +42,7 @@ function probe(dir) {
       stop = ways[command]();
       return answer(number, {});
     }
-    stop?.((error, profile) => answer(number, error === null ? profile : { error: String(error) }));
+    stop?.((error, profile) => answer(number, error === null ? { name, profile } : { error: String(error) }));
     stop = null;
   };
   const channel = new BroadcastChannel('bench-probe');

@@ -63,11 +63,9 @@ export class Profiler {
   async during(kind: Kind, work: () => Promise<void>): Promise<Frame> {
     await this.#ask(kind);
     await work();
-    const profiles = await this.#ask('stop');
     const root = frame('all threads', '');
-    for (const profile of profiles) {
+    for (const { name, profile } of (await this.#ask('stop')) as { name: string; profile: unknown }[]) {
       const tree = kind === 'cpu' ? cpuTree(profile as CpuProfile) : heapTree((profile as { head: HeapNode }).head);
-      const name = threadName(tree);
       merge(childOf(root, name, ''), tree);
     }
     return root;
@@ -175,20 +173,6 @@ export function moduleOf(url: string): string {
     .replace(ROOT, '')
     .replace(/^(src|dist)\//, '')
     .replace(/\.[cm]?[jt]s$/, '');
-}
-
-/** What a thread does is seen from the file that it runs: `callbacks.thread`. */
-function threadName(tree: Frame): string {
-  const found = modulesOf(tree).find((module) => /\.thread$/.test(module));
-  return found === undefined
-    ? modulesOf(tree).some((module) => module.startsWith('http/'))
-      ? 'main'
-      : 'other'
-    : found.replace('.thread', '');
-}
-
-function modulesOf(tree: Frame): string[] {
-  return [tree.module, ...[...tree.children.values()].flatMap(modulesOf)];
 }
 
 /** Self of each function, and of each module, the largest first. */

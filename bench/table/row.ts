@@ -52,7 +52,7 @@ export const HOUR_MS = 3_600_000;
 export async function startStage({ entry, receiver, smoke, shared }: Ground): Promise<Stage & { stop(): Promise<void> }> {
   if (shared !== undefined) return { ...shared, stop: async () => {} };
   const engine = await Engine.start({ entry });
-  const api = new Api(engine);
+  const api = new Api(engine, { patient: smoke });
   const stop = async (): Promise<void> => {
     await api.close();
     await engine.stop();

@@ -64,6 +64,8 @@ export class ThreadPool<Data> implements Service {
     this.#options = options;
     this.#piscina = new Piscina({
       filename: options.entry.href,
+      // For profilers and debuggers, which look at a thread from within.
+      workerData: { pool: options.name },
       minThreads: options.threads,
       maxThreads: options.threads,
       concurrentTasksPerWorker: 1,
