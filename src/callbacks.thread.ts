@@ -46,8 +46,8 @@ export type ToCallbackThread =
   | { type: 'own'; partitions: readonly number[] }
   | { type: 'memory'; purge: boolean; brief: boolean }
   | { type: 'stop'; deadline_ms: number };
-/** `limiters`: what is new since the message before. */
-export type FromCallbackThread = { type: 'metrics'; snapshot: MetricsSnapshot; limiters: readonly LimiterCounts[] };
+/** `limiters`: what is new since the message before; `snapshot`: null where it would be as in that. */
+export type FromCallbackThread = { type: 'metrics'; snapshot: MetricsSnapshot | null; limiters: readonly LimiterCounts[] };
 
 const SNAPSHOT_MS = 1_000;
 const RELAY_STOP_MS = 1_000;
@@ -146,7 +146,8 @@ export async function runCallbacks({ data, port }: JobInput<CallbackThreadData>,
 }
 
 function post(port: MessagePort, metrics: Metrics, limiters: LimiterTally): void {
-  const message: FromCallbackThread = { type: 'metrics', snapshot: metrics.snapshot(), limiters: limiters.drain() };
+  const message: FromCallbackThread = { type: 'metrics', snapshot: metrics.news(), limiters: limiters.drain() };
+  if (message.snapshot === null && message.limiters.length === 0) return;
   port.postMessage(message);
 }
 

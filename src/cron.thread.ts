@@ -52,7 +52,9 @@ export default async function run({ data, port }: JobInput<CronThreadData>): Pro
 }
 
 function post(port: MessagePort, metrics: Metrics): void {
-  const message: FromCronThread = { type: 'metrics', snapshot: metrics.snapshot() };
+  const snapshot = metrics.news();
+  if (snapshot === null) return;
+  const message: FromCronThread = { type: 'metrics', snapshot };
   port.postMessage(message);
 }
 

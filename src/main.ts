@@ -146,7 +146,7 @@ function callbackService(
     dataFor: (index, life) => threadData(config, store, `${process_id}.${index}.${life}`, index),
     onMessage: (index, life, message) => {
       const { snapshot, limiters: counts } = message as FromCallbackThread;
-      metrics.merge(source(index, life), snapshot);
+      if (snapshot !== null) metrics.merge(source(index, life), snapshot);
       void limiters.take(counts, monotonicMs());
     },
     onReady: (index) => {

@@ -7,6 +7,7 @@
 //
 // Early retention begins below the refusal: otherwise a Redis full of finished batches would refuse work until they expire.
 // The fullest master counts for all: partitions are spread evenly, so the others are not far behind.
+import { monotonicMs } from './base/clock.ts';
 import { ApiError } from './base/errors.ts';
 import { type LimitedLog, type Log, limitedLog } from './base/log.ts';
 import type { Service } from './base/service.ts';
@@ -17,6 +18,9 @@ const PURGE_SHARE = 0.75;
 const ADMIT_SHARE = 0.8;
 const BRIEF_SHARE = 0.9;
 const LOOK_MS = 1_000;
+/** While nothing moves; new work that asks to be admitted brings the next look forward. */
+const LOOK_CALM_MS = 5_000;
+const MOVED_SHARE = 0.002;
 /** Near the marks it moves fast: what is let go early should not be more than what is needed. */
 const LOOK_NEAR_MS = 250;
 const NEAR_SHARE = 0.7;
@@ -43,6 +47,9 @@ export class MemoryWatch implements Service {
   readonly #options: MemoryWatchOptions;
   readonly #limited_log: LimitedLog;
   #share = 0;
+  /** Since the last look work was admitted, or the last two looks saw different shares. */
+  #moving = true;
+  #looked_ms = 0;
   #limited = false;
   #state: MemoryState = { full: false, purge: false, brief: false };
   #timer: NodeJS.Timeout | null = null;
@@ -70,6 +77,7 @@ export class MemoryWatch implements Service {
 
   /** Throws 503 where new work would fill Redis. */
   admit(): void {
+    this.#awake();
     if (this.#share < ADMIT_SHARE) return;
     throw new ApiError('unavailable', {}, { message: 'The store is nearly full: no new work is taken.', retry_after_s: RETRY_AFTER_S });
   }
@@ -78,17 +86,34 @@ export class MemoryWatch implements Service {
     try {
       const nodes = await redisMemory(this.#options.client);
       const limited = nodes.filter(({ max_bytes }) => max_bytes > 0);
+      const share = Math.max(0, ...limited.map(({ used_bytes, max_bytes }) => used_bytes / max_bytes));
+      this.#moving = limited.length > 0 !== this.#limited || Math.abs(share - this.#share) > MOVED_SHARE;
       this.#limited = limited.length > 0;
-      this.#changed(Math.max(0, ...limited.map(({ used_bytes, max_bytes }) => used_bytes / max_bytes)));
+      this.#changed(share);
     } catch (error) {
       // What was seen last holds.
       this.#limited_log.warn({ err: error }, 'could not see how full Redis is');
     }
+    this.#looked_ms = monotonicMs();
+    const limited_ms = this.#share > NEAR_SHARE ? LOOK_NEAR_MS : this.#moving ? LOOK_MS : LOOK_CALM_MS;
+    this.#lookIn(this.#limited ? limited_ms : LOOK_UNLIMITED_MS);
+  }
+
+  #lookIn(wait_ms: number): void {
     if (this.#stopped) return;
-    const wait_ms = this.#limited ? (this.#share > NEAR_SHARE ? LOOK_NEAR_MS : LOOK_MS) : LOOK_UNLIMITED_MS;
+    if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
+      this.#timer = null;
       this.#looking = this.#look();
     }, wait_ms);
+  }
+
+  /** What was calm moves now: from here on the looks are as close as they are while work comes. */
+  #awake(): void {
+    if (this.#moving || !this.#limited) return;
+    this.#moving = true;
+    // Where there is no timer a look is under way, and what follows it is decided then.
+    if (this.#timer !== null) this.#lookIn(Math.max(0, this.#looked_ms + LOOK_MS - monotonicMs()));
   }
 
   #changed(share: number): void {

@@ -45,7 +45,10 @@ export default async function run({ data, port }: JobInput<StreamThreadData>): P
     post,
     log,
   });
-  const posting = setInterval(() => post({ type: 'metrics', snapshot: metrics.snapshot() }, []), SNAPSHOT_MS);
+  const posting = setInterval(() => {
+    const snapshot = metrics.news();
+    if (snapshot !== null) post({ type: 'metrics', snapshot }, []);
+  }, SNAPSHOT_MS);
   await untilStop(port, shard);
   await shard.stop();
   clearInterval(posting);

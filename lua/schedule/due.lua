@@ -9,6 +9,7 @@
 -- @include lib/schedule
 
 local key = root .. 'schedules'
+if call('EXISTS', key) == 0 then return { now_ms, 0, 0, {} } end
 local cores = call('ZRANGEBYSCORE', key, '-inf', now_ms, 'LIMIT', 0, most)
 local rows = {}
 for i, core in ipairs(cores) do

@@ -28,6 +28,7 @@ import {
 } from '../store/partition.ts';
 import type { RedisClient } from '../store/script.ts';
 import { InFlight } from './in-flight.ts';
+import { Looks } from './looks.ts';
 import type { PumpHost, PumpSettings } from './pump-host.ts';
 import { Unparking } from './unparking.ts';
 
@@ -40,9 +41,6 @@ const LATES_MAX = 10_000;
 const ALIVE_MS = 2_000;
 /** While the probe of a broken origin is under way elsewhere, it is asked for again after this. */
 const PROBE_WAIT_MS = 250;
-/** Who owned a partition before may not know yet that he does not, and parks work there: for so long it is looked at so often. */
-const OVERLAP_MS = 1_500;
-const OVERLAP_LOOK_MS = 250;
 const BACKOFF = { min_ms: 20, max_ms: 1_000 };
 
 export class Pump {
@@ -61,7 +59,7 @@ export class Pump {
   /** Notifications wait for a place of theirs. */
   #notes_ready = false;
   #call_no: number;
-  #owned_ms = 0;
+  readonly #looks: Looks;
   #next_tick_ms = 0;
   /** When work is due for all that is known: that turn claims what its tick makes ready. */
   #due_ms = Number.POSITIVE_INFINITY;
@@ -84,6 +82,7 @@ export class Pump {
     this.#client = client;
     this.#settings = settings;
     this.#host = host;
+    this.#looks = new Looks(settings.sweep_ms);
     this.#call_no = 1;
     this.#answered_ms = monotonicMs();
   }
@@ -92,7 +91,7 @@ export class Pump {
   own(): void {
     if (this.#claiming) return;
     this.#claiming = true;
-    this.#owned_ms = monotonicMs();
+    this.#looks.owned();
     this.#ready = true;
     this.#unparking.everything();
     this.#next_tick_ms = 0;
@@ -134,6 +133,7 @@ export class Pump {
     if (message === 'l') this.#next_grant_ms = 0;
     else if (message === '0') this.#found();
     else this.#dueAt(Number(message));
+    this.#next_tick_ms = Math.min(this.#next_tick_ms, this.#looks.heard_ms());
     this.wake();
   }
 
@@ -327,9 +327,7 @@ export class Pump {
 
   #ticked(reply: TickReply, granting: boolean): void {
     this.#clock(reply.now_ms);
-    // Where nothing moves, a look every other sweep is enough: a bell that was lost is told by the subscriber.
-    const calm_ms = this.#flying.count === 0 && !reply.ready ? this.#settings.sweep_ms * 2 : this.#settings.sweep_ms;
-    const sweep_ms = monotonicMs() - this.#owned_ms < OVERLAP_MS ? Math.min(OVERLAP_LOOK_MS, calm_ms) : calm_ms;
+    const sweep_ms = this.#looks.wait_ms(this.#flying.count > 0 || reply.ready, reply.empty);
     const wait_ms = reply.next_ms === 0 ? sweep_ms : reply.next_ms - reply.now_ms;
     const due_ms = reply.more ? 0 : monotonicMs() + Math.min(Math.max(wait_ms, 0), sweep_ms);
     this.#next_tick_ms = Math.min(this.#next_tick_ms, due_ms);

@@ -89,7 +89,6 @@ export class CallbackShard implements Service, PumpHost {
 
   async start(): Promise<void> {
     this.#audit = setTimeout(() => void this.#auditAll(), this.#deps.audit_ms);
-    this.#fence = setInterval(() => this.#fenceSlots(), FENCE_MS);
   }
 
   /** Takes over these partitions and lets go of all others; what is in flight of those is still settled. */
@@ -282,7 +281,9 @@ export class CallbackShard implements Service, PumpHost {
     );
     this.#calls.add(running);
     this.#suspects.began(task, running);
-    if (task.flight.limit?.kind === 'c') this.#slots.set(running, pump);
+    if (task.flight.limit?.kind !== 'c') return;
+    this.#slots.set(running, pump);
+    this.#fence ??= setInterval(() => this.#fenceSlots(), FENCE_MS);
   }
 
   /** The request goes out, if this is true. A limiter of rates counts it as of the grant, unless that was a while ago. */
@@ -366,6 +367,10 @@ export class CallbackShard implements Service, PumpHost {
 
   /** Others may have taken over what was claimed there, and its slots: what holds one must end. */
   #fenceSlots(): void {
+    if (this.#slots.size === 0 && this.#fence !== null) {
+      clearInterval(this.#fence);
+      this.#fence = null;
+    }
     for (const [call, pump] of this.#slots) if (pump.fenced) call.abort('shutdown');
   }
 

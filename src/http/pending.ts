@@ -8,12 +8,9 @@ const SWEEP_MS = 250;
 
 export class Pending {
   readonly #running = new Set<Exchange>();
-  readonly #timer: NodeJS.Timeout;
+  /** Runs while there is something to look at. */
+  #timer: NodeJS.Timeout | null = null;
   #waiting: (() => void)[] = [];
-
-  constructor() {
-    this.#timer = setInterval(() => this.#sweep(), SWEEP_MS).unref();
-  }
 
   get count(): number {
     return this.#running.size;
@@ -21,6 +18,7 @@ export class Pending {
 
   add(x: Exchange): void {
     this.#running.add(x);
+    this.#timer ??= setInterval(() => this.#sweep(), SWEEP_MS).unref();
   }
 
   /** Its work has ended, whether it was answered before that or not. */
@@ -42,11 +40,13 @@ export class Pending {
   }
 
   stop(): void {
-    clearInterval(this.#timer);
+    if (this.#timer !== null) clearInterval(this.#timer);
+    this.#timer = null;
   }
 
   /** One timer for all: a request answers up to SWEEP_MS after its deadline. What it waits for goes on, unseen. */
   #sweep(): void {
+    if (this.#running.size === 0) return this.stop();
     const now = monotonicMs();
     for (const x of this.#running) {
       if (!x.done && now >= x.deadline_ms) x.answer(refusal(new ApiError('unavailable', {}, { retry_after_s: 1 })));

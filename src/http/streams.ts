@@ -47,7 +47,8 @@ export class Streams implements StreamOutlet {
   readonly #readers = new Map<string, Reader>();
   readonly #topics = new Map<string, Set<Reader>>();
   readonly #cork = new UpgradeCork();
-  readonly #timer: NodeJS.Timeout;
+  /** Runs while there are readers. */
+  #timer: NodeJS.Timeout | null = null;
   #sweeps = 0;
 
   constructor(app: TemplatedApp, hub: StreamHub, meter: StreamMeter) {
@@ -55,7 +56,6 @@ export class Streams implements StreamOutlet {
     this.#hub = hub;
     this.#meter = meter;
     hub.outlet = this;
-    this.#timer = setInterval(() => this.#sweep(), SWEEP_MS).unref();
   }
 
   /** Before the first stream. */
@@ -65,7 +65,7 @@ export class Streams implements StreamOutlet {
 
   /** After `endAll`. */
   stop(): void {
-    clearInterval(this.#timer);
+    this.#rest();
     this.#cork.close();
   }
 
@@ -151,6 +151,7 @@ export class Streams implements StreamOutlet {
 
   #opened(reader: Reader): void {
     this.#readers.set(reader.grant.stream, reader);
+    this.#timer ??= setInterval(() => this.#sweep(), SWEEP_MS).unref();
     this.#hub.open(reader.grant);
   }
 
@@ -164,8 +165,14 @@ export class Streams implements StreamOutlet {
     this.#meter.closed(end);
   }
 
+  #rest(): void {
+    if (this.#timer !== null) clearInterval(this.#timer);
+    this.#timer = null;
+  }
+
   /** Finds readers that fell behind by what was sent last, and event streams whose client is gone without a word. */
   #sweep(): void {
+    if (this.#readers.size === 0) return this.#rest();
     this.#sweeps += 1;
     for (const reader of [...this.#readers.values()]) {
       if (reader.behind_bytes > BEHIND_BYTES_MAX) reader.end('slow');

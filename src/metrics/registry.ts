@@ -35,6 +35,8 @@ export interface Metrics {
   beforeText(hook: () => Promise<void>): void;
   /** What a worker posts to the main thread. */
   snapshot(): MetricsSnapshot;
+  /** The same, or null where nothing is other than in the last one. */
+  news(): MetricsSnapshot | null;
   /** Takes a worker's latest snapshot; `source` names one life of one worker. */
   merge(source: string, snapshot: MetricsSnapshot): void;
   /** The worker is gone: what it counted stays, its gauges go. */
@@ -51,6 +53,8 @@ const SEPARATOR = '\u0001';
 const NAMES = Object.keys(METRICS) as MetricName[];
 
 type Series = Map<string, number[]>;
+/** Whether a series is other than it was told. */
+type Change = { seen: boolean };
 type Family = Map<MetricName, Series>;
 
 /** `process_metrics`: whether the text also has memory, CPU and garbage collection of the process (main thread only). */
@@ -60,15 +64,20 @@ export function createMetrics(options: { process_metrics?: boolean } = {}): Metr
   const sources = new Map<string, MetricsSnapshot>();
   const snapshot_hooks: (() => void)[] = [];
   const text_hooks: (() => Promise<void>)[] = [];
+  const change: Change = { seen: true };
   const registry = new prom.Registry();
   if (options.process_metrics === true) prom.collectDefaultMetrics({ register: registry });
   for (const name of NAMES) register(registry, name, () => total(name, own, retired, sources));
 
-  const series = (name: MetricName, labels: Readonly<Record<string, string>>): number[] => find(own, name, labels);
+  const series = (name: MetricName, labels: Readonly<Record<string, string>>): number[] => {
+    change.seen = true;
+    return find(own, name, labels);
+  };
   return {
     counter: (name, labels) => {
       const values = series(name, labels);
       const add = (n = 1): void => {
+        if (n !== 0) change.seen = true;
         values[0] = (values[0] ?? 0) + n;
       };
       return { add };
@@ -76,16 +85,26 @@ export function createMetrics(options: { process_metrics?: boolean } = {}): Metr
     gauge: (name, labels) => {
       const values = series(name, labels);
       const set = (value: number): void => {
+        if (values[0] !== value) change.seen = true;
         values[0] = value;
       };
       return { set };
     },
-    histogram: (name, labels) => observer(series(name, labels), METRICS[name].buckets),
-    forget: (name, labels) => void own.get(name)?.delete(keyOf(METRICS[name], labels)),
+    histogram: (name, labels) => observer(series(name, labels), METRICS[name].buckets, change),
+    forget: (name, labels) => {
+      change.seen = true;
+      own.get(name)?.delete(keyOf(METRICS[name], labels));
+    },
     beforeSnapshot: (hook) => void snapshot_hooks.push(hook),
     beforeText: (hook) => void text_hooks.push(hook),
     snapshot: () => {
       for (const hook of snapshot_hooks) hook();
+      return toSnapshot(own);
+    },
+    news: () => {
+      for (const hook of snapshot_hooks) hook();
+      if (!change.seen) return null;
+      change.seen = false;
       return toSnapshot(own);
     },
     merge: (source, snapshot) => void sources.set(source, snapshot),
@@ -107,10 +126,11 @@ export function createMetrics(options: { process_metrics?: boolean } = {}): Metr
 }
 
 /** Numbers of a histogram: a count for each bucket (not summed up), the count beyond the last, and the sum. */
-function observer(values: number[], buckets: readonly number[]): Histogram {
+function observer(values: number[], buckets: readonly number[], change: Change): Histogram {
   const size = buckets.length;
   return {
     observe: (value, times = 1) => {
+      change.seen = true;
       const bucket = bucketOf(buckets, value);
       values[bucket] = (values[bucket] ?? 0) + times;
       values[size + 1] = (values[size + 1] ?? 0) + value * times;

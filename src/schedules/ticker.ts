@@ -52,6 +52,8 @@ const ROUND_TRIP_MAX = 256;
 const SEGMENT_WEIGHT = 16;
 /** Looking too early does no harm, and a timer cannot be set for months. */
 const TIMER_MS_MAX = 60_000;
+/** Where look after look found no schedule at all, and no bell rang, the next is up to so many sweeps away: a minute. */
+const EMPTY_SWEEPS_MAX = 6;
 const BACKOFF = { min_ms: 50, max_ms: 5_000 };
 
 /** What one look came to. */
@@ -136,6 +138,8 @@ class PartitionTicker {
   #wake_ms = Number.POSITIVE_INFINITY;
   #offset_ms = 0;
   #failures = 0;
+  /** Looks in a row that found no schedule, without a bell between them. */
+  #empty = 0;
   #running: Promise<void> | null = null;
   #again = false;
   #stopped = false;
@@ -148,6 +152,8 @@ class PartitionTicker {
   /** Something is due at this time, by the partition's clock. */
   bell(message: string): void {
     const due_ms = Number(message);
+    this.#empty = 0;
+    this.#sleepUntil(monotonicMs() + this.#deps.settings.sweep_ms);
     if (Number.isFinite(due_ms)) this.#sleepUntil(due_ms - this.#offset_ms);
   }
 
@@ -177,17 +183,21 @@ class PartitionTicker {
 
   async #look(): Promise<void> {
     let next_ms = Number.POSITIVE_INFINITY;
+    let sweeps = 1;
     try {
       const looked = await decideDue(this.#deps, this.#partition);
       this.#failures = looked.more && looked.decided === 0 ? this.#failures + 1 : 0;
       this.#offset_ms = looked.now_ms - monotonicMs();
+      if (looked.next_ms === 0 && looked.decided === 0 && !looked.more)
+        sweeps = Math.min(EMPTY_SWEEPS_MAX, 2 ** Math.min(this.#empty++, EMPTY_SWEEPS_MAX));
+      else this.#empty = 0;
       if (looked.more && looked.decided > 0) this.#again = true;
       else if (looked.next_ms > 0) next_ms = looked.next_ms - this.#offset_ms;
     } catch (error) {
       this.#failures += 1;
       this.#deps.log.warn({ err: error, partition: this.#partition }, 'ticks could not be decided and will be tried again');
     }
-    this.#sleepUntil(monotonicMs() + this.#deps.settings.sweep_ms);
+    this.#sleepUntil(monotonicMs() + this.#deps.settings.sweep_ms * sweeps);
     this.#sleepUntil(next_ms);
     if (this.#failures > 0) this.#sleepUntil(monotonicMs() + backoff_ms(this.#failures, BACKOFF, Math.random));
   }

@@ -98,6 +98,8 @@ export interface TickReply {
   away: boolean;
   /** A limiter has something to do. */
   lanes: boolean;
+  /** There is no work, neither now nor at a time that is known. Batches that ended may lie there. */
+  empty: boolean;
 }
 
 /** `left` are settlements that were not counted though their task is still in flight; they are to be sent again. */
@@ -325,6 +327,7 @@ function readTick(reply: unknown): TickReply {
     messages: (flags & 1) !== 0,
     away: (flags & 2) !== 0,
     lanes: (flags & 4) !== 0,
+    empty: (flags & 8) !== 0,
   };
 }
 
