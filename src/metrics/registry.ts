@@ -66,7 +66,7 @@ export function createMetrics(options: { process_metrics?: boolean } = {}): Metr
   const text_hooks: (() => Promise<void>)[] = [];
   const change: Change = { seen: true };
   const registry = new prom.Registry();
-  if (options.process_metrics === true) prom.collectDefaultMetrics({ register: registry });
+  if (options.process_metrics === true) registerProcess(registry);
   for (const name of NAMES) register(registry, name, () => total(name, own, retired, sources));
 
   const series = (name: MetricName, labels: Readonly<Record<string, string>>): number[] => {
@@ -196,6 +196,12 @@ function addAll(into: Series | undefined, from: Readonly<Record<string, readonly
     else if (row.kind === 'gauge' && row.merge === 'max') known[0] = Math.max(known[0] ?? 0, values[0] ?? 0);
     else for (let i = 0; i < known.length; i++) known[i] = (known[i] ?? 0) + (values[i] ?? 0);
   }
+}
+
+/** Without those of the event loop's delay: `event_loop_lag_seconds` says it of each thread, and does not wake an idle one for it. */
+function registerProcess(registry: prom.Registry): void {
+  prom.collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 3_600_000 });
+  for (const of of ['min', 'max', 'mean', 'stddev', 'p50', 'p90', 'p99']) registry.removeSingleMetric(`nodejs_eventloop_lag_${of}_seconds`);
 }
 
 interface Sample {
