@@ -36,9 +36,10 @@ export class Looks {
 
   /** How long after a look the next one is, at the latest. `moves`: work is in flight or ready; `empty`: the partition holds none. */
   wait_ms(moves: boolean, empty: boolean): number {
-    const sweeps = moves ? 1 : empty ? Math.min(EMPTY_SWEEPS_MAX, CALM_SWEEPS * 2 ** this.#empty) : CALM_SWEEPS;
-    this.#empty = empty && !moves ? Math.min(this.#empty + 1, EMPTY_SWEEPS_MAX) : 0;
-    const wait_ms = this.#sweep_ms * sweeps;
-    return monotonicMs() - this.#owned_ms < OVERLAP_MS ? Math.min(OVERLAP_LOOK_MS, wait_ms) : wait_ms;
+    if (monotonicMs() - this.#owned_ms < OVERLAP_MS) return Math.min(OVERLAP_LOOK_MS, this.#sweep_ms);
+    if (moves || !empty) this.#empty = 0;
+    if (moves) return this.#sweep_ms;
+    if (!empty) return this.#sweep_ms * CALM_SWEEPS;
+    return this.#sweep_ms * Math.min(EMPTY_SWEEPS_MAX, CALM_SWEEPS * 2 ** Math.min(this.#empty++, EMPTY_SWEEPS_MAX));
   }
 }

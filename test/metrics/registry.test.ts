@@ -82,6 +82,22 @@ test('a scrape asks its hooks, and survives one that fails and one that never en
   assert.match(await metrics.text(), /^sluice_redis_up 1$/m);
 });
 
+test('what a thread counted is news once', () => {
+  const metrics = createMetrics();
+  const retries = metrics.counter('callbacks_total', { outcome: 'retry' });
+  const in_flight = metrics.gauge('callbacks_in_flight', {});
+  const lag = metrics.histogram('delivery_lag_seconds', {});
+  assert.notEqual(metrics.news(), null, 'the series themselves');
+  assert.equal(metrics.news(), null);
+  for (const change of [() => retries.add(), () => in_flight.set(3), () => lag.observe(0.1)]) {
+    change();
+    assert.deepEqual(metrics.news(), metrics.snapshot());
+    assert.equal(metrics.news(), null);
+  }
+  in_flight.set(3);
+  assert.equal(metrics.news(), null, 'a gauge that is set to what it is');
+});
+
 test('a blocked event loop shows in its gauge', async () => {
   const metrics = createMetrics();
   const stop = watchLoop(metrics, 'main');
