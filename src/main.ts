@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { makeApi, makeQuota } from './api/api.ts';
 import type { ApiContext } from './api/context.ts';
 import { Placement } from './api/placement.ts';
+import { BatchReader } from './api/batch-reader.ts';
 import { TrayWriter } from './api/tray-writer.ts';
 import { monotonicMs, systemClock } from './base/clock.ts';
 import { base62 } from './base/id.ts';
@@ -324,6 +325,7 @@ class FrontDoorService implements Service {
       durability: this.#durability,
       relay: (partition) => this.#relayer.relay(partition),
       trays: new TrayWriter({ client, placement, clock: systemClock }),
+      reads: new BatchReader({ client, limit: this.#parts.config.limit_batch_status }),
       meter: {
         batch: (count) => {
           batches.add();

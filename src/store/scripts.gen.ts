@@ -2371,19 +2371,17 @@ return found`,
   map: [[1,"lua/batch/inspect.lua",1],[2,"lua/batch/inspect.lua",6],[3,"lua/batch/inspect.lua",9],[4,"lua/batch/inspect.lua",8],[5,"lua/batch/inspect.lua",7],[6,"lua/batch/inspect.lua",10],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/batch.lua",12],[11,"lua/lib/batch.lua",14],[32,"lua/lib/batch.lua",37],[37,"lua/lib/batch.lua",43],[38,"lua/lib/batch.lua",45],[39,"lua/lib/batch.lua",49],[40,"lua/lib/batch.lua",51],[41,"lua/lib/batch.lua",53],[42,"lua/lib/batch.lua",56],[46,"lua/lib/batch.lua",62],[58,"lua/lib/batch.lua",75],[59,"lua/lib/batch.lua",77],[63,"lua/lib/batch.lua",83],[79,"lua/lib/batch.lua",101],[86,"lua/lib/batch.lua",109],[89,"lua/lib/batch.lua",114],[94,"lua/lib/batch.lua",121],[99,"lua/lib/batch.lua",129],[107,"lua/lib/batch.lua",138],[125,"lua/lib/seen.lua",4],[128,"lua/lib/places.lua",5],[135,"lua/lib/places.lua",14],[140,"lua/lib/places.lua",21],[154,"lua/batch/inspect.lua",16],[159,"lua/batch/inspect.lua",22]],
 });
 
-/** Reads a batch for its owner, within his limit on such reads: who it belongs to, the limit and the state in one step. See lua/batch/read.lua. */
-export const batchRead = script<{ meta: string }, { core: string; account: string; limit: number; states: number; now_ms?: number | '' | undefined }, [number, number, number, (string | null)[], string]>({
+/** Reads batches for their owners, within the limit on such reads: who each belongs to, the limit and the state in one step. See lua/batch/read.lua. */
+export const batchRead = script<{ meta: string }, { limit: number; now_ms?: number | '' | undefined; reads: readonly RestValue[] }, [number, number, number, (string | null)[], string][]>({
   name: 'batch/read',
   keys: ["meta"],
-  args: [["core","string"],["account","string"],["limit","int"],["states","int"],["now_ms","now"]],
-  rest: null,
+  args: [["limit","int"],["now_ms","now"]],
+  rest: "reads",
   lua: `#!lua flags=allow-oom
 local meta = KEYS[1]
-local core = ARGV[1]
-local account = ARGV[2]
-local limit = tonumber(ARGV[3])
-local states = tonumber(ARGV[4])
-local now_ms = tonumber(ARGV[5]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local limit = tonumber(table.remove(ARGV))
+local reads = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
@@ -2399,25 +2397,40 @@ local function quota_passed(key, length, now)
   end
   return passed, now
 end
-local function quota_take(key, limit, now)
-  if limit == 0 then return 1, 0, 0 end
+local quota_plans = {}
+local function quota_plan(key, limit, now, wanted)
+  if limit == 0 then return wanted, 0, 0 end
   local length = redis.call('LLEN', key)
   local passed, first = quota_passed(key, length, now)
   local left = limit - (length - passed)
-  if left <= 0 then return 0, 0, first + QUOTA_WINDOW_MS - now end
-  redis.call('RPUSH', key, now)
-  if passed > 0 then redis.call('LTRIM', key, passed, -1) end
-  redis.call('PEXPIRE', key, QUOTA_WINDOW_MS)
-  return 1, left - 1, first + QUOTA_WINDOW_MS - now
+  local granted = math.max(0, math.min(left, wanted))
+  if granted > 0 then quota_plans[#quota_plans + 1] = { key = key, granted = granted, passed = passed, now = now } end
+  return granted, math.max(0, left) - granted, first + QUOTA_WINDOW_MS - now
 end
-local key = root .. 'b:' .. core
-local fields = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 't', 'u', 'z', 'd', 'g', 'o', 'h')
-if fields[1] ~= account or fields[2] == 'tray' or fields[2] == 'deleted' then return { 0, 0, 0, {}, '' } end
-local text = states == 1 and call('GET', key .. ':s') or ''
-local granted, left, next_ms = quota_take(key .. ':quota:status', limit, now_ms)
-if granted == 0 then return { 1, left, next_ms, {}, '' } end
-return { 2, left, next_ms, fields, text }`,
-  map: [[1,"lua/batch/read.lua",1],[2,"lua/batch/read.lua",4],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/quota.lua",3],[12,"lua/lib/quota.lua",6],[23,"lua/lib/quota.lua",19],[34,"lua/batch/read.lua",15]],
+local function quota_write()
+  for _, plan in ipairs(quota_plans) do
+    local times = {}
+    for i = 1, plan.granted do times[i] = plan.now end
+    for i = 1, plan.granted, 1000 do redis.call('RPUSH', plan.key, unpack(times, i, math.min(i + 999, plan.granted))) end
+    if plan.passed > 0 then redis.call('LTRIM', plan.key, plan.passed, -1) end
+    redis.call('PEXPIRE', plan.key, QUOTA_WINDOW_MS)
+  end
+end
+local found = {}
+for i = 1, #reads, 4 do
+  local key = root .. 'b:' .. reads[i]
+  local fields = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 't', 'u', 'z', 'd', 'g', 'o', 'h')
+  if fields[1] ~= reads[i + 1] or fields[2] == 'tray' or fields[2] == 'deleted' then
+    found[#found + 1] = { -1, 0, 0, {}, '' }
+  else
+    local text = reads[i + 3] == '1' and call('GET', key .. ':s') or ''
+    local granted, left, next_ms = quota_plan(key .. ':quota:status', limit, now_ms, tonumber(reads[i + 2]))
+    found[#found + 1] = granted == 0 and { 0, left, next_ms, {}, '' } or { granted, left, next_ms, fields, text }
+  end
+end
+quota_write()
+return found`,
+  map: [[1,"lua/batch/read.lua",1],[2,"lua/batch/read.lua",4],[3,"lua/batch/read.lua",6],[4,"lua/batch/read.lua",5],[5,"lua/batch/read.lua",7],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/quota.lua",3],[10,"lua/lib/quota.lua",6],[21,"lua/lib/quota.lua",18],[22,"lua/lib/quota.lua",22],[31,"lua/lib/quota.lua",32],[40,"lua/batch/read.lua",13]],
 });
 
 /** Lets a held batch end: at once where nothing is left to finish. On a batch that is not held it changes nothing. See lua/batch/release.lua. */
@@ -16389,19 +16402,29 @@ local function quota_passed(key, length, now)
   end
   return passed, now
 end
-local function quota_take(key, limit, now)
-  if limit == 0 then return 1, 0, 0 end
+local quota_plans = {}
+local function quota_plan(key, limit, now, wanted)
+  if limit == 0 then return wanted, 0, 0 end
   local length = redis.call('LLEN', key)
   local passed, first = quota_passed(key, length, now)
   local left = limit - (length - passed)
-  if left <= 0 then return 0, 0, first + QUOTA_WINDOW_MS - now end
-  redis.call('RPUSH', key, now)
-  if passed > 0 then redis.call('LTRIM', key, passed, -1) end
-  redis.call('PEXPIRE', key, QUOTA_WINDOW_MS)
-  return 1, left - 1, first + QUOTA_WINDOW_MS - now
+  local granted = math.max(0, math.min(left, wanted))
+  if granted > 0 then quota_plans[#quota_plans + 1] = { key = key, granted = granted, passed = passed, now = now } end
+  return granted, math.max(0, left) - granted, first + QUOTA_WINDOW_MS - now
 end
-return { quota_take(window, limit, now_ms) }`,
-  map: [[1,"lua/quota/take.lua",1],[2,"lua/quota/take.lua",4],[5,"lua/lib/quota.lua",3],[6,"lua/lib/quota.lua",6],[17,"lua/lib/quota.lua",19],[28,"lua/quota/take.lua",10]],
+local function quota_write()
+  for _, plan in ipairs(quota_plans) do
+    local times = {}
+    for i = 1, plan.granted do times[i] = plan.now end
+    for i = 1, plan.granted, 1000 do redis.call('RPUSH', plan.key, unpack(times, i, math.min(i + 999, plan.granted))) end
+    if plan.passed > 0 then redis.call('LTRIM', plan.key, plan.passed, -1) end
+    redis.call('PEXPIRE', plan.key, QUOTA_WINDOW_MS)
+  end
+end
+local granted, left, next_ms = quota_plan(window, limit, now_ms, 1)
+quota_write()
+return { granted, left, next_ms }`,
+  map: [[1,"lua/quota/take.lua",1],[2,"lua/quota/take.lua",4],[5,"lua/lib/quota.lua",3],[6,"lua/lib/quota.lua",6],[17,"lua/lib/quota.lua",18],[18,"lua/lib/quota.lua",22],[27,"lua/lib/quota.lua",32],[36,"lua/quota/take.lua",10]],
 });
 
 /** Makes a schedule. Segments of its template were written before, under names that expire; here they get their own. See lua/schedule/create.lua. */
