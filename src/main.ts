@@ -4,9 +4,9 @@ import { existsSync, readFileSync } from 'node:fs';
 import { extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { makeApi, makeQuota } from './api/api.ts';
+import { BatchReader } from './api/batch-reader.ts';
 import type { ApiContext } from './api/context.ts';
 import { Placement } from './api/placement.ts';
-import { BatchReader } from './api/batch-reader.ts';
 import { TrayWriter } from './api/tray-writer.ts';
 import { monotonicMs, systemClock } from './base/clock.ts';
 import { base62 } from './base/id.ts';
@@ -266,7 +266,7 @@ class FrontDoorService implements Service {
       host: config.host,
       port: config.port,
       api: makeApi(context),
-      quota: (route, call) => (route.quota === null ? Promise.resolve(null) : quota(route.quota, call)),
+      quota: (route, call) => (route.quota === null ? null : quota(route.quota, call)),
       auth: new Authenticator({ lookup: (hash) => lookupToken(this.#parts.store.client, hash), fixed, clock: systemClock }),
       ops: { ready: () => this.#ready(), metrics: () => metrics.text() },
       metrics_token: config.metrics_token,
