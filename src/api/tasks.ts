@@ -36,7 +36,7 @@ export async function createTask(context: ApiContext, call: Call): Promise<Answe
   }
   context.meter.single();
   if (task.limit !== null) await context.relay(partitionOf(place.core));
-  return whenDurable(context, partitionOf(place.core), { body: newTaskBytes(input, call.now_ms, { ...place, payload: task.payload }) });
+  return whenDurable(context, partitionOf(place.core), { body: newTaskBytes(input, call.now_ms, place.core, place.index, task.payload) });
 }
 
 /** The record must share a slot with the task, so a keyed task goes where its key lies. Null where the key is taken. */
@@ -61,7 +61,7 @@ async function createdBefore(context: ApiContext, call: Call, keyed: Keyed): Pro
   const [core = '', first] = record.done.reply.split(',');
   const { at } = JSON.parse(record.done.extra) as { at: number };
   const input = checked(call, at);
-  const answer = replayed({ body: newTaskBytes(input, at, { core, index: Number(first), payload: sameTask(context, input, at).payload }) });
+  const answer = replayed({ body: newTaskBytes(input, at, core, Number(first), sameTask(context, input, at).payload) });
   return whenDurable(context, keyed.partition, answer);
 }
 
