@@ -51,8 +51,13 @@ export function completionRate({ total, completed }: Counts): number {
 
 /** `2026-01-31T09:00:00.000Z`. */
 export function timestamp(ms: number): string {
-  return new Date(ms).toISOString();
+  if (ms !== last_ms) [last_ms, last_text] = [ms, new Date(ms).toISOString()];
+  return last_text;
 }
+
+/** Most are of now, or of one batch. */
+let last_ms = Number.NaN;
+let last_text = '';
 
 /** The answer to a change of a batch. */
 export function changeView(core: string, status: BatchStatus, change: Counts & { updated_ms: number }): BatchChangeView {
