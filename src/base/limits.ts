@@ -19,7 +19,7 @@ export const INTAKE_INLINE_BYTES_MAX = 262_144;
 export const INTAKE_STAGE_BYTES_MIN = 2_097_152;
 /** Larger ones give way to all other requests; ten thousand small tasks are not as large. */
 export const INTAKE_GIVES_WAY_BYTES_MIN = 4_194_304;
-/** Bodies that wait for one of these threads; each takes the one some milliseconds, and one of 16 MiB the other about half a second. */
+/** Bodies that wait for one of these threads; each takes the one some milliseconds, and one of 16 MiB the other 0.7 s, or 2 s while others ask. */
 export const INTAKE_WAITING_MAX = 32;
 
 /** Of a body of one task a line: tasks and bytes that are added at once, which is also the longest line. */
