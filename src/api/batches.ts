@@ -2,7 +2,7 @@
 import { ApiError } from '../base/errors.ts';
 import { ID_PREFIX, newCore, parseId, partitionOf } from '../base/id.ts';
 import { DEFAULT_EXPIRATION_H, INTAKE_STAGE_BYTES_MIN } from '../base/limits.ts';
-import type { Batch, BatchListQuery, TaskListQuery } from '../schema/types.gen.ts';
+import type { BatchListQuery, TaskListQuery } from '../schema/types.gen.ts';
 import * as batches from '../store/batches.ts';
 import { type IdemArgs, type IdemRecord, readRecord, readRecordBeside } from '../store/idempotency.ts';
 import { labelHash } from '../store/keys.ts';
@@ -14,7 +14,7 @@ import { indexCursor, indexIn, nextCursor, placeIn } from './cursor.ts';
 import { whenDurable } from './durable.ts';
 import { claimed, type Keyed, keyedAs, keyOf, once, printHead, recordArgs, replayed, sameRequest } from './idempotency.ts';
 import type { Prepared, PrepareRequest, Ready, Refusal } from './prepare.ts';
-import { type BatchDoc, batchItem, batchView, changeView, taskBytes, timestamp } from './present.ts';
+import { type BatchDoc, batchBytes, batchItem, batchView, changeView, taskBytes, timestamp, viewOf } from './present.ts';
 import { verdictOf } from './quota.ts';
 import { namesIn, resolveLimiters } from './resolve.ts';
 import { verifyBatch } from './verify.ts';
@@ -177,22 +177,10 @@ function ready({ outcome }: Resolved): Ready {
 export async function getBatch(context: ApiContext, call: Call): Promise<Answer> {
   const read = await readWithinLimit(context, call, false);
   if (read.kind === 'refused') return { body: null, ...told(context, read) };
-  if (call.query['verify'] !== true) return { body: viewBytes(read.batch), ...told(context, read) };
+  if (call.query['verify'] !== true) return { body: batchBytes(read.batch), ...told(context, read) };
   const verified = await verifyBatch(context, coreOf(call));
   if (verified === null) throw missing(call);
   return { body: { ...viewOf(await visible(context, call)), verified }, ...told(context, read) };
-}
-
-function viewOf(row: batches.BatchRow): Batch {
-  return batchView(row, JSON.parse(row.doc) as BatchDoc);
-}
-
-let written: { row: batches.BatchRow; json: Buffer } | null = null;
-
-/** The view as JSON. Those who asked for a batch together have one row of it, and it is written once for all of them. */
-function viewBytes(row: batches.BatchRow): Buffer {
-  if (written?.row !== row) written = { row, json: Buffer.from(JSON.stringify(viewOf(row))) };
-  return written.json;
 }
 
 /** Throws 404; a refused read is the caller's to tell, with `told`. */

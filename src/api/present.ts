@@ -94,6 +94,19 @@ export function batchView(row: BatchRow, doc: BatchDoc): Batch {
   };
 }
 
+/** The same by the document that is stored with it. */
+export function viewOf(row: BatchRow): Batch {
+  return batchView(row, JSON.parse(row.doc) as BatchDoc);
+}
+
+let written: { row: BatchRow; json: Buffer } | null = null;
+
+/** As JSON. Those who asked for a batch together have one row of it, and it is written once for all of them. */
+export function batchBytes(row: BatchRow): Buffer {
+  if (written?.row !== row) written = { row, json: Buffer.from(JSON.stringify(viewOf(row))) };
+  return written.json;
+}
+
 /** How a batch stands, as its progress streams tell it: what `GET` of the batch shows of it now. */
 export function progressView(row: BatchRow): Omit<StreamProgress, 'type' | 'seq'> {
   return {
