@@ -4,6 +4,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { makeApi, makeQuota } from './api/api.ts';
+import { BatchReader } from './api/batch-reader.ts';
 import type { ApiContext } from './api/context.ts';
 import { Placement } from './api/placement.ts';
 import { TrayWriter } from './api/tray-writer.ts';
@@ -265,7 +266,7 @@ class FrontDoorService implements Service {
       host: config.host,
       port: config.port,
       api: makeApi(context),
-      quota: (route, call) => (route.quota === null ? Promise.resolve(null) : quota(route.quota, call)),
+      quota: (route, call) => (route.quota === null ? null : quota(route.quota, call)),
       auth: new Authenticator({ lookup: (hash) => lookupToken(this.#parts.store.client, hash), fixed, clock: systemClock }),
       ops: { ready: () => this.#ready(), metrics: () => metrics.text() },
       metrics_token: config.metrics_token,
@@ -324,6 +325,7 @@ class FrontDoorService implements Service {
       durability: this.#durability,
       relay: (partition) => this.#relayer.relay(partition),
       trays: new TrayWriter({ client, placement, clock: systemClock }),
+      reads: new BatchReader({ client, limit: this.#parts.config.limit_batch_status }),
       meter: {
         batch: (count) => {
           batches.add();

@@ -1,6 +1,8 @@
 -- @include lib/ready
 -- Work with a time: `delayed` holds `<flow>|<entry>` by due time and gives it to its flow then.
 local delays = {}
+-- The earliest time in it before this script, where that is of interest.
+local delayed_before = nil
 
 local function delayed_push(due_ms, flow, entry)
   delays[#delays + 1] = due_ms
@@ -13,6 +15,9 @@ local function enqueue(now, due_ms, flow, entry)
 end
 
 local function queue_write()
+  if #delays > 0 and #plans_made == 0 then
+    delayed_before = tonumber(call('ZRANGE', root .. 'delayed', 0, 0, 'WITHSCORES')[2])
+  end
   ready_write()
   for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
 end
@@ -28,10 +33,12 @@ end
 
 -- A hint to whoever works on this partition: `0` work is ready, else the time at which some will be, or at which something
 -- else (`sooner_ms`) is to happen before.
+-- Not where something is due no later: whoever works here wakes then, and is told what comes next.
 local function ring_bell(sooner_ms)
   if #plans_made > 0 then
     call('SPUBLISH', root .. 'bell', '0')
   elseif #delays > 0 or sooner_ms then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', math.min(delays_first() or math.huge, sooner_ms or math.huge)))
+    local at = math.min(delays_first() or math.huge, sooner_ms or math.huge)
+    if not delayed_before or delayed_before > at then call('SPUBLISH', root .. 'bell', string.format('%.0f', at)) end
   end
 end

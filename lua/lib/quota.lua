@@ -15,15 +15,26 @@ local function quota_passed(key, length, now)
   return passed, now
 end
 
--- Takes one request of `limit` a minute (0 = none). Returns 1 where it may go, how many are left, ms until one more is.
-local function quota_take(key, limit, now)
-  if limit == 0 then return 1, 0, 0 end
+local quota_plans = {}
+
+-- Takes `wanted` requests of `limit` a minute (0 = none), or as many as there are; quota_write lets them in. Returns how many
+-- may go, how many are left after them, ms until one more is.
+local function quota_plan(key, limit, now, wanted)
+  if limit == 0 then return wanted, 0, 0 end
   local length = redis.call('LLEN', key)
   local passed, first = quota_passed(key, length, now)
   local left = limit - (length - passed)
-  if left <= 0 then return 0, 0, first + QUOTA_WINDOW_MS - now end
-  redis.call('RPUSH', key, now)
-  if passed > 0 then redis.call('LTRIM', key, passed, -1) end
-  redis.call('PEXPIRE', key, QUOTA_WINDOW_MS)
-  return 1, left - 1, first + QUOTA_WINDOW_MS - now
+  local granted = math.max(0, math.min(left, wanted))
+  if granted > 0 then quota_plans[#quota_plans + 1] = { key = key, granted = granted, passed = passed, now = now } end
+  return granted, math.max(0, left) - granted, first + QUOTA_WINDOW_MS - now
+end
+
+local function quota_write()
+  for _, plan in ipairs(quota_plans) do
+    local times = {}
+    for i = 1, plan.granted do times[i] = plan.now end
+    for i = 1, plan.granted, 1000 do redis.call('RPUSH', plan.key, unpack(times, i, math.min(i + 999, plan.granted))) end
+    if plan.passed > 0 then redis.call('LTRIM', plan.key, plan.passed, -1) end
+    redis.call('PEXPIRE', plan.key, QUOTA_WINDOW_MS)
+  end
 end

@@ -7,4 +7,6 @@
 -- @reply [number, number, number]   1 granted; left in the window; ms until one more is
 -- @cost  O(1), now and then O(limit)
 -- @include lib/quota
-return { quota_take(window, limit, now_ms) }
+local granted, left, next_ms = quota_plan(window, limit, now_ms, 1)
+quota_write()
+return { granted, left, next_ms }

@@ -254,7 +254,7 @@ class Upload {
     return changeView(this.#core, status ?? 'pending', row);
   }
 
-  #safe(answer: Answer): Promise<Answer> {
+  async #safe(answer: Answer): Promise<Answer> {
     return whenDurable(this.#context, partitionOf(this.#core), answer);
   }
 

@@ -20,15 +20,8 @@ import * as tasks from './tasks.ts';
 export function makeApi(context: ApiContext): Api {
   const bind =
     <Out>(run: (context: ApiContext, call: Call) => Promise<Out>) =>
-    async (call: Call): Promise<Out> => {
-      try {
-        return await run(context, call);
-      } catch (error) {
-        if (error instanceof ApiError) throw error;
-        if (isUnavailable(error)) throw unavailable(error);
-        throw error;
-      }
-    };
+    (call: Call): Promise<Out> =>
+      run(context, call).catch(told);
   return {
     createBatch: bind(batches.createBatch),
     listBatches: bind(batches.list),
@@ -105,18 +98,12 @@ export function makeApi(context: ApiContext): Api {
 
 /** The limits of the API, as the front door asks for them. */
 export function makeQuota(context: ApiContext) {
-  return async (quota: keyof ApiLimits, call: Call): Promise<QuotaVerdict | null> => {
-    try {
-      return await takeQuota(context, quota, call);
-    } catch (error) {
-      if (isUnavailable(error)) throw unavailable(error);
-      throw error;
-    }
-  };
+  return (quota: keyof ApiLimits, call: Call): Promise<QuotaVerdict | null> | null => takeQuota(context, quota, call)?.catch(told) ?? null;
 }
 
-function unavailable(cause: unknown): ApiError {
+function told(cause: unknown): never {
+  if (cause instanceof ApiError || !isUnavailable(cause)) throw cause;
   const error = new ApiError('unavailable', {}, { retry_after_s: 1 });
   error.cause = cause;
-  return error;
+  throw error;
 }

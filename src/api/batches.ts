@@ -2,7 +2,7 @@
 import { ApiError } from '../base/errors.ts';
 import { ID_PREFIX, newCore, parseId, partitionOf } from '../base/id.ts';
 import { DEFAULT_EXPIRATION_H, INTAKE_STAGE_BYTES_MIN } from '../base/limits.ts';
-import type { Batch, BatchListQuery, TaskListQuery } from '../schema/types.gen.ts';
+import type { BatchListQuery, TaskListQuery } from '../schema/types.gen.ts';
 import * as batches from '../store/batches.ts';
 import { type IdemArgs, type IdemRecord, readRecord, readRecordBeside } from '../store/idempotency.ts';
 import { labelHash } from '../store/keys.ts';
@@ -14,7 +14,7 @@ import { indexCursor, indexIn, nextCursor, placeIn } from './cursor.ts';
 import { whenDurable } from './durable.ts';
 import { claimed, type Keyed, keyedAs, keyOf, once, printHead, recordArgs, replayed, sameRequest } from './idempotency.ts';
 import type { Prepared, PrepareRequest, Ready, Refusal } from './prepare.ts';
-import { type BatchDoc, batchItem, batchView, changeView, taskBytes, timestamp } from './present.ts';
+import { type BatchDoc, batchBytes, batchItem, batchView, changeView, taskBytes, timestamp, viewOf } from './present.ts';
 import { verdictOf } from './quota.ts';
 import { namesIn, resolveLimiters } from './resolve.ts';
 import { verifyBatch } from './verify.ts';
@@ -177,19 +177,18 @@ function ready({ outcome }: Resolved): Ready {
 export async function getBatch(context: ApiContext, call: Call): Promise<Answer> {
   const read = await readWithinLimit(context, call, false);
   if (read.kind === 'refused') return { body: null, ...told(context, read) };
-  if (call.query['verify'] !== true) return { body: viewOf(read.batch), ...told(context, read) };
+  if (call.query['verify'] !== true) return { body: batchBytes(read.batch), ...told(context, read) };
   const verified = await verifyBatch(context, coreOf(call));
   if (verified === null) throw missing(call);
   return { body: { ...viewOf(await visible(context, call)), verified }, ...told(context, read) };
 }
 
-function viewOf(row: batches.BatchRow): Batch {
-  return batchView(row, JSON.parse(row.doc) as BatchDoc);
-}
-
 /** Throws 404; a refused read is the caller's to tell, with `told`. */
 export async function readWithinLimit(context: ApiContext, call: Call, states: boolean): Promise<Exclude<BatchRead, { kind: 'missing' }>> {
-  const read = await readLimited(context.client, call.account_id, coreOf(call), { limit: context.limits.batch_status, states });
+  const core = coreOf(call);
+  const read = states
+    ? await readLimited(context.client, call.account_id, core, { limit: context.limits.batch_status, states })
+    : await context.reads.read(call.account_id, core);
   if (read.kind === 'missing') throw missing(call);
   return read;
 }

@@ -6,6 +6,7 @@ import type { PartitionCount } from '../store/partition-count.ts';
 import type { RepairMeter } from '../store/reconcile.ts';
 import type { RedisClient } from '../store/script.ts';
 import type { Places } from '../store/streams.ts';
+import type { BatchReader } from './batch-reader.ts';
 import type { Placement } from './placement.ts';
 import type { Prepared, PrepareRequest } from './prepare.ts';
 import type { TrayWriter } from './tray-writer.ts';
@@ -37,6 +38,7 @@ export interface ApiContext {
   /** Tells limiters of what a request wrote, before it is answered, so that they see requests in their order. Never rejects. */
   relay(partition: number): Promise<void>;
   trays: TrayWriter;
+  reads: BatchReader;
   meter: {
     /** A batch with so many tasks was created. */
     batch(tasks: number): void;

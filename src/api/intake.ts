@@ -151,7 +151,7 @@ class HeadWriter {
     if (plain && this.#last !== null && same(this.#last.input, input)) return { ...this.#last.task, payload };
     const { payload: _, ...rest } = input;
     const task: NewTask = {
-      head: Buffer.from(JSON.stringify(this.#added === null ? rest : { ...rest, ...this.#added })),
+      head: Buffer.from(JSON.stringify(this.#added === null ? rest : Object.assign(rest, this.#added))),
       payload,
       origin: originOf(typeof input.target === 'string' ? input.target : input.target.url).hash,
       timeout_s: Math.ceil(input.timeout ?? DEFAULT_TIMEOUT_S),

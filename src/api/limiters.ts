@@ -46,7 +46,7 @@ export async function createLimiter(context: ApiContext, call: Call): Promise<An
   });
 }
 
-function created(context: ApiContext, row: LimiterRow): Promise<Answer> {
+async function created(context: ApiContext, row: LimiterRow): Promise<Answer> {
   // Its name lies in the account's home slot.
   return whenDurable(context, partitionOf(row.core), { body: limiterView(row) }, row.account_id);
 }

@@ -10,6 +10,7 @@ import type {
   StreamProgress,
   StreamTaskEnd,
   Target,
+  TaskInput,
   TaskListItem,
   TaskOutcome,
   TaskResult,
@@ -50,8 +51,13 @@ export function completionRate({ total, completed }: Counts): number {
 
 /** `2026-01-31T09:00:00.000Z`. */
 export function timestamp(ms: number): string {
-  return new Date(ms).toISOString();
+  if (ms !== last_ms) [last_ms, last_text] = [ms, new Date(ms).toISOString()];
+  return last_text;
 }
+
+/** Most are of now, or of one batch. */
+let last_ms = Number.NaN;
+let last_text = '';
 
 /** The answer to a change of a batch. */
 export function changeView(core: string, status: BatchStatus, change: Counts & { updated_ms: number }): BatchChangeView {
@@ -86,6 +92,19 @@ export function batchView(row: BatchRow, doc: BatchDoc): Batch {
     updated_at: timestamp(row.updated_ms),
     completion_rate: completionRate(row),
   };
+}
+
+/** The same by the document that is stored with it. */
+export function viewOf(row: BatchRow): Batch {
+  return batchView(row, JSON.parse(row.doc) as BatchDoc);
+}
+
+let written: { row: BatchRow; json: Buffer } | null = null;
+
+/** As JSON. Those who asked for a batch together have one row of it, and it is written once for all of them. */
+export function batchBytes(row: BatchRow): Buffer {
+  if (written?.row !== row) written = { row, json: Buffer.from(JSON.stringify(viewOf(row))) };
+  return written.json;
 }
 
 /** How a batch stands, as its progress streams tell it: what `GET` of the batch shows of it now. */
@@ -136,7 +155,7 @@ export function maskTarget<T>(target: T): T {
 /** What is stored of a task besides its payload; see delivery/spec.ts. */
 interface Head {
   target: Target;
-  rate_limiter?: string;
+  rate_limiter?: string | undefined;
   at?: number;
   /** The tick (ms) that it was made for. */
   for?: number;
@@ -148,38 +167,60 @@ type ShownTask = Omit<TaskListItem, 'batch_id'> & { batch_id: string | null };
 
 /** A task as JSON bytes: its payload goes out as it came in. `batch_id` is null for a single task. */
 export function taskBytes(row: TaskRow, batch: BatchRow): Buffer {
-  return withPayload(taskView(row, batch), row.payload);
+  return withPayload(taskView(row, batch, headOf(row)), row.payload);
+}
+
+/** A single task as it was just made from `input`. */
+export function newTaskBytes(input: TaskInput, at_ms: number, core: string, index: number, payload: Buffer | null): Buffer {
+  // Spelled out: a spread of a constant costs more here than the rest of the view.
+  const row = { core, index, status: 'queued', expired: false, result: null } as const;
+  return withPayload(taskView(row, null, { target: input.target, rate_limiter: input.rate_limiter, at: at_ms }), payload);
 }
 
 /** The same as listed under its schedule. */
 export function scheduledTaskBytes(row: TaskRow, batch: BatchRow, schedule_id: string): Buffer {
-  const { target, ...item } = taskView(row, batch);
+  const { target, ...item } = taskView(row, batch, headOf(row));
   return withPayload({ ...item, schedule_id, target: typeof target === 'string' ? target : target.url }, row.payload);
 }
 
 function withPayload(item: object, payload: Buffer | null): Buffer {
   const json = JSON.stringify(item);
   if (payload === null) return Buffer.from(json);
-  return Buffer.concat([Buffer.from(`${json.slice(0, -1)},"payload":`), payload, Buffer.from('}')]);
+  const before = `${json.slice(0, -1)},"payload":`;
+  const length = Buffer.byteLength(before);
+  const whole = Buffer.allocUnsafe(length + payload.length + 1);
+  whole.write(before);
+  payload.copy(whole, length);
+  whole[whole.length - 1] = CLOSE_OBJECT;
+  return whole;
 }
 
-function taskView(row: TaskRow, batch: BatchRow): ShownTask {
-  const head = JSON.parse(row.head.toString()) as Head;
+const CLOSE_OBJECT = 0x7d;
+
+function headOf(row: TaskRow): Head {
+  return JSON.parse(row.head.toString()) as Head;
+}
+
+/** `batch` null: a tray that was not read, since nothing of it shows. What is undefined is left out of the JSON. */
+function taskView(row: Omit<TaskRow, 'head' | 'payload'>, batch: BatchRow | null, head: Head): Shown<ShownTask> {
   const { attempts, ended_ms, result } = resultOf(row);
-  const scheduled_ms = head.for ?? scheduledFor(batch);
+  const scheduled_ms = head.for ?? (batch === null ? null : scheduledFor(batch));
   return {
     id: taskId(row.core, row.index),
-    batch_id: batch.status === null ? null : ID_PREFIX.batch + row.core,
-    ...(scheduled_ms === null ? {} : { scheduled_for: timestamp(scheduled_ms) }),
+    batch_id: batch === null || batch.status === null ? null : ID_PREFIX.batch + row.core,
+    scheduled_for: scheduled_ms === null ? undefined : timestamp(scheduled_ms),
     status: row.status,
     target: maskTarget(head.target),
-    created_at: timestamp(head.at ?? batch.created_ms),
-    ...(row.status === 'completed' && ended_ms !== null ? { completed_at: timestamp(ended_ms) } : {}),
+    created_at: timestamp(head.at ?? batch?.created_ms ?? 0),
+    completed_at: row.status === 'completed' && ended_ms !== null ? timestamp(ended_ms) : undefined,
     attempts,
-    ...(head.rate_limiter === undefined ? {} : { rate_limiter: head.rate_limiter }),
-    ...(result === null ? {} : { result }),
+    rate_limiter: head.rate_limiter,
+    result: result ?? undefined,
   };
 }
+
+/** About to become JSON, which leaves out what is undefined. */
+type Shown<T> = { [K in keyof T]: T[K] | (undefined extends T[K] ? undefined : never) };
 
 /** How a task ended; it must have. */
 export function outcomeView(row: TaskRow, batch: BatchRow): TaskOutcome {

@@ -17,10 +17,14 @@ export function verdictOf(policy: string, limit: number, state: QuotaState): Quo
   };
 }
 
-/** Decides on the headers of a request, before its body is read. Reads of a batch decide in the step that reads. */
-export async function takeQuota(context: ApiContext, quota: keyof ApiLimits, call: Call): Promise<QuotaVerdict | null> {
+/** Decides on the headers of a request, before its body is read; null: nothing to decide. Reads of a batch decide in the step that reads. */
+export function takeQuota(context: ApiContext, quota: keyof ApiLimits, call: Call): Promise<QuotaVerdict | null> | null {
   const limit = context.limits[quota];
   if (limit === 0 || quota === 'batch_status') return null;
+  return take(context, quota, call, limit);
+}
+
+async function take(context: ApiContext, quota: 'batch_create' | 'batch_add', call: Call, limit: number): Promise<QuotaVerdict | null> {
   if (quota === 'batch_create') return verdictOf('batch-create', limit, await takeBatchCreate(context.client, call.account_id, limit));
   const core = parseId(ID_PREFIX.batch, call.params['batch_id'] ?? '');
   return core === null ? null : verdictOf('batch-add', limit, await takeBatchAdd(context.client, core, limit));

@@ -2,7 +2,7 @@
 import { ApiError, type Fault } from '../base/errors.ts';
 import { newCore, parseTaskId, partitionOf } from '../base/id.ts';
 import { DEFAULT_TIMEOUT_S } from '../base/limits.ts';
-import { checkTask } from '../schema/task-rules.ts';
+import { taskFaults } from '../schema/task-rules.ts';
 import type { TaskInput } from '../schema/types.gen.ts';
 import * as batches from '../store/batches.ts';
 import { readRecord } from '../store/idempotency.ts';
@@ -14,7 +14,7 @@ import type { ApiContext } from './context.ts';
 import { whenDurable } from './durable.ts';
 import { type Keyed, keyedBy, once, recordArgs, replayed, sameRequest } from './idempotency.ts';
 import { type IntakeOptions, originOf, takeIn, timeOf } from './intake.ts';
-import { taskBytes } from './present.ts';
+import { newTaskBytes, taskBytes } from './present.ts';
 import { type KnownLimiter, NO_LIMITERS, resolveLimiters } from './resolve.ts';
 import { roundMs } from './rounds.ts';
 import type { Place } from './tray-writer.ts';
@@ -24,7 +24,10 @@ export async function createTask(context: ApiContext, call: Call): Promise<Answe
   const keyed = keyedBy(context, call, 'createTask');
   const before = keyed === null ? null : await createdBefore(context, call, keyed);
   if (before !== null) return before;
-  const task = await newTask(context, call);
+  const input = checked(call, call.now_ms);
+  const { rate_limiter } = input;
+  const limiters = rate_limiter === undefined ? NO_LIMITERS : await resolveLimiters(context.client, call.account_id, [rate_limiter]);
+  const task = taskOf(context, input, { at_ms: call.now_ms, trace: call.trace, limiters });
   const place = keyed === null ? await context.trays.write(call.account_id, task) : await createKeyed(context, call, keyed, task);
   if (place === null) {
     const first = keyed && (await createdBefore(context, call, keyed));
@@ -33,7 +36,7 @@ export async function createTask(context: ApiContext, call: Call): Promise<Answe
   }
   context.meter.single();
   if (task.limit !== null) await context.relay(partitionOf(place.core));
-  return whenDurable(context, partitionOf(place.core), { body: newTaskBytes(task, place.core, place.index, call.account_id) });
+  return whenDurable(context, partitionOf(place.core), { body: newTaskBytes(input, call.now_ms, place.core, place.index, task.payload) });
 }
 
 /** The record must share a slot with the task, so a keyed task goes where its key lies. Null where the key is taken. */
@@ -57,21 +60,13 @@ async function createdBefore(context: ApiContext, call: Call, keyed: Keyed): Pro
   if (record.done === null) throw new ApiError('unavailable', {}, { retry_after_s: 1 });
   const [core = '', first] = record.done.reply.split(',');
   const { at } = JSON.parse(record.done.extra) as { at: number };
-  const answer = replayed({ body: newTaskBytes(sameTask(context, call, at), core, Number(first), call.account_id) });
+  const input = checked(call, at);
+  const answer = replayed({ body: newTaskBytes(input, at, core, Number(first), sameTask(context, input, at).payload) });
   return whenDurable(context, keyed.partition, answer);
 }
 
-/** The task in the body, with its limiter. */
-async function newTask(context: ApiContext, call: Call): Promise<NewTask> {
-  const input = checked(call, call.now_ms);
-  const { rate_limiter } = input;
-  const limiters = rate_limiter === undefined ? NO_LIMITERS : await resolveLimiters(context.client, call.account_id, [rate_limiter]);
-  return taskOf(context, input, { at_ms: call.now_ms, trace: call.trace, limiters });
-}
-
 /** The same as it was stored before; its limiter may be gone since. */
-function sameTask(context: ApiContext, call: Call, at_ms: number): NewTask {
-  const input = checked(call, at_ms);
+function sameTask(context: ApiContext, input: TaskInput, at_ms: number): NewTask {
   const { rate_limiter } = input;
   const limiters = rate_limiter === undefined ? NO_LIMITERS : new Map([[rate_limiter, UNKNOWN]]);
   return taskOf(context, input, { at_ms, trace: null, limiters });
@@ -80,10 +75,12 @@ function sameTask(context: ApiContext, call: Call, at_ms: number): NewTask {
 /** Does for a task that is only shown. */
 const UNKNOWN: KnownLimiter = { core: '', letter: '', cost_max: null };
 
+/** The body, which fits its schema, by the rules beyond that. */
 function checked(call: Call, at_ms: number): TaskInput {
-  const faults = checkTask(call.body, at_ms);
+  const input = call.body as TaskInput;
+  const faults = taskFaults(input, '', at_ms);
   if (faults.length > 0) throw new ApiError('validation_error', { errors: faults });
-  return call.body as TaskInput;
+  return input;
 }
 
 /** Faults of a single task have no `/tasks/0` in front. */
@@ -102,30 +99,6 @@ function taskOf(context: ApiContext, input: TaskInput, more: Pick<IntakeOptions,
     throw error;
   }
 }
-
-function newTaskBytes({ head, payload }: NewTask, core: string, index: number, account_id: string): Buffer {
-  const row = { core, index, head, payload, status: 'queued' as const, expired: false, result: null };
-  return taskBytes(row, { ...TRAY, core, account_id });
-}
-
-/** What of a tray shows in its tasks. */
-const TRAY: batches.BatchRow = {
-  core: '',
-  account_id: '',
-  status: null,
-  total: 1,
-  completed: 0,
-  failed: 0,
-  cancelled: 0,
-  running: 0,
-  created_ms: 0,
-  updated_ms: 0,
-  finished_ms: null,
-  doc: '{}',
-  bases: [0],
-  undealt: null,
-  held: false,
-};
 
 function placeOf(call: Call): Place {
   const place = parseTaskId(call.params['task_id'] ?? '');

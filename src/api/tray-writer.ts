@@ -51,11 +51,23 @@ export class TrayWriter {
   }
 
   async #run(account_id: string, line: Waiting[]): Promise<void> {
-    while (line.length > 0) await this.#writeGroup(account_id, takeGroup(line));
-    this.#lines.delete(account_id);
+    let group = takeGroup(line);
+    let writing = this.#write(account_id, group);
+    for (;;) {
+      const outcome = await writing;
+      const written = group;
+      group = takeGroup(line);
+      // On its way before those of the last one go on: Redis works while they are answered.
+      if (group.length > 0) writing = this.#write(account_id, group);
+      else this.#lines.delete(account_id);
+      if ('error' in outcome) for (const { failed } of written) failed(outcome.error);
+      else for (const [i, { done }] of written.entries()) done({ core: outcome.core, index: outcome.index + i });
+      if (group.length === 0) return;
+    }
   }
 
-  async #writeGroup(account_id: string, group: readonly Waiting[]): Promise<void> {
+  /** Where the first of the group came to lie, or why it did not. */
+  async #write(account_id: string, group: readonly Waiting[]): Promise<Place | { error: unknown }> {
     const { client, placement, clock } = this.#deps;
     const create = (partition: number) =>
       batches.createTasks(client, {
@@ -68,9 +80,9 @@ export class TrayWriter {
     try {
       const place = await placement.place(() => placement.forTray(account_id, group.length), create);
       if (place === null) throw new Error('no idempotency key was given, so none can be taken');
-      for (const [i, { done }] of group.entries()) done({ core: place.core, index: place.first + i });
+      return { core: place.core, index: place.first };
     } catch (error) {
-      for (const { failed } of group) failed(error);
+      return { error };
     }
   }
 }

@@ -6,7 +6,7 @@
 //
 // The alphabet is in ASCII order and the parts have fixed widths, so ids of one partition sort by creation.
 // Every id carries its partition: any process finds the resource without a look-up.
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash, randomFillSync } from 'node:crypto';
 
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const PARTITION_WIDTH = 2;
@@ -31,10 +31,23 @@ export function base62(value: number, width: number): string {
   return out;
 }
 
+/** Random bytes in store: each call of the generator costs more than all the rest of an id. */
+const random = Buffer.alloc(4096);
+let random_used = random.length;
+
+/** 53 random bits. */
+export function randomBits(): number {
+  if (random_used === random.length) {
+    randomFillSync(random);
+    random_used = 0;
+  }
+  random_used += 8;
+  return random.readUInt32LE(random_used - 8) * 2 ** 21 + (random.readUInt32LE(random_used - 4) >>> 11);
+}
+
 /** The partition-carrying part of an id, without its prefix: 18 characters. */
 export function newCore(partition: number, now_ms: number): string {
-  const random = Number(randomBytes(8).readBigUInt64BE() >> 11n);
-  return base62(partition, PARTITION_WIDTH) + base62(now_ms, TIME_WIDTH) + base62(random, RANDOM_WIDTH);
+  return base62(partition, PARTITION_WIDTH) + base62(now_ms, TIME_WIDTH) + base62(randomBits(), RANDOM_WIDTH);
 }
 
 /** The same for one and the same thing whoever makes it: what would be random follows from `seed`. */

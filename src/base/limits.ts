@@ -37,6 +37,9 @@ export const BATCH_TASKS_MAX = 10_000_000;
 export const TRAY_GROUP_TASKS_MAX = 200;
 export const TRAY_GROUP_BYTES_MAX = 262_144;
 
+/** Reads of batches that one call answers: where each is of another batch, about a millisecond of Redis. */
+export const READ_GROUP_MAX = 200;
+
 /** Tasks of an expired batch whose bytes are rewritten in one call: about a millisecond of Redis. */
 export const SWEEP_TASKS_MAX = 20_000;
 

@@ -10,11 +10,12 @@ export interface Reply {
   body: string | Buffer | null;
   /** Default: JSON. */
   type?: string;
-  /** A Cache-Control among them stands in for `no-store`. */
   headers?: Record<string, string>;
 }
 
 export interface WriteOptions {
+  /** Those of the reply, and what else the answer has. A Cache-Control among them stands in for `no-store`. */
+  headers: Readonly<Record<string, string>>;
   request_id: string;
   /** HEAD: everything but the body. */
   head: boolean;
@@ -57,16 +58,17 @@ const NOT_IN_HEADERS = /[^\t\x20-\x7e]/g;
 /** Writes a whole response; `res` is invalid afterwards. Returns the bytes of its body. */
 export function write(res: HttpResponse, reply: Reply, options: WriteOptions): number {
   const { body } = reply;
+  const { headers } = options;
   const bytes = body === null ? 0 : Buffer.byteLength(body);
   res.cork(() => {
     res.writeStatus(STATUS_LINE.get(reply.status) ?? String(reply.status));
-    const cached = reply.headers?.['Cache-Control'] !== undefined;
+    const cached = headers['Cache-Control'] !== undefined;
     if (body !== null) {
       const fixed = cached ? NO_SNIFF : FIXED_HEADERS;
       res.writeHeader('Content-Type', reply.type === undefined && !cached ? JSON_HEADERS : (reply.type ?? JSON_TYPE) + fixed);
     } else if (!cached) res.writeHeader('Cache-Control', 'no-store');
     res.writeHeader('X-Request-Id', options.request_id);
-    for (const name in reply.headers) res.writeHeader(name, (reply.headers[name] ?? '').replace(NOT_IN_HEADERS, ' '));
+    for (const name in headers) res.writeHeader(name, (headers[name] ?? '').replace(NOT_IN_HEADERS, ' '));
     const without_body = options.head || body === null;
     if (options.linger || (options.close && without_body)) res.writeHeader('Connection', 'close');
     if (!without_body) return void res.end(body, options.close && !options.linger);

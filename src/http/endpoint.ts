@@ -22,7 +22,7 @@ import type { Streams } from './streams.ts';
 import type { HttpRequest } from './uws.ts';
 
 /** Decides an API limit on the headers of a request; null where it has none. `call.body` is null. */
-export type Quota = (route: Route, call: Call) => Promise<QuotaVerdict | null>;
+export type Quota = (route: Route, call: Call) => Promise<QuotaVerdict | null> | null;
 
 export interface EndpointHost {
   readonly auth: Authenticator;
@@ -67,7 +67,9 @@ export async function serveRoute(
   const lines = route.lines === true && isType(head, LINES_TYPE);
   const reader = lines ? null : startReading(host, x, route, head);
   const pieces = lines ? x.readPieces() : null;
-  const call = await admit(host, x, route, params, head);
+  // Waits only where there is something to wait for: each wait that is none costs as much as a check.
+  const admitted = admit(host, x, route, params, head);
+  const call = admitted instanceof Promise ? await admitted : admitted;
   try {
     if (lines) call.lines = piecesOf(x, pieces);
     else refuseByHeaders(host, x, route, head);
@@ -84,7 +86,7 @@ export async function serveRoute(
     applyQuota(x, (await byTicket(host, x, call, (checked) => precheck(host, route, checked))) ?? null);
     return { status: 200, body: '', type: route.stream === undefined ? LINES_TYPE : EVENTS_TYPE };
   }
-  const answer = await byTicket(host, x, call, route.run);
+  const answer = await (call.ticket === null ? route.run(call) : byTicket(host, x, call, route.run));
   if (answer?.lines !== undefined) {
     if (answer.quota !== undefined) applyQuota(x, answer.quota);
     await x.sendLines(answer.lines);
@@ -148,14 +150,26 @@ function startReading(host: EndpointHost, x: Exchange, route: Route, head: Head)
 }
 
 /** 401, 403, 404 and 429. */
-async function admit(host: EndpointHost, x: Exchange, route: Route, params: Record<string, string>, head: Head): Promise<Call> {
+function admit(host: EndpointHost, x: Exchange, route: Route, params: Record<string, string>, head: Head): Call | Promise<Call> {
   const ticket = route.stream === undefined || head.authorization !== '' ? null : new URLSearchParams(head.query).get('ticket');
-  let principal = ticket === null ? host.auth.check(head.authorization, () => x.address()) : BY_TICKET;
-  if (principal instanceof Promise) {
-    // Nobody unknown fills our memory: the body waits in the socket.
-    x.pause();
-    principal = await principal.finally(() => x.resume());
-  }
+  const principal = ticket === null ? host.auth.check(head.authorization, () => x.address()) : BY_TICKET;
+  const known = (who: Principal): Call | Promise<Call> => admitKnown(host, x, route, params, head, ticket, who);
+  if (!(principal instanceof Promise)) return known(principal);
+  // Nobody unknown fills our memory: the body waits in the socket.
+  x.pause();
+  return principal.finally(() => x.resume()).then(known);
+}
+
+/** 403, 404 and 429. */
+function admitKnown(
+  host: EndpointHost,
+  x: Exchange,
+  route: Route,
+  params: Record<string, string>,
+  head: Head,
+  ticket: string | null,
+  principal: Principal,
+): Call | Promise<Call> {
   x.account_id = ticket === null ? principal.account_id : null;
   if (!allows(principal.scope, route.scope)) throw new ApiError('forbidden', { scope: principal.scope, required: route.scope });
   if (route.resource !== null) {
@@ -177,9 +191,18 @@ async function admit(host: EndpointHost, x: Exchange, route: Route, params: Reco
     ticket,
     now_ms: x.now_ms,
   };
-  if (route.body !== null) await host.precheck[route.name]?.(call);
-  if (route.quota !== null && host.quota !== null) applyQuota(x, await host.quota(route, call));
-  return call;
+  const precheck = route.body === null ? undefined : host.precheck[route.name];
+  if (precheck !== undefined) return precheck(call).then(() => withinQuota(host, x, route, call));
+  return withinQuota(host, x, route, call);
+}
+
+function withinQuota(host: EndpointHost, x: Exchange, route: Route, call: Call): Call | Promise<Call> {
+  const asked = route.quota === null || host.quota === null ? null : host.quota(route, call);
+  if (asked === null) return call;
+  return asked.then((verdict) => {
+    applyQuota(x, verdict);
+    return call;
+  });
 }
 
 /** What the work of a request goes on with: the span of the request, where there is one, else what its caller said. */
@@ -268,9 +291,10 @@ function invalid(faults: readonly Fault[]): ApiError {
 
 function toReply(x: Exchange, route: Route, answer: Answer): Reply {
   if (answer.quota !== undefined) applyQuota(x, answer.quota);
-  return {
+  const reply: Reply = {
     status: answer.status ?? route.status,
     body: Buffer.isBuffer(answer.body) ? answer.body : JSON.stringify(answer.body),
-    ...(answer.headers === undefined ? {} : { headers: answer.headers }),
   };
+  if (answer.headers !== undefined) reply.headers = answer.headers;
+  return reply;
 }

@@ -139,16 +139,13 @@ export class Exchange {
     this.resume();
     this.done = true;
     const unread = this.#reader === null ? (this.announced_bytes ?? Number.POSITIVE_INFINITY) : this.#reader.bytesLeft();
-    const bytes_out = write(
-      this.#res,
-      { ...reply, headers: { ...this.headers, ...reply.headers } },
-      {
-        request_id: this.request_id,
-        head: this.head,
-        close: this.#host.draining,
-        linger: unread > SWALLOWED_BYTES_MAX,
-      },
-    );
+    const bytes_out = write(this.#res, reply, {
+      headers: reply.headers === undefined ? this.headers : { ...this.headers, ...reply.headers },
+      request_id: this.request_id,
+      head: this.head,
+      close: this.#host.draining,
+      linger: unread > SWALLOWED_BYTES_MAX,
+    });
     this.#report(reply.status, bytes_out);
   }
 

@@ -54,6 +54,15 @@ const LATEST_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
  * 1, since 0 stands for no time at all.
  */
 export function timestampMs(text: string): number | null {
+  if (text !== last_text) [last_text, last_ms] = [text, readTimestamp(text)];
+  return last_ms;
+}
+
+/** Each is asked for by its schema, by the rules of a task and by the intake, and neighbours in a batch often have the same. */
+let last_text = '';
+let last_ms: number | null = null;
+
+function readTimestamp(text: string): number | null {
   // 2026-01-31T09:00:00Z is the shortest
   if (text.length < 20 || text.length > 35) return null;
   const year = digits(text, 0, 4);

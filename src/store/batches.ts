@@ -1,6 +1,5 @@
 // Batches and their tasks: made, read, listed, changed. Every change is one script; many tasks are staged before it.
-import { randomBytes } from 'node:crypto';
-import { base62, partitionOf } from '../base/id.ts';
+import { base62, partitionOf, randomBits } from '../base/id.ts';
 import { STAGE_BYTES_MAX, STAGE_TTL_MS } from '../base/limits.ts';
 import type { EncodedTasks } from './encoded.ts';
 import { StageLost } from './errors.ts';
@@ -91,7 +90,7 @@ function stagedKey({ core, operation }: StagePlace, { base }: NewSegment, k: num
 
 /** An operation id: makes a repeated call of one change recognisable. */
 export function newOperation(): string {
-  return base62(randomBytes(6).readUIntBE(0, 6), 9);
+  return base62(randomBits(), 9);
 }
 
 /**

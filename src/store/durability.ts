@@ -24,6 +24,8 @@ import { slotOfKey } from './tags.ts';
 export type DurabilityMode = 'local' | 'replicated' | 'strict';
 
 export interface Durability {
+  /** The mode is `local`: what was written is as safe as it asks. */
+  readonly local: boolean;
   /**
    * Called right after a write to the partition was answered. True: it is as safe as the mode asks. False: the mode is
    * `replicated` and no replica is attached. Throws NotReplicated where a replica did not acknowledge it in time.
@@ -53,7 +55,7 @@ const LINK = { autoResendUnfulfilledCommands: false, maxRetriesPerRequest: 0 };
 const ONLY = '';
 
 export function openDurability(deps: DurabilityDeps): Durability {
-  if (deps.mode === 'local') return { confirm: async () => true, confirmHome: async () => true, close: () => {} };
+  if (deps.mode === 'local') return { local: true, confirm: async () => true, confirmHome: async () => true, close: () => {} };
   const { client, connection, mode } = deps;
   const log = limitedLog(deps.log);
   const cluster = client instanceof Cluster ? client : null;
@@ -90,6 +92,7 @@ export function openDurability(deps: DurabilityDeps): Durability {
   };
 
   return {
+    local: false,
     confirm: (partition) => confirmed(keys.partition(partition)),
     confirmHome: (account_id) => confirmed(keys.accountMark(account_id)),
     close() {

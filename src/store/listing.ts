@@ -167,24 +167,58 @@ export type BatchRead =
   | { kind: 'refused'; quota: QuotaState }
   | { kind: 'read'; quota: QuotaState; batch: BatchRow; states: string };
 
+/** Batches of one partition that are read together, each for all who ask for it at this moment. */
+export interface AskedBatch {
+  account_id: string;
+  core: string;
+  asking: number;
+}
+
 /** Owner, limit (reads a minute, 0 = none) and read are one step. `states` holds one byte a task where it is asked for. */
 export async function readLimited(
   client: RedisClient,
   account_id: string,
   core: string,
-  options: { limit: number; states: boolean },
+  { limit, states }: { limit: number; states: boolean },
 ): Promise<BatchRead> {
-  const [outcome, left, next_ms, fields, states] = await batchRead.callBuffer(
-    client,
-    { meta: keys.partition(partitionOf(core)) },
-    { core, account: account_id, limit: options.limit, states: options.states ? 1 : 0 },
-  );
-  if (outcome === 0) return { kind: 'missing' };
-  const quota = { granted: outcome === 2, left, next_ms };
-  if (outcome === 1) return { kind: 'refused', quota };
-  const batch = toRow(core, fields);
-  return batch === null ? { kind: 'missing' } : { kind: 'read', quota, batch, states: waitingIn(states.toString('latin1'), batch) };
+  const [[read] = []] = await readAll(client, partitionOf(core), [{ account_id, core, asking: 1 }], limit, states);
+  return read ?? { kind: 'missing' };
 }
+
+/** The same for many, without states: of each batch, what each of those who ask for it gets; they share its row. */
+export function readTogether(
+  client: RedisClient,
+  partition: number,
+  batches: readonly AskedBatch[],
+  limit: number,
+): Promise<BatchRead[][]> {
+  return readAll(client, partition, batches, limit, false);
+}
+
+async function readAll(
+  client: RedisClient,
+  partition: number,
+  batches: readonly AskedBatch[],
+  limit: number,
+  states: boolean,
+): Promise<BatchRead[][]> {
+  const reads: string[] = [];
+  for (const { core, account_id, asking } of batches) reads.push(core, account_id, String(asking), states ? '1' : '0');
+  const replies = await batchRead.callBuffer(client, { meta: keys.partition(partition) }, { limit, reads });
+  return batches.map(({ core, asking }, at) => {
+    const [granted, left, next_ms, fields, bytes] = replies[at] ?? MISSING;
+    const batch = granted > 0 ? toRow(core, fields) : null;
+    return Array.from({ length: asking }, (_, i): BatchRead => {
+      if (granted < 0) return { kind: 'missing' };
+      if (i >= granted) return { kind: 'refused', quota: { granted: false, left, next_ms } };
+      if (batch === null) return { kind: 'missing' };
+      const quota = { granted: true, left: left + granted - 1 - i, next_ms };
+      return { kind: 'read', quota, batch, states: waitingIn(bytes.toString('latin1'), batch) };
+    });
+  });
+}
+
+const MISSING = [-1, 0, 0, [] as (Buffer | null)[], Buffer.alloc(0)] as const;
 
 /** State bytes from task `from` on, where what a round has not reached says that it waits. */
 function waitingIn(states: string, { undealt }: BatchRow, from = 0): string {

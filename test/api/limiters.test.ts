@@ -54,7 +54,7 @@ function contextOf(client: Redis): ApiContext {
     partitions,
     admit: () => {},
     placement: new Placement(partitions),
-    durability: { confirm: async () => true, confirmHome: async () => true, close: () => {} },
+    durability: { local: true, confirm: async () => true, confirmHome: async () => true, close: () => {} },
   } as unknown as ApiContext;
 }
 

@@ -205,16 +205,18 @@ describe('batch/add', () => {
     assert.deepEqual(await rig.dump(), before);
   });
 
-  test('the bell says whether work is ready or when some will be', async () => {
+  test('the bell says whether work is ready, or when some will be where that is sooner than any before', async () => {
     const core = await rig.create();
     const heard: string[] = [];
     const ear = rig.redis.duplicate();
-    const two = new Promise<void>((resolve) => ear.on('smessage', (_, message: string) => heard.push(message) === 2 && resolve()));
+    const three = new Promise<void>((resolve) => ear.on('smessage', (_, message: string) => heard.push(message) === 3 && resolve()));
     await ear.ssubscribe(keys.bell(0));
     await rig.add(core, 1);
     await rig.add(core, [{ due_ms: T0 + 900 }, { due_ms: T0 + 700 }]);
-    await two;
+    await rig.add(core, [{ due_ms: T0 + 700 }, { due_ms: T0 + 800 }]);
+    await rig.add(core, [{ due_ms: T0 + 600 }]);
+    await three;
     ear.disconnect();
-    assert.deepEqual(heard, ['0', String(T0 + 700)]);
+    assert.deepEqual(heard, ['0', String(T0 + 700), String(T0 + 600)]);
   });
 });
