@@ -1,14 +1,15 @@
 // What the engine reaches on this machine, beside bare parts measured in the same run.
 //
-//   node --import tsx bench/main.ts [--smoke] [--json] [--engine FILE] [--engine-args=ARGS] [bench …]
+//   node --import tsx bench/main.ts [--smoke] [--json] [--record] [--engine FILE] [--engine-args=ARGS] [bench …]
 //
 //   --smoke         seconds, small numbers; nothing is recorded
 //   --json          one line of JSON instead of the table
 //   --engine        what to start; default dist/main.js. A .ts file runs through tsx
 //   --engine-args   for its node, such as --engine-args="--cpu-prof --cpu-prof-dir=/tmp/prof"
 //   bench …         only these, by name; nothing is recorded then
+//   --record        but with this
 //
-// A full run appends one line to bench/results.jsonl.
+// What is recorded is a line in bench/results.jsonl.
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -69,6 +70,7 @@ async function main(): Promise<void> {
     options: {
       smoke: { type: 'boolean', default: false },
       json: { type: 'boolean', default: false },
+      record: { type: 'boolean', default: false },
       engine: { type: 'string', default: fileURLToPath(new URL('../dist/main.js', import.meta.url)) },
       'engine-args': { type: 'string', default: '' },
     },
@@ -86,7 +88,7 @@ async function main(): Promise<void> {
     const results = await runAll(chosen, { engine, entry: values.engine, receiver, api, smoke: values.smoke }, !values.json);
     const line = { ...machine, smoke: values.smoke, results };
     process.stdout.write(values.json ? `${JSON.stringify(line)}\n` : table(machine, chosen, results));
-    if (!values.smoke && chosen === BENCHES) record(line);
+    if (!values.smoke && (chosen === BENCHES || values.record)) record(line);
   } finally {
     await api.close();
     await engine.stop();

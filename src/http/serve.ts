@@ -242,11 +242,8 @@ class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
   }
 
   #judge(x: Exchange, error: unknown): ApiError {
+    if (error instanceof ApiError) return error;
     const { route, request_id } = x;
-    if (error instanceof ApiError) {
-      if (error.cause !== undefined) this.#log.warn({ err: error.cause, route, request_id }, 'the store could not serve a request');
-      return error;
-    }
     if (isUnavailable(error)) {
       this.#log.warn({ err: error, route, request_id }, 'the store could not serve a request');
       return new ApiError('unavailable', {}, { retry_after_s: 1 });

@@ -113,7 +113,7 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
       parts: [1, 0, ...limitedRuns(limits, T0 + DAY_MS, 39), 0, ...limitedLanes(limits)],
     }),
   ],
-  'batch/read': [({ running: core }) => ({ core, account: ACCOUNT, limit: 100, states: 1 })],
+  'batch/read': [({ running: core }) => ({ limit: 100, reads: [core, ACCOUNT, '1', '1'] })],
   'batch/inspect': [({ running, failed, tray }) => ({ ...KEEP, cores: [running, failed, tray] })],
   'batch/repair': [(scene) => repairOf(scene, scene.running), (scene) => repairOf(scene, scene.failed)],
   // Tasks that wait at a lane.
