@@ -29,9 +29,11 @@ export interface Hints {
 export interface HintOptions {
   /**
    * Hints of this channel may have been lost, so look for yourself: it is heard again after an interruption, or at all after its
-   * subscriber had long to wait. Also at each check for as long as it is not heard.
+   * subscriber had long to wait.
    */
   onGap?: (channel: string) => void;
+  /** It is not heard now: called at each check, for whoever looks seldom by himself. */
+  onDeaf?: (channel: string) => void;
   /** Time between checks of each connection. */
   check_interval_ms?: number;
 }
@@ -259,7 +261,7 @@ export function openHints(client: RedisClient, spec: ConnectionSpec, owner: Clie
     if (closed) return;
     const deaf = [...channels].filter(([, { confirmed }]) => !confirmed);
     if (deaf.length > 0) refreshSoon();
-    for (const [name] of deaf) options.onGap?.(name);
+    for (const [name] of deaf) options.onDeaf?.(name);
     check_timer = setTimeout(check, interval_ms).unref();
   }
 
