@@ -92,7 +92,7 @@ export async function runCallbacks({ data, port }: JobInput<CallbackThreadData>,
   });
   const shard: CallbackShard = new CallbackShard({
     client: store.client,
-    hints: store.subscriber({ onGap: (channel) => shard.heardAgain(channel) }),
+    hints: store.subscriber({ onGap: (channel) => shard.heardAgain(channel), onDeaf: (channel) => shard.heardAgain(channel) }),
     outbound,
     relayer,
     settings: {

@@ -35,7 +35,7 @@ export default async function run({ data, port }: JobInput<CronThreadData>): Pro
   const { lead_ms, catch_up_ms, sweep_ms } = data;
   const ticker: Ticker = new Ticker({
     client: store.client,
-    hints: store.subscriber({ onGap: (channel) => ticker.heardAgain(channel) }),
+    hints: store.subscriber({ onGap: (channel) => ticker.heardAgain(channel), onDeaf: (channel) => ticker.heardAgain(channel) }),
     settings: { lead_ms, catch_up_ms, sweep_ms },
     missingLimiters: (account_id, lanes) => deletedOf(store.client, account_id, lanes),
     meter: meterOf(metrics),

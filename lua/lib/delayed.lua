@@ -15,7 +15,7 @@ local function enqueue(now, due_ms, flow, entry)
 end
 
 local function queue_write()
-  if #delays > 0 and #plans_made == 0 then
+  if #delays > 0 then
     delayed_before = tonumber(call('ZRANGE', root .. 'delayed', 0, 0, 'WITHSCORES')[2])
   end
   ready_write()
@@ -31,14 +31,13 @@ local function delays_first()
   return first
 end
 
--- A hint to whoever works on this partition: `0` work is ready, else the time at which some will be, or at which something
--- else (`sooner_ms`) is to happen before.
--- Not where something is due no later: whoever works here wakes then, and is told what comes next.
-local function ring_bell(sooner_ms)
-  if #plans_made > 0 then
-    call('SPUBLISH', root .. 'bell', '0')
-  elseif #delays > 0 or sooner_ms then
-    local at = math.min(delays_first() or math.huge, sooner_ms or math.huge)
-    if not delayed_before or delayed_before > at then call('SPUBLISH', root .. 'bell', string.format('%.0f', at)) end
-  end
+-- Hints to whoever works on this partition: `0` where work is ready (or `granted`), and the time at which some will be, or at which
+-- something else (`sooner_ms`) is to happen before. Who hears only the first claims, and learns of no time by that.
+-- No time where something is due no later: whoever works here wakes then, and is told what comes next.
+local function ring_bell(sooner_ms, granted)
+  local ready = granted or #plans_made > 0
+  if ready then call('SPUBLISH', root .. 'bell', '0') end
+  if #delays == 0 and (ready or not sooner_ms) then return end
+  local at = math.min(delays_first() or math.huge, sooner_ms or math.huge)
+  if not delayed_before or delayed_before > at then call('SPUBLISH', root .. 'bell', string.format('%.0f', at)) end
 end

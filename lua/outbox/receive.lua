@@ -53,6 +53,6 @@ batch_save(now_ms)
 notify_write()
 queue_write()
 local wrote = outbox_write()
-if #granted_new > 0 then call('SPUBLISH', root .. 'bell', '0') else ring_bell() end
+ring_bell(nil, #granted_new > 0)
 if applied > 0 then call('HSET', root .. 'hw', field, string.format('%.0f', mark)) end
 return { mark, done, applied, wrote }

@@ -285,6 +285,8 @@ end
 sooner(delayed, #due)
 sooner(deadlines, #ended)
 sooner(root .. 'granted', #returned)
+local put_back_ms = delays_first()
+if put_back_ms and (next_ms == 0 or put_back_ms < next_ms) then next_ms = put_back_ms end
 local flags = (away_ms <= now_ms and 2 or 0) + (lanes_ms <= now_ms and 4 or 0)
 if away_ms > now_ms and away_ms < math.huge and (next_ms == 0 or away_ms < next_ms) then next_ms = away_ms end
 if early > 0 or (early_rank or 0) > 0 then

@@ -10,6 +10,7 @@
 // channels on the server than here. Whatever was lost is asked for again, where the slot table now says.
 import { Cluster, type Redis } from 'ioredis';
 import { backoff_ms } from '../base/backoff.ts';
+import { monotonicMs } from '../base/clock.ts';
 import { limitedLog } from '../base/log.ts';
 import type { ConnectionSpec } from './address.ts';
 import { type ClientOptions, createClient, createNode } from './client.ts';
@@ -26,8 +27,13 @@ export interface Hints {
 }
 
 export interface HintOptions {
-  /** Called when a channel is heard again after an interruption: hints may have been lost, so look for yourself. */
+  /**
+   * Hints of this channel may have been lost, so look for yourself: it is heard again after an interruption, or at all after its
+   * subscriber had long to wait.
+   */
   onGap?: (channel: string) => void;
+  /** It is not heard now: called at each check, for whoever looks seldom by himself. */
+  onDeaf?: (channel: string) => void;
   /** Time between checks of each connection. */
   check_interval_ms?: number;
 }
@@ -38,6 +44,8 @@ interface Channel {
   confirmed: boolean;
   /** Whether it was ever confirmed, so that the next time ends a gap. */
   heard: boolean;
+  /** When it was asked for; who looks for himself at the start does so for a moment only. */
+  asked_ms: number;
   waiting: ((confirmed: boolean) => void)[];
 }
 
@@ -49,6 +57,8 @@ interface Link {
 }
 
 const CONFIRM_WAIT_MS = 2_000;
+/** A confirmation that takes longer ends a gap. */
+const PROMPT_MS = 1_000;
 const CHECK_INTERVAL_MS = 5_000;
 /** Waits before the slot table is read again and what is missing is asked for again. */
 const RETRY_WAIT = { min_ms: 50, max_ms: 1_000 };
@@ -80,7 +90,7 @@ export function openHints(client: RedisClient, spec: ConnectionSpec, owner: Clie
       known.handler = handler;
       return Promise.resolve(true);
     }
-    const channel = known ?? { handler, link: null, confirmed: false, heard: false, waiting: [] };
+    const channel = known ?? { handler, link: null, confirmed: false, heard: false, asked_ms: monotonicMs(), waiting: [] };
     channel.handler = handler;
     channels.set(name, channel);
     const confirmed = new Promise<boolean>((resolve) => {
@@ -218,7 +228,7 @@ export function openHints(client: RedisClient, spec: ConnectionSpec, owner: Clie
     const channel = channels.get(name);
     if (channel?.link !== link) return;
     tries = 0;
-    const gap = channel.heard && !channel.confirmed;
+    const gap = !channel.confirmed && (channel.heard || monotonicMs() - channel.asked_ms > PROMPT_MS);
     channel.confirmed = true;
     channel.heard = true;
     settle(channel, true);
@@ -249,7 +259,9 @@ export function openHints(client: RedisClient, spec: ConnectionSpec, owner: Clie
   async function check(): Promise<void> {
     await Promise.all([...links.values()].map(checkLink));
     if (closed) return;
-    if ([...channels.values()].some((channel) => !channel.confirmed)) refreshSoon();
+    const deaf = [...channels].filter(([, { confirmed }]) => !confirmed);
+    if (deaf.length > 0) refreshSoon();
+    for (const [name] of deaf) options.onDeaf?.(name);
     check_timer = setTimeout(check, interval_ms).unref();
   }
 

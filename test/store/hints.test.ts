@@ -87,14 +87,34 @@ test('a frozen server is noticed, and heard again when it thaws', async () => {
 
 test('a subscription made while nobody answers is told so, and comes true later', async () => {
   const { redis, path } = await startRedis();
-  const { hints } = await open(`unix://${path}`);
+  const gaps: string[] = [];
+  const { hints } = await open(`unix://${path}`, { check_interval_ms: 60_000, onGap: (channel) => void gaps.push(channel) });
   await hints.subscribe('{a}x', () => {});
   const pid = Number(/process_id:(\d+)/.exec(await redis.info('server'))?.[1]);
   process.kill(pid, 'SIGSTOP');
   undo.push(() => process.kill(pid, 'SIGCONT'));
   assert.equal(await hints.subscribe('{a}late', () => {}), false);
+  assert.equal(gaps.length, 0);
   process.kill(pid, 'SIGCONT');
   await until(async () => (await redis.spublish('{a}late', '')) === 1, 10_000, 'the late subscription');
+  await until(() => gaps.includes('{a}late'), 1_000, 'the end of the gap');
+});
+
+test('who is not heard at all is told to look again and again', async () => {
+  const { redis, path } = await startRedis();
+  const told: string[] = [];
+  const relay = await startRelay(path);
+  undo.push(() => relay.close());
+  await redis.acl('SETUSER', 'deaf', 'on', '>secret', '~*', '+@all', 'resetchannels');
+  const { hints } = await open(`redis://deaf:secret@127.0.0.1:${relay.port}`, {
+    check_interval_ms: 50,
+    onDeaf: (channel) => void told.push(channel),
+  });
+  assert.equal(await hints.subscribe('{a}x', () => {}), false);
+  const before = told.length;
+  await until(() => told.length > before + 3, 5_000, 'to be told to look');
+  await redis.acl('SETUSER', 'deaf', 'allchannels');
+  await until(async () => (await redis.spublish('{a}x', '')) === 1, 5_000, 'the subscription');
 });
 
 test('on a Cluster', async (t) => {

@@ -219,4 +219,17 @@ describe('batch/add', () => {
     ear.disconnect();
     assert.deepEqual(heard, ['0', String(T0 + 700), String(T0 + 600)]);
   });
+
+  test('where some is ready and some will be the bell says both', async () => {
+    const core = await rig.create();
+    const heard: string[] = [];
+    const ear = rig.redis.duplicate();
+    const three = new Promise<void>((resolve) => ear.on('smessage', (_, message: string) => heard.push(message) === 3 && resolve()));
+    await ear.ssubscribe(keys.bell(0));
+    await rig.add(core, [{}, { due_ms: T0 + 700 }]);
+    await rig.add(core, [{}, { due_ms: T0 + 800 }]);
+    await three;
+    ear.disconnect();
+    assert.deepEqual(heard, ['0', String(T0 + 700), '0']);
+  });
 });

@@ -220,6 +220,19 @@ describe('silent holders', () => {
     );
   });
 
+  test('when those at their last chance come back is told by the tick that puts them back', async () => {
+    await rig.create({ tasks: 3 });
+    await rig.claim('h1', 3);
+    await rig.tick('h1');
+    await passWith('h2', SETTINGS.silence_ms);
+    rig.pass(1);
+    const { recovered, next_ms } = await rig.tick('h2', { recoveries_max: 2 });
+    assert.deepEqual([recovered, next_ms - rig.now_ms], [3, 100]);
+    rig.pass(100);
+    const { promoted, next_ms: then_ms } = await rig.tick('h2', { recoveries_max: 2 });
+    assert.deepEqual([promoted, then_ms - rig.now_ms], [1, 100]);
+  });
+
   test('a task lost three times fails as worker_lost', async () => {
     const core = await rig.create({ tasks: 3 });
     for (let k = 1; k <= 3; k++) {
