@@ -49,6 +49,8 @@ export class MemoryWatch implements Service {
   #share = 0;
   /** Since the last look work was admitted, or the last two looks saw different shares. */
   #moving = true;
+  /** Work was admitted while a look was under way: what it saw may be from before. */
+  #admitted = false;
   #looked_ms = 0;
   #limited = false;
   #state: MemoryState = { full: false, purge: false, brief: false };
@@ -83,11 +85,12 @@ export class MemoryWatch implements Service {
   }
 
   async #look(): Promise<void> {
+    this.#admitted = false;
     try {
       const nodes = await redisMemory(this.#options.client);
       const limited = nodes.filter(({ max_bytes }) => max_bytes > 0);
       const share = Math.max(0, ...limited.map(({ used_bytes, max_bytes }) => used_bytes / max_bytes));
-      this.#moving = limited.length > 0 !== this.#limited || Math.abs(share - this.#share) > MOVED_SHARE;
+      this.#moving = this.#admitted || limited.length > 0 !== this.#limited || Math.abs(share - this.#share) > MOVED_SHARE;
       this.#limited = limited.length > 0;
       this.#changed(share);
     } catch (error) {
@@ -110,6 +113,7 @@ export class MemoryWatch implements Service {
 
   /** What was calm moves now: from here on the looks are as close as they are while work comes. */
   #awake(): void {
+    this.#admitted = true;
     if (this.#moving || !this.#limited) return;
     this.#moving = true;
     // Where there is no timer a look is under way, and what follows it is decided then.
