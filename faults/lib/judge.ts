@@ -88,7 +88,10 @@ export async function judge({
       for (const { id, status } of rows) {
         known.add(id);
         const mine = heard.get(id) ?? [];
-        if (status === 'completed' && mine.length === 0) verdict.uncalled += 1;
+        if (status === 'completed' && mine.length === 0) {
+          verdict.uncalled += 1;
+          verdict.example ??= `${id}: completed, and never called`;
+        }
         if (mine.length > 0) verdict.duplicates += Math.max(0, mine.length - expected(mine));
       }
       for (const state of STATES) verdict.states[state] += rows.filter(({ status }) => status === state).length;

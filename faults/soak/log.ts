@@ -18,6 +18,7 @@ export class CallLog {
   /** Calls of what was judged already: none of them should be. */
   late = 0;
   url = '';
+  /** Single tasks, and cores of batches. */
   readonly #judged = new Set<string>();
   #recent: ReceivedCall[] = [];
 
@@ -45,7 +46,7 @@ export class CallLog {
     const call: ReceivedCall = { ...NOWHERE, id, at_ms: Date.now(), answered: false };
     this.#recent.push(call);
     if (this.#recent.length > RECENT_MAX) this.#recent = this.#recent.slice(RECENT_MAX / 2);
-    if (this.#judged.has(coreOf(id))) {
+    if (this.#judged.has(id) || this.#judged.has(coreOf(id))) {
       this.late += 1;
       return call;
     }
@@ -62,10 +63,15 @@ export class CallLog {
     return this.#recent.filter((call) => !call.answered || call.at_ms > since_ms).length;
   }
 
-  /** These batches and single tasks are done with. */
+  /** These batches and single tasks are done with. Single tasks share their core with others, which may not be judged yet. */
   forget(ids: readonly string[]): void {
-    const cores = new Set(ids.map(coreOf));
-    for (const core of cores) this.#judged.add(core);
+    const cores = new Set<string>();
+    for (const id of ids) {
+      const single = id.startsWith('task_');
+      this.#judged.add(single ? id : coreOf(id));
+      if (single) this.calls.delete(id);
+      else cores.add(coreOf(id));
+    }
     for (const id of this.calls.keys()) if (cores.has(coreOf(id))) this.calls.delete(id);
   }
 }

@@ -198,7 +198,7 @@ class Run {
     const result = this.#result;
     for (const name of ['lost', 'uncalled', 'duplicates', 'double_counted', 'drift'] as const) result[name] += said[name];
     result.failed += said.states.failed;
-    if (said.example !== null) result.faults.push(`lost ${said.example}`);
+    if (said.example !== null) result.faults.push(said.example);
     for (const { id } of accepted) this.#driver.books.delete(id);
     this.#log.forget(accepted.map(({ id }) => id));
   }
