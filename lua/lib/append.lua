@@ -44,6 +44,26 @@ local function append_records(b, parts, at, count)
   if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
 end
 
+-- The same for `count` records as they lie in pages; `ends` holds where each of them ends, 4 bytes each. All of them go to the last
+-- segment: a tray has one.
+local function append_pages(b, records, ends, count)
+  local writes = { b.key .. ':' .. segment_last(b) }
+  page_writes[#page_writes + 1] = writes
+  local first = b.n - segment_last(b)
+  local done, from = 0, 1
+  while done < count do
+    local page = math.floor((first + done) / PAGE_TASKS)
+    local field = string.format('%.0f', page)
+    local begun = (first + done) % PAGE_TASKS > 0 and call('HGET', writes[1], field) or ''
+    done = math.min(count, (page + 1) * PAGE_TASKS - first)
+    local to = struct.unpack('>I4', ends, done * 4 - 3)
+    writes[#writes + 1] = field
+    writes[#writes + 1] = begun .. string.sub(records, from, to)
+    from = to + 1
+  end
+  b.q = b.q + #records
+end
+
 -- Where records of a batch go is kept beside them, in the map of their segment, for a round to read; trays have no rounds.
 local maps = {}
 

@@ -9,13 +9,15 @@
 -- @arg   account         string  account id
 -- @arg   op              string  operation id (base 62)
 -- @arg   total           int     tasks
+-- @arg   records         bytes   their records one behind the other, each with its length in front (4 bytes)
+-- @arg   ends            bytes   where each of them ends (4 bytes)
 -- @arg   idem_key        string  idempotency record to write, '' for none; see lib/idem
 -- @arg   idem_print      string  fingerprint of the request
 -- @arg   idem_extra      bytes   what the answer needs besides the reply
 -- @arg   now_ms          now     this shard's clock
--- @rest  parts           records: count, then each; runs: count, then (from, to, origin, timeout_s, due_ms, limit) of each, from 0; limiters: count, then (name, lane, kind) of each
+-- @rest  parts           runs: count, then (from, to, origin, timeout_s, due_ms, limit) of each, from 0; limiters: count, then (name, lane, kind) of each
 -- @reply [string, number, number]   tray ('' the idempotency key is taken), first index, created ms
--- @cost  O(records + runs); both are bounded by the caller
+-- @cost  O(bytes of records + runs); both are bounded by the caller
 -- @include lib/append
 -- @include lib/idem
 
@@ -26,7 +28,7 @@ if before then return { before.core, before.first, before.at_ms } end
 local tray = root .. 'a:' .. account .. ':tray'
 local open = call('GET', tray)
 local b = open and batch_load(open)
-if not b or b.n + total > SEGMENT_TASKS or b.q >= SEGMENT_BYTES or now_ms >= b.t + 1000 or now_ms < b.t then
+if not b or b.n + total > SEGMENT_TASKS or b.q + #records > SEGMENT_BYTES or now_ms >= b.t + 1000 or now_ms < b.t then
   b = { core = core, key = root .. 'b:' .. core, a = account, s = 'tray', s_was = 'tray', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
     t = now_ms, q = 0, k = 0, opened = true }
   batches[core] = b
@@ -34,12 +36,11 @@ if not b or b.n + total > SEGMENT_TASKS or b.q >= SEGMENT_BYTES or now_ms >= b.t
 end
 
 local first = b.n
-local records = tonumber(parts[1])
-append_records(b, parts, 2, records)
+append_pages(b, records, ends, total)
 b.n = first + total
-local runs = tonumber(parts[2 + records])
-append_runs(b, parts, 3 + records, runs, first, now_ms)
-local lanes = lanes_read(b, parts, 3 + records + runs * 6, first)
+local runs = tonumber(parts[1])
+append_runs(b, parts, 2, runs, first, now_ms)
+local lanes = lanes_read(b, parts, 2 + runs * 6, first)
 
 if b.opened then
   call('HSET', b.key, 'a', account, 't', now_ms)

@@ -5,7 +5,7 @@ import type { EncodedTasks } from './encoded.ts';
 import { StageLost } from './errors.ts';
 import { type IdemArgs, NO_RECORD } from './idempotency.ts';
 import { keys } from './keys.ts';
-import { encodeRecord, lanesOf, type NamedLane, type NewSegment, type NewTask, type Run, runsOf, segmentFields } from './records.ts';
+import { encodeRecords, lanesOf, type NamedLane, type NewSegment, type NewTask, type Run, runsOf, segmentFields } from './records.ts';
 import { execPipeline, type RedisClient } from './script.ts';
 import { batchAdd, batchCancel, batchCreate, batchDelete, batchRelease, taskCancel, taskCreate } from './scripts.gen.ts';
 
@@ -296,8 +296,9 @@ export async function createTasks(
       account: task.account_id,
       op: task.operation,
       total: task.tasks.length,
+      ...encodeRecords(task.tasks),
       ...(task.idem ?? NO_RECORD),
-      parts: [task.tasks.length, ...task.tasks.map((t) => encodeRecord(t, false)), ...flatRuns(runs), ...flatLanes(lanesOf(task.tasks))],
+      parts: [...flatRuns(runs), ...flatLanes(lanesOf(task.tasks))],
     },
   );
   return core === '' ? null : { core, first, created_ms };

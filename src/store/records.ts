@@ -88,6 +88,20 @@ export function encodeRecord(task: NewTask, same_head: boolean): Buffer {
   return record;
 }
 
+/** Records as they lie in a page, heads spelled out, and where each ends (4 bytes). */
+export function encodeRecords(tasks: readonly NewTask[]): { records: Buffer; ends: Buffer } {
+  let bytes = 0;
+  for (const { head, payload } of tasks) bytes += 6 + head.length + (payload?.length ?? 0);
+  const records = Buffer.allocUnsafe(bytes);
+  const ends = Buffer.allocUnsafe(4 * tasks.length);
+  let at = 0;
+  for (const [i, task] of tasks.entries()) {
+    at = writeRecord(records, at, task, task.head.length);
+    ends.writeUInt32BE(at, 4 * i);
+  }
+  return { records, ends };
+}
+
 /** Cuts tasks into segments of pages. */
 export function encodeSegments(tasks: readonly NewTask[]): NewSegment[] {
   const segments: NewSegment[] = [];
@@ -139,15 +153,19 @@ function writePage(into: Buffer, from: number, tasks: readonly NewTask[], first:
   let head: Buffer | null = null;
   for (let i = first; i < first + count; i++) {
     const task = tasks[i] as NewTask;
-    const head_length = sameHead(head, task.head) ? 0 : task.head.length;
-    const payload_length = task.payload?.length ?? 0;
-    into.writeUInt32BE(2 + head_length + payload_length, at);
-    into.writeUInt16BE(head_length, at + 4);
-    at += 6;
-    if (head_length > 0) at += task.head.copy(into, at);
-    if (task.payload !== null) at += task.payload.copy(into, at);
+    at = writeRecord(into, at, task, sameHead(head, task.head) ? 0 : task.head.length);
     head = task.head;
   }
+}
+
+/** Returns where it ends. */
+function writeRecord(into: Buffer, from: number, { head, payload }: NewTask, head_length: number): number {
+  into.writeUInt32BE(2 + head_length + (payload?.length ?? 0), from);
+  into.writeUInt16BE(head_length, from + 4);
+  let at = from + 6;
+  if (head_length > 0) at += head.copy(into, at);
+  if (payload !== null) at += payload.copy(into, at);
+  return at;
 }
 
 function sameHead(before: Buffer | null, head: Buffer): boolean {
