@@ -51,19 +51,14 @@ export class TrayWriter {
   }
 
   async #run(account_id: string, line: Waiting[]): Promise<void> {
-    let group = takeGroup(line);
-    let writing = this.#write(account_id, group);
-    for (;;) {
-      const outcome = await writing;
-      const written = group;
-      group = takeGroup(line);
-      // On its way before those of the last one go on: Redis works while they are answered.
-      if (group.length > 0) writing = this.#write(account_id, group);
-      else this.#lines.delete(account_id);
-      if ('error' in outcome) for (const { failed } of written) failed(outcome.error);
-      else for (const [i, { done }] of written.entries()) done({ core: outcome.core, index: outcome.index + i });
-      if (group.length === 0) return;
+    while (line.length > 0) {
+      const group = takeGroup(line);
+      const outcome = await this.#write(account_id, group);
+      if ('error' in outcome) for (const { failed } of group) failed(outcome.error);
+      else for (const [i, { done }] of group.entries()) done({ core: outcome.core, index: outcome.index + i });
+      await endOfTurn();
     }
+    this.#lines.delete(account_id);
   }
 
   /** Where the first of the group came to lie, or why it did not. */
@@ -85,6 +80,11 @@ export class TrayWriter {
       return { error };
     }
   }
+}
+
+/** When the loop has looked at all its sockets. */
+function endOfTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
 }
 
 function takeGroup(line: Waiting[]): Waiting[] {
