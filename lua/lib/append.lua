@@ -44,24 +44,37 @@ local function append_records(b, parts, at, count)
   if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
 end
 
--- The same for `count` records as they lie in pages; `ends` holds where each of them ends, 4 bytes each. All of them go to the last
--- segment: a tray has one.
-local function append_pages(b, records, ends, count)
-  local writes = { b.key .. ':' .. segment_last(b) }
-  page_writes[#page_writes + 1] = writes
-  local first = b.n - segment_last(b)
-  local done, from = 0, 1
-  while done < count do
-    local page = math.floor((first + done) / PAGE_TASKS)
-    local field = string.format('%.0f', page)
-    local begun = (first + done) % PAGE_TASKS > 0 and call('HGET', writes[1], field) or ''
-    done = math.min(count, (page + 1) * PAGE_TASKS - first)
-    local to = struct.unpack('>I4', ends, done * 4 - 3)
-    writes[#writes + 1] = field
-    writes[#writes + 1] = begun .. string.sub(records, from, to)
-    from = to + 1
+-- Records as they lie in pages, cut anew for a first page that has `place` of them.
+local function pages_cut(records, place)
+  local pages, from, at = {}, 1, 1
+  while at <= #records do
+    at = at + 4 + struct.unpack('>I4', records, at)
+    place = place + 1
+    if place == PAGE_TASKS or at > #records then
+      pages[#pages + 1] = string.sub(records, from, at - 1)
+      from, place = at, 0
+    end
   end
-  b.q = b.q + #records
+  return pages
+end
+
+-- The same for `count` pages from `parts[at]` on, which were cut by somebody who expected `place` records in the page that is begun.
+-- Whole pages go as they came: of each text that a script makes every byte is hashed. All go to the last segment; a tray has one.
+local function append_pages(b, parts, at, count, place)
+  local base = segment_last(b)
+  local begun = (b.n - base) % PAGE_TASKS
+  if begun ~= place then
+    parts = pages_cut(table.concat(parts, '', at, at + count - 1), begun)
+    at, count = 1, #parts
+  end
+  local key, first = b.key .. ':' .. base, math.floor((b.n - base) / PAGE_TASKS)
+  local writes = { key }
+  page_writes[#page_writes + 1] = writes
+  for k = 0, count - 1 do
+    local field = string.format('%.0f', first + k)
+    writes[#writes + 1] = field
+    writes[#writes + 1] = k == 0 and begun > 0 and call('HGET', key, field) .. parts[at] or parts[at + k]
+  end
 end
 
 -- Where records of a batch go is kept beside them, in the map of their segment, for a round to read; trays have no rounds.

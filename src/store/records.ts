@@ -88,18 +88,18 @@ export function encodeRecord(task: NewTask, same_head: boolean): Buffer {
   return record;
 }
 
-/** Records as they lie in a page, heads spelled out, and where each ends (4 bytes). */
-export function encodeRecords(tasks: readonly NewTask[]): { records: Buffer; ends: Buffer } {
-  let bytes = 0;
-  for (const { head, payload } of tasks) bytes += 6 + head.length + (payload?.length ?? 0);
-  const records = Buffer.allocUnsafe(bytes);
-  const ends = Buffer.allocUnsafe(4 * tasks.length);
-  let at = 0;
-  for (const [i, task] of tasks.entries()) {
-    at = writeRecord(records, at, task, task.head.length);
-    ends.writeUInt32BE(at, 4 * i);
+/** Tasks as they lie in pages, heads spelled out; the first page has `place` tasks before them. */
+export function encodePages(tasks: readonly NewTask[], place: number): Buffer[] {
+  const pages: Buffer[] = [];
+  for (let first = 0, end = PAGE_TASKS - place; first < tasks.length; first = end, end += PAGE_TASKS) {
+    const page = tasks.slice(first, end);
+    const bytes = page.reduce((sum, { head, payload }) => sum + 6 + head.length + (payload?.length ?? 0), 0);
+    const into = Buffer.allocUnsafe(bytes);
+    let at = 0;
+    for (const task of page) at = writeRecord(into, at, task, task.head.length);
+    pages.push(into);
   }
-  return { records, ends };
+  return pages;
 }
 
 /** Cuts tasks into segments of pages. */

@@ -8,7 +8,7 @@ import { after, before, describe, test } from 'node:test';
 import type { Redis } from 'ioredis';
 import { isUnavailable } from '../../src/store/errors.ts';
 import { keys } from '../../src/store/keys.ts';
-import { encodeRecord, encodeRecords } from '../../src/store/records.ts';
+import { encodePages, encodeRecord } from '../../src/store/records.ts';
 import { execPipeline, preload, type RestValue, type Script } from '../../src/store/script.ts';
 import { scripts } from '../../src/store/scripts.gen.ts';
 import { checkPartition } from '../helpers/check-partition.ts';
@@ -222,8 +222,8 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
       account: ACCOUNT,
       op: 'op3',
       total: 1,
-      ...encodeRecords(tasksOf(1)),
-      parts: [1, 0, 0, 'o1', 30, 0, '', 0],
+      place: 0,
+      parts: [1, ...encodePages(tasksOf(1), 0), 1, 0, 0, 'o1', 30, 0, '', 0],
     }),
     ({ fresh: core }) => ({
       ...IDEM,
@@ -231,8 +231,8 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
       account: 'newcomer',
       op: 'op4',
       total: 1,
-      ...encodeRecords(tasksOf(1)),
-      parts: [1, 0, 0, 'o1', 30, 0, '', 0],
+      place: 0,
+      parts: [1, ...encodePages(tasksOf(1), 0), 1, 0, 0, 'o1', 30, 0, '', 0],
     }),
     ({ fresh: core, limits }) => ({
       ...IDEM,
@@ -240,8 +240,8 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
       account: 'newcomer',
       op: 'op7',
       total: 2,
-      ...encodeRecords(tasksOf(2)),
-      parts: [...limitedRuns(limits, T0 + DAY_MS), ...limitedLanes(limits)],
+      place: 0,
+      parts: [1, ...encodePages(tasksOf(2), 0), ...limitedRuns(limits, T0 + DAY_MS), ...limitedLanes(limits)],
     }),
   ],
   'task/retry': [
