@@ -11,7 +11,7 @@ export const latency: Bench = {
   what: 'POST /v1/tasks, one at a time, ten a second: from its first byte to its callback',
   async run({ engine, receiver, smoke }) {
     const count = smoke ? 20 : 100;
-    const poster = await Poster.open(engine.url);
+    const poster = new Poster(engine.url);
     await receiver.reset();
     for (let i = 0; i < count; i++) {
       const next_ms = performance.now() + GAP_MS;

@@ -9,23 +9,29 @@ const CLOCK_WIDTH = 20;
 export const CLOCK = '0'.repeat(CLOCK_WIDTH);
 
 export class Poster {
-  readonly #socket: Socket;
+  readonly #url: URL;
+  #socket: Socket | null = null;
   #text = '';
   #answered: { done(): void; failed(error: Error): void } | null = null;
 
-  private constructor(socket: Socket) {
-    this.#socket = socket;
+  constructor(url: string) {
+    this.#url = new URL(url);
+  }
+
+  /** The server closes a connection that was idle for ten seconds. */
+  async #connected(): Promise<Socket> {
+    if (this.#socket !== null) return this.#socket;
+    const socket = connect(Number(this.#url.port), this.#url.hostname);
     socket.setNoDelay(true);
     socket.on('data', (chunk: Buffer) => this.#read(chunk.toString('latin1')));
     socket.on('error', (error) => this.#answered?.failed(error));
-    socket.on('close', () => this.#answered?.failed(new Error('the server closed the connection')));
-  }
-
-  static async open(url: string): Promise<Poster> {
-    const { hostname, port } = new URL(url);
-    const socket = connect(Number(port), hostname);
+    socket.on('close', () => {
+      this.#socket = null;
+      this.#answered?.failed(new Error('the server closed the connection'));
+    });
     await once(socket, 'connect');
-    return new Poster(socket);
+    this.#socket = socket;
+    return socket;
   }
 
   /** The bytes of a request, whose body says CLOCK where it is to name the moment at which it is sent. */
@@ -36,17 +42,18 @@ export class Poster {
   }
 
   /** Resolves when the answer has come, which must be a 201. One at a time. */
-  send({ bytes, clock_at }: { bytes: Buffer; clock_at: number }): Promise<void> {
-    return new Promise((done, failed) => {
+  async send({ bytes, clock_at }: { bytes: Buffer; clock_at: number }): Promise<void> {
+    const socket = await this.#connected();
+    const answered = new Promise<void>((done, failed) => {
       this.#answered = { done, failed };
-      bytes.write(machineMs().toFixed(3).padStart(CLOCK_WIDTH, '0'), clock_at, 'latin1');
-      this.#socket.write(bytes);
     });
+    bytes.write(machineMs().toFixed(3).padStart(CLOCK_WIDTH, '0'), clock_at, 'latin1');
+    socket.write(bytes);
+    await answered;
   }
 
   close(): void {
-    this.#socket.removeAllListeners('close');
-    this.#socket.destroy();
+    this.#socket?.destroy();
   }
 
   #read(text: string): void {

@@ -28,7 +28,7 @@ export const latency: Row = {
   async sluice(ground) {
     const { receiver } = ground;
     const stage = await startStage(ground);
-    const poster = await Poster.open(stage.engine.url);
+    const poster = new Poster(stage.engine.url);
     const send = (number: number): Promise<void> => {
       const body = JSON.stringify(tableTask(`${receiver.origin}/hook?sent=${CLOCK}`, number));
       return poster.send(Poster.prepare('/v1/tasks', stage.engine.token, body));
