@@ -29,6 +29,7 @@ import {
 import type { RedisClient } from '../store/script.ts';
 import { InFlight } from './in-flight.ts';
 import { Looks } from './looks.ts';
+import { PartitionClock } from './partition-clock.ts';
 import type { PumpHost, PumpSettings } from './pump-host.ts';
 import { Unparking } from './unparking.ts';
 
@@ -65,7 +66,7 @@ export class Pump {
   #due_ms = Number.POSITIVE_INFINITY;
   /** When a limiter of this partition has something to do; by this process's clock. */
   #next_grant_ms = Number.POSITIVE_INFINITY;
-  #offset_ms = 0;
+  readonly #clock = new PartitionClock();
   #answered_ms: number;
   #failures = 0;
   #pause_until_ms = 0;
@@ -192,7 +193,7 @@ export class Pump {
 
   /** The partition's clock, as near as the last answer told. */
   now_ms(): number {
-    return monotonicMs() + this.#offset_ms;
+    return this.#clock.now_ms();
   }
 
   /** Begins a turn now, or right after the one that runs. */
@@ -300,7 +301,7 @@ export class Pump {
   }
 
   #settled(settlements: readonly Settlement[], reply: SettleReply): void {
-    this.#clock(reply.now_ms);
+    this.#clock.read(reply.now_ms);
     const left = new Set(reply.left);
     let again = false;
     for (const settlement of settlements) {
@@ -321,12 +322,12 @@ export class Pump {
   /** A time of the partition at which something is due; 0 = none. */
   #dueAt(due_ms: number): void {
     if (due_ms === 0) return;
-    this.#due_ms = Math.min(this.#due_ms, due_ms - this.#offset_ms);
+    this.#due_ms = Math.min(this.#due_ms, this.#clock.here_ms(due_ms));
     this.#next_tick_ms = Math.min(this.#next_tick_ms, this.#due_ms);
   }
 
   #ticked(reply: TickReply, granting: boolean): void {
-    this.#clock(reply.now_ms);
+    this.#clock.read(reply.now_ms);
     const sweep_ms = this.#looks.wait_ms(this.#flying.count > 0 || reply.ready, reply.empty);
     const wait_ms = reply.next_ms === 0 ? sweep_ms : reply.next_ms - reply.now_ms;
     const due_ms = reply.more ? 0 : monotonicMs() + Math.min(Math.max(wait_ms, 0), sweep_ms);
@@ -344,15 +345,15 @@ export class Pump {
   }
 
   #granted(reply: GrantReply): void {
-    this.#clock(reply.now_ms);
-    const at_ms = reply.next_ms === 0 ? Number.POSITIVE_INFINITY : Math.max(monotonicMs(), reply.next_ms - this.#offset_ms);
+    this.#clock.read(reply.now_ms);
+    const at_ms = reply.next_ms === 0 ? Number.POSITIVE_INFINITY : Math.max(monotonicMs(), this.#clock.here_ms(reply.next_ms));
     // A bell that rang meanwhile stands.
     this.#next_grant_ms = reply.more ? 0 : Math.min(this.#next_grant_ms, at_ms);
     this.#host.granted(reply);
   }
 
   #claimed(reply: ClaimReply, places: number, asked_ms: number): void {
-    this.#clock(reply.now_ms);
+    this.#clock.read(reply.now_ms);
     this.#call_no += 1;
     this.#unparking.answered(this.#host.origins, this.partition, reply.parked);
     this.#dueAt(reply.first_due_ms);
@@ -364,10 +365,6 @@ export class Pump {
     // A claim rounds up to whole pages, so it may bring a few more than were reserved.
     this.#host.release(places - tasks.length);
     this.#host.run(this, tasks, reply.now_ms, asked_ms);
-  }
-
-  #clock(now_ms: number): void {
-    this.#offset_ms = now_ms - monotonicMs();
   }
 
   /** No turn follows at once. */
