@@ -15,6 +15,11 @@ export class WaitingLine<T> {
     return this.#places.size;
   }
 
+  /** Who has waited longest. */
+  get first(): T | null {
+    return this.#head === null ? null : this.#head.item;
+  }
+
   push(item: T): void {
     const place: Place<T> = { item, before: this.#tail, behind: null };
     if (this.#tail === null) this.#head = place;
