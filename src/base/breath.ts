@@ -7,6 +7,8 @@ const WORK_MS = 0.5;
 /** How long it rests then: while small requests come that would wait for it, and while none do or other large ones wait behind it. */
 const REST_MS = 4;
 const SHORT_REST_MS = 0.5;
+/** Where a rest lasts until the others have used up their slices, work that rests on would not be done before its caller gives up. */
+const PATIENCE_MS = 2_000;
 /** For so long after a request more are expected. */
 const EXPECTED_MS = 1000;
 
@@ -40,11 +42,13 @@ export class Demand {
 const cell = new Int32Array(new SharedArrayBuffer(4));
 /** When this thread rests next; never, unless it was told to. */
 let rest_at_ms = Number.POSITIVE_INFINITY;
+let rests_until_ms = 0;
 let rest_ms = (): number => SHORT_REST_MS;
 
-/** From here on this thread rests at each `breathe` whose time has come; without a demand as long as it works. */
+/** From here on, for two seconds, this thread rests at each `breathe` whose time has come; without a demand as long as it works. */
 export function takeBreaths(demand: Demand | null): void {
   rest_at_ms = 0;
+  rests_until_ms = performance.now() + PATIENCE_MS;
   rest_ms = demand === null ? () => SHORT_REST_MS : restsBy(demand, () => performance.now());
 }
 
@@ -65,5 +69,6 @@ export function restsBy(demand: Demand, now_ms: () => number): () => number {
 export function breathe(): void {
   if (rest_at_ms === Number.POSITIVE_INFINITY || performance.now() < rest_at_ms) return;
   Atomics.wait(cell, 0, 0, rest_ms());
-  rest_at_ms = performance.now() + WORK_MS;
+  const now_ms = performance.now();
+  rest_at_ms = now_ms < rests_until_ms ? now_ms + WORK_MS : Number.POSITIVE_INFINITY;
 }

@@ -244,7 +244,7 @@ function tooLarge(host: EndpointHost): ApiError {
 async function wholeBody(host: EndpointHost, x: Exchange, reader: BodyReader, route: Route): Promise<Buffer | null> {
   x.holdDeadline();
   const outcome = await reader.outcome;
-  x.restartDeadline();
+  x.restartDeadline(outcome.ok ? outcome.body.length : 0);
   if (outcome.ok) return outcome.body;
   if (outcome.reason === 'aborted') return null;
   if (outcome.reason === 'no_room') throw noRoom();

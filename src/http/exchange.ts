@@ -46,6 +46,8 @@ const METHODS = new Set(['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE', 'OPTIO
 /** Rest of a body that is quietly swallowed after an early answer; a client that has more to send is told to close. */
 const SWALLOWED_BYTES_MAX = 64 * 1024;
 const CLIENT_GONE = 499;
+/** Of a body: a second a mebibyte. */
+const MS_PER_BYTE = 1_000 / (1024 * 1024);
 /** Of RFC 6455. */
 const WEBSOCKET_VERSION = '13';
 
@@ -124,8 +126,9 @@ export class Exchange {
     this.deadline_ms = Number.POSITIVE_INFINITY;
   }
 
-  restartDeadline(): void {
-    this.deadline_ms = monotonicMs() + this.#host.request_ms;
+  /** For a long body there is more of it: where the cores are busy its tasks take seconds, and would take them again when it is sent again. */
+  restartDeadline(body_bytes: number): void {
+    this.deadline_ms = monotonicMs() + this.#host.request_ms + body_bytes * MS_PER_BYTE;
   }
 
   /** Of the other end of the connection; empty where that is gone. */

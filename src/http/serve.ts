@@ -52,7 +52,7 @@ export interface ServerOptions {
   bodies_bytes_max?: number;
   /** Where the largest bodies are read into, which whoever gets them gives back, and who is told of all that was answered. */
   large?: { rooms: Rooms; served(bytes_in: number): void };
-  /** For the whole of a request, but for the time that its body takes to come in. */
+  /** For the whole of a request, but for the time that its body takes to come in; for each mebibyte of it there is a second more. */
   request_ms?: number;
   /** null: 80 % of the limit on open files. */
   connections_max?: number | null;

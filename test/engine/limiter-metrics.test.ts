@@ -80,7 +80,9 @@ test('an open /metrics adds up what limiters do, and names no account', async ()
   const { id } = await client.create({ tasks: tasksFor(receiver.at(freshPath(), {}), 5, { rate_limiter: name }) });
   await client.ended(id, 'completed');
   const text = async (): Promise<string> => (await fetch(`${engine.url}/metrics`)).text();
-  const line = 'sluice_limiter_top_grants_total{account="",limiter="other"} 5';
-  await until(async () => (await text()).split('\n').includes(line), SHOWN_MS_MAX, line);
+  // A start that a busy machine let grow too old is granted again.
+  const grants = async (): Promise<number> =>
+    Number(/^sluice_limiter_top_grants_total\{account="",limiter="other"\} (\d+)$/m.exec(await text())?.[1]);
+  await until(async () => (await grants()) >= 5, SHOWN_MS_MAX, 'five grants');
   assert.doesNotMatch(await text(), /acme|limit-/);
 });

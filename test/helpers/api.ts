@@ -63,10 +63,12 @@ export interface Client {
 
 const WAIT_MS_MAX = 20_000;
 const PAGE_MAX = 1_000;
+const IDLE_MS_MAX = 5_000;
 
 /** `engine` may be anything with a URL; `token` null sends no Authorization. */
 export function api(engine: { url: string }, token: string | null): Client {
-  const agent = new http.Agent({ keepAlive: true });
+  // The engine closes a connection after ten idle seconds, perhaps just when the next request is on its way.
+  const agent = new http.Agent({ keepAlive: true, timeout: IDLE_MS_MAX });
   const conform = conformance(engine.url);
 
   async function ask(method: string, path: string, options: AskOptions = {}): Promise<Reply> {

@@ -178,6 +178,23 @@ describe('the front door', () => {
     slow.open();
   });
 
+  it('gives a long body more time than a short one', async () => {
+    const slow = gate();
+    const door = await openDoor({
+      request_ms: 200,
+      api: {
+        createBatch: () => slow.opened.then(() => ({ body: {} })),
+        getBatch: () => slow.opened.then(() => ({ body: {} })),
+      },
+    });
+    const headers = { 'content-type': 'application/json' };
+    const long = door.ask('POST', '/v1/batches', { body: JSON.stringify(TASKS) + ' '.repeat(8_388_608), headers });
+    const short = await door.ask('POST', '/v1/batches', { body: TASKS });
+    const read = await door.ask('GET', `/v1/batches/${BATCH}`);
+    slow.open();
+    assert.deepEqual([short.status, read.status, (await long).status], [503, 503, 201]);
+  });
+
   it('cannot listen on a port that is in use, and says so', async () => {
     await assert.rejects(openDoor({ port: door.port }), new RegExp(`Cannot listen on 127.0.0.1:${door.port}: the port is in use`));
     await assert.rejects(openDoor({ host: '203.0.113.9' }), /Cannot listen on 203.0.113.9:0: .*EADDRNOTAVAIL/);

@@ -82,6 +82,7 @@ export function refusals({ client, nobody, scoped, receiver }: Stage): void {
   });
 
   test('400 validation_error: each field keeps its type, its range and its words', async () => {
+    const soon = inSeconds(60);
     const at = (task: object): object => ({ tasks: [{ target: receiver.url, ...task }] });
     const cases: [string, unknown][] = [
       ['/tasks', {}],
@@ -118,7 +119,7 @@ export function refusals({ client, nobody, scoped, receiver }: Stage): void {
       ['/tasks/0/idempotency_key', at({ idempotency_key: '' })],
       ['/tasks/0/idempotency_key', at({ idempotency_key: 'x'.repeat(256) })],
       ['/tasks/0/valid_until', at({ valid_until: inSeconds(-1) })],
-      ['/tasks/0/valid_until', at({ execute_after: inSeconds(60), valid_until: inSeconds(60) })],
+      ['/tasks/0/valid_until', at({ execute_after: soon, valid_until: soon })],
       ['/tasks/0/payload', at({ payload: 'x'.repeat(262_144) })],
       ['/description', { ...at({}), description: 'x'.repeat(1_025) }],
       ['/description', { ...at({}), description: 'bell \u0007' }],
