@@ -62,9 +62,7 @@ local function parked_write()
   end
   local origins_new = {}
   for _, new in pairs(parked_new) do origins_new[#origins_new + 1] = new.origin end
-  local stay = origins_gone
   origins_gone = without(origins_gone, origins_new)
-  origins_new = without(origins_new, stay)
   if #origins_gone > 0 then call('SREM', root .. 'parked', unpack(origins_gone, 1, #origins_gone)) end
   local origins = parked_left
   for key, new in pairs(parked_new) do
