@@ -41,17 +41,34 @@ local function unpark_all(list, at)
   return at + count + 1
 end
 
--- Returns the origins that were parked, and those (`*`: some) of which more is left than one call lets go. What was let go comes first: a flow may be let go and parked in one call.
+-- Those of `list` that are not in `other`.
+local function without(list, other)
+  local there, left = {}, {}
+  for _, item in ipairs(other) do there[item] = true end
+  for _, item in ipairs(list) do
+    if not there[item] then left[#left + 1] = item end
+  end
+  return left
+end
+
+-- Returns the origins that were parked, and those (`*`: some) of which more is left than one call lets go. Most of what is let go is parked
+-- again by the same call, with less work in it: that stays as it is.
 local function parked_write()
   for _, pair in ipairs(parked_gone) do
-    call('SREM', pair[1], unpack(pair[2], 1, #pair[2]))
+    local new = parked_new[pair[1]]
+    local gone = without(pair[2], new and new.flows or {})
+    if new then new.flows = without(new.flows, pair[2]) end
+    if #gone > 0 then call('SREM', pair[1], unpack(gone, 1, #gone)) end
   end
+  local origins_new = {}
+  for _, new in pairs(parked_new) do origins_new[#origins_new + 1] = new.origin end
+  origins_gone = without(origins_gone, origins_new)
   if #origins_gone > 0 then call('SREM', root .. 'parked', unpack(origins_gone, 1, #origins_gone)) end
   local origins = parked_left
   for key, new in pairs(parked_new) do
-    call('SADD', key, unpack(new.flows, 1, #new.flows))
+    if #new.flows > 0 then call('SADD', key, unpack(new.flows, 1, #new.flows)) end
     origins[#origins + 1] = new.origin
   end
-  for _, new in pairs(parked_new) do call('SADD', root .. 'parked', new.origin) end
+  if #origins_new > 0 then call('SADD', root .. 'parked', unpack(origins_new, 1, #origins_new)) end
   return origins
 end

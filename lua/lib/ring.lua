@@ -24,16 +24,26 @@ local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
 
 local function ring_left(ring) return #ring.items - ring.head + 1 end
 
+-- Whether a whole turn brought the list to where it was, as with the only account or flow that has work.
+local function ring_came_round(ring)
+  if not ring.whole or #ring.items ~= 2 * ring.read or ring.head ~= ring.read + 1 then return false end
+  for i = 1, ring.read do
+    if ring.items[i] ~= ring.items[ring.read + i] then return false end
+  end
+  return true
+end
+
 -- How many of the elements now in the list were taken and will be trimmed.
 local function ring_taken(key)
   local ring = rings_by_key[key]
-  return ring and math.min(ring.head - 1, ring.read) or 0
+  return ring and not ring_came_round(ring) and math.min(ring.head - 1, ring.read) or 0
 end
 
 -- First what was put back, last the trimming: a list that became empty in between would leave a slot on the move.
 local function rings_put()
   for _, ring in ipairs(rings) do
-    for i = math.max(ring.head, ring.read + 1), #ring.items, 1000 do
+    local from = ring_came_round(ring) and #ring.items + 1 or math.max(ring.head, ring.read + 1)
+    for i = from, #ring.items, 1000 do
       call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
     end
   end

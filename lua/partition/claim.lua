@@ -279,10 +279,15 @@ for i = 1, #granted, 2 do
     left = left - take_granted(b, entry, flow, origin, granted[i], granted[i + 1])
   end
 end
+-- Where one class alone has work, all of it is one visit: a range of its own for each share would cost as much again.
+local classes = 0
+for _, cls in ipairs(order) do
+  if ring_left(ring_read(root .. 'ready:' .. cls, WINDOW)) > 0 then classes = classes + 1 end
+end
 for round = 1, 2 do
   for _, cls in ipairs(order) do
     if left > 0 then
-      local quota = round == 1 and math.min(left, math.max(1, math.floor(budget * weight[cls] / 8))) or left
+      local quota = round == 1 and classes > 1 and math.min(left, math.max(1, math.floor(budget * weight[cls] / 8))) or left
       if cls == 'n' then quota = math.min(quota, notes_left) end
       local started = quota > 0 and serve(cls, quota) or 0
       if cls == 'n' then notes_left = notes_left - started end

@@ -111,13 +111,20 @@ local function limiter_freed(b, group, ref, limit)
   end
 end
 
-local function result_write(b, ref, base, field, records)
-  local segment = segment_key(b, base)
+-- All of a group lie in one segment.
+local function results_write(b, ref, base, list)
+  if #list == 0 then return end
+  local segment, names = segment_key(b, base), {}
+  for i, result in ipairs(list) do names[i] = result[1] end
+  local stored = call('HMGET', segment, unpack(names, 1, #names))
   local fields = results[segment] or {}
   results[segment] = fields
-  local before = fields[field] or call('HGET', segment, field) or ''
-  if ref.attempt > 1 and #before > 0 then before = results_without(before, (string.byte(records))) end
-  fields[field] = before .. records
+  for i, result in ipairs(list) do
+    local field, records = result[1], result[2]
+    local before = fields[field] or stored[i] or ''
+    if ref.attempt > 1 and #before > 0 then before = results_without(before, (string.byte(records))) end
+    fields[field] = before .. records
+  end
 end
 
 local function settle(group)
@@ -149,8 +156,7 @@ local function settle(group)
     end
   end
   if limit then limiter_freed(b, group, ref, limit) end
-  local base = segment_bounds(b, ref.from)
-  for _, result in ipairs(group.results) do result_write(b, ref, base, result[1], result[2]) end
+  results_write(b, ref, (segment_bounds(b, ref.from)), group.results)
   if settled == flying then gone[#gone + 1] = group.name end
   touched[b] = true
   return ''
@@ -168,7 +174,12 @@ notify_plan(now_ms)
 for i = 1, #gone, 1000 do call('ZREM', active, unpack(gone, i, math.min(i + 999, #gone))) end
 for _, mark in ipairs(marks) do call('SETRANGE', mark[1], mark[2], mark[3]) end
 for segment, fields in pairs(results) do
-  for field, text in pairs(fields) do call('HSET', segment, field, text) end
+  local list = {}
+  for field, text in pairs(fields) do
+    list[#list + 1] = field
+    list[#list + 1] = text
+  end
+  call('HSET', segment, unpack(list, 1, #list))
 end
 batch_save(now_ms)
 notify_write()

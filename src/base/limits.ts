@@ -61,8 +61,9 @@ export const BREAKER_PROBE_MS = 5_000;
 export const SETTLE_FLUSH = 128;
 /** Outcomes in one settle call. */
 export const SETTLE_MAX = 512;
-/** How long an outcome waits for company. */
+/** How long an outcome waits for company, and how long while others of its partition are under way. */
 export const SETTLE_DELAY_MS = 2;
+export const SETTLE_DELAY_MS_MAX = 8;
 
 /** Parsed task heads that a thread remembers. */
 export const SPECS_MAX = 4096;

@@ -16,7 +16,8 @@ import type { FailureCode } from '../outbound/failures.ts';
 
 /** Places that keep an origin busy for each millisecond of its latency: 60 calls a millisecond are more than a thread makes. */
 const PLACES_PER_MS = 120;
-const LIMIT_MIN = 128;
+/** As many as a quick host has connections (outbound/pools.ts), and as many again in the line for one: so claims are large, and few. */
+const LIMIT_MIN = 256;
 const LIMIT_UNKNOWN = 1024;
 /**
  * For who was not there when its places were given away: so many at a claim, while it has less than this in flight, in limits. Claims that
@@ -25,7 +26,7 @@ const LIMIT_UNKNOWN = 1024;
 const ASIDE_MAX = 8;
 const ASIDE_LIMITS = 2;
 /** What a claim takes in its turn while other partitions wait for the same origin: so few that the turns come soon. */
-const TURN_MAX = 64;
+const TURN_MAX = 128;
 /** The best latency is that of this second or the one before, in a window of twice this. */
 const LATENCY_WINDOW_MS = 5_000;
 

@@ -7,13 +7,13 @@
 //                     │                                              │
 //                     └── error: the same again after a back-off     └── outcome ──▶ buffered for the next turn
 //
-// There is one turn at a time. It runs when the first buffered outcome is 2 ms old or 128 are there, when something is
-// due by the partition's clock, when the bell rings, and every few seconds in any case, which repairs a lost bell.
+// There is one turn at a time. It runs when 128 outcomes are buffered or the first is 2 ms old (8 while others are under way that
+// may keep it company), when something is due by the partition's clock, when the bell rings, and every few seconds in any case, which repairs a lost bell.
 // An error leaves everything as it was: outcomes stay buffered, and a claim is repeated under its number, since a lost
 // reply means that it may have happened.
 import { backoff_ms } from '../base/backoff.ts';
 import { monotonicMs } from '../base/clock.ts';
-import { CLAIM_MAX, SETTLE_DELAY_MS, SETTLE_FLUSH, SETTLE_MAX } from '../base/limits.ts';
+import { CLAIM_MAX, SETTLE_DELAY_MS } from '../base/limits.ts';
 import {
   answersOf,
   type ClaimReply,
@@ -29,6 +29,7 @@ import {
 import type { RedisClient } from '../store/script.ts';
 import { InFlight } from './in-flight.ts';
 import { Looks } from './looks.ts';
+import { Outcomes } from './outcomes.ts';
 import { PartitionClock } from './partition-clock.ts';
 import type { PumpHost, PumpSettings } from './pump-host.ts';
 import { Unparking } from './unparking.ts';
@@ -42,6 +43,8 @@ const LATES_MAX = 10_000;
 const ALIVE_MS = 2_000;
 /** While the probe of a broken origin is under way elsewhere, it is asked for again after this. */
 const PROBE_WAIT_MS = 250;
+/** Node's timers come up to so much too early. */
+const TIMER_EARLY_MS = 1;
 const BACKOFF = { min_ms: 20, max_ms: 1_000 };
 
 export class Pump {
@@ -50,8 +53,7 @@ export class Pump {
   readonly #settings: PumpSettings;
   readonly #host: PumpHost;
   readonly #flying = new InFlight();
-  #outcomes: Settlement[] = [];
-  #first_outcome_ms = 0;
+  readonly #outcomes = new Outcomes(() => this.#flying.count);
   #lates: Late[] = [];
   #claiming = false;
   #ready = true;
@@ -111,7 +113,7 @@ export class Pump {
 
   /** Whether nothing is in flight and nothing waits to be settled. */
   get empty(): boolean {
-    return this.#flying.count === 0 && this.#outcomes.length === 0 && !this.#running;
+    return this.#flying.count === 0 && this.#outcomes.size === 0 && !this.#running;
   }
 
   /** Resolves when nothing is in flight and every outcome was answered. */
@@ -173,10 +175,9 @@ export class Pump {
 
   /** What became of a task that was started. It counts as in flight until Redis has answered. */
   settle(settlement: Settlement): void {
-    if (this.#outcomes.length === 0) this.#first_outcome_ms = monotonicMs();
-    this.#outcomes.push(settlement);
-    if (this.#outcomes.length >= SETTLE_FLUSH) this.wake();
-    else if (this.#outcomes.length === 1) this.#arm();
+    const changed = this.#outcomes.push(settlement);
+    if (this.#outcomes.full) this.wake();
+    else if (changed) this.#arm();
   }
 
   /** A request was written later than its limiter let it start. */
@@ -245,7 +246,7 @@ export class Pump {
   async #turn(): Promise<boolean> {
     const began_ms = monotonicMs();
     if (began_ms < this.#pause_until_ms) return false;
-    const settlements = this.#outcomes.splice(0, SETTLE_MAX);
+    const settlements = began_ms + TIMER_EARLY_MS >= this.#outcomes.due_ms ? this.#outcomes.take() : [];
     const tick = began_ms >= this.#next_tick_ms;
     const due = tick && began_ms >= this.#due_ms;
     const places = this.#claiming && (due || this.#hasWork()) ? this.#host.reserve(this, CLAIM_MAX, PLACES_MIN - this.#flying.count) : 0;
@@ -268,7 +269,7 @@ export class Pump {
     });
     const { settled, tick: ticked, claimed, granted, told, error } = answersOf(reply);
     if (settled !== null) this.#settled(settlements, settled);
-    else this.#outcomes.unshift(...settlements);
+    else this.#outcomes.putBack(settlements);
     if (ticked !== null) this.#ticked(ticked, grant);
     this.#host.releaseNotes(notes - (claimed?.tasks.filter(({ of }) => of !== null).length ?? 0));
     if (claimed !== null) this.#claimed(claimed, places, began_ms);
@@ -284,7 +285,7 @@ export class Pump {
     this.#failures = 0;
     this.#answered_ms = monotonicMs();
     // More to claim is asked for in turn with the other partitions: the host feeds those that are hungry.
-    return this.#outcomes.length >= SETTLE_FLUSH || ticked?.more === true || granted?.more === true;
+    return this.#outcomes.full || ticked?.more === true || granted?.more === true;
   }
 
   #claimRequest(places: number, notes: number): ClaimRequest {
@@ -309,7 +310,7 @@ export class Pump {
       this.#flying.landed(settlement.flight.name);
       again ||= settlement.verdict !== 'c' && settlement.verdict !== 'f' && settlement.delay_ms === 0;
     }
-    if (left.size > 0) this.#outcomes.unshift(...left);
+    this.#outcomes.putBack(reply.left);
     if (again || reply.ready) this.#ready = true;
     this.#dueAt(reply.first_due_ms);
   }
@@ -382,7 +383,7 @@ export class Pump {
   #arm(): void {
     if (this.#running || this.#pause_until_ms === Number.POSITIVE_INFINITY) return;
     let at_ms = this.#claiming ? Math.min(this.#next_tick_ms, this.#next_grant_ms) : this.#next_tick_ms;
-    if (this.#outcomes.length > 0) at_ms = Math.min(at_ms, this.#first_outcome_ms + SETTLE_DELAY_MS);
+    at_ms = Math.min(at_ms, this.#outcomes.due_ms);
     if (this.#lates.length > 0) at_ms = Math.min(at_ms, monotonicMs() + SETTLE_DELAY_MS);
     if (this.#claiming && this.#failures > 0 && this.#hasWork()) at_ms = Math.min(at_ms, this.#pause_until_ms);
     const probe_ms = this.#claiming ? this.#host.origins.nextProbeMs(this.partition) : null;

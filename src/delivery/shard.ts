@@ -267,7 +267,7 @@ export class CallbackShard implements Service, PumpHost {
         batch_id: task.single ? null : ID_PREFIX.batch + task.flight.core,
         timeout_ms: spec.timeout_ms,
         secrets,
-        ...(counted ? { sent: () => this.#sent(pump, task, asked_ms) } : {}),
+        sent: counted ? () => this.#sent(pump, task, asked_ms) : undefined,
       },
       (outcome) => {
         this.#calls.delete(running);

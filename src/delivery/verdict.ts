@@ -51,6 +51,7 @@ export function settlementOf(task: Claimed, spec: CallSpec, outcome: Outcome, no
   if (outcome.error?.code === 'shutdown') return handedBack(task, 0, 's');
   if (outcome.error?.code === 'stale') return handedBack(task, 0);
   const { now_ms } = now;
+  if (outcome.verdict === 'success' && task.flight.limit === null) return settled(task, 'c', 0, resultOf(task, now_ms, outcome));
   const settle = (verdict: Settlement['verdict'], delay_ms: number, error: { code: string; message: string } | null): Settlement =>
     settled(task, verdict, delay_ms, resultOf(task, now_ms, { ...outcome, error }));
   return { ...judged(task, spec, outcome, now, settle), ...pointsOf(task, outcome) };
@@ -147,8 +148,14 @@ export function backoffMs(spec: CallSpec, failures: number, dice: number): numbe
   return Math.round(delay_ms * (0.5 + dice / 2));
 }
 
+/** As JSON.stringify would, for half the time. */
 function encodeResult(result: StoredResult): string {
   let length = result.length;
   while (length > 5 && (result[length - 1] ?? null) === null) length -= 1;
-  return JSON.stringify(result.slice(0, length));
+  let json = `[${result[0]}`;
+  for (let i = 1; i < length; i++) {
+    const value = result[i] ?? null;
+    json += typeof value === 'string' ? `,${JSON.stringify(value)}` : `,${value}`;
+  }
+  return `${json}]`;
 }

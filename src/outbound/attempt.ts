@@ -47,13 +47,13 @@ export interface Carrier {
 
 export class Attempt implements RunningCall, Timed, AnswerHead, Dispatcher.DispatchHandler {
   readonly call: OutboundCall;
-  /** Monotonic time of `call()`. */
-  readonly begun_ms: number;
   /** The connection it was given; null while it waits for one and after the end. */
   slot: Carrier | null = null;
   /** The connection may carry the next request. Not so where we ended this one, or where it could not be opened. */
   reusable = false;
   finished = false;
+  /** Monotonic time of the call. */
+  readonly begun_ms: number;
   /** Monotonic time of the outcome. */
   finished_ms = 0;
 

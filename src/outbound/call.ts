@@ -29,7 +29,7 @@ export interface OutboundCall {
    * Called right before the request is written: at most once, perhaps before `call()` returns. False: it may not be written any
    * more; the outcome is then `stale`, and the connection stays open.
    */
-  sent?: () => boolean;
+  sent?: (() => boolean) | undefined;
 }
 
 /**

@@ -6,8 +6,10 @@
 //
 // Most recently used first keeps a few connections warm and lets the others time out.
 //
-// Of an origin a few connections are opened, and as many again each time that calls have waited a while for those: what comes in a burst
-// is mostly done by the first before the last would have been there, and an origin that takes its time soon has all it may have.
+// Of an origin a few connections are opened at a time, as many again as are open: what comes in a burst is mostly done by the first of
+// them before the last would have been there, and an origin that takes its time has all it may have after some round trips.
+// With PATIENT_FROM of them in use a call waits a while for one of these: where answers come quickly more connections carry no more
+// calls, and each call costs more, since nothing of its connection is in the processor's caches any more.
 import type { Socket } from 'node:net';
 import { Client } from 'undici';
 import type { Clock } from '../base/clock.ts';
@@ -24,9 +26,10 @@ const KEEP_ALIVE_MARGIN_MS = 1_000;
 const CONNECTION_AGE_MS_MAX = 120_000;
 const ANSWER_HEAD_BYTES_MAX = 16 * 1024;
 const ORIGINS_MAX = 4_096;
-/** Connections of an origin that are opened where they are wanted, and that may be opened at a time, however few are open. */
+/** Connections of an origin that may be opened at a time, however few are open. */
 const OPENING_MIN = 16;
-/** Where a call has waited so long for one of them, there are too few: a thread has a hundred calls on their way in that time. */
+/** With so many connections of an origin in use, a call waits this long in the line before it is worth another. */
+const PATIENT_FROM = 128;
 const PATIENCE_MS = 10;
 
 export interface PoolsOptions {
@@ -86,11 +89,9 @@ export class Origin implements Lane {
   connections = 0;
   /** Those of them that were never open yet. */
   #opening = 0;
-  /** So many may there be as of now. */
-  #wanted = OPENING_MIN;
-  /** Looks after those that wait, while there are some. */
-  #patience: NodeJS.Timeout | null = null;
   #in_flight = 0;
+  /** Looks whether somebody has waited for long. */
+  #look: NodeJS.Timeout | null = null;
   readonly #pools: Pools;
 
   constructor(url: string, pools: Pools) {
@@ -104,16 +105,13 @@ export class Origin implements Lane {
     if (++this.#in_flight === 1) this.#pools.resting.delete(this);
     if (this.refused) return attempt.refuse();
     if (this.#pools.closed) return attempt.abort('shutdown');
-    const slot = this.free.pop();
-    if (slot !== undefined) {
-      this.#taken(slot);
-      attempt.send(slot);
-    } else if (this.waiting.size === 0 && this.mayOpen() && this.#pools.hasRoom()) {
-      attempt.send(this.#open());
-    } else {
-      this.waiting.push(attempt);
-      this.#claim();
+    if (this.waiting.size === 0 && this.#mayUse()) {
+      const slot = this.#freeOrNew();
+      if (slot !== null) return attempt.send(slot);
     }
+    this.waiting.push(attempt);
+    this.#claim();
+    this.#lookLater();
   }
 
   leave(attempt: Attempt): void {
@@ -125,11 +123,11 @@ export class Origin implements Lane {
       // nothing, and after some errors of connecting it never does.
       this.#forget(slot);
       slot.destroy();
-      this.#pools.feed(this);
+      this.#goOn();
     } else if (this.#pools.closed || attempt.finished_ms - slot.born_ms > CONNECTION_AGE_MS_MAX || this.#pools.owes(this)) {
       this.#forget(slot);
       slot.retire();
-      this.#pools.feed(this);
+      this.#goOn();
     } else {
       const next = this.waiting.shift();
       if (next !== null) next.send(slot);
@@ -140,6 +138,16 @@ export class Origin implements Lane {
       }
     }
     if (--this.#in_flight === 0) this.#pools.resting.add(this);
+  }
+
+  /** A connection is gone: who waits gets a free one in its place, or another may be opened, here or elsewhere. */
+  #goOn(): void {
+    const slot = this.waiting.size > 0 && this.#mayUse() ? this.free.pop() : undefined;
+    if (slot !== undefined) {
+      this.#taken(slot);
+      this.waiting.shift()?.send(slot);
+    }
+    this.#pools.feed(this);
   }
 
   /** Gives the connection that has become possible to the first that waits here. */
@@ -161,29 +169,55 @@ export class Origin implements Lane {
   /** Whether its own bounds leave room for one more connection. */
   mayOpen(): boolean {
     const open = this.connections - this.#opening;
-    const most = Math.min(this.#wanted, this.#pools.options.connections_per_origin_max);
-    return this.connections < most && this.#opening < Math.max(OPENING_MIN, open);
+    const few = this.connections < this.#pools.options.connections_per_origin_max && this.#opening < Math.max(OPENING_MIN, open);
+    return few && this.free.length === 0 && this.#mayUse();
+  }
+
+  get #in_use(): number {
+    return this.connections - this.free.length;
+  }
+
+  /** Whether the next call may have one more connection, or has to wait for one that is in use. */
+  #mayUse(): boolean {
+    if (this.#in_use < PATIENT_FROM) return true;
+    const next = this.waiting.first;
+    return next !== null && this.#pools.options.monotonic() - next.begun_ms >= PATIENCE_MS;
+  }
+
+  #freeOrNew(): Slot | null {
+    const slot = this.free.pop();
+    if (slot !== undefined) {
+      this.#taken(slot);
+      return slot;
+    }
+    return this.mayOpen() && this.#pools.hasRoom() ? this.#open() : null;
+  }
+
+  #sendWaiting(): void {
+    while (this.waiting.size > 0 && !this.#pools.closed && this.#mayUse()) {
+      const slot = this.#freeOrNew();
+      if (slot === null) break;
+      this.waiting.shift()?.send(slot);
+    }
+    this.#claim();
+    this.#lookLater();
+  }
+
+  #lookLater(): void {
+    if (this.#look !== null || this.waiting.size === 0 || this.#in_use < PATIENT_FROM) return;
+    const at_ms = this.#pools.options.monotonic() + PATIENCE_MS;
+    this.#look = setTimeout(() => {
+      this.#look = null;
+      if (this.#pools.closed) return;
+      // Where this comes late, it was not the receiver who kept them waiting.
+      if (this.#pools.options.monotonic() - at_ms < PATIENCE_MS / 2) this.#sendWaiting();
+      this.#lookLater();
+    }, PATIENCE_MS);
   }
 
   /** Waits for a share of the budget while its own bounds leave room. */
   #claim(): void {
-    if (this.waiting.size === 0) return;
-    if (this.mayOpen()) this.#pools.starved.add(this);
-    this.#patience ??= setTimeout(() => this.#look(), PATIENCE_MS).unref();
-  }
-
-  /** More connections where the first of the line has waited for long; as few as before where nobody waits any more. */
-  #look(): void {
-    this.#patience = null;
-    const { head } = this.waiting;
-    if (head === null) this.#wanted = OPENING_MIN;
-    else if (this.#pools.options.monotonic() - head.begun_ms >= PATIENCE_MS) this.#wanted = Math.max(this.#wanted, this.connections * 2);
-    this.#openMore();
-  }
-
-  #openMore(): void {
-    while (this.waiting.size > 0 && this.mayOpen() && this.#pools.hasRoom()) this.waiting.shift()?.send(this.#open());
-    this.#claim();
+    if (this.waiting.size > 0 && this.mayOpen()) this.#pools.starved.add(this);
   }
 
   #open(): Slot {
@@ -201,7 +235,7 @@ export class Origin implements Lane {
     if (!slot.fresh) return;
     slot.fresh = false;
     this.#opening--;
-    this.#openMore();
+    this.#sendWaiting();
   }
 
   /** One that was free is gone, as after some seconds without work. One that is in use says so by its request. */
@@ -289,7 +323,7 @@ export class Pools {
     if (next !== null) {
       this.starved.delete(next);
       next.serve();
-    } else if (origin.waiting.size > 0) origin.serve();
+    } else if (origin.waiting.size > 0 && origin.mayOpen()) origin.serve();
   }
 
   /** Every call has ended by now. */

@@ -15,9 +15,9 @@ export class WaitingLine<T> {
     return this.#places.size;
   }
 
-  /** Who waits longest. */
-  get head(): T | null {
-    return this.#head?.item ?? null;
+  /** Who has waited longest. */
+  get first(): T | null {
+    return this.#head === null ? null : this.#head.item;
   }
 
   push(item: T): void {

@@ -4,7 +4,7 @@ import { groupBy } from '../base/group-by.ts';
 import { type ClaimReply, type Flight, readClaimed } from './claimed.ts';
 import { keys } from './keys.ts';
 import type { Slice } from './outbox.ts';
-import { encodeResult, PAGE_MASK, PAGE_SHIFT } from './records.ts';
+import { encodeResults, PAGE_MASK, PAGE_SHIFT } from './records.ts';
 import { execPipeline, type RedisClient } from './script.ts';
 import { partitionClaim, partitionGrant, partitionLate, partitionSettle, partitionTick } from './scripts.gen.ts';
 
@@ -260,7 +260,7 @@ function groupParts(group: readonly Settlement[]): (string | number | Buffer)[] 
   let first = group[0] as Settlement;
   let tasks = 0;
   let page = -1;
-  let records: Buffer[] = [];
+  let records: [place: number, json: string][] = [];
   const { base, name } = first.flight;
   for (const one of group) {
     if (tasks > 0 && one.verdict === first.verdict && one.index === first.index + tasks) {
@@ -274,14 +274,14 @@ function groupParts(group: readonly Settlement[]): (string | number | Buffer)[] 
     if (one.result === '') continue;
     const local = one.index - base;
     if (local >> PAGE_SHIFT !== page) {
-      if (records.length > 0) pages.push(`r${page}`, Buffer.concat(records));
+      if (records.length > 0) pages.push(`r${page}`, encodeResults(records));
       page = local >> PAGE_SHIFT;
       records = [];
     }
-    records.push(encodeResult(local & PAGE_MASK, one.result));
+    records.push([local & PAGE_MASK, one.result]);
   }
   runs.push(first.index, tasks, first.verdict);
-  if (records.length > 0) pages.push(`r${page}`, Buffer.concat(records));
+  if (records.length > 0) pages.push(`r${page}`, encodeResults(records));
   const parts = [name, runs.length / 3, ...runs, pages.length / 2, ...pages, delays.length / 2, ...delays];
   if (first.flight.limit === null) return parts;
   const told = limiterParts(group);

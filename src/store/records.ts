@@ -241,14 +241,19 @@ export function encodeRunMap(runs: readonly Run[], base: number): string {
     .join('');
 }
 
-/** A result as it lies in field `r<page>`; read by lua/lib/results.lua too. */
-export function encodeResult(place: number, json: string): Buffer {
-  const length = Buffer.byteLength(json);
-  const record = Buffer.allocUnsafe(3 + length);
-  record.writeUInt8(place, 0);
-  record.writeUInt16BE(length, 1);
-  record.write(json, 3);
-  return record;
+/** Results of one page, each with its place, as they lie in field `r<page>`; read by lua/lib/results.lua too. */
+export function encodeResults(results: readonly (readonly [place: number, json: string])[]): Buffer {
+  let bytes = 0;
+  for (const [, json] of results) bytes += 3 + Buffer.byteLength(json);
+  const field = Buffer.allocUnsafe(bytes);
+  let at = 0;
+  for (const [place, json] of results) {
+    const length = field.write(json, at + 3);
+    field.writeUInt8(place, at);
+    field.writeUInt16BE(length, at + 1);
+    at += 3 + length;
+  }
+  return field;
 }
 
 /** The results of a page by place; a later record of a place takes the earlier one's. */

@@ -193,7 +193,7 @@ describe('fairness of claims', () => {
     const cores = [];
     for (let k = 0; k < 10; k++) cores.push(await rig.create({ tasks: 500 }));
     const seen = new Set<string>();
-    for (let calls = 0; calls < 6; calls++) for (const { flight } of await rig.claim('h1', 128)) seen.add(flight.core);
+    for (let calls = 0; calls < 10; calls++) for (const { flight } of await rig.claim('h1', 128)) seen.add(flight.core);
     assert.equal(seen.size, 10);
   });
 
