@@ -4968,7 +4968,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -4986,6 +4986,11 @@ do
       lane.n = math.max(0, lane.n - units)
       lane.free = math.max(0, lane.max - lane.n)
     end,
+    late = function(lane, units, granted_ms, started_ms)
+      if math.floor(started_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      machines.aligned.give(lane, units, granted_ms)
+      machines.aligned.take(lane, units)
+    end,
     reset = function(lane) lane.n = 0 end,
     adapt = function(lane)
       lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
@@ -4994,6 +4999,7 @@ do
   }
 end
 do
+  local LEVEL_LOG_MAX = 64
   local LEVEL_EXACT_MAX = 9000000000
   local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
   local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
@@ -5008,8 +5014,44 @@ do
     lane.n, lane.rem = n, rem
     lane.free = math.max(0, lane.max - lane.n)
   end
+  local function level_forget(lane) lane.log, lane.log_changed = {}, true end
+  local function level_read(lane)
+    if lane.log then return lane.log end
+    lane.log = {}
+    for i, text in ipairs(call('LRANGE', lane.key .. ':log', 0, -1)) do
+      local ms, at, n, rem, units = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+      lane.log[i] = { ms = tonumber(ms), at = tonumber(at), n = tonumber(n), rem = tonumber(rem), units = tonumber(units) }
+    end
+    for _, item in ipairs(lane.log_new or {}) do lane.log[#lane.log + 1] = item end
+    lane.log_changed, lane.log_new = true, nil
+    return lane.log
+  end
+  local function level_note(lane, units)
+    local list = lane.log
+    if not list then
+      lane.log_new = lane.log_new or {}
+      list = lane.log_new
+    end
+    list[#list + 1] = { ms = math.floor((lane.v - lane.skew) / 1000), at = lane.at, n = lane.n, rem = lane.rem, units = units }
+  end
+  local function level_replay(lane, log, i)
+    local at, n, rem = log[i].at, log[i].n, log[i].rem
+    local function pass(to)
+      local units, rest = level_drained(lane, to - at, rem)
+      at, n, rem = to, n - units, rest
+      if n <= 0 then n, rem = 0, 0 end
+    end
+    for k = i, #log do
+      pass(math.max(at, log[k].at))
+      log[k].n, log[k].rem = n, rem
+      n = n + log[k].units
+    end
+    pass(math.max(at, lane.at))
+    lane.at = at
+    level_set(lane, n, rem)
+  end
   machines.level = {
-    ahead = 'even',
+    ahead = true,
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -5027,8 +5069,10 @@ do
       local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
       return (lane.at + wait) * level_scale(lane)
     end,
+    runs_dry = function(lane) return machines.level.next(lane, lane.max) end,
     take = function(lane, units)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      level_note(lane, units)
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
@@ -5037,8 +5081,26 @@ do
       local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
       local drained, part = level_drained(lane, elapsed, 0)
       if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+      level_forget(lane)
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local log = level_read(lane)
+      local i, left = nil, units
+      for k = #log, 1, -1 do
+        if log[k].ms == granted_ms and left > 0 then
+          local moved = math.min(left, log[k].units)
+          i, left, log[k].units = k, left - moved, log[k].units - moved
+        end
+      end
+      if not i then return machines.level.take(lane, units) end
+      local at = math.min(lane.at, math.max(log[i].at, math.ceil((started_ms * 1000 + lane.skew) / level_scale(lane))))
+      local k = #log
+      while log[k].at > at do k = k - 1 end
+      table.insert(log, k + 1, { ms = started_ms, at = at, units = units })
+      level_replay(lane, log, i)
     end,
     charge = function(lane, difference)
+      level_forget(lane)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
       if lane.n + difference > LEVEL_DEBT * lane.max then
         level_set(lane, LEVEL_DEBT * lane.max, 0)
@@ -5046,14 +5108,30 @@ do
         level_set(lane, lane.n + difference, lane.rem)
       end
     end,
-    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    reset = function(lane)
+      lane.n, lane.rem = 0, 0
+      level_forget(lane)
+    end,
     adapt = function(lane, before)
       local rem = 0
       if before.form == 'level' then
         rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
       end
       lane.at = math.ceil(lane.v / level_scale(lane))
+      level_forget(lane)
       level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+    write = function(lane)
+      local key, list = lane.key .. ':log', lane.log_changed and lane.log or lane.log_new
+      if not list then return end
+      if lane.log_changed then call('DEL', key) end
+      local texts = {}
+      for k = math.max(1, #list - LEVEL_LOG_MAX + 1), #list do
+        local item = list[k]
+        texts[#texts + 1] = string.format('%.0f %.0f %.0f %.0f %.0f', item.ms, item.at, item.n, item.rem, item.units)
+      end
+      if #texts == 0 then return end
+      if call('RPUSH', key, unpack(texts, 1, #texts)) > LEVEL_LOG_MAX then call('LTRIM', key, -LEVEL_LOG_MAX, -1) end
     end,
   }
 end
@@ -5128,17 +5206,44 @@ do
     return { cell = tonumber(cell), units = tonumber(units) }
   end
   local function window_at(lane, i)
-    while i > #lane.log and #lane.log < lane.log_length do
-      local from = #lane.log
-      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
-        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+    if i > lane.log_length then return lane.log_new[i - lane.log_length] end
+    if not lane.log[i] then
+      local from = math.floor((i - 1) / WINDOW_READ) * WINDOW_READ
+      for k, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[from + k] = lane.log[from + k] or window_item(text)
       end
     end
     return lane.log[i]
   end
+  local function window_find(lane, cell)
+    local i, found = lane.log_length + #lane.log_new, nil
+    while i > lane.log_gone do
+      local item = window_at(lane, i)
+      if item.cell < cell then break end
+      found, i = item, i - 1
+    end
+    return found, i + 1
+  end
+  local function window_count(lane, item, i, units)
+    item.units = item.units + units
+    if i <= lane.log_length then lane.log_set[i] = item end
+    lane.n = lane.n + units
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  local function window_add(lane, cell, units)
+    if #lane.log_new == 0 and lane.log_length > lane.log_gone and not lane.log[lane.log_length] then
+      lane.log[lane.log_length] = window_item(call('LINDEX', window_log(lane), -1))
+    end
+    local item, i = window_find(lane, cell)
+    if not item then
+      item, i = { cell = cell, units = 0 }, lane.log_length + #lane.log_new + 1
+      lane.log_new[#lane.log_new + 1] = item
+    end
+    window_count(lane, item, i, units)
+  end
   local function window_pop(lane)
     while true do
-      local item = window_at(lane, lane.log_gone + 1)
+      local item = lane.log_gone < lane.log_length and window_at(lane, lane.log_gone + 1)
       if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
       lane.n = lane.n - item.units
       lane.log_gone = lane.log_gone + 1
@@ -5146,9 +5251,11 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
-      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      if not lane.log then
+        lane.log, lane.log_gone, lane.log_length, lane.log_set, lane.log_new = {}, 0, call('LLEN', window_log(lane)), {}, {}
+      end
       lane.n = lane.n or 0
       window_pop(lane)
     end,
@@ -5156,42 +5263,25 @@ do
       local missing = lane.n + cost - lane.max
       local i = lane.log_gone + 1
       while missing > 0 do
-        local item = window_at(lane, i) or lane.log_new
+        local item = window_at(lane, i)
         if not item then return lane.v end
         missing = missing - item.units
-        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        if missing <= 0 then return item.cell * 1000 + window_us(lane) end
         i = i + 1
       end
       return lane.v
     end,
-    take = function(lane, units)
-      lane.n = lane.n + units
-      lane.free = lane.free - units
-      local cell = window_cell(lane, lane.v)
-      if not lane.log_new and lane.log_gone < lane.log_length then
-        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
-        if last.cell >= cell then
-          last = lane.log_set[lane.log_length] or last
-          last.units = last.units + units
-          lane.log_set[lane.log_length] = last
-          return
-        end
-      end
-      lane.log_new = lane.log_new or { cell = cell, units = 0 }
-      lane.log_new.units = lane.log_new.units + units
-    end,
+    take = function(lane, units) window_add(lane, window_cell(lane, lane.v), units) end,
     give = function(lane, units, granted_ms)
       local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
-      for i = lane.log_gone + 1, lane.log_length do
-        local item = window_at(lane, i)
-        if item.cell == cell then
-          local given = math.min(units, item.units)
-          item.units = item.units - given
-          lane.log_set[i] = item
-          lane.n = lane.n - given
-          lane.free = math.max(0, lane.max - lane.n)
-        end
-      end
+      local item, i = window_find(lane, cell)
+      if item and item.cell == cell then window_count(lane, item, i, -math.min(units, item.units)) end
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local from, to = granted_ms * 1000 + lane.skew, started_ms * 1000 + lane.skew
+      if window_cell(lane, from) == window_cell(lane, to) then return end
+      machines.window.give(lane, units, granted_ms)
+      if window_cell(lane, to) * 1000 + window_us(lane) > lane.v then window_add(lane, window_cell(lane, to), units) end
     end,
     reset = function(lane) lane.n, lane.log_all = 0, {} end,
     adapt = function(lane, before)
@@ -5199,11 +5289,10 @@ do
         lane.free = math.max(0, lane.max - lane.n)
         return
       end
-      window_at(lane, lane.log_length)
       local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
       lane.n = 0
       for i = lane.log_gone + 1, lane.log_length do
-        local item = lane.log[i]
+        local item = window_at(lane, i)
         local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
         if cell * 1000 + window_us(lane) > lane.v then
           if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
@@ -5224,7 +5313,7 @@ do
       for i, item in pairs(lane.log_set) do
         if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
       end
-      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      for _, item in ipairs(lane.log_new) do call('RPUSH', key, text(item)) end
       if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
     end,
   }
@@ -5433,9 +5522,9 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
 end
-local function lane_lags(lane, granted_ms)
+local function lane_lags(lane, late_ms)
   local lag = lane.lag or 0
-  lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
+  lane.lag = math.floor(lag + (math.max(0, late_ms) - lag) / 8)
 end
 local function lane_plan()
   for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
@@ -5535,7 +5624,7 @@ if lane.account then return lane.account == account and record_reply(lane) or {}
 local now_ms = lane_text(math.floor(now_us / 1000))
 call('HSET', lane.key, 'account', account, 'created', now_ms, 'updated', now_ms, unpack(fields, 1, #fields))
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/create.lua",1],[2,"lua/limiter/create.lua",3],[3,"lua/limiter/create.lua",6],[4,"lua/limiter/create.lua",5],[5,"lua/limiter/create.lua",4],[6,"lua/limiter/create.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",33],[18,"lua/lib/lane.lua",54],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[41,"lua/lib/limiter/aligned.lua",29],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",51],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[169,"lua/lib/limiter/window.lua",4],[171,"lua/lib/limiter/window.lua",7],[172,"lua/lib/limiter/window.lua",9],[173,"lua/lib/limiter/window.lua",12],[177,"lua/lib/limiter/window.lua",17],[181,"lua/lib/limiter/window.lua",23],[190,"lua/lib/limiter/window.lua",34],[199,"lua/lib/limiter/window.lua",44],[248,"lua/lib/limiter/window.lua",95],[283,"lua/lib/tally.lua",6],[284,"lua/lib/tally.lua",8],[285,"lua/lib/tally.lua",11],[299,"lua/lib/tally.lua",27],[322,"lua/lib/tally.lua",51],[325,"lua/lib/lane.lua",58],[326,"lua/lib/lane.lua",60],[327,"lua/lib/lane.lua",63],[341,"lua/lib/lane.lua",78],[342,"lua/lib/lane.lua",80],[356,"lua/lib/lane.lua",96],[360,"lua/lib/lane.lua",101],[368,"lua/lib/lane.lua",110],[375,"lua/lib/lane.lua",119],[379,"lua/lib/lane.lua",125],[380,"lua/lib/lane.lua",128],[386,"lua/lib/lane.lua",136],[392,"lua/lib/lane.lua",143],[396,"lua/lib/lane.lua",149],[404,"lua/lib/lane.lua",158],[405,"lua/lib/lane.lua",161],[416,"lua/lib/lane.lua",174],[419,"lua/lib/lane.lua",179],[423,"lua/lib/lane.lua",184],[430,"lua/lib/lane.lua",193],[437,"lua/lib/lane.lua",201],[443,"lua/lib/lane.lua",210],[448,"lua/lib/lane.lua",216],[457,"lua/lib/lane.lua",226],[459,"lua/lib/lane.lua",230],[471,"lua/lib/lane.lua",244],[479,"lua/lib/lane.lua",254],[482,"lua/lib/lane.lua",260],[487,"lua/lib/lane.lua",267],[491,"lua/lib/lane.lua",272],[494,"lua/lib/lane.lua",276],[497,"lua/lib/lane.lua",280],[531,"lua/lib/lane.lua",315],[532,"lua/lib/lane.lua",318],[536,"lua/lib/lane.lua",324],[542,"lua/lib/lane.lua",331],[545,"lua/lib/lane.lua",335],[567,"lua/lib/lane.lua",358],[571,"lua/lib/record.lua",6],[572,"lua/lib/record.lua",9],[577,"lua/lib/record.lua",16],[584,"lua/limiter/create.lua",12],[586,"lua/limiter/create.lua",15]],
+  map: [[1,"lua/limiter/create.lua",1],[2,"lua/limiter/create.lua",3],[3,"lua/limiter/create.lua",6],[4,"lua/limiter/create.lua",5],[5,"lua/limiter/create.lua",4],[6,"lua/limiter/create.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",33],[18,"lua/lib/lane.lua",56],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[46,"lua/lib/limiter/aligned.lua",34],[52,"lua/lib/limiter/level.lua",9],[56,"lua/lib/limiter/level.lua",14],[57,"lua/lib/limiter/level.lua",17],[62,"lua/lib/limiter/level.lua",23],[68,"lua/lib/limiter/level.lua",31],[69,"lua/lib/limiter/level.lua",33],[80,"lua/lib/limiter/level.lua",45],[88,"lua/lib/limiter/level.lua",55],[104,"lua/lib/limiter/level.lua",72],[123,"lua/lib/limiter/level.lua",92],[130,"lua/lib/limiter/level.lua",100],[189,"lua/lib/limiter/slots.lua",4],[191,"lua/lib/limiter/slots.lua",7],[192,"lua/lib/limiter/slots.lua",9],[193,"lua/lib/limiter/slots.lua",12],[208,"lua/lib/limiter/slots.lua",28],[218,"lua/lib/limiter/slots.lua",39],[223,"lua/lib/limiter/slots.lua",45],[247,"lua/lib/limiter/window.lua",4],[249,"lua/lib/limiter/window.lua",7],[250,"lua/lib/limiter/window.lua",9],[251,"lua/lib/limiter/window.lua",12],[255,"lua/lib/limiter/window.lua",17],[259,"lua/lib/limiter/window.lua",23],[269,"lua/lib/limiter/window.lua",35],[278,"lua/lib/limiter/window.lua",45],[284,"lua/lib/limiter/window.lua",53],[295,"lua/lib/limiter/window.lua",66],[304,"lua/lib/limiter/window.lua",76],[338,"lua/lib/limiter/window.lua",112],[372,"lua/lib/tally.lua",6],[373,"lua/lib/tally.lua",8],[374,"lua/lib/tally.lua",11],[388,"lua/lib/tally.lua",27],[411,"lua/lib/tally.lua",51],[414,"lua/lib/lane.lua",60],[415,"lua/lib/lane.lua",62],[416,"lua/lib/lane.lua",65],[430,"lua/lib/lane.lua",80],[431,"lua/lib/lane.lua",82],[445,"lua/lib/lane.lua",98],[449,"lua/lib/lane.lua",103],[457,"lua/lib/lane.lua",112],[464,"lua/lib/lane.lua",121],[468,"lua/lib/lane.lua",127],[469,"lua/lib/lane.lua",130],[475,"lua/lib/lane.lua",138],[481,"lua/lib/lane.lua",145],[485,"lua/lib/lane.lua",151],[493,"lua/lib/lane.lua",160],[494,"lua/lib/lane.lua",163],[505,"lua/lib/lane.lua",176],[508,"lua/lib/lane.lua",181],[512,"lua/lib/lane.lua",186],[519,"lua/lib/lane.lua",195],[526,"lua/lib/lane.lua",203],[532,"lua/lib/lane.lua",212],[537,"lua/lib/lane.lua",218],[546,"lua/lib/lane.lua",228],[548,"lua/lib/lane.lua",232],[560,"lua/lib/lane.lua",246],[568,"lua/lib/lane.lua",256],[571,"lua/lib/lane.lua",262],[576,"lua/lib/lane.lua",269],[580,"lua/lib/lane.lua",274],[583,"lua/lib/lane.lua",278],[586,"lua/lib/lane.lua",282],[620,"lua/lib/lane.lua",317],[621,"lua/lib/lane.lua",320],[625,"lua/lib/lane.lua",326],[631,"lua/lib/lane.lua",333],[634,"lua/lib/lane.lua",337],[656,"lua/lib/lane.lua",360],[660,"lua/lib/record.lua",6],[661,"lua/lib/record.lua",9],[666,"lua/lib/record.lua",16],[673,"lua/limiter/create.lua",12],[675,"lua/limiter/create.lua",15]],
 });
 
 /** Deletes a limiter: what waits starts at once, unlimited; its counts stay for 30 days. See lua/limiter/delete.lua. */
@@ -5564,7 +5653,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -5582,6 +5671,11 @@ do
       lane.n = math.max(0, lane.n - units)
       lane.free = math.max(0, lane.max - lane.n)
     end,
+    late = function(lane, units, granted_ms, started_ms)
+      if math.floor(started_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      machines.aligned.give(lane, units, granted_ms)
+      machines.aligned.take(lane, units)
+    end,
     reset = function(lane) lane.n = 0 end,
     adapt = function(lane)
       lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
@@ -5590,6 +5684,7 @@ do
   }
 end
 do
+  local LEVEL_LOG_MAX = 64
   local LEVEL_EXACT_MAX = 9000000000
   local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
   local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
@@ -5604,8 +5699,44 @@ do
     lane.n, lane.rem = n, rem
     lane.free = math.max(0, lane.max - lane.n)
   end
+  local function level_forget(lane) lane.log, lane.log_changed = {}, true end
+  local function level_read(lane)
+    if lane.log then return lane.log end
+    lane.log = {}
+    for i, text in ipairs(call('LRANGE', lane.key .. ':log', 0, -1)) do
+      local ms, at, n, rem, units = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+      lane.log[i] = { ms = tonumber(ms), at = tonumber(at), n = tonumber(n), rem = tonumber(rem), units = tonumber(units) }
+    end
+    for _, item in ipairs(lane.log_new or {}) do lane.log[#lane.log + 1] = item end
+    lane.log_changed, lane.log_new = true, nil
+    return lane.log
+  end
+  local function level_note(lane, units)
+    local list = lane.log
+    if not list then
+      lane.log_new = lane.log_new or {}
+      list = lane.log_new
+    end
+    list[#list + 1] = { ms = math.floor((lane.v - lane.skew) / 1000), at = lane.at, n = lane.n, rem = lane.rem, units = units }
+  end
+  local function level_replay(lane, log, i)
+    local at, n, rem = log[i].at, log[i].n, log[i].rem
+    local function pass(to)
+      local units, rest = level_drained(lane, to - at, rem)
+      at, n, rem = to, n - units, rest
+      if n <= 0 then n, rem = 0, 0 end
+    end
+    for k = i, #log do
+      pass(math.max(at, log[k].at))
+      log[k].n, log[k].rem = n, rem
+      n = n + log[k].units
+    end
+    pass(math.max(at, lane.at))
+    lane.at = at
+    level_set(lane, n, rem)
+  end
   machines.level = {
-    ahead = 'even',
+    ahead = true,
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -5623,8 +5754,10 @@ do
       local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
       return (lane.at + wait) * level_scale(lane)
     end,
+    runs_dry = function(lane) return machines.level.next(lane, lane.max) end,
     take = function(lane, units)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      level_note(lane, units)
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
@@ -5633,8 +5766,26 @@ do
       local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
       local drained, part = level_drained(lane, elapsed, 0)
       if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+      level_forget(lane)
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local log = level_read(lane)
+      local i, left = nil, units
+      for k = #log, 1, -1 do
+        if log[k].ms == granted_ms and left > 0 then
+          local moved = math.min(left, log[k].units)
+          i, left, log[k].units = k, left - moved, log[k].units - moved
+        end
+      end
+      if not i then return machines.level.take(lane, units) end
+      local at = math.min(lane.at, math.max(log[i].at, math.ceil((started_ms * 1000 + lane.skew) / level_scale(lane))))
+      local k = #log
+      while log[k].at > at do k = k - 1 end
+      table.insert(log, k + 1, { ms = started_ms, at = at, units = units })
+      level_replay(lane, log, i)
     end,
     charge = function(lane, difference)
+      level_forget(lane)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
       if lane.n + difference > LEVEL_DEBT * lane.max then
         level_set(lane, LEVEL_DEBT * lane.max, 0)
@@ -5642,14 +5793,30 @@ do
         level_set(lane, lane.n + difference, lane.rem)
       end
     end,
-    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    reset = function(lane)
+      lane.n, lane.rem = 0, 0
+      level_forget(lane)
+    end,
     adapt = function(lane, before)
       local rem = 0
       if before.form == 'level' then
         rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
       end
       lane.at = math.ceil(lane.v / level_scale(lane))
+      level_forget(lane)
       level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+    write = function(lane)
+      local key, list = lane.key .. ':log', lane.log_changed and lane.log or lane.log_new
+      if not list then return end
+      if lane.log_changed then call('DEL', key) end
+      local texts = {}
+      for k = math.max(1, #list - LEVEL_LOG_MAX + 1), #list do
+        local item = list[k]
+        texts[#texts + 1] = string.format('%.0f %.0f %.0f %.0f %.0f', item.ms, item.at, item.n, item.rem, item.units)
+      end
+      if #texts == 0 then return end
+      if call('RPUSH', key, unpack(texts, 1, #texts)) > LEVEL_LOG_MAX then call('LTRIM', key, -LEVEL_LOG_MAX, -1) end
     end,
   }
 end
@@ -5724,17 +5891,44 @@ do
     return { cell = tonumber(cell), units = tonumber(units) }
   end
   local function window_at(lane, i)
-    while i > #lane.log and #lane.log < lane.log_length do
-      local from = #lane.log
-      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
-        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+    if i > lane.log_length then return lane.log_new[i - lane.log_length] end
+    if not lane.log[i] then
+      local from = math.floor((i - 1) / WINDOW_READ) * WINDOW_READ
+      for k, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[from + k] = lane.log[from + k] or window_item(text)
       end
     end
     return lane.log[i]
   end
+  local function window_find(lane, cell)
+    local i, found = lane.log_length + #lane.log_new, nil
+    while i > lane.log_gone do
+      local item = window_at(lane, i)
+      if item.cell < cell then break end
+      found, i = item, i - 1
+    end
+    return found, i + 1
+  end
+  local function window_count(lane, item, i, units)
+    item.units = item.units + units
+    if i <= lane.log_length then lane.log_set[i] = item end
+    lane.n = lane.n + units
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  local function window_add(lane, cell, units)
+    if #lane.log_new == 0 and lane.log_length > lane.log_gone and not lane.log[lane.log_length] then
+      lane.log[lane.log_length] = window_item(call('LINDEX', window_log(lane), -1))
+    end
+    local item, i = window_find(lane, cell)
+    if not item then
+      item, i = { cell = cell, units = 0 }, lane.log_length + #lane.log_new + 1
+      lane.log_new[#lane.log_new + 1] = item
+    end
+    window_count(lane, item, i, units)
+  end
   local function window_pop(lane)
     while true do
-      local item = window_at(lane, lane.log_gone + 1)
+      local item = lane.log_gone < lane.log_length and window_at(lane, lane.log_gone + 1)
       if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
       lane.n = lane.n - item.units
       lane.log_gone = lane.log_gone + 1
@@ -5742,9 +5936,11 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
-      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      if not lane.log then
+        lane.log, lane.log_gone, lane.log_length, lane.log_set, lane.log_new = {}, 0, call('LLEN', window_log(lane)), {}, {}
+      end
       lane.n = lane.n or 0
       window_pop(lane)
     end,
@@ -5752,42 +5948,25 @@ do
       local missing = lane.n + cost - lane.max
       local i = lane.log_gone + 1
       while missing > 0 do
-        local item = window_at(lane, i) or lane.log_new
+        local item = window_at(lane, i)
         if not item then return lane.v end
         missing = missing - item.units
-        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        if missing <= 0 then return item.cell * 1000 + window_us(lane) end
         i = i + 1
       end
       return lane.v
     end,
-    take = function(lane, units)
-      lane.n = lane.n + units
-      lane.free = lane.free - units
-      local cell = window_cell(lane, lane.v)
-      if not lane.log_new and lane.log_gone < lane.log_length then
-        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
-        if last.cell >= cell then
-          last = lane.log_set[lane.log_length] or last
-          last.units = last.units + units
-          lane.log_set[lane.log_length] = last
-          return
-        end
-      end
-      lane.log_new = lane.log_new or { cell = cell, units = 0 }
-      lane.log_new.units = lane.log_new.units + units
-    end,
+    take = function(lane, units) window_add(lane, window_cell(lane, lane.v), units) end,
     give = function(lane, units, granted_ms)
       local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
-      for i = lane.log_gone + 1, lane.log_length do
-        local item = window_at(lane, i)
-        if item.cell == cell then
-          local given = math.min(units, item.units)
-          item.units = item.units - given
-          lane.log_set[i] = item
-          lane.n = lane.n - given
-          lane.free = math.max(0, lane.max - lane.n)
-        end
-      end
+      local item, i = window_find(lane, cell)
+      if item and item.cell == cell then window_count(lane, item, i, -math.min(units, item.units)) end
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local from, to = granted_ms * 1000 + lane.skew, started_ms * 1000 + lane.skew
+      if window_cell(lane, from) == window_cell(lane, to) then return end
+      machines.window.give(lane, units, granted_ms)
+      if window_cell(lane, to) * 1000 + window_us(lane) > lane.v then window_add(lane, window_cell(lane, to), units) end
     end,
     reset = function(lane) lane.n, lane.log_all = 0, {} end,
     adapt = function(lane, before)
@@ -5795,11 +5974,10 @@ do
         lane.free = math.max(0, lane.max - lane.n)
         return
       end
-      window_at(lane, lane.log_length)
       local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
       lane.n = 0
       for i = lane.log_gone + 1, lane.log_length do
-        local item = lane.log[i]
+        local item = window_at(lane, i)
         local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
         if cell * 1000 + window_us(lane) > lane.v then
           if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
@@ -5820,7 +5998,7 @@ do
       for i, item in pairs(lane.log_set) do
         if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
       end
-      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      for _, item in ipairs(lane.log_new) do call('RPUSH', key, text(item)) end
       if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
     end,
   }
@@ -6029,9 +6207,9 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
 end
-local function lane_lags(lane, granted_ms)
+local function lane_lags(lane, late_ms)
   local lag = lane.lag or 0
-  lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
+  lane.lag = math.floor(lag + (math.max(0, late_ms) - lag) / 8)
 end
 local function lane_plan()
   for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
@@ -6133,7 +6311,7 @@ lane_plan()
 call('HSET', lane.key, 'deleted', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",33],[17,"lua/lib/lane.lua",54],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[40,"lua/lib/limiter/aligned.lua",29],[46,"lua/lib/limiter/level.lua",6],[49,"lua/lib/limiter/level.lua",10],[50,"lua/lib/limiter/level.lua",13],[55,"lua/lib/limiter/level.lua",19],[61,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",51],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[168,"lua/lib/limiter/window.lua",4],[170,"lua/lib/limiter/window.lua",7],[171,"lua/lib/limiter/window.lua",9],[172,"lua/lib/limiter/window.lua",12],[176,"lua/lib/limiter/window.lua",17],[180,"lua/lib/limiter/window.lua",23],[189,"lua/lib/limiter/window.lua",34],[198,"lua/lib/limiter/window.lua",44],[247,"lua/lib/limiter/window.lua",95],[282,"lua/lib/tally.lua",6],[283,"lua/lib/tally.lua",8],[284,"lua/lib/tally.lua",11],[298,"lua/lib/tally.lua",27],[321,"lua/lib/tally.lua",51],[324,"lua/lib/lane.lua",58],[325,"lua/lib/lane.lua",60],[326,"lua/lib/lane.lua",63],[340,"lua/lib/lane.lua",78],[341,"lua/lib/lane.lua",80],[355,"lua/lib/lane.lua",96],[359,"lua/lib/lane.lua",101],[367,"lua/lib/lane.lua",110],[374,"lua/lib/lane.lua",119],[378,"lua/lib/lane.lua",125],[379,"lua/lib/lane.lua",128],[385,"lua/lib/lane.lua",136],[391,"lua/lib/lane.lua",143],[395,"lua/lib/lane.lua",149],[403,"lua/lib/lane.lua",158],[404,"lua/lib/lane.lua",161],[415,"lua/lib/lane.lua",174],[418,"lua/lib/lane.lua",179],[422,"lua/lib/lane.lua",184],[429,"lua/lib/lane.lua",193],[436,"lua/lib/lane.lua",201],[442,"lua/lib/lane.lua",210],[447,"lua/lib/lane.lua",216],[456,"lua/lib/lane.lua",226],[458,"lua/lib/lane.lua",230],[470,"lua/lib/lane.lua",244],[478,"lua/lib/lane.lua",254],[481,"lua/lib/lane.lua",260],[486,"lua/lib/lane.lua",267],[490,"lua/lib/lane.lua",272],[493,"lua/lib/lane.lua",276],[496,"lua/lib/lane.lua",280],[530,"lua/lib/lane.lua",315],[531,"lua/lib/lane.lua",318],[535,"lua/lib/lane.lua",324],[541,"lua/lib/lane.lua",331],[544,"lua/lib/lane.lua",335],[566,"lua/lib/lane.lua",358],[570,"lua/lib/record.lua",6],[571,"lua/lib/record.lua",9],[576,"lua/lib/record.lua",16],[583,"lua/limiter/delete.lua",12],[585,"lua/limiter/delete.lua",15]],
+  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",33],[17,"lua/lib/lane.lua",56],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[45,"lua/lib/limiter/aligned.lua",34],[51,"lua/lib/limiter/level.lua",9],[55,"lua/lib/limiter/level.lua",14],[56,"lua/lib/limiter/level.lua",17],[61,"lua/lib/limiter/level.lua",23],[67,"lua/lib/limiter/level.lua",31],[68,"lua/lib/limiter/level.lua",33],[79,"lua/lib/limiter/level.lua",45],[87,"lua/lib/limiter/level.lua",55],[103,"lua/lib/limiter/level.lua",72],[122,"lua/lib/limiter/level.lua",92],[129,"lua/lib/limiter/level.lua",100],[188,"lua/lib/limiter/slots.lua",4],[190,"lua/lib/limiter/slots.lua",7],[191,"lua/lib/limiter/slots.lua",9],[192,"lua/lib/limiter/slots.lua",12],[207,"lua/lib/limiter/slots.lua",28],[217,"lua/lib/limiter/slots.lua",39],[222,"lua/lib/limiter/slots.lua",45],[246,"lua/lib/limiter/window.lua",4],[248,"lua/lib/limiter/window.lua",7],[249,"lua/lib/limiter/window.lua",9],[250,"lua/lib/limiter/window.lua",12],[254,"lua/lib/limiter/window.lua",17],[258,"lua/lib/limiter/window.lua",23],[268,"lua/lib/limiter/window.lua",35],[277,"lua/lib/limiter/window.lua",45],[283,"lua/lib/limiter/window.lua",53],[294,"lua/lib/limiter/window.lua",66],[303,"lua/lib/limiter/window.lua",76],[337,"lua/lib/limiter/window.lua",112],[371,"lua/lib/tally.lua",6],[372,"lua/lib/tally.lua",8],[373,"lua/lib/tally.lua",11],[387,"lua/lib/tally.lua",27],[410,"lua/lib/tally.lua",51],[413,"lua/lib/lane.lua",60],[414,"lua/lib/lane.lua",62],[415,"lua/lib/lane.lua",65],[429,"lua/lib/lane.lua",80],[430,"lua/lib/lane.lua",82],[444,"lua/lib/lane.lua",98],[448,"lua/lib/lane.lua",103],[456,"lua/lib/lane.lua",112],[463,"lua/lib/lane.lua",121],[467,"lua/lib/lane.lua",127],[468,"lua/lib/lane.lua",130],[474,"lua/lib/lane.lua",138],[480,"lua/lib/lane.lua",145],[484,"lua/lib/lane.lua",151],[492,"lua/lib/lane.lua",160],[493,"lua/lib/lane.lua",163],[504,"lua/lib/lane.lua",176],[507,"lua/lib/lane.lua",181],[511,"lua/lib/lane.lua",186],[518,"lua/lib/lane.lua",195],[525,"lua/lib/lane.lua",203],[531,"lua/lib/lane.lua",212],[536,"lua/lib/lane.lua",218],[545,"lua/lib/lane.lua",228],[547,"lua/lib/lane.lua",232],[559,"lua/lib/lane.lua",246],[567,"lua/lib/lane.lua",256],[570,"lua/lib/lane.lua",262],[575,"lua/lib/lane.lua",269],[579,"lua/lib/lane.lua",274],[582,"lua/lib/lane.lua",278],[585,"lua/lib/lane.lua",282],[619,"lua/lib/lane.lua",317],[620,"lua/lib/lane.lua",320],[624,"lua/lib/lane.lua",326],[630,"lua/lib/lane.lua",333],[633,"lua/lib/lane.lua",337],[655,"lua/lib/lane.lua",360],[659,"lua/lib/record.lua",6],[660,"lua/lib/record.lua",9],[665,"lua/lib/record.lua",16],[672,"lua/limiter/delete.lua",12],[674,"lua/limiter/delete.lua",15]],
 });
 
 /** Changes a limiter. What it has let start until now counts by its new config; the tasks that wait feel it at once. See lua/limiter/patch.lua. */
@@ -6163,7 +6341,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -6181,6 +6359,11 @@ do
       lane.n = math.max(0, lane.n - units)
       lane.free = math.max(0, lane.max - lane.n)
     end,
+    late = function(lane, units, granted_ms, started_ms)
+      if math.floor(started_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      machines.aligned.give(lane, units, granted_ms)
+      machines.aligned.take(lane, units)
+    end,
     reset = function(lane) lane.n = 0 end,
     adapt = function(lane)
       lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
@@ -6189,6 +6372,7 @@ do
   }
 end
 do
+  local LEVEL_LOG_MAX = 64
   local LEVEL_EXACT_MAX = 9000000000
   local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
   local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
@@ -6203,8 +6387,44 @@ do
     lane.n, lane.rem = n, rem
     lane.free = math.max(0, lane.max - lane.n)
   end
+  local function level_forget(lane) lane.log, lane.log_changed = {}, true end
+  local function level_read(lane)
+    if lane.log then return lane.log end
+    lane.log = {}
+    for i, text in ipairs(call('LRANGE', lane.key .. ':log', 0, -1)) do
+      local ms, at, n, rem, units = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+      lane.log[i] = { ms = tonumber(ms), at = tonumber(at), n = tonumber(n), rem = tonumber(rem), units = tonumber(units) }
+    end
+    for _, item in ipairs(lane.log_new or {}) do lane.log[#lane.log + 1] = item end
+    lane.log_changed, lane.log_new = true, nil
+    return lane.log
+  end
+  local function level_note(lane, units)
+    local list = lane.log
+    if not list then
+      lane.log_new = lane.log_new or {}
+      list = lane.log_new
+    end
+    list[#list + 1] = { ms = math.floor((lane.v - lane.skew) / 1000), at = lane.at, n = lane.n, rem = lane.rem, units = units }
+  end
+  local function level_replay(lane, log, i)
+    local at, n, rem = log[i].at, log[i].n, log[i].rem
+    local function pass(to)
+      local units, rest = level_drained(lane, to - at, rem)
+      at, n, rem = to, n - units, rest
+      if n <= 0 then n, rem = 0, 0 end
+    end
+    for k = i, #log do
+      pass(math.max(at, log[k].at))
+      log[k].n, log[k].rem = n, rem
+      n = n + log[k].units
+    end
+    pass(math.max(at, lane.at))
+    lane.at = at
+    level_set(lane, n, rem)
+  end
   machines.level = {
-    ahead = 'even',
+    ahead = true,
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -6222,8 +6442,10 @@ do
       local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
       return (lane.at + wait) * level_scale(lane)
     end,
+    runs_dry = function(lane) return machines.level.next(lane, lane.max) end,
     take = function(lane, units)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      level_note(lane, units)
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
@@ -6232,8 +6454,26 @@ do
       local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
       local drained, part = level_drained(lane, elapsed, 0)
       if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+      level_forget(lane)
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local log = level_read(lane)
+      local i, left = nil, units
+      for k = #log, 1, -1 do
+        if log[k].ms == granted_ms and left > 0 then
+          local moved = math.min(left, log[k].units)
+          i, left, log[k].units = k, left - moved, log[k].units - moved
+        end
+      end
+      if not i then return machines.level.take(lane, units) end
+      local at = math.min(lane.at, math.max(log[i].at, math.ceil((started_ms * 1000 + lane.skew) / level_scale(lane))))
+      local k = #log
+      while log[k].at > at do k = k - 1 end
+      table.insert(log, k + 1, { ms = started_ms, at = at, units = units })
+      level_replay(lane, log, i)
     end,
     charge = function(lane, difference)
+      level_forget(lane)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
       if lane.n + difference > LEVEL_DEBT * lane.max then
         level_set(lane, LEVEL_DEBT * lane.max, 0)
@@ -6241,14 +6481,30 @@ do
         level_set(lane, lane.n + difference, lane.rem)
       end
     end,
-    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    reset = function(lane)
+      lane.n, lane.rem = 0, 0
+      level_forget(lane)
+    end,
     adapt = function(lane, before)
       local rem = 0
       if before.form == 'level' then
         rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
       end
       lane.at = math.ceil(lane.v / level_scale(lane))
+      level_forget(lane)
       level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+    write = function(lane)
+      local key, list = lane.key .. ':log', lane.log_changed and lane.log or lane.log_new
+      if not list then return end
+      if lane.log_changed then call('DEL', key) end
+      local texts = {}
+      for k = math.max(1, #list - LEVEL_LOG_MAX + 1), #list do
+        local item = list[k]
+        texts[#texts + 1] = string.format('%.0f %.0f %.0f %.0f %.0f', item.ms, item.at, item.n, item.rem, item.units)
+      end
+      if #texts == 0 then return end
+      if call('RPUSH', key, unpack(texts, 1, #texts)) > LEVEL_LOG_MAX then call('LTRIM', key, -LEVEL_LOG_MAX, -1) end
     end,
   }
 end
@@ -6323,17 +6579,44 @@ do
     return { cell = tonumber(cell), units = tonumber(units) }
   end
   local function window_at(lane, i)
-    while i > #lane.log and #lane.log < lane.log_length do
-      local from = #lane.log
-      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
-        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+    if i > lane.log_length then return lane.log_new[i - lane.log_length] end
+    if not lane.log[i] then
+      local from = math.floor((i - 1) / WINDOW_READ) * WINDOW_READ
+      for k, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[from + k] = lane.log[from + k] or window_item(text)
       end
     end
     return lane.log[i]
   end
+  local function window_find(lane, cell)
+    local i, found = lane.log_length + #lane.log_new, nil
+    while i > lane.log_gone do
+      local item = window_at(lane, i)
+      if item.cell < cell then break end
+      found, i = item, i - 1
+    end
+    return found, i + 1
+  end
+  local function window_count(lane, item, i, units)
+    item.units = item.units + units
+    if i <= lane.log_length then lane.log_set[i] = item end
+    lane.n = lane.n + units
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  local function window_add(lane, cell, units)
+    if #lane.log_new == 0 and lane.log_length > lane.log_gone and not lane.log[lane.log_length] then
+      lane.log[lane.log_length] = window_item(call('LINDEX', window_log(lane), -1))
+    end
+    local item, i = window_find(lane, cell)
+    if not item then
+      item, i = { cell = cell, units = 0 }, lane.log_length + #lane.log_new + 1
+      lane.log_new[#lane.log_new + 1] = item
+    end
+    window_count(lane, item, i, units)
+  end
   local function window_pop(lane)
     while true do
-      local item = window_at(lane, lane.log_gone + 1)
+      local item = lane.log_gone < lane.log_length and window_at(lane, lane.log_gone + 1)
       if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
       lane.n = lane.n - item.units
       lane.log_gone = lane.log_gone + 1
@@ -6341,9 +6624,11 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
-      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      if not lane.log then
+        lane.log, lane.log_gone, lane.log_length, lane.log_set, lane.log_new = {}, 0, call('LLEN', window_log(lane)), {}, {}
+      end
       lane.n = lane.n or 0
       window_pop(lane)
     end,
@@ -6351,42 +6636,25 @@ do
       local missing = lane.n + cost - lane.max
       local i = lane.log_gone + 1
       while missing > 0 do
-        local item = window_at(lane, i) or lane.log_new
+        local item = window_at(lane, i)
         if not item then return lane.v end
         missing = missing - item.units
-        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        if missing <= 0 then return item.cell * 1000 + window_us(lane) end
         i = i + 1
       end
       return lane.v
     end,
-    take = function(lane, units)
-      lane.n = lane.n + units
-      lane.free = lane.free - units
-      local cell = window_cell(lane, lane.v)
-      if not lane.log_new and lane.log_gone < lane.log_length then
-        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
-        if last.cell >= cell then
-          last = lane.log_set[lane.log_length] or last
-          last.units = last.units + units
-          lane.log_set[lane.log_length] = last
-          return
-        end
-      end
-      lane.log_new = lane.log_new or { cell = cell, units = 0 }
-      lane.log_new.units = lane.log_new.units + units
-    end,
+    take = function(lane, units) window_add(lane, window_cell(lane, lane.v), units) end,
     give = function(lane, units, granted_ms)
       local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
-      for i = lane.log_gone + 1, lane.log_length do
-        local item = window_at(lane, i)
-        if item.cell == cell then
-          local given = math.min(units, item.units)
-          item.units = item.units - given
-          lane.log_set[i] = item
-          lane.n = lane.n - given
-          lane.free = math.max(0, lane.max - lane.n)
-        end
-      end
+      local item, i = window_find(lane, cell)
+      if item and item.cell == cell then window_count(lane, item, i, -math.min(units, item.units)) end
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local from, to = granted_ms * 1000 + lane.skew, started_ms * 1000 + lane.skew
+      if window_cell(lane, from) == window_cell(lane, to) then return end
+      machines.window.give(lane, units, granted_ms)
+      if window_cell(lane, to) * 1000 + window_us(lane) > lane.v then window_add(lane, window_cell(lane, to), units) end
     end,
     reset = function(lane) lane.n, lane.log_all = 0, {} end,
     adapt = function(lane, before)
@@ -6394,11 +6662,10 @@ do
         lane.free = math.max(0, lane.max - lane.n)
         return
       end
-      window_at(lane, lane.log_length)
       local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
       lane.n = 0
       for i = lane.log_gone + 1, lane.log_length do
-        local item = lane.log[i]
+        local item = window_at(lane, i)
         local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
         if cell * 1000 + window_us(lane) > lane.v then
           if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
@@ -6419,7 +6686,7 @@ do
       for i, item in pairs(lane.log_set) do
         if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
       end
-      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      for _, item in ipairs(lane.log_new) do call('RPUSH', key, text(item)) end
       if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
     end,
   }
@@ -6628,9 +6895,9 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
 end
-local function lane_lags(lane, granted_ms)
+local function lane_lags(lane, late_ms)
   local lag = lane.lag or 0
-  lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
+  lane.lag = math.floor(lag + (math.max(0, late_ms) - lag) / 8)
 end
 local function lane_plan()
   for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
@@ -6744,7 +7011,7 @@ lane_plan()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)), unpack(fields, 1, #fields))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",33],[18,"lua/lib/lane.lua",54],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[41,"lua/lib/limiter/aligned.lua",29],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",51],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[169,"lua/lib/limiter/window.lua",4],[171,"lua/lib/limiter/window.lua",7],[172,"lua/lib/limiter/window.lua",9],[173,"lua/lib/limiter/window.lua",12],[177,"lua/lib/limiter/window.lua",17],[181,"lua/lib/limiter/window.lua",23],[190,"lua/lib/limiter/window.lua",34],[199,"lua/lib/limiter/window.lua",44],[248,"lua/lib/limiter/window.lua",95],[283,"lua/lib/tally.lua",6],[284,"lua/lib/tally.lua",8],[285,"lua/lib/tally.lua",11],[299,"lua/lib/tally.lua",27],[322,"lua/lib/tally.lua",51],[325,"lua/lib/lane.lua",58],[326,"lua/lib/lane.lua",60],[327,"lua/lib/lane.lua",63],[341,"lua/lib/lane.lua",78],[342,"lua/lib/lane.lua",80],[356,"lua/lib/lane.lua",96],[360,"lua/lib/lane.lua",101],[368,"lua/lib/lane.lua",110],[375,"lua/lib/lane.lua",119],[379,"lua/lib/lane.lua",125],[380,"lua/lib/lane.lua",128],[386,"lua/lib/lane.lua",136],[392,"lua/lib/lane.lua",143],[396,"lua/lib/lane.lua",149],[404,"lua/lib/lane.lua",158],[405,"lua/lib/lane.lua",161],[416,"lua/lib/lane.lua",174],[419,"lua/lib/lane.lua",179],[423,"lua/lib/lane.lua",184],[430,"lua/lib/lane.lua",193],[437,"lua/lib/lane.lua",201],[443,"lua/lib/lane.lua",210],[448,"lua/lib/lane.lua",216],[457,"lua/lib/lane.lua",226],[459,"lua/lib/lane.lua",230],[471,"lua/lib/lane.lua",244],[479,"lua/lib/lane.lua",254],[482,"lua/lib/lane.lua",260],[487,"lua/lib/lane.lua",267],[491,"lua/lib/lane.lua",272],[494,"lua/lib/lane.lua",276],[497,"lua/lib/lane.lua",280],[531,"lua/lib/lane.lua",315],[532,"lua/lib/lane.lua",318],[536,"lua/lib/lane.lua",324],[542,"lua/lib/lane.lua",331],[545,"lua/lib/lane.lua",335],[567,"lua/lib/lane.lua",358],[571,"lua/lib/record.lua",6],[572,"lua/lib/record.lua",9],[577,"lua/lib/record.lua",16],[584,"lua/limiter/patch.lua",12],[586,"lua/limiter/patch.lua",15],[599,"lua/limiter/patch.lua",29]],
+  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",33],[18,"lua/lib/lane.lua",56],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[46,"lua/lib/limiter/aligned.lua",34],[52,"lua/lib/limiter/level.lua",9],[56,"lua/lib/limiter/level.lua",14],[57,"lua/lib/limiter/level.lua",17],[62,"lua/lib/limiter/level.lua",23],[68,"lua/lib/limiter/level.lua",31],[69,"lua/lib/limiter/level.lua",33],[80,"lua/lib/limiter/level.lua",45],[88,"lua/lib/limiter/level.lua",55],[104,"lua/lib/limiter/level.lua",72],[123,"lua/lib/limiter/level.lua",92],[130,"lua/lib/limiter/level.lua",100],[189,"lua/lib/limiter/slots.lua",4],[191,"lua/lib/limiter/slots.lua",7],[192,"lua/lib/limiter/slots.lua",9],[193,"lua/lib/limiter/slots.lua",12],[208,"lua/lib/limiter/slots.lua",28],[218,"lua/lib/limiter/slots.lua",39],[223,"lua/lib/limiter/slots.lua",45],[247,"lua/lib/limiter/window.lua",4],[249,"lua/lib/limiter/window.lua",7],[250,"lua/lib/limiter/window.lua",9],[251,"lua/lib/limiter/window.lua",12],[255,"lua/lib/limiter/window.lua",17],[259,"lua/lib/limiter/window.lua",23],[269,"lua/lib/limiter/window.lua",35],[278,"lua/lib/limiter/window.lua",45],[284,"lua/lib/limiter/window.lua",53],[295,"lua/lib/limiter/window.lua",66],[304,"lua/lib/limiter/window.lua",76],[338,"lua/lib/limiter/window.lua",112],[372,"lua/lib/tally.lua",6],[373,"lua/lib/tally.lua",8],[374,"lua/lib/tally.lua",11],[388,"lua/lib/tally.lua",27],[411,"lua/lib/tally.lua",51],[414,"lua/lib/lane.lua",60],[415,"lua/lib/lane.lua",62],[416,"lua/lib/lane.lua",65],[430,"lua/lib/lane.lua",80],[431,"lua/lib/lane.lua",82],[445,"lua/lib/lane.lua",98],[449,"lua/lib/lane.lua",103],[457,"lua/lib/lane.lua",112],[464,"lua/lib/lane.lua",121],[468,"lua/lib/lane.lua",127],[469,"lua/lib/lane.lua",130],[475,"lua/lib/lane.lua",138],[481,"lua/lib/lane.lua",145],[485,"lua/lib/lane.lua",151],[493,"lua/lib/lane.lua",160],[494,"lua/lib/lane.lua",163],[505,"lua/lib/lane.lua",176],[508,"lua/lib/lane.lua",181],[512,"lua/lib/lane.lua",186],[519,"lua/lib/lane.lua",195],[526,"lua/lib/lane.lua",203],[532,"lua/lib/lane.lua",212],[537,"lua/lib/lane.lua",218],[546,"lua/lib/lane.lua",228],[548,"lua/lib/lane.lua",232],[560,"lua/lib/lane.lua",246],[568,"lua/lib/lane.lua",256],[571,"lua/lib/lane.lua",262],[576,"lua/lib/lane.lua",269],[580,"lua/lib/lane.lua",274],[583,"lua/lib/lane.lua",278],[586,"lua/lib/lane.lua",282],[620,"lua/lib/lane.lua",317],[621,"lua/lib/lane.lua",320],[625,"lua/lib/lane.lua",326],[631,"lua/lib/lane.lua",333],[634,"lua/lib/lane.lua",337],[656,"lua/lib/lane.lua",360],[660,"lua/lib/record.lua",6],[661,"lua/lib/record.lua",9],[666,"lua/lib/record.lua",16],[673,"lua/limiter/patch.lua",12],[675,"lua/limiter/patch.lua",15],[688,"lua/limiter/patch.lua",29]],
 });
 
 /** Closes a limiter: nothing starts until then, or until it is resumed. Time in which it is closed does not count for queue_timeout. See lua/limiter/pause.lua. */
@@ -6774,7 +7041,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -6792,6 +7059,11 @@ do
       lane.n = math.max(0, lane.n - units)
       lane.free = math.max(0, lane.max - lane.n)
     end,
+    late = function(lane, units, granted_ms, started_ms)
+      if math.floor(started_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      machines.aligned.give(lane, units, granted_ms)
+      machines.aligned.take(lane, units)
+    end,
     reset = function(lane) lane.n = 0 end,
     adapt = function(lane)
       lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
@@ -6800,6 +7072,7 @@ do
   }
 end
 do
+  local LEVEL_LOG_MAX = 64
   local LEVEL_EXACT_MAX = 9000000000
   local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
   local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
@@ -6814,8 +7087,44 @@ do
     lane.n, lane.rem = n, rem
     lane.free = math.max(0, lane.max - lane.n)
   end
+  local function level_forget(lane) lane.log, lane.log_changed = {}, true end
+  local function level_read(lane)
+    if lane.log then return lane.log end
+    lane.log = {}
+    for i, text in ipairs(call('LRANGE', lane.key .. ':log', 0, -1)) do
+      local ms, at, n, rem, units = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+      lane.log[i] = { ms = tonumber(ms), at = tonumber(at), n = tonumber(n), rem = tonumber(rem), units = tonumber(units) }
+    end
+    for _, item in ipairs(lane.log_new or {}) do lane.log[#lane.log + 1] = item end
+    lane.log_changed, lane.log_new = true, nil
+    return lane.log
+  end
+  local function level_note(lane, units)
+    local list = lane.log
+    if not list then
+      lane.log_new = lane.log_new or {}
+      list = lane.log_new
+    end
+    list[#list + 1] = { ms = math.floor((lane.v - lane.skew) / 1000), at = lane.at, n = lane.n, rem = lane.rem, units = units }
+  end
+  local function level_replay(lane, log, i)
+    local at, n, rem = log[i].at, log[i].n, log[i].rem
+    local function pass(to)
+      local units, rest = level_drained(lane, to - at, rem)
+      at, n, rem = to, n - units, rest
+      if n <= 0 then n, rem = 0, 0 end
+    end
+    for k = i, #log do
+      pass(math.max(at, log[k].at))
+      log[k].n, log[k].rem = n, rem
+      n = n + log[k].units
+    end
+    pass(math.max(at, lane.at))
+    lane.at = at
+    level_set(lane, n, rem)
+  end
   machines.level = {
-    ahead = 'even',
+    ahead = true,
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -6833,8 +7142,10 @@ do
       local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
       return (lane.at + wait) * level_scale(lane)
     end,
+    runs_dry = function(lane) return machines.level.next(lane, lane.max) end,
     take = function(lane, units)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      level_note(lane, units)
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
@@ -6843,8 +7154,26 @@ do
       local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
       local drained, part = level_drained(lane, elapsed, 0)
       if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+      level_forget(lane)
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local log = level_read(lane)
+      local i, left = nil, units
+      for k = #log, 1, -1 do
+        if log[k].ms == granted_ms and left > 0 then
+          local moved = math.min(left, log[k].units)
+          i, left, log[k].units = k, left - moved, log[k].units - moved
+        end
+      end
+      if not i then return machines.level.take(lane, units) end
+      local at = math.min(lane.at, math.max(log[i].at, math.ceil((started_ms * 1000 + lane.skew) / level_scale(lane))))
+      local k = #log
+      while log[k].at > at do k = k - 1 end
+      table.insert(log, k + 1, { ms = started_ms, at = at, units = units })
+      level_replay(lane, log, i)
     end,
     charge = function(lane, difference)
+      level_forget(lane)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
       if lane.n + difference > LEVEL_DEBT * lane.max then
         level_set(lane, LEVEL_DEBT * lane.max, 0)
@@ -6852,14 +7181,30 @@ do
         level_set(lane, lane.n + difference, lane.rem)
       end
     end,
-    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    reset = function(lane)
+      lane.n, lane.rem = 0, 0
+      level_forget(lane)
+    end,
     adapt = function(lane, before)
       local rem = 0
       if before.form == 'level' then
         rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
       end
       lane.at = math.ceil(lane.v / level_scale(lane))
+      level_forget(lane)
       level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+    write = function(lane)
+      local key, list = lane.key .. ':log', lane.log_changed and lane.log or lane.log_new
+      if not list then return end
+      if lane.log_changed then call('DEL', key) end
+      local texts = {}
+      for k = math.max(1, #list - LEVEL_LOG_MAX + 1), #list do
+        local item = list[k]
+        texts[#texts + 1] = string.format('%.0f %.0f %.0f %.0f %.0f', item.ms, item.at, item.n, item.rem, item.units)
+      end
+      if #texts == 0 then return end
+      if call('RPUSH', key, unpack(texts, 1, #texts)) > LEVEL_LOG_MAX then call('LTRIM', key, -LEVEL_LOG_MAX, -1) end
     end,
   }
 end
@@ -6934,17 +7279,44 @@ do
     return { cell = tonumber(cell), units = tonumber(units) }
   end
   local function window_at(lane, i)
-    while i > #lane.log and #lane.log < lane.log_length do
-      local from = #lane.log
-      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
-        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+    if i > lane.log_length then return lane.log_new[i - lane.log_length] end
+    if not lane.log[i] then
+      local from = math.floor((i - 1) / WINDOW_READ) * WINDOW_READ
+      for k, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[from + k] = lane.log[from + k] or window_item(text)
       end
     end
     return lane.log[i]
   end
+  local function window_find(lane, cell)
+    local i, found = lane.log_length + #lane.log_new, nil
+    while i > lane.log_gone do
+      local item = window_at(lane, i)
+      if item.cell < cell then break end
+      found, i = item, i - 1
+    end
+    return found, i + 1
+  end
+  local function window_count(lane, item, i, units)
+    item.units = item.units + units
+    if i <= lane.log_length then lane.log_set[i] = item end
+    lane.n = lane.n + units
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  local function window_add(lane, cell, units)
+    if #lane.log_new == 0 and lane.log_length > lane.log_gone and not lane.log[lane.log_length] then
+      lane.log[lane.log_length] = window_item(call('LINDEX', window_log(lane), -1))
+    end
+    local item, i = window_find(lane, cell)
+    if not item then
+      item, i = { cell = cell, units = 0 }, lane.log_length + #lane.log_new + 1
+      lane.log_new[#lane.log_new + 1] = item
+    end
+    window_count(lane, item, i, units)
+  end
   local function window_pop(lane)
     while true do
-      local item = window_at(lane, lane.log_gone + 1)
+      local item = lane.log_gone < lane.log_length and window_at(lane, lane.log_gone + 1)
       if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
       lane.n = lane.n - item.units
       lane.log_gone = lane.log_gone + 1
@@ -6952,9 +7324,11 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
-      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      if not lane.log then
+        lane.log, lane.log_gone, lane.log_length, lane.log_set, lane.log_new = {}, 0, call('LLEN', window_log(lane)), {}, {}
+      end
       lane.n = lane.n or 0
       window_pop(lane)
     end,
@@ -6962,42 +7336,25 @@ do
       local missing = lane.n + cost - lane.max
       local i = lane.log_gone + 1
       while missing > 0 do
-        local item = window_at(lane, i) or lane.log_new
+        local item = window_at(lane, i)
         if not item then return lane.v end
         missing = missing - item.units
-        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        if missing <= 0 then return item.cell * 1000 + window_us(lane) end
         i = i + 1
       end
       return lane.v
     end,
-    take = function(lane, units)
-      lane.n = lane.n + units
-      lane.free = lane.free - units
-      local cell = window_cell(lane, lane.v)
-      if not lane.log_new and lane.log_gone < lane.log_length then
-        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
-        if last.cell >= cell then
-          last = lane.log_set[lane.log_length] or last
-          last.units = last.units + units
-          lane.log_set[lane.log_length] = last
-          return
-        end
-      end
-      lane.log_new = lane.log_new or { cell = cell, units = 0 }
-      lane.log_new.units = lane.log_new.units + units
-    end,
+    take = function(lane, units) window_add(lane, window_cell(lane, lane.v), units) end,
     give = function(lane, units, granted_ms)
       local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
-      for i = lane.log_gone + 1, lane.log_length do
-        local item = window_at(lane, i)
-        if item.cell == cell then
-          local given = math.min(units, item.units)
-          item.units = item.units - given
-          lane.log_set[i] = item
-          lane.n = lane.n - given
-          lane.free = math.max(0, lane.max - lane.n)
-        end
-      end
+      local item, i = window_find(lane, cell)
+      if item and item.cell == cell then window_count(lane, item, i, -math.min(units, item.units)) end
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local from, to = granted_ms * 1000 + lane.skew, started_ms * 1000 + lane.skew
+      if window_cell(lane, from) == window_cell(lane, to) then return end
+      machines.window.give(lane, units, granted_ms)
+      if window_cell(lane, to) * 1000 + window_us(lane) > lane.v then window_add(lane, window_cell(lane, to), units) end
     end,
     reset = function(lane) lane.n, lane.log_all = 0, {} end,
     adapt = function(lane, before)
@@ -7005,11 +7362,10 @@ do
         lane.free = math.max(0, lane.max - lane.n)
         return
       end
-      window_at(lane, lane.log_length)
       local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
       lane.n = 0
       for i = lane.log_gone + 1, lane.log_length do
-        local item = lane.log[i]
+        local item = window_at(lane, i)
         local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
         if cell * 1000 + window_us(lane) > lane.v then
           if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
@@ -7030,7 +7386,7 @@ do
       for i, item in pairs(lane.log_set) do
         if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
       end
-      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      for _, item in ipairs(lane.log_new) do call('RPUSH', key, text(item)) end
       if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
     end,
   }
@@ -7239,9 +7595,9 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
 end
-local function lane_lags(lane, granted_ms)
+local function lane_lags(lane, late_ms)
   local lag = lane.lag or 0
-  lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
+  lane.lag = math.floor(lag + (math.max(0, late_ms) - lag) / 8)
 end
 local function lane_plan()
   for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
@@ -7344,7 +7700,7 @@ lane_plan()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",33],[18,"lua/lib/lane.lua",54],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[41,"lua/lib/limiter/aligned.lua",29],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",51],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[169,"lua/lib/limiter/window.lua",4],[171,"lua/lib/limiter/window.lua",7],[172,"lua/lib/limiter/window.lua",9],[173,"lua/lib/limiter/window.lua",12],[177,"lua/lib/limiter/window.lua",17],[181,"lua/lib/limiter/window.lua",23],[190,"lua/lib/limiter/window.lua",34],[199,"lua/lib/limiter/window.lua",44],[248,"lua/lib/limiter/window.lua",95],[283,"lua/lib/tally.lua",6],[284,"lua/lib/tally.lua",8],[285,"lua/lib/tally.lua",11],[299,"lua/lib/tally.lua",27],[322,"lua/lib/tally.lua",51],[325,"lua/lib/lane.lua",58],[326,"lua/lib/lane.lua",60],[327,"lua/lib/lane.lua",63],[341,"lua/lib/lane.lua",78],[342,"lua/lib/lane.lua",80],[356,"lua/lib/lane.lua",96],[360,"lua/lib/lane.lua",101],[368,"lua/lib/lane.lua",110],[375,"lua/lib/lane.lua",119],[379,"lua/lib/lane.lua",125],[380,"lua/lib/lane.lua",128],[386,"lua/lib/lane.lua",136],[392,"lua/lib/lane.lua",143],[396,"lua/lib/lane.lua",149],[404,"lua/lib/lane.lua",158],[405,"lua/lib/lane.lua",161],[416,"lua/lib/lane.lua",174],[419,"lua/lib/lane.lua",179],[423,"lua/lib/lane.lua",184],[430,"lua/lib/lane.lua",193],[437,"lua/lib/lane.lua",201],[443,"lua/lib/lane.lua",210],[448,"lua/lib/lane.lua",216],[457,"lua/lib/lane.lua",226],[459,"lua/lib/lane.lua",230],[471,"lua/lib/lane.lua",244],[479,"lua/lib/lane.lua",254],[482,"lua/lib/lane.lua",260],[487,"lua/lib/lane.lua",267],[491,"lua/lib/lane.lua",272],[494,"lua/lib/lane.lua",276],[497,"lua/lib/lane.lua",280],[531,"lua/lib/lane.lua",315],[532,"lua/lib/lane.lua",318],[536,"lua/lib/lane.lua",324],[542,"lua/lib/lane.lua",331],[545,"lua/lib/lane.lua",335],[567,"lua/lib/lane.lua",358],[571,"lua/lib/record.lua",6],[572,"lua/lib/record.lua",9],[577,"lua/lib/record.lua",16],[584,"lua/limiter/pause.lua",13],[586,"lua/limiter/pause.lua",17]],
+  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",33],[18,"lua/lib/lane.lua",56],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[46,"lua/lib/limiter/aligned.lua",34],[52,"lua/lib/limiter/level.lua",9],[56,"lua/lib/limiter/level.lua",14],[57,"lua/lib/limiter/level.lua",17],[62,"lua/lib/limiter/level.lua",23],[68,"lua/lib/limiter/level.lua",31],[69,"lua/lib/limiter/level.lua",33],[80,"lua/lib/limiter/level.lua",45],[88,"lua/lib/limiter/level.lua",55],[104,"lua/lib/limiter/level.lua",72],[123,"lua/lib/limiter/level.lua",92],[130,"lua/lib/limiter/level.lua",100],[189,"lua/lib/limiter/slots.lua",4],[191,"lua/lib/limiter/slots.lua",7],[192,"lua/lib/limiter/slots.lua",9],[193,"lua/lib/limiter/slots.lua",12],[208,"lua/lib/limiter/slots.lua",28],[218,"lua/lib/limiter/slots.lua",39],[223,"lua/lib/limiter/slots.lua",45],[247,"lua/lib/limiter/window.lua",4],[249,"lua/lib/limiter/window.lua",7],[250,"lua/lib/limiter/window.lua",9],[251,"lua/lib/limiter/window.lua",12],[255,"lua/lib/limiter/window.lua",17],[259,"lua/lib/limiter/window.lua",23],[269,"lua/lib/limiter/window.lua",35],[278,"lua/lib/limiter/window.lua",45],[284,"lua/lib/limiter/window.lua",53],[295,"lua/lib/limiter/window.lua",66],[304,"lua/lib/limiter/window.lua",76],[338,"lua/lib/limiter/window.lua",112],[372,"lua/lib/tally.lua",6],[373,"lua/lib/tally.lua",8],[374,"lua/lib/tally.lua",11],[388,"lua/lib/tally.lua",27],[411,"lua/lib/tally.lua",51],[414,"lua/lib/lane.lua",60],[415,"lua/lib/lane.lua",62],[416,"lua/lib/lane.lua",65],[430,"lua/lib/lane.lua",80],[431,"lua/lib/lane.lua",82],[445,"lua/lib/lane.lua",98],[449,"lua/lib/lane.lua",103],[457,"lua/lib/lane.lua",112],[464,"lua/lib/lane.lua",121],[468,"lua/lib/lane.lua",127],[469,"lua/lib/lane.lua",130],[475,"lua/lib/lane.lua",138],[481,"lua/lib/lane.lua",145],[485,"lua/lib/lane.lua",151],[493,"lua/lib/lane.lua",160],[494,"lua/lib/lane.lua",163],[505,"lua/lib/lane.lua",176],[508,"lua/lib/lane.lua",181],[512,"lua/lib/lane.lua",186],[519,"lua/lib/lane.lua",195],[526,"lua/lib/lane.lua",203],[532,"lua/lib/lane.lua",212],[537,"lua/lib/lane.lua",218],[546,"lua/lib/lane.lua",228],[548,"lua/lib/lane.lua",232],[560,"lua/lib/lane.lua",246],[568,"lua/lib/lane.lua",256],[571,"lua/lib/lane.lua",262],[576,"lua/lib/lane.lua",269],[580,"lua/lib/lane.lua",274],[583,"lua/lib/lane.lua",278],[586,"lua/lib/lane.lua",282],[620,"lua/lib/lane.lua",317],[621,"lua/lib/lane.lua",320],[625,"lua/lib/lane.lua",326],[631,"lua/lib/lane.lua",333],[634,"lua/lib/lane.lua",337],[656,"lua/lib/lane.lua",360],[660,"lua/lib/record.lua",6],[661,"lua/lib/record.lua",9],[666,"lua/lib/record.lua",16],[673,"lua/limiter/pause.lua",13],[675,"lua/limiter/pause.lua",17]],
 });
 
 /** Reads a limiter's record; empty where there is none. See lua/limiter/read.lua. */
@@ -7372,7 +7728,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -7390,6 +7746,11 @@ do
       lane.n = math.max(0, lane.n - units)
       lane.free = math.max(0, lane.max - lane.n)
     end,
+    late = function(lane, units, granted_ms, started_ms)
+      if math.floor(started_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      machines.aligned.give(lane, units, granted_ms)
+      machines.aligned.take(lane, units)
+    end,
     reset = function(lane) lane.n = 0 end,
     adapt = function(lane)
       lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
@@ -7398,6 +7759,7 @@ do
   }
 end
 do
+  local LEVEL_LOG_MAX = 64
   local LEVEL_EXACT_MAX = 9000000000
   local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
   local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
@@ -7412,8 +7774,44 @@ do
     lane.n, lane.rem = n, rem
     lane.free = math.max(0, lane.max - lane.n)
   end
+  local function level_forget(lane) lane.log, lane.log_changed = {}, true end
+  local function level_read(lane)
+    if lane.log then return lane.log end
+    lane.log = {}
+    for i, text in ipairs(call('LRANGE', lane.key .. ':log', 0, -1)) do
+      local ms, at, n, rem, units = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+      lane.log[i] = { ms = tonumber(ms), at = tonumber(at), n = tonumber(n), rem = tonumber(rem), units = tonumber(units) }
+    end
+    for _, item in ipairs(lane.log_new or {}) do lane.log[#lane.log + 1] = item end
+    lane.log_changed, lane.log_new = true, nil
+    return lane.log
+  end
+  local function level_note(lane, units)
+    local list = lane.log
+    if not list then
+      lane.log_new = lane.log_new or {}
+      list = lane.log_new
+    end
+    list[#list + 1] = { ms = math.floor((lane.v - lane.skew) / 1000), at = lane.at, n = lane.n, rem = lane.rem, units = units }
+  end
+  local function level_replay(lane, log, i)
+    local at, n, rem = log[i].at, log[i].n, log[i].rem
+    local function pass(to)
+      local units, rest = level_drained(lane, to - at, rem)
+      at, n, rem = to, n - units, rest
+      if n <= 0 then n, rem = 0, 0 end
+    end
+    for k = i, #log do
+      pass(math.max(at, log[k].at))
+      log[k].n, log[k].rem = n, rem
+      n = n + log[k].units
+    end
+    pass(math.max(at, lane.at))
+    lane.at = at
+    level_set(lane, n, rem)
+  end
   machines.level = {
-    ahead = 'even',
+    ahead = true,
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -7431,8 +7829,10 @@ do
       local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
       return (lane.at + wait) * level_scale(lane)
     end,
+    runs_dry = function(lane) return machines.level.next(lane, lane.max) end,
     take = function(lane, units)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      level_note(lane, units)
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
@@ -7441,8 +7841,26 @@ do
       local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
       local drained, part = level_drained(lane, elapsed, 0)
       if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+      level_forget(lane)
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local log = level_read(lane)
+      local i, left = nil, units
+      for k = #log, 1, -1 do
+        if log[k].ms == granted_ms and left > 0 then
+          local moved = math.min(left, log[k].units)
+          i, left, log[k].units = k, left - moved, log[k].units - moved
+        end
+      end
+      if not i then return machines.level.take(lane, units) end
+      local at = math.min(lane.at, math.max(log[i].at, math.ceil((started_ms * 1000 + lane.skew) / level_scale(lane))))
+      local k = #log
+      while log[k].at > at do k = k - 1 end
+      table.insert(log, k + 1, { ms = started_ms, at = at, units = units })
+      level_replay(lane, log, i)
     end,
     charge = function(lane, difference)
+      level_forget(lane)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
       if lane.n + difference > LEVEL_DEBT * lane.max then
         level_set(lane, LEVEL_DEBT * lane.max, 0)
@@ -7450,14 +7868,30 @@ do
         level_set(lane, lane.n + difference, lane.rem)
       end
     end,
-    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    reset = function(lane)
+      lane.n, lane.rem = 0, 0
+      level_forget(lane)
+    end,
     adapt = function(lane, before)
       local rem = 0
       if before.form == 'level' then
         rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
       end
       lane.at = math.ceil(lane.v / level_scale(lane))
+      level_forget(lane)
       level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+    write = function(lane)
+      local key, list = lane.key .. ':log', lane.log_changed and lane.log or lane.log_new
+      if not list then return end
+      if lane.log_changed then call('DEL', key) end
+      local texts = {}
+      for k = math.max(1, #list - LEVEL_LOG_MAX + 1), #list do
+        local item = list[k]
+        texts[#texts + 1] = string.format('%.0f %.0f %.0f %.0f %.0f', item.ms, item.at, item.n, item.rem, item.units)
+      end
+      if #texts == 0 then return end
+      if call('RPUSH', key, unpack(texts, 1, #texts)) > LEVEL_LOG_MAX then call('LTRIM', key, -LEVEL_LOG_MAX, -1) end
     end,
   }
 end
@@ -7532,17 +7966,44 @@ do
     return { cell = tonumber(cell), units = tonumber(units) }
   end
   local function window_at(lane, i)
-    while i > #lane.log and #lane.log < lane.log_length do
-      local from = #lane.log
-      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
-        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+    if i > lane.log_length then return lane.log_new[i - lane.log_length] end
+    if not lane.log[i] then
+      local from = math.floor((i - 1) / WINDOW_READ) * WINDOW_READ
+      for k, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[from + k] = lane.log[from + k] or window_item(text)
       end
     end
     return lane.log[i]
   end
+  local function window_find(lane, cell)
+    local i, found = lane.log_length + #lane.log_new, nil
+    while i > lane.log_gone do
+      local item = window_at(lane, i)
+      if item.cell < cell then break end
+      found, i = item, i - 1
+    end
+    return found, i + 1
+  end
+  local function window_count(lane, item, i, units)
+    item.units = item.units + units
+    if i <= lane.log_length then lane.log_set[i] = item end
+    lane.n = lane.n + units
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  local function window_add(lane, cell, units)
+    if #lane.log_new == 0 and lane.log_length > lane.log_gone and not lane.log[lane.log_length] then
+      lane.log[lane.log_length] = window_item(call('LINDEX', window_log(lane), -1))
+    end
+    local item, i = window_find(lane, cell)
+    if not item then
+      item, i = { cell = cell, units = 0 }, lane.log_length + #lane.log_new + 1
+      lane.log_new[#lane.log_new + 1] = item
+    end
+    window_count(lane, item, i, units)
+  end
   local function window_pop(lane)
     while true do
-      local item = window_at(lane, lane.log_gone + 1)
+      local item = lane.log_gone < lane.log_length and window_at(lane, lane.log_gone + 1)
       if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
       lane.n = lane.n - item.units
       lane.log_gone = lane.log_gone + 1
@@ -7550,9 +8011,11 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
-      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      if not lane.log then
+        lane.log, lane.log_gone, lane.log_length, lane.log_set, lane.log_new = {}, 0, call('LLEN', window_log(lane)), {}, {}
+      end
       lane.n = lane.n or 0
       window_pop(lane)
     end,
@@ -7560,42 +8023,25 @@ do
       local missing = lane.n + cost - lane.max
       local i = lane.log_gone + 1
       while missing > 0 do
-        local item = window_at(lane, i) or lane.log_new
+        local item = window_at(lane, i)
         if not item then return lane.v end
         missing = missing - item.units
-        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        if missing <= 0 then return item.cell * 1000 + window_us(lane) end
         i = i + 1
       end
       return lane.v
     end,
-    take = function(lane, units)
-      lane.n = lane.n + units
-      lane.free = lane.free - units
-      local cell = window_cell(lane, lane.v)
-      if not lane.log_new and lane.log_gone < lane.log_length then
-        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
-        if last.cell >= cell then
-          last = lane.log_set[lane.log_length] or last
-          last.units = last.units + units
-          lane.log_set[lane.log_length] = last
-          return
-        end
-      end
-      lane.log_new = lane.log_new or { cell = cell, units = 0 }
-      lane.log_new.units = lane.log_new.units + units
-    end,
+    take = function(lane, units) window_add(lane, window_cell(lane, lane.v), units) end,
     give = function(lane, units, granted_ms)
       local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
-      for i = lane.log_gone + 1, lane.log_length do
-        local item = window_at(lane, i)
-        if item.cell == cell then
-          local given = math.min(units, item.units)
-          item.units = item.units - given
-          lane.log_set[i] = item
-          lane.n = lane.n - given
-          lane.free = math.max(0, lane.max - lane.n)
-        end
-      end
+      local item, i = window_find(lane, cell)
+      if item and item.cell == cell then window_count(lane, item, i, -math.min(units, item.units)) end
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local from, to = granted_ms * 1000 + lane.skew, started_ms * 1000 + lane.skew
+      if window_cell(lane, from) == window_cell(lane, to) then return end
+      machines.window.give(lane, units, granted_ms)
+      if window_cell(lane, to) * 1000 + window_us(lane) > lane.v then window_add(lane, window_cell(lane, to), units) end
     end,
     reset = function(lane) lane.n, lane.log_all = 0, {} end,
     adapt = function(lane, before)
@@ -7603,11 +8049,10 @@ do
         lane.free = math.max(0, lane.max - lane.n)
         return
       end
-      window_at(lane, lane.log_length)
       local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
       lane.n = 0
       for i = lane.log_gone + 1, lane.log_length do
-        local item = lane.log[i]
+        local item = window_at(lane, i)
         local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
         if cell * 1000 + window_us(lane) > lane.v then
           if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
@@ -7628,7 +8073,7 @@ do
       for i, item in pairs(lane.log_set) do
         if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
       end
-      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      for _, item in ipairs(lane.log_new) do call('RPUSH', key, text(item)) end
       if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
     end,
   }
@@ -7837,9 +8282,9 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
 end
-local function lane_lags(lane, granted_ms)
+local function lane_lags(lane, late_ms)
   local lag = lane.lag or 0
-  lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
+  lane.lag = math.floor(lag + (math.max(0, late_ms) - lag) / 8)
 end
 local function lane_plan()
   for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
@@ -7936,7 +8381,7 @@ local function record_reply(lane)
 end
 local lane = lane_load(core, now_us)
 return lane.account and record_reply(lane) or {}`,
-  map: [[1,"lua/limiter/read.lua",1],[2,"lua/limiter/read.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/lane.lua",33],[16,"lua/lib/lane.lua",54],[17,"lua/lib/limiter/aligned.lua",2],[19,"lua/lib/limiter/aligned.lua",5],[23,"lua/lib/limiter/aligned.lua",10],[32,"lua/lib/limiter/aligned.lua",20],[33,"lua/lib/limiter/aligned.lua",22],[39,"lua/lib/limiter/aligned.lua",29],[45,"lua/lib/limiter/level.lua",6],[48,"lua/lib/limiter/level.lua",10],[49,"lua/lib/limiter/level.lua",13],[54,"lua/lib/limiter/level.lua",19],[60,"lua/lib/limiter/level.lua",26],[84,"lua/lib/limiter/level.lua",51],[109,"lua/lib/limiter/slots.lua",4],[111,"lua/lib/limiter/slots.lua",7],[112,"lua/lib/limiter/slots.lua",9],[113,"lua/lib/limiter/slots.lua",12],[128,"lua/lib/limiter/slots.lua",28],[138,"lua/lib/limiter/slots.lua",39],[143,"lua/lib/limiter/slots.lua",45],[167,"lua/lib/limiter/window.lua",4],[169,"lua/lib/limiter/window.lua",7],[170,"lua/lib/limiter/window.lua",9],[171,"lua/lib/limiter/window.lua",12],[175,"lua/lib/limiter/window.lua",17],[179,"lua/lib/limiter/window.lua",23],[188,"lua/lib/limiter/window.lua",34],[197,"lua/lib/limiter/window.lua",44],[246,"lua/lib/limiter/window.lua",95],[281,"lua/lib/tally.lua",6],[282,"lua/lib/tally.lua",8],[283,"lua/lib/tally.lua",11],[297,"lua/lib/tally.lua",27],[320,"lua/lib/tally.lua",51],[323,"lua/lib/lane.lua",58],[324,"lua/lib/lane.lua",60],[325,"lua/lib/lane.lua",63],[339,"lua/lib/lane.lua",78],[340,"lua/lib/lane.lua",80],[354,"lua/lib/lane.lua",96],[358,"lua/lib/lane.lua",101],[366,"lua/lib/lane.lua",110],[373,"lua/lib/lane.lua",119],[377,"lua/lib/lane.lua",125],[378,"lua/lib/lane.lua",128],[384,"lua/lib/lane.lua",136],[390,"lua/lib/lane.lua",143],[394,"lua/lib/lane.lua",149],[402,"lua/lib/lane.lua",158],[403,"lua/lib/lane.lua",161],[414,"lua/lib/lane.lua",174],[417,"lua/lib/lane.lua",179],[421,"lua/lib/lane.lua",184],[428,"lua/lib/lane.lua",193],[435,"lua/lib/lane.lua",201],[441,"lua/lib/lane.lua",210],[446,"lua/lib/lane.lua",216],[455,"lua/lib/lane.lua",226],[457,"lua/lib/lane.lua",230],[469,"lua/lib/lane.lua",244],[477,"lua/lib/lane.lua",254],[480,"lua/lib/lane.lua",260],[485,"lua/lib/lane.lua",267],[489,"lua/lib/lane.lua",272],[492,"lua/lib/lane.lua",276],[495,"lua/lib/lane.lua",280],[529,"lua/lib/lane.lua",315],[530,"lua/lib/lane.lua",318],[534,"lua/lib/lane.lua",324],[540,"lua/lib/lane.lua",331],[543,"lua/lib/lane.lua",335],[565,"lua/lib/lane.lua",358],[569,"lua/lib/record.lua",6],[570,"lua/lib/record.lua",9],[575,"lua/lib/record.lua",16],[582,"lua/limiter/read.lua",11]],
+  map: [[1,"lua/limiter/read.lua",1],[2,"lua/limiter/read.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/lane.lua",33],[16,"lua/lib/lane.lua",56],[17,"lua/lib/limiter/aligned.lua",2],[19,"lua/lib/limiter/aligned.lua",5],[23,"lua/lib/limiter/aligned.lua",10],[32,"lua/lib/limiter/aligned.lua",20],[33,"lua/lib/limiter/aligned.lua",22],[44,"lua/lib/limiter/aligned.lua",34],[50,"lua/lib/limiter/level.lua",9],[54,"lua/lib/limiter/level.lua",14],[55,"lua/lib/limiter/level.lua",17],[60,"lua/lib/limiter/level.lua",23],[66,"lua/lib/limiter/level.lua",31],[67,"lua/lib/limiter/level.lua",33],[78,"lua/lib/limiter/level.lua",45],[86,"lua/lib/limiter/level.lua",55],[102,"lua/lib/limiter/level.lua",72],[121,"lua/lib/limiter/level.lua",92],[128,"lua/lib/limiter/level.lua",100],[187,"lua/lib/limiter/slots.lua",4],[189,"lua/lib/limiter/slots.lua",7],[190,"lua/lib/limiter/slots.lua",9],[191,"lua/lib/limiter/slots.lua",12],[206,"lua/lib/limiter/slots.lua",28],[216,"lua/lib/limiter/slots.lua",39],[221,"lua/lib/limiter/slots.lua",45],[245,"lua/lib/limiter/window.lua",4],[247,"lua/lib/limiter/window.lua",7],[248,"lua/lib/limiter/window.lua",9],[249,"lua/lib/limiter/window.lua",12],[253,"lua/lib/limiter/window.lua",17],[257,"lua/lib/limiter/window.lua",23],[267,"lua/lib/limiter/window.lua",35],[276,"lua/lib/limiter/window.lua",45],[282,"lua/lib/limiter/window.lua",53],[293,"lua/lib/limiter/window.lua",66],[302,"lua/lib/limiter/window.lua",76],[336,"lua/lib/limiter/window.lua",112],[370,"lua/lib/tally.lua",6],[371,"lua/lib/tally.lua",8],[372,"lua/lib/tally.lua",11],[386,"lua/lib/tally.lua",27],[409,"lua/lib/tally.lua",51],[412,"lua/lib/lane.lua",60],[413,"lua/lib/lane.lua",62],[414,"lua/lib/lane.lua",65],[428,"lua/lib/lane.lua",80],[429,"lua/lib/lane.lua",82],[443,"lua/lib/lane.lua",98],[447,"lua/lib/lane.lua",103],[455,"lua/lib/lane.lua",112],[462,"lua/lib/lane.lua",121],[466,"lua/lib/lane.lua",127],[467,"lua/lib/lane.lua",130],[473,"lua/lib/lane.lua",138],[479,"lua/lib/lane.lua",145],[483,"lua/lib/lane.lua",151],[491,"lua/lib/lane.lua",160],[492,"lua/lib/lane.lua",163],[503,"lua/lib/lane.lua",176],[506,"lua/lib/lane.lua",181],[510,"lua/lib/lane.lua",186],[517,"lua/lib/lane.lua",195],[524,"lua/lib/lane.lua",203],[530,"lua/lib/lane.lua",212],[535,"lua/lib/lane.lua",218],[544,"lua/lib/lane.lua",228],[546,"lua/lib/lane.lua",232],[558,"lua/lib/lane.lua",246],[566,"lua/lib/lane.lua",256],[569,"lua/lib/lane.lua",262],[574,"lua/lib/lane.lua",269],[578,"lua/lib/lane.lua",274],[581,"lua/lib/lane.lua",278],[584,"lua/lib/lane.lua",282],[618,"lua/lib/lane.lua",317],[619,"lua/lib/lane.lua",320],[623,"lua/lib/lane.lua",326],[629,"lua/lib/lane.lua",333],[632,"lua/lib/lane.lua",337],[654,"lua/lib/lane.lua",360],[658,"lua/lib/record.lua",6],[659,"lua/lib/record.lua",9],[664,"lua/lib/record.lua",16],[671,"lua/limiter/read.lua",11]],
 });
 
 /** Forgets the units that a limiter has given out; slots of running tasks stay taken. See lua/limiter/reset.lua. */
@@ -7965,7 +8410,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -7983,6 +8428,11 @@ do
       lane.n = math.max(0, lane.n - units)
       lane.free = math.max(0, lane.max - lane.n)
     end,
+    late = function(lane, units, granted_ms, started_ms)
+      if math.floor(started_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      machines.aligned.give(lane, units, granted_ms)
+      machines.aligned.take(lane, units)
+    end,
     reset = function(lane) lane.n = 0 end,
     adapt = function(lane)
       lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
@@ -7991,6 +8441,7 @@ do
   }
 end
 do
+  local LEVEL_LOG_MAX = 64
   local LEVEL_EXACT_MAX = 9000000000
   local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
   local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
@@ -8005,8 +8456,44 @@ do
     lane.n, lane.rem = n, rem
     lane.free = math.max(0, lane.max - lane.n)
   end
+  local function level_forget(lane) lane.log, lane.log_changed = {}, true end
+  local function level_read(lane)
+    if lane.log then return lane.log end
+    lane.log = {}
+    for i, text in ipairs(call('LRANGE', lane.key .. ':log', 0, -1)) do
+      local ms, at, n, rem, units = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+      lane.log[i] = { ms = tonumber(ms), at = tonumber(at), n = tonumber(n), rem = tonumber(rem), units = tonumber(units) }
+    end
+    for _, item in ipairs(lane.log_new or {}) do lane.log[#lane.log + 1] = item end
+    lane.log_changed, lane.log_new = true, nil
+    return lane.log
+  end
+  local function level_note(lane, units)
+    local list = lane.log
+    if not list then
+      lane.log_new = lane.log_new or {}
+      list = lane.log_new
+    end
+    list[#list + 1] = { ms = math.floor((lane.v - lane.skew) / 1000), at = lane.at, n = lane.n, rem = lane.rem, units = units }
+  end
+  local function level_replay(lane, log, i)
+    local at, n, rem = log[i].at, log[i].n, log[i].rem
+    local function pass(to)
+      local units, rest = level_drained(lane, to - at, rem)
+      at, n, rem = to, n - units, rest
+      if n <= 0 then n, rem = 0, 0 end
+    end
+    for k = i, #log do
+      pass(math.max(at, log[k].at))
+      log[k].n, log[k].rem = n, rem
+      n = n + log[k].units
+    end
+    pass(math.max(at, lane.at))
+    lane.at = at
+    level_set(lane, n, rem)
+  end
   machines.level = {
-    ahead = 'even',
+    ahead = true,
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -8024,8 +8511,10 @@ do
       local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
       return (lane.at + wait) * level_scale(lane)
     end,
+    runs_dry = function(lane) return machines.level.next(lane, lane.max) end,
     take = function(lane, units)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      level_note(lane, units)
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
@@ -8034,8 +8523,26 @@ do
       local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
       local drained, part = level_drained(lane, elapsed, 0)
       if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+      level_forget(lane)
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local log = level_read(lane)
+      local i, left = nil, units
+      for k = #log, 1, -1 do
+        if log[k].ms == granted_ms and left > 0 then
+          local moved = math.min(left, log[k].units)
+          i, left, log[k].units = k, left - moved, log[k].units - moved
+        end
+      end
+      if not i then return machines.level.take(lane, units) end
+      local at = math.min(lane.at, math.max(log[i].at, math.ceil((started_ms * 1000 + lane.skew) / level_scale(lane))))
+      local k = #log
+      while log[k].at > at do k = k - 1 end
+      table.insert(log, k + 1, { ms = started_ms, at = at, units = units })
+      level_replay(lane, log, i)
     end,
     charge = function(lane, difference)
+      level_forget(lane)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
       if lane.n + difference > LEVEL_DEBT * lane.max then
         level_set(lane, LEVEL_DEBT * lane.max, 0)
@@ -8043,14 +8550,30 @@ do
         level_set(lane, lane.n + difference, lane.rem)
       end
     end,
-    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    reset = function(lane)
+      lane.n, lane.rem = 0, 0
+      level_forget(lane)
+    end,
     adapt = function(lane, before)
       local rem = 0
       if before.form == 'level' then
         rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
       end
       lane.at = math.ceil(lane.v / level_scale(lane))
+      level_forget(lane)
       level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+    write = function(lane)
+      local key, list = lane.key .. ':log', lane.log_changed and lane.log or lane.log_new
+      if not list then return end
+      if lane.log_changed then call('DEL', key) end
+      local texts = {}
+      for k = math.max(1, #list - LEVEL_LOG_MAX + 1), #list do
+        local item = list[k]
+        texts[#texts + 1] = string.format('%.0f %.0f %.0f %.0f %.0f', item.ms, item.at, item.n, item.rem, item.units)
+      end
+      if #texts == 0 then return end
+      if call('RPUSH', key, unpack(texts, 1, #texts)) > LEVEL_LOG_MAX then call('LTRIM', key, -LEVEL_LOG_MAX, -1) end
     end,
   }
 end
@@ -8125,17 +8648,44 @@ do
     return { cell = tonumber(cell), units = tonumber(units) }
   end
   local function window_at(lane, i)
-    while i > #lane.log and #lane.log < lane.log_length do
-      local from = #lane.log
-      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
-        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+    if i > lane.log_length then return lane.log_new[i - lane.log_length] end
+    if not lane.log[i] then
+      local from = math.floor((i - 1) / WINDOW_READ) * WINDOW_READ
+      for k, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[from + k] = lane.log[from + k] or window_item(text)
       end
     end
     return lane.log[i]
   end
+  local function window_find(lane, cell)
+    local i, found = lane.log_length + #lane.log_new, nil
+    while i > lane.log_gone do
+      local item = window_at(lane, i)
+      if item.cell < cell then break end
+      found, i = item, i - 1
+    end
+    return found, i + 1
+  end
+  local function window_count(lane, item, i, units)
+    item.units = item.units + units
+    if i <= lane.log_length then lane.log_set[i] = item end
+    lane.n = lane.n + units
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  local function window_add(lane, cell, units)
+    if #lane.log_new == 0 and lane.log_length > lane.log_gone and not lane.log[lane.log_length] then
+      lane.log[lane.log_length] = window_item(call('LINDEX', window_log(lane), -1))
+    end
+    local item, i = window_find(lane, cell)
+    if not item then
+      item, i = { cell = cell, units = 0 }, lane.log_length + #lane.log_new + 1
+      lane.log_new[#lane.log_new + 1] = item
+    end
+    window_count(lane, item, i, units)
+  end
   local function window_pop(lane)
     while true do
-      local item = window_at(lane, lane.log_gone + 1)
+      local item = lane.log_gone < lane.log_length and window_at(lane, lane.log_gone + 1)
       if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
       lane.n = lane.n - item.units
       lane.log_gone = lane.log_gone + 1
@@ -8143,9 +8693,11 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
-      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      if not lane.log then
+        lane.log, lane.log_gone, lane.log_length, lane.log_set, lane.log_new = {}, 0, call('LLEN', window_log(lane)), {}, {}
+      end
       lane.n = lane.n or 0
       window_pop(lane)
     end,
@@ -8153,42 +8705,25 @@ do
       local missing = lane.n + cost - lane.max
       local i = lane.log_gone + 1
       while missing > 0 do
-        local item = window_at(lane, i) or lane.log_new
+        local item = window_at(lane, i)
         if not item then return lane.v end
         missing = missing - item.units
-        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        if missing <= 0 then return item.cell * 1000 + window_us(lane) end
         i = i + 1
       end
       return lane.v
     end,
-    take = function(lane, units)
-      lane.n = lane.n + units
-      lane.free = lane.free - units
-      local cell = window_cell(lane, lane.v)
-      if not lane.log_new and lane.log_gone < lane.log_length then
-        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
-        if last.cell >= cell then
-          last = lane.log_set[lane.log_length] or last
-          last.units = last.units + units
-          lane.log_set[lane.log_length] = last
-          return
-        end
-      end
-      lane.log_new = lane.log_new or { cell = cell, units = 0 }
-      lane.log_new.units = lane.log_new.units + units
-    end,
+    take = function(lane, units) window_add(lane, window_cell(lane, lane.v), units) end,
     give = function(lane, units, granted_ms)
       local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
-      for i = lane.log_gone + 1, lane.log_length do
-        local item = window_at(lane, i)
-        if item.cell == cell then
-          local given = math.min(units, item.units)
-          item.units = item.units - given
-          lane.log_set[i] = item
-          lane.n = lane.n - given
-          lane.free = math.max(0, lane.max - lane.n)
-        end
-      end
+      local item, i = window_find(lane, cell)
+      if item and item.cell == cell then window_count(lane, item, i, -math.min(units, item.units)) end
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local from, to = granted_ms * 1000 + lane.skew, started_ms * 1000 + lane.skew
+      if window_cell(lane, from) == window_cell(lane, to) then return end
+      machines.window.give(lane, units, granted_ms)
+      if window_cell(lane, to) * 1000 + window_us(lane) > lane.v then window_add(lane, window_cell(lane, to), units) end
     end,
     reset = function(lane) lane.n, lane.log_all = 0, {} end,
     adapt = function(lane, before)
@@ -8196,11 +8731,10 @@ do
         lane.free = math.max(0, lane.max - lane.n)
         return
       end
-      window_at(lane, lane.log_length)
       local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
       lane.n = 0
       for i = lane.log_gone + 1, lane.log_length do
-        local item = lane.log[i]
+        local item = window_at(lane, i)
         local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
         if cell * 1000 + window_us(lane) > lane.v then
           if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
@@ -8221,7 +8755,7 @@ do
       for i, item in pairs(lane.log_set) do
         if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
       end
-      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      for _, item in ipairs(lane.log_new) do call('RPUSH', key, text(item)) end
       if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
     end,
   }
@@ -8430,9 +8964,9 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
 end
-local function lane_lags(lane, granted_ms)
+local function lane_lags(lane, late_ms)
   local lag = lane.lag or 0
-  lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
+  lane.lag = math.floor(lag + (math.max(0, late_ms) - lag) / 8)
 end
 local function lane_plan()
   for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
@@ -8530,12 +9064,12 @@ end
 local lane = record_lane(core, account, now_us)
 if not lane then return {} end
 lane.machine.reset(lane)
-lane.since = math.max(lane.since or 0, lane.now)
+lane.since = math.max(lane.since or 0, lane.now + 1) -- what was granted in this very us is not known apart
 lane_wake(lane, lane.now)
 lane_plan()
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",33],[17,"lua/lib/lane.lua",54],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[40,"lua/lib/limiter/aligned.lua",29],[46,"lua/lib/limiter/level.lua",6],[49,"lua/lib/limiter/level.lua",10],[50,"lua/lib/limiter/level.lua",13],[55,"lua/lib/limiter/level.lua",19],[61,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",51],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[168,"lua/lib/limiter/window.lua",4],[170,"lua/lib/limiter/window.lua",7],[171,"lua/lib/limiter/window.lua",9],[172,"lua/lib/limiter/window.lua",12],[176,"lua/lib/limiter/window.lua",17],[180,"lua/lib/limiter/window.lua",23],[189,"lua/lib/limiter/window.lua",34],[198,"lua/lib/limiter/window.lua",44],[247,"lua/lib/limiter/window.lua",95],[282,"lua/lib/tally.lua",6],[283,"lua/lib/tally.lua",8],[284,"lua/lib/tally.lua",11],[298,"lua/lib/tally.lua",27],[321,"lua/lib/tally.lua",51],[324,"lua/lib/lane.lua",58],[325,"lua/lib/lane.lua",60],[326,"lua/lib/lane.lua",63],[340,"lua/lib/lane.lua",78],[341,"lua/lib/lane.lua",80],[355,"lua/lib/lane.lua",96],[359,"lua/lib/lane.lua",101],[367,"lua/lib/lane.lua",110],[374,"lua/lib/lane.lua",119],[378,"lua/lib/lane.lua",125],[379,"lua/lib/lane.lua",128],[385,"lua/lib/lane.lua",136],[391,"lua/lib/lane.lua",143],[395,"lua/lib/lane.lua",149],[403,"lua/lib/lane.lua",158],[404,"lua/lib/lane.lua",161],[415,"lua/lib/lane.lua",174],[418,"lua/lib/lane.lua",179],[422,"lua/lib/lane.lua",184],[429,"lua/lib/lane.lua",193],[436,"lua/lib/lane.lua",201],[442,"lua/lib/lane.lua",210],[447,"lua/lib/lane.lua",216],[456,"lua/lib/lane.lua",226],[458,"lua/lib/lane.lua",230],[470,"lua/lib/lane.lua",244],[478,"lua/lib/lane.lua",254],[481,"lua/lib/lane.lua",260],[486,"lua/lib/lane.lua",267],[490,"lua/lib/lane.lua",272],[493,"lua/lib/lane.lua",276],[496,"lua/lib/lane.lua",280],[530,"lua/lib/lane.lua",315],[531,"lua/lib/lane.lua",318],[535,"lua/lib/lane.lua",324],[541,"lua/lib/lane.lua",331],[544,"lua/lib/lane.lua",335],[566,"lua/lib/lane.lua",358],[570,"lua/lib/record.lua",6],[571,"lua/lib/record.lua",9],[576,"lua/lib/record.lua",16],[583,"lua/limiter/reset.lua",12],[585,"lua/limiter/reset.lua",15]],
+  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",33],[17,"lua/lib/lane.lua",56],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[45,"lua/lib/limiter/aligned.lua",34],[51,"lua/lib/limiter/level.lua",9],[55,"lua/lib/limiter/level.lua",14],[56,"lua/lib/limiter/level.lua",17],[61,"lua/lib/limiter/level.lua",23],[67,"lua/lib/limiter/level.lua",31],[68,"lua/lib/limiter/level.lua",33],[79,"lua/lib/limiter/level.lua",45],[87,"lua/lib/limiter/level.lua",55],[103,"lua/lib/limiter/level.lua",72],[122,"lua/lib/limiter/level.lua",92],[129,"lua/lib/limiter/level.lua",100],[188,"lua/lib/limiter/slots.lua",4],[190,"lua/lib/limiter/slots.lua",7],[191,"lua/lib/limiter/slots.lua",9],[192,"lua/lib/limiter/slots.lua",12],[207,"lua/lib/limiter/slots.lua",28],[217,"lua/lib/limiter/slots.lua",39],[222,"lua/lib/limiter/slots.lua",45],[246,"lua/lib/limiter/window.lua",4],[248,"lua/lib/limiter/window.lua",7],[249,"lua/lib/limiter/window.lua",9],[250,"lua/lib/limiter/window.lua",12],[254,"lua/lib/limiter/window.lua",17],[258,"lua/lib/limiter/window.lua",23],[268,"lua/lib/limiter/window.lua",35],[277,"lua/lib/limiter/window.lua",45],[283,"lua/lib/limiter/window.lua",53],[294,"lua/lib/limiter/window.lua",66],[303,"lua/lib/limiter/window.lua",76],[337,"lua/lib/limiter/window.lua",112],[371,"lua/lib/tally.lua",6],[372,"lua/lib/tally.lua",8],[373,"lua/lib/tally.lua",11],[387,"lua/lib/tally.lua",27],[410,"lua/lib/tally.lua",51],[413,"lua/lib/lane.lua",60],[414,"lua/lib/lane.lua",62],[415,"lua/lib/lane.lua",65],[429,"lua/lib/lane.lua",80],[430,"lua/lib/lane.lua",82],[444,"lua/lib/lane.lua",98],[448,"lua/lib/lane.lua",103],[456,"lua/lib/lane.lua",112],[463,"lua/lib/lane.lua",121],[467,"lua/lib/lane.lua",127],[468,"lua/lib/lane.lua",130],[474,"lua/lib/lane.lua",138],[480,"lua/lib/lane.lua",145],[484,"lua/lib/lane.lua",151],[492,"lua/lib/lane.lua",160],[493,"lua/lib/lane.lua",163],[504,"lua/lib/lane.lua",176],[507,"lua/lib/lane.lua",181],[511,"lua/lib/lane.lua",186],[518,"lua/lib/lane.lua",195],[525,"lua/lib/lane.lua",203],[531,"lua/lib/lane.lua",212],[536,"lua/lib/lane.lua",218],[545,"lua/lib/lane.lua",228],[547,"lua/lib/lane.lua",232],[559,"lua/lib/lane.lua",246],[567,"lua/lib/lane.lua",256],[570,"lua/lib/lane.lua",262],[575,"lua/lib/lane.lua",269],[579,"lua/lib/lane.lua",274],[582,"lua/lib/lane.lua",278],[585,"lua/lib/lane.lua",282],[619,"lua/lib/lane.lua",317],[620,"lua/lib/lane.lua",320],[624,"lua/lib/lane.lua",326],[630,"lua/lib/lane.lua",333],[633,"lua/lib/lane.lua",337],[655,"lua/lib/lane.lua",360],[659,"lua/lib/record.lua",6],[660,"lua/lib/record.lua",9],[665,"lua/lib/record.lua",16],[672,"lua/limiter/reset.lua",12],[674,"lua/limiter/reset.lua",15]],
 });
 
 /** Opens a limiter that is paused, or that a target has asked to cool down. See lua/limiter/resume.lua. */
@@ -8564,7 +9098,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -8582,6 +9116,11 @@ do
       lane.n = math.max(0, lane.n - units)
       lane.free = math.max(0, lane.max - lane.n)
     end,
+    late = function(lane, units, granted_ms, started_ms)
+      if math.floor(started_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      machines.aligned.give(lane, units, granted_ms)
+      machines.aligned.take(lane, units)
+    end,
     reset = function(lane) lane.n = 0 end,
     adapt = function(lane)
       lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
@@ -8590,6 +9129,7 @@ do
   }
 end
 do
+  local LEVEL_LOG_MAX = 64
   local LEVEL_EXACT_MAX = 9000000000
   local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
   local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
@@ -8604,8 +9144,44 @@ do
     lane.n, lane.rem = n, rem
     lane.free = math.max(0, lane.max - lane.n)
   end
+  local function level_forget(lane) lane.log, lane.log_changed = {}, true end
+  local function level_read(lane)
+    if lane.log then return lane.log end
+    lane.log = {}
+    for i, text in ipairs(call('LRANGE', lane.key .. ':log', 0, -1)) do
+      local ms, at, n, rem, units = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+      lane.log[i] = { ms = tonumber(ms), at = tonumber(at), n = tonumber(n), rem = tonumber(rem), units = tonumber(units) }
+    end
+    for _, item in ipairs(lane.log_new or {}) do lane.log[#lane.log + 1] = item end
+    lane.log_changed, lane.log_new = true, nil
+    return lane.log
+  end
+  local function level_note(lane, units)
+    local list = lane.log
+    if not list then
+      lane.log_new = lane.log_new or {}
+      list = lane.log_new
+    end
+    list[#list + 1] = { ms = math.floor((lane.v - lane.skew) / 1000), at = lane.at, n = lane.n, rem = lane.rem, units = units }
+  end
+  local function level_replay(lane, log, i)
+    local at, n, rem = log[i].at, log[i].n, log[i].rem
+    local function pass(to)
+      local units, rest = level_drained(lane, to - at, rem)
+      at, n, rem = to, n - units, rest
+      if n <= 0 then n, rem = 0, 0 end
+    end
+    for k = i, #log do
+      pass(math.max(at, log[k].at))
+      log[k].n, log[k].rem = n, rem
+      n = n + log[k].units
+    end
+    pass(math.max(at, lane.at))
+    lane.at = at
+    level_set(lane, n, rem)
+  end
   machines.level = {
-    ahead = 'even',
+    ahead = true,
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -8623,8 +9199,10 @@ do
       local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
       return (lane.at + wait) * level_scale(lane)
     end,
+    runs_dry = function(lane) return machines.level.next(lane, lane.max) end,
     take = function(lane, units)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      level_note(lane, units)
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
@@ -8633,8 +9211,26 @@ do
       local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
       local drained, part = level_drained(lane, elapsed, 0)
       if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+      level_forget(lane)
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local log = level_read(lane)
+      local i, left = nil, units
+      for k = #log, 1, -1 do
+        if log[k].ms == granted_ms and left > 0 then
+          local moved = math.min(left, log[k].units)
+          i, left, log[k].units = k, left - moved, log[k].units - moved
+        end
+      end
+      if not i then return machines.level.take(lane, units) end
+      local at = math.min(lane.at, math.max(log[i].at, math.ceil((started_ms * 1000 + lane.skew) / level_scale(lane))))
+      local k = #log
+      while log[k].at > at do k = k - 1 end
+      table.insert(log, k + 1, { ms = started_ms, at = at, units = units })
+      level_replay(lane, log, i)
     end,
     charge = function(lane, difference)
+      level_forget(lane)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
       if lane.n + difference > LEVEL_DEBT * lane.max then
         level_set(lane, LEVEL_DEBT * lane.max, 0)
@@ -8642,14 +9238,30 @@ do
         level_set(lane, lane.n + difference, lane.rem)
       end
     end,
-    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    reset = function(lane)
+      lane.n, lane.rem = 0, 0
+      level_forget(lane)
+    end,
     adapt = function(lane, before)
       local rem = 0
       if before.form == 'level' then
         rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
       end
       lane.at = math.ceil(lane.v / level_scale(lane))
+      level_forget(lane)
       level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+    write = function(lane)
+      local key, list = lane.key .. ':log', lane.log_changed and lane.log or lane.log_new
+      if not list then return end
+      if lane.log_changed then call('DEL', key) end
+      local texts = {}
+      for k = math.max(1, #list - LEVEL_LOG_MAX + 1), #list do
+        local item = list[k]
+        texts[#texts + 1] = string.format('%.0f %.0f %.0f %.0f %.0f', item.ms, item.at, item.n, item.rem, item.units)
+      end
+      if #texts == 0 then return end
+      if call('RPUSH', key, unpack(texts, 1, #texts)) > LEVEL_LOG_MAX then call('LTRIM', key, -LEVEL_LOG_MAX, -1) end
     end,
   }
 end
@@ -8724,17 +9336,44 @@ do
     return { cell = tonumber(cell), units = tonumber(units) }
   end
   local function window_at(lane, i)
-    while i > #lane.log and #lane.log < lane.log_length do
-      local from = #lane.log
-      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
-        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+    if i > lane.log_length then return lane.log_new[i - lane.log_length] end
+    if not lane.log[i] then
+      local from = math.floor((i - 1) / WINDOW_READ) * WINDOW_READ
+      for k, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[from + k] = lane.log[from + k] or window_item(text)
       end
     end
     return lane.log[i]
   end
+  local function window_find(lane, cell)
+    local i, found = lane.log_length + #lane.log_new, nil
+    while i > lane.log_gone do
+      local item = window_at(lane, i)
+      if item.cell < cell then break end
+      found, i = item, i - 1
+    end
+    return found, i + 1
+  end
+  local function window_count(lane, item, i, units)
+    item.units = item.units + units
+    if i <= lane.log_length then lane.log_set[i] = item end
+    lane.n = lane.n + units
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  local function window_add(lane, cell, units)
+    if #lane.log_new == 0 and lane.log_length > lane.log_gone and not lane.log[lane.log_length] then
+      lane.log[lane.log_length] = window_item(call('LINDEX', window_log(lane), -1))
+    end
+    local item, i = window_find(lane, cell)
+    if not item then
+      item, i = { cell = cell, units = 0 }, lane.log_length + #lane.log_new + 1
+      lane.log_new[#lane.log_new + 1] = item
+    end
+    window_count(lane, item, i, units)
+  end
   local function window_pop(lane)
     while true do
-      local item = window_at(lane, lane.log_gone + 1)
+      local item = lane.log_gone < lane.log_length and window_at(lane, lane.log_gone + 1)
       if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
       lane.n = lane.n - item.units
       lane.log_gone = lane.log_gone + 1
@@ -8742,9 +9381,11 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
-      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      if not lane.log then
+        lane.log, lane.log_gone, lane.log_length, lane.log_set, lane.log_new = {}, 0, call('LLEN', window_log(lane)), {}, {}
+      end
       lane.n = lane.n or 0
       window_pop(lane)
     end,
@@ -8752,42 +9393,25 @@ do
       local missing = lane.n + cost - lane.max
       local i = lane.log_gone + 1
       while missing > 0 do
-        local item = window_at(lane, i) or lane.log_new
+        local item = window_at(lane, i)
         if not item then return lane.v end
         missing = missing - item.units
-        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        if missing <= 0 then return item.cell * 1000 + window_us(lane) end
         i = i + 1
       end
       return lane.v
     end,
-    take = function(lane, units)
-      lane.n = lane.n + units
-      lane.free = lane.free - units
-      local cell = window_cell(lane, lane.v)
-      if not lane.log_new and lane.log_gone < lane.log_length then
-        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
-        if last.cell >= cell then
-          last = lane.log_set[lane.log_length] or last
-          last.units = last.units + units
-          lane.log_set[lane.log_length] = last
-          return
-        end
-      end
-      lane.log_new = lane.log_new or { cell = cell, units = 0 }
-      lane.log_new.units = lane.log_new.units + units
-    end,
+    take = function(lane, units) window_add(lane, window_cell(lane, lane.v), units) end,
     give = function(lane, units, granted_ms)
       local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
-      for i = lane.log_gone + 1, lane.log_length do
-        local item = window_at(lane, i)
-        if item.cell == cell then
-          local given = math.min(units, item.units)
-          item.units = item.units - given
-          lane.log_set[i] = item
-          lane.n = lane.n - given
-          lane.free = math.max(0, lane.max - lane.n)
-        end
-      end
+      local item, i = window_find(lane, cell)
+      if item and item.cell == cell then window_count(lane, item, i, -math.min(units, item.units)) end
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local from, to = granted_ms * 1000 + lane.skew, started_ms * 1000 + lane.skew
+      if window_cell(lane, from) == window_cell(lane, to) then return end
+      machines.window.give(lane, units, granted_ms)
+      if window_cell(lane, to) * 1000 + window_us(lane) > lane.v then window_add(lane, window_cell(lane, to), units) end
     end,
     reset = function(lane) lane.n, lane.log_all = 0, {} end,
     adapt = function(lane, before)
@@ -8795,11 +9419,10 @@ do
         lane.free = math.max(0, lane.max - lane.n)
         return
       end
-      window_at(lane, lane.log_length)
       local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
       lane.n = 0
       for i = lane.log_gone + 1, lane.log_length do
-        local item = lane.log[i]
+        local item = window_at(lane, i)
         local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
         if cell * 1000 + window_us(lane) > lane.v then
           if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
@@ -8820,7 +9443,7 @@ do
       for i, item in pairs(lane.log_set) do
         if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
       end
-      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      for _, item in ipairs(lane.log_new) do call('RPUSH', key, text(item)) end
       if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
     end,
   }
@@ -9029,9 +9652,9 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
 end
-local function lane_lags(lane, granted_ms)
+local function lane_lags(lane, late_ms)
   local lag = lane.lag or 0
-  lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
+  lane.lag = math.floor(lag + (math.max(0, late_ms) - lag) / 8)
 end
 local function lane_plan()
   for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
@@ -9134,7 +9757,7 @@ lane_plan()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",33],[17,"lua/lib/lane.lua",54],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[40,"lua/lib/limiter/aligned.lua",29],[46,"lua/lib/limiter/level.lua",6],[49,"lua/lib/limiter/level.lua",10],[50,"lua/lib/limiter/level.lua",13],[55,"lua/lib/limiter/level.lua",19],[61,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",51],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[168,"lua/lib/limiter/window.lua",4],[170,"lua/lib/limiter/window.lua",7],[171,"lua/lib/limiter/window.lua",9],[172,"lua/lib/limiter/window.lua",12],[176,"lua/lib/limiter/window.lua",17],[180,"lua/lib/limiter/window.lua",23],[189,"lua/lib/limiter/window.lua",34],[198,"lua/lib/limiter/window.lua",44],[247,"lua/lib/limiter/window.lua",95],[282,"lua/lib/tally.lua",6],[283,"lua/lib/tally.lua",8],[284,"lua/lib/tally.lua",11],[298,"lua/lib/tally.lua",27],[321,"lua/lib/tally.lua",51],[324,"lua/lib/lane.lua",58],[325,"lua/lib/lane.lua",60],[326,"lua/lib/lane.lua",63],[340,"lua/lib/lane.lua",78],[341,"lua/lib/lane.lua",80],[355,"lua/lib/lane.lua",96],[359,"lua/lib/lane.lua",101],[367,"lua/lib/lane.lua",110],[374,"lua/lib/lane.lua",119],[378,"lua/lib/lane.lua",125],[379,"lua/lib/lane.lua",128],[385,"lua/lib/lane.lua",136],[391,"lua/lib/lane.lua",143],[395,"lua/lib/lane.lua",149],[403,"lua/lib/lane.lua",158],[404,"lua/lib/lane.lua",161],[415,"lua/lib/lane.lua",174],[418,"lua/lib/lane.lua",179],[422,"lua/lib/lane.lua",184],[429,"lua/lib/lane.lua",193],[436,"lua/lib/lane.lua",201],[442,"lua/lib/lane.lua",210],[447,"lua/lib/lane.lua",216],[456,"lua/lib/lane.lua",226],[458,"lua/lib/lane.lua",230],[470,"lua/lib/lane.lua",244],[478,"lua/lib/lane.lua",254],[481,"lua/lib/lane.lua",260],[486,"lua/lib/lane.lua",267],[490,"lua/lib/lane.lua",272],[493,"lua/lib/lane.lua",276],[496,"lua/lib/lane.lua",280],[530,"lua/lib/lane.lua",315],[531,"lua/lib/lane.lua",318],[535,"lua/lib/lane.lua",324],[541,"lua/lib/lane.lua",331],[544,"lua/lib/lane.lua",335],[566,"lua/lib/lane.lua",358],[570,"lua/lib/record.lua",6],[571,"lua/lib/record.lua",9],[576,"lua/lib/record.lua",16],[583,"lua/limiter/resume.lua",12],[585,"lua/limiter/resume.lua",15]],
+  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",33],[17,"lua/lib/lane.lua",56],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[45,"lua/lib/limiter/aligned.lua",34],[51,"lua/lib/limiter/level.lua",9],[55,"lua/lib/limiter/level.lua",14],[56,"lua/lib/limiter/level.lua",17],[61,"lua/lib/limiter/level.lua",23],[67,"lua/lib/limiter/level.lua",31],[68,"lua/lib/limiter/level.lua",33],[79,"lua/lib/limiter/level.lua",45],[87,"lua/lib/limiter/level.lua",55],[103,"lua/lib/limiter/level.lua",72],[122,"lua/lib/limiter/level.lua",92],[129,"lua/lib/limiter/level.lua",100],[188,"lua/lib/limiter/slots.lua",4],[190,"lua/lib/limiter/slots.lua",7],[191,"lua/lib/limiter/slots.lua",9],[192,"lua/lib/limiter/slots.lua",12],[207,"lua/lib/limiter/slots.lua",28],[217,"lua/lib/limiter/slots.lua",39],[222,"lua/lib/limiter/slots.lua",45],[246,"lua/lib/limiter/window.lua",4],[248,"lua/lib/limiter/window.lua",7],[249,"lua/lib/limiter/window.lua",9],[250,"lua/lib/limiter/window.lua",12],[254,"lua/lib/limiter/window.lua",17],[258,"lua/lib/limiter/window.lua",23],[268,"lua/lib/limiter/window.lua",35],[277,"lua/lib/limiter/window.lua",45],[283,"lua/lib/limiter/window.lua",53],[294,"lua/lib/limiter/window.lua",66],[303,"lua/lib/limiter/window.lua",76],[337,"lua/lib/limiter/window.lua",112],[371,"lua/lib/tally.lua",6],[372,"lua/lib/tally.lua",8],[373,"lua/lib/tally.lua",11],[387,"lua/lib/tally.lua",27],[410,"lua/lib/tally.lua",51],[413,"lua/lib/lane.lua",60],[414,"lua/lib/lane.lua",62],[415,"lua/lib/lane.lua",65],[429,"lua/lib/lane.lua",80],[430,"lua/lib/lane.lua",82],[444,"lua/lib/lane.lua",98],[448,"lua/lib/lane.lua",103],[456,"lua/lib/lane.lua",112],[463,"lua/lib/lane.lua",121],[467,"lua/lib/lane.lua",127],[468,"lua/lib/lane.lua",130],[474,"lua/lib/lane.lua",138],[480,"lua/lib/lane.lua",145],[484,"lua/lib/lane.lua",151],[492,"lua/lib/lane.lua",160],[493,"lua/lib/lane.lua",163],[504,"lua/lib/lane.lua",176],[507,"lua/lib/lane.lua",181],[511,"lua/lib/lane.lua",186],[518,"lua/lib/lane.lua",195],[525,"lua/lib/lane.lua",203],[531,"lua/lib/lane.lua",212],[536,"lua/lib/lane.lua",218],[545,"lua/lib/lane.lua",228],[547,"lua/lib/lane.lua",232],[559,"lua/lib/lane.lua",246],[567,"lua/lib/lane.lua",256],[570,"lua/lib/lane.lua",262],[575,"lua/lib/lane.lua",269],[579,"lua/lib/lane.lua",274],[582,"lua/lib/lane.lua",278],[585,"lua/lib/lane.lua",282],[619,"lua/lib/lane.lua",317],[620,"lua/lib/lane.lua",320],[624,"lua/lib/lane.lua",326],[630,"lua/lib/lane.lua",333],[633,"lua/lib/lane.lua",337],[655,"lua/lib/lane.lua",360],[659,"lua/lib/record.lua",6],[660,"lua/lib/record.lua",9],[665,"lua/lib/record.lua",16],[672,"lua/limiter/resume.lua",12],[674,"lua/limiter/resume.lua",15]],
 });
 
 /** Reads how a limiter is used; changes nothing. See lua/limiter/usage.lua. */
@@ -9163,7 +9786,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -9181,6 +9804,11 @@ do
       lane.n = math.max(0, lane.n - units)
       lane.free = math.max(0, lane.max - lane.n)
     end,
+    late = function(lane, units, granted_ms, started_ms)
+      if math.floor(started_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      machines.aligned.give(lane, units, granted_ms)
+      machines.aligned.take(lane, units)
+    end,
     reset = function(lane) lane.n = 0 end,
     adapt = function(lane)
       lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
@@ -9189,6 +9817,7 @@ do
   }
 end
 do
+  local LEVEL_LOG_MAX = 64
   local LEVEL_EXACT_MAX = 9000000000
   local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
   local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
@@ -9203,8 +9832,44 @@ do
     lane.n, lane.rem = n, rem
     lane.free = math.max(0, lane.max - lane.n)
   end
+  local function level_forget(lane) lane.log, lane.log_changed = {}, true end
+  local function level_read(lane)
+    if lane.log then return lane.log end
+    lane.log = {}
+    for i, text in ipairs(call('LRANGE', lane.key .. ':log', 0, -1)) do
+      local ms, at, n, rem, units = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+      lane.log[i] = { ms = tonumber(ms), at = tonumber(at), n = tonumber(n), rem = tonumber(rem), units = tonumber(units) }
+    end
+    for _, item in ipairs(lane.log_new or {}) do lane.log[#lane.log + 1] = item end
+    lane.log_changed, lane.log_new = true, nil
+    return lane.log
+  end
+  local function level_note(lane, units)
+    local list = lane.log
+    if not list then
+      lane.log_new = lane.log_new or {}
+      list = lane.log_new
+    end
+    list[#list + 1] = { ms = math.floor((lane.v - lane.skew) / 1000), at = lane.at, n = lane.n, rem = lane.rem, units = units }
+  end
+  local function level_replay(lane, log, i)
+    local at, n, rem = log[i].at, log[i].n, log[i].rem
+    local function pass(to)
+      local units, rest = level_drained(lane, to - at, rem)
+      at, n, rem = to, n - units, rest
+      if n <= 0 then n, rem = 0, 0 end
+    end
+    for k = i, #log do
+      pass(math.max(at, log[k].at))
+      log[k].n, log[k].rem = n, rem
+      n = n + log[k].units
+    end
+    pass(math.max(at, lane.at))
+    lane.at = at
+    level_set(lane, n, rem)
+  end
   machines.level = {
-    ahead = 'even',
+    ahead = true,
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -9222,8 +9887,10 @@ do
       local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
       return (lane.at + wait) * level_scale(lane)
     end,
+    runs_dry = function(lane) return machines.level.next(lane, lane.max) end,
     take = function(lane, units)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      level_note(lane, units)
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
@@ -9232,8 +9899,26 @@ do
       local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
       local drained, part = level_drained(lane, elapsed, 0)
       if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+      level_forget(lane)
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local log = level_read(lane)
+      local i, left = nil, units
+      for k = #log, 1, -1 do
+        if log[k].ms == granted_ms and left > 0 then
+          local moved = math.min(left, log[k].units)
+          i, left, log[k].units = k, left - moved, log[k].units - moved
+        end
+      end
+      if not i then return machines.level.take(lane, units) end
+      local at = math.min(lane.at, math.max(log[i].at, math.ceil((started_ms * 1000 + lane.skew) / level_scale(lane))))
+      local k = #log
+      while log[k].at > at do k = k - 1 end
+      table.insert(log, k + 1, { ms = started_ms, at = at, units = units })
+      level_replay(lane, log, i)
     end,
     charge = function(lane, difference)
+      level_forget(lane)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
       if lane.n + difference > LEVEL_DEBT * lane.max then
         level_set(lane, LEVEL_DEBT * lane.max, 0)
@@ -9241,14 +9926,30 @@ do
         level_set(lane, lane.n + difference, lane.rem)
       end
     end,
-    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    reset = function(lane)
+      lane.n, lane.rem = 0, 0
+      level_forget(lane)
+    end,
     adapt = function(lane, before)
       local rem = 0
       if before.form == 'level' then
         rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
       end
       lane.at = math.ceil(lane.v / level_scale(lane))
+      level_forget(lane)
       level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+    write = function(lane)
+      local key, list = lane.key .. ':log', lane.log_changed and lane.log or lane.log_new
+      if not list then return end
+      if lane.log_changed then call('DEL', key) end
+      local texts = {}
+      for k = math.max(1, #list - LEVEL_LOG_MAX + 1), #list do
+        local item = list[k]
+        texts[#texts + 1] = string.format('%.0f %.0f %.0f %.0f %.0f', item.ms, item.at, item.n, item.rem, item.units)
+      end
+      if #texts == 0 then return end
+      if call('RPUSH', key, unpack(texts, 1, #texts)) > LEVEL_LOG_MAX then call('LTRIM', key, -LEVEL_LOG_MAX, -1) end
     end,
   }
 end
@@ -9323,17 +10024,44 @@ do
     return { cell = tonumber(cell), units = tonumber(units) }
   end
   local function window_at(lane, i)
-    while i > #lane.log and #lane.log < lane.log_length do
-      local from = #lane.log
-      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
-        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+    if i > lane.log_length then return lane.log_new[i - lane.log_length] end
+    if not lane.log[i] then
+      local from = math.floor((i - 1) / WINDOW_READ) * WINDOW_READ
+      for k, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[from + k] = lane.log[from + k] or window_item(text)
       end
     end
     return lane.log[i]
   end
+  local function window_find(lane, cell)
+    local i, found = lane.log_length + #lane.log_new, nil
+    while i > lane.log_gone do
+      local item = window_at(lane, i)
+      if item.cell < cell then break end
+      found, i = item, i - 1
+    end
+    return found, i + 1
+  end
+  local function window_count(lane, item, i, units)
+    item.units = item.units + units
+    if i <= lane.log_length then lane.log_set[i] = item end
+    lane.n = lane.n + units
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  local function window_add(lane, cell, units)
+    if #lane.log_new == 0 and lane.log_length > lane.log_gone and not lane.log[lane.log_length] then
+      lane.log[lane.log_length] = window_item(call('LINDEX', window_log(lane), -1))
+    end
+    local item, i = window_find(lane, cell)
+    if not item then
+      item, i = { cell = cell, units = 0 }, lane.log_length + #lane.log_new + 1
+      lane.log_new[#lane.log_new + 1] = item
+    end
+    window_count(lane, item, i, units)
+  end
   local function window_pop(lane)
     while true do
-      local item = window_at(lane, lane.log_gone + 1)
+      local item = lane.log_gone < lane.log_length and window_at(lane, lane.log_gone + 1)
       if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
       lane.n = lane.n - item.units
       lane.log_gone = lane.log_gone + 1
@@ -9341,9 +10069,11 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
-      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      if not lane.log then
+        lane.log, lane.log_gone, lane.log_length, lane.log_set, lane.log_new = {}, 0, call('LLEN', window_log(lane)), {}, {}
+      end
       lane.n = lane.n or 0
       window_pop(lane)
     end,
@@ -9351,42 +10081,25 @@ do
       local missing = lane.n + cost - lane.max
       local i = lane.log_gone + 1
       while missing > 0 do
-        local item = window_at(lane, i) or lane.log_new
+        local item = window_at(lane, i)
         if not item then return lane.v end
         missing = missing - item.units
-        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        if missing <= 0 then return item.cell * 1000 + window_us(lane) end
         i = i + 1
       end
       return lane.v
     end,
-    take = function(lane, units)
-      lane.n = lane.n + units
-      lane.free = lane.free - units
-      local cell = window_cell(lane, lane.v)
-      if not lane.log_new and lane.log_gone < lane.log_length then
-        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
-        if last.cell >= cell then
-          last = lane.log_set[lane.log_length] or last
-          last.units = last.units + units
-          lane.log_set[lane.log_length] = last
-          return
-        end
-      end
-      lane.log_new = lane.log_new or { cell = cell, units = 0 }
-      lane.log_new.units = lane.log_new.units + units
-    end,
+    take = function(lane, units) window_add(lane, window_cell(lane, lane.v), units) end,
     give = function(lane, units, granted_ms)
       local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
-      for i = lane.log_gone + 1, lane.log_length do
-        local item = window_at(lane, i)
-        if item.cell == cell then
-          local given = math.min(units, item.units)
-          item.units = item.units - given
-          lane.log_set[i] = item
-          lane.n = lane.n - given
-          lane.free = math.max(0, lane.max - lane.n)
-        end
-      end
+      local item, i = window_find(lane, cell)
+      if item and item.cell == cell then window_count(lane, item, i, -math.min(units, item.units)) end
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local from, to = granted_ms * 1000 + lane.skew, started_ms * 1000 + lane.skew
+      if window_cell(lane, from) == window_cell(lane, to) then return end
+      machines.window.give(lane, units, granted_ms)
+      if window_cell(lane, to) * 1000 + window_us(lane) > lane.v then window_add(lane, window_cell(lane, to), units) end
     end,
     reset = function(lane) lane.n, lane.log_all = 0, {} end,
     adapt = function(lane, before)
@@ -9394,11 +10107,10 @@ do
         lane.free = math.max(0, lane.max - lane.n)
         return
       end
-      window_at(lane, lane.log_length)
       local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
       lane.n = 0
       for i = lane.log_gone + 1, lane.log_length do
-        local item = lane.log[i]
+        local item = window_at(lane, i)
         local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
         if cell * 1000 + window_us(lane) > lane.v then
           if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
@@ -9419,7 +10131,7 @@ do
       for i, item in pairs(lane.log_set) do
         if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
       end
-      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      for _, item in ipairs(lane.log_new) do call('RPUSH', key, text(item)) end
       if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
     end,
   }
@@ -9628,9 +10340,9 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
 end
-local function lane_lags(lane, granted_ms)
+local function lane_lags(lane, late_ms)
   local lag = lane.lag or 0
-  lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
+  lane.lag = math.floor(lag + (math.max(0, late_ms) - lag) / 8)
 end
 local function lane_plan()
   for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
@@ -9737,7 +10449,7 @@ if lane.machine then
 end
 local next_ms = next_us and next_us < math.huge and lane_text(math.ceil((next_us - lane.skew) / 1000)) or ''
 return { math.floor(lane.now / 1000), lane.waiting, lane.held or 0, free, next_ms, call('HGETALL', lane.key .. ':use') }`,
-  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",33],[17,"lua/lib/lane.lua",54],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[40,"lua/lib/limiter/aligned.lua",29],[46,"lua/lib/limiter/level.lua",6],[49,"lua/lib/limiter/level.lua",10],[50,"lua/lib/limiter/level.lua",13],[55,"lua/lib/limiter/level.lua",19],[61,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",51],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[168,"lua/lib/limiter/window.lua",4],[170,"lua/lib/limiter/window.lua",7],[171,"lua/lib/limiter/window.lua",9],[172,"lua/lib/limiter/window.lua",12],[176,"lua/lib/limiter/window.lua",17],[180,"lua/lib/limiter/window.lua",23],[189,"lua/lib/limiter/window.lua",34],[198,"lua/lib/limiter/window.lua",44],[247,"lua/lib/limiter/window.lua",95],[282,"lua/lib/tally.lua",6],[283,"lua/lib/tally.lua",8],[284,"lua/lib/tally.lua",11],[298,"lua/lib/tally.lua",27],[321,"lua/lib/tally.lua",51],[324,"lua/lib/lane.lua",58],[325,"lua/lib/lane.lua",60],[326,"lua/lib/lane.lua",63],[340,"lua/lib/lane.lua",78],[341,"lua/lib/lane.lua",80],[355,"lua/lib/lane.lua",96],[359,"lua/lib/lane.lua",101],[367,"lua/lib/lane.lua",110],[374,"lua/lib/lane.lua",119],[378,"lua/lib/lane.lua",125],[379,"lua/lib/lane.lua",128],[385,"lua/lib/lane.lua",136],[391,"lua/lib/lane.lua",143],[395,"lua/lib/lane.lua",149],[403,"lua/lib/lane.lua",158],[404,"lua/lib/lane.lua",161],[415,"lua/lib/lane.lua",174],[418,"lua/lib/lane.lua",179],[422,"lua/lib/lane.lua",184],[429,"lua/lib/lane.lua",193],[436,"lua/lib/lane.lua",201],[442,"lua/lib/lane.lua",210],[447,"lua/lib/lane.lua",216],[456,"lua/lib/lane.lua",226],[458,"lua/lib/lane.lua",230],[470,"lua/lib/lane.lua",244],[478,"lua/lib/lane.lua",254],[481,"lua/lib/lane.lua",260],[486,"lua/lib/lane.lua",267],[490,"lua/lib/lane.lua",272],[493,"lua/lib/lane.lua",276],[496,"lua/lib/lane.lua",280],[530,"lua/lib/lane.lua",315],[531,"lua/lib/lane.lua",318],[535,"lua/lib/lane.lua",324],[541,"lua/lib/lane.lua",331],[544,"lua/lib/lane.lua",335],[566,"lua/lib/lane.lua",358],[570,"lua/lib/record.lua",6],[571,"lua/lib/record.lua",9],[576,"lua/lib/record.lua",16],[583,"lua/limiter/usage.lua",12],[586,"lua/limiter/usage.lua",16]],
+  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",33],[17,"lua/lib/lane.lua",56],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[45,"lua/lib/limiter/aligned.lua",34],[51,"lua/lib/limiter/level.lua",9],[55,"lua/lib/limiter/level.lua",14],[56,"lua/lib/limiter/level.lua",17],[61,"lua/lib/limiter/level.lua",23],[67,"lua/lib/limiter/level.lua",31],[68,"lua/lib/limiter/level.lua",33],[79,"lua/lib/limiter/level.lua",45],[87,"lua/lib/limiter/level.lua",55],[103,"lua/lib/limiter/level.lua",72],[122,"lua/lib/limiter/level.lua",92],[129,"lua/lib/limiter/level.lua",100],[188,"lua/lib/limiter/slots.lua",4],[190,"lua/lib/limiter/slots.lua",7],[191,"lua/lib/limiter/slots.lua",9],[192,"lua/lib/limiter/slots.lua",12],[207,"lua/lib/limiter/slots.lua",28],[217,"lua/lib/limiter/slots.lua",39],[222,"lua/lib/limiter/slots.lua",45],[246,"lua/lib/limiter/window.lua",4],[248,"lua/lib/limiter/window.lua",7],[249,"lua/lib/limiter/window.lua",9],[250,"lua/lib/limiter/window.lua",12],[254,"lua/lib/limiter/window.lua",17],[258,"lua/lib/limiter/window.lua",23],[268,"lua/lib/limiter/window.lua",35],[277,"lua/lib/limiter/window.lua",45],[283,"lua/lib/limiter/window.lua",53],[294,"lua/lib/limiter/window.lua",66],[303,"lua/lib/limiter/window.lua",76],[337,"lua/lib/limiter/window.lua",112],[371,"lua/lib/tally.lua",6],[372,"lua/lib/tally.lua",8],[373,"lua/lib/tally.lua",11],[387,"lua/lib/tally.lua",27],[410,"lua/lib/tally.lua",51],[413,"lua/lib/lane.lua",60],[414,"lua/lib/lane.lua",62],[415,"lua/lib/lane.lua",65],[429,"lua/lib/lane.lua",80],[430,"lua/lib/lane.lua",82],[444,"lua/lib/lane.lua",98],[448,"lua/lib/lane.lua",103],[456,"lua/lib/lane.lua",112],[463,"lua/lib/lane.lua",121],[467,"lua/lib/lane.lua",127],[468,"lua/lib/lane.lua",130],[474,"lua/lib/lane.lua",138],[480,"lua/lib/lane.lua",145],[484,"lua/lib/lane.lua",151],[492,"lua/lib/lane.lua",160],[493,"lua/lib/lane.lua",163],[504,"lua/lib/lane.lua",176],[507,"lua/lib/lane.lua",181],[511,"lua/lib/lane.lua",186],[518,"lua/lib/lane.lua",195],[525,"lua/lib/lane.lua",203],[531,"lua/lib/lane.lua",212],[536,"lua/lib/lane.lua",218],[545,"lua/lib/lane.lua",228],[547,"lua/lib/lane.lua",232],[559,"lua/lib/lane.lua",246],[567,"lua/lib/lane.lua",256],[570,"lua/lib/lane.lua",262],[575,"lua/lib/lane.lua",269],[579,"lua/lib/lane.lua",274],[582,"lua/lib/lane.lua",278],[585,"lua/lib/lane.lua",282],[619,"lua/lib/lane.lua",317],[620,"lua/lib/lane.lua",320],[624,"lua/lib/lane.lua",326],[630,"lua/lib/lane.lua",333],[633,"lua/lib/lane.lua",337],[655,"lua/lib/lane.lua",360],[659,"lua/lib/record.lua",6],[660,"lua/lib/record.lua",9],[665,"lua/lib/record.lua",16],[672,"lua/limiter/usage.lua",12],[675,"lua/limiter/usage.lua",16]],
 });
 
 /** Says that a process is alive and answers with all that are, by this shard's clock. See lua/member/beat.lua. */
@@ -11217,16 +11929,17 @@ return { now_ms, #fields == count and 1 or 0, named }`,
 });
 
 /** Applies the messages of another partition, each once and in their order, and advances the mark that says so. See lua/outbox/receive.lua. */
-export const outboxReceive = script<{ meta: string }, { source: number; source_ms: number; keep_ms: number; tray_keep_ms: number; now_ms?: number | '' | undefined; messages: readonly RestValue[] }, [number, number, number, number]>({
+export const outboxReceive = script<{ meta: string }, { source: number; source_ms: number; unsure_ms: number; keep_ms: number; tray_keep_ms: number; now_ms?: number | '' | undefined; messages: readonly RestValue[] }, [number, number, number, number]>({
   name: 'outbox/receive',
   keys: ["meta"],
-  args: [["source","int"],["source_ms","int"],["keep_ms","int"],["tray_keep_ms","int"],["now_ms","now"]],
+  args: [["source","int"],["source_ms","int"],["unsure_ms","int"],["keep_ms","int"],["tray_keep_ms","int"],["now_ms","now"]],
   rest: "messages",
   lua: `#!lua flags=allow-oom
 local meta = KEYS[1]
 local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
 local tray_keep_ms = tonumber(table.remove(ARGV))
 local keep_ms = tonumber(table.remove(ARGV))
+local unsure_ms = tonumber(table.remove(ARGV))
 local source_ms = tonumber(table.remove(ARGV))
 local source = tonumber(table.remove(ARGV))
 local messages = ARGV
@@ -11950,7 +12663,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -11968,6 +12681,11 @@ do
       lane.n = math.max(0, lane.n - units)
       lane.free = math.max(0, lane.max - lane.n)
     end,
+    late = function(lane, units, granted_ms, started_ms)
+      if math.floor(started_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      machines.aligned.give(lane, units, granted_ms)
+      machines.aligned.take(lane, units)
+    end,
     reset = function(lane) lane.n = 0 end,
     adapt = function(lane)
       lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
@@ -11976,6 +12694,7 @@ do
   }
 end
 do
+  local LEVEL_LOG_MAX = 64
   local LEVEL_EXACT_MAX = 9000000000
   local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
   local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
@@ -11990,8 +12709,44 @@ do
     lane.n, lane.rem = n, rem
     lane.free = math.max(0, lane.max - lane.n)
   end
+  local function level_forget(lane) lane.log, lane.log_changed = {}, true end
+  local function level_read(lane)
+    if lane.log then return lane.log end
+    lane.log = {}
+    for i, text in ipairs(call('LRANGE', lane.key .. ':log', 0, -1)) do
+      local ms, at, n, rem, units = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+      lane.log[i] = { ms = tonumber(ms), at = tonumber(at), n = tonumber(n), rem = tonumber(rem), units = tonumber(units) }
+    end
+    for _, item in ipairs(lane.log_new or {}) do lane.log[#lane.log + 1] = item end
+    lane.log_changed, lane.log_new = true, nil
+    return lane.log
+  end
+  local function level_note(lane, units)
+    local list = lane.log
+    if not list then
+      lane.log_new = lane.log_new or {}
+      list = lane.log_new
+    end
+    list[#list + 1] = { ms = math.floor((lane.v - lane.skew) / 1000), at = lane.at, n = lane.n, rem = lane.rem, units = units }
+  end
+  local function level_replay(lane, log, i)
+    local at, n, rem = log[i].at, log[i].n, log[i].rem
+    local function pass(to)
+      local units, rest = level_drained(lane, to - at, rem)
+      at, n, rem = to, n - units, rest
+      if n <= 0 then n, rem = 0, 0 end
+    end
+    for k = i, #log do
+      pass(math.max(at, log[k].at))
+      log[k].n, log[k].rem = n, rem
+      n = n + log[k].units
+    end
+    pass(math.max(at, lane.at))
+    lane.at = at
+    level_set(lane, n, rem)
+  end
   machines.level = {
-    ahead = 'even',
+    ahead = true,
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -12009,8 +12764,10 @@ do
       local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
       return (lane.at + wait) * level_scale(lane)
     end,
+    runs_dry = function(lane) return machines.level.next(lane, lane.max) end,
     take = function(lane, units)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      level_note(lane, units)
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
@@ -12019,8 +12776,26 @@ do
       local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
       local drained, part = level_drained(lane, elapsed, 0)
       if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+      level_forget(lane)
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local log = level_read(lane)
+      local i, left = nil, units
+      for k = #log, 1, -1 do
+        if log[k].ms == granted_ms and left > 0 then
+          local moved = math.min(left, log[k].units)
+          i, left, log[k].units = k, left - moved, log[k].units - moved
+        end
+      end
+      if not i then return machines.level.take(lane, units) end
+      local at = math.min(lane.at, math.max(log[i].at, math.ceil((started_ms * 1000 + lane.skew) / level_scale(lane))))
+      local k = #log
+      while log[k].at > at do k = k - 1 end
+      table.insert(log, k + 1, { ms = started_ms, at = at, units = units })
+      level_replay(lane, log, i)
     end,
     charge = function(lane, difference)
+      level_forget(lane)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
       if lane.n + difference > LEVEL_DEBT * lane.max then
         level_set(lane, LEVEL_DEBT * lane.max, 0)
@@ -12028,14 +12803,30 @@ do
         level_set(lane, lane.n + difference, lane.rem)
       end
     end,
-    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    reset = function(lane)
+      lane.n, lane.rem = 0, 0
+      level_forget(lane)
+    end,
     adapt = function(lane, before)
       local rem = 0
       if before.form == 'level' then
         rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
       end
       lane.at = math.ceil(lane.v / level_scale(lane))
+      level_forget(lane)
       level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+    write = function(lane)
+      local key, list = lane.key .. ':log', lane.log_changed and lane.log or lane.log_new
+      if not list then return end
+      if lane.log_changed then call('DEL', key) end
+      local texts = {}
+      for k = math.max(1, #list - LEVEL_LOG_MAX + 1), #list do
+        local item = list[k]
+        texts[#texts + 1] = string.format('%.0f %.0f %.0f %.0f %.0f', item.ms, item.at, item.n, item.rem, item.units)
+      end
+      if #texts == 0 then return end
+      if call('RPUSH', key, unpack(texts, 1, #texts)) > LEVEL_LOG_MAX then call('LTRIM', key, -LEVEL_LOG_MAX, -1) end
     end,
   }
 end
@@ -12110,17 +12901,44 @@ do
     return { cell = tonumber(cell), units = tonumber(units) }
   end
   local function window_at(lane, i)
-    while i > #lane.log and #lane.log < lane.log_length do
-      local from = #lane.log
-      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
-        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+    if i > lane.log_length then return lane.log_new[i - lane.log_length] end
+    if not lane.log[i] then
+      local from = math.floor((i - 1) / WINDOW_READ) * WINDOW_READ
+      for k, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[from + k] = lane.log[from + k] or window_item(text)
       end
     end
     return lane.log[i]
   end
+  local function window_find(lane, cell)
+    local i, found = lane.log_length + #lane.log_new, nil
+    while i > lane.log_gone do
+      local item = window_at(lane, i)
+      if item.cell < cell then break end
+      found, i = item, i - 1
+    end
+    return found, i + 1
+  end
+  local function window_count(lane, item, i, units)
+    item.units = item.units + units
+    if i <= lane.log_length then lane.log_set[i] = item end
+    lane.n = lane.n + units
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  local function window_add(lane, cell, units)
+    if #lane.log_new == 0 and lane.log_length > lane.log_gone and not lane.log[lane.log_length] then
+      lane.log[lane.log_length] = window_item(call('LINDEX', window_log(lane), -1))
+    end
+    local item, i = window_find(lane, cell)
+    if not item then
+      item, i = { cell = cell, units = 0 }, lane.log_length + #lane.log_new + 1
+      lane.log_new[#lane.log_new + 1] = item
+    end
+    window_count(lane, item, i, units)
+  end
   local function window_pop(lane)
     while true do
-      local item = window_at(lane, lane.log_gone + 1)
+      local item = lane.log_gone < lane.log_length and window_at(lane, lane.log_gone + 1)
       if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
       lane.n = lane.n - item.units
       lane.log_gone = lane.log_gone + 1
@@ -12128,9 +12946,11 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
-      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      if not lane.log then
+        lane.log, lane.log_gone, lane.log_length, lane.log_set, lane.log_new = {}, 0, call('LLEN', window_log(lane)), {}, {}
+      end
       lane.n = lane.n or 0
       window_pop(lane)
     end,
@@ -12138,42 +12958,25 @@ do
       local missing = lane.n + cost - lane.max
       local i = lane.log_gone + 1
       while missing > 0 do
-        local item = window_at(lane, i) or lane.log_new
+        local item = window_at(lane, i)
         if not item then return lane.v end
         missing = missing - item.units
-        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        if missing <= 0 then return item.cell * 1000 + window_us(lane) end
         i = i + 1
       end
       return lane.v
     end,
-    take = function(lane, units)
-      lane.n = lane.n + units
-      lane.free = lane.free - units
-      local cell = window_cell(lane, lane.v)
-      if not lane.log_new and lane.log_gone < lane.log_length then
-        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
-        if last.cell >= cell then
-          last = lane.log_set[lane.log_length] or last
-          last.units = last.units + units
-          lane.log_set[lane.log_length] = last
-          return
-        end
-      end
-      lane.log_new = lane.log_new or { cell = cell, units = 0 }
-      lane.log_new.units = lane.log_new.units + units
-    end,
+    take = function(lane, units) window_add(lane, window_cell(lane, lane.v), units) end,
     give = function(lane, units, granted_ms)
       local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
-      for i = lane.log_gone + 1, lane.log_length do
-        local item = window_at(lane, i)
-        if item.cell == cell then
-          local given = math.min(units, item.units)
-          item.units = item.units - given
-          lane.log_set[i] = item
-          lane.n = lane.n - given
-          lane.free = math.max(0, lane.max - lane.n)
-        end
-      end
+      local item, i = window_find(lane, cell)
+      if item and item.cell == cell then window_count(lane, item, i, -math.min(units, item.units)) end
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local from, to = granted_ms * 1000 + lane.skew, started_ms * 1000 + lane.skew
+      if window_cell(lane, from) == window_cell(lane, to) then return end
+      machines.window.give(lane, units, granted_ms)
+      if window_cell(lane, to) * 1000 + window_us(lane) > lane.v then window_add(lane, window_cell(lane, to), units) end
     end,
     reset = function(lane) lane.n, lane.log_all = 0, {} end,
     adapt = function(lane, before)
@@ -12181,11 +12984,10 @@ do
         lane.free = math.max(0, lane.max - lane.n)
         return
       end
-      window_at(lane, lane.log_length)
       local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
       lane.n = 0
       for i = lane.log_gone + 1, lane.log_length do
-        local item = lane.log[i]
+        local item = window_at(lane, i)
         local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
         if cell * 1000 + window_us(lane) > lane.v then
           if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
@@ -12206,7 +13008,7 @@ do
       for i, item in pairs(lane.log_set) do
         if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
       end
-      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      for _, item in ipairs(lane.log_new) do call('RPUSH', key, text(item)) end
       if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
     end,
   }
@@ -12415,9 +13217,9 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
 end
-local function lane_lags(lane, granted_ms)
+local function lane_lags(lane, late_ms)
   local lag = lane.lag or 0
-  lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
+  lane.lag = math.floor(lag + (math.max(0, late_ms) - lag) / 8)
 end
 local function lane_plan()
   for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
@@ -12502,7 +13304,7 @@ end
 kinds.back = function(body, _, now_ms)
   local core, place, granted_ms, entry = string.match(body, '^(%w+) (%d+) (%d+) (.*)$')
   local lane, range = lane_settle(lane_load(core, now_ms * 1000)), lane_read(entry)
-  lane_lags(lane, tonumber(granted_ms))
+  lane_lags(lane, lane.now / 1000 - tonumber(granted_ms))
   lane_give(lane, (range.to - range.from + 1) * range.cost, range.to - range.from + 1, tonumber(granted_ms), range.core, range.from, range.to)
   lane_return(lane, range, tonumber(place))
 end
@@ -12578,12 +13380,13 @@ local function grant_away(field, entry, to, now)
     held.due_ms, held.limit)
   away_set(away_field(string.match(field, '^%w+'), text), seq .. ' ' .. text, now)
 end
-kinds.grant = function(body, source_ms, now)
+kinds.grant = function(body, source_ms, now, unsure_ms)
   local lane, place, granted_ms, life_ms, to, flow, text = string.match(body, '^(%w+) (%d+) (%d+) (%d+) (%d+) ([^|]+)|(.*)$')
   local entry = entry_read(text)
   grant_away(lane .. ' ' .. entry.core .. ',' .. to .. ',' .. whole(entry.attempts), entry, tonumber(to), now)
+  life_ms = math.max(0, life_ms - unsure_ms)
   local left_ms = life_ms - (source_ms - tonumber(granted_ms))
-  local marks = ',' .. place .. ',' .. granted_ms .. ',' .. life_ms
+  local marks = string.format(',%s,%s,%.0f', place, granted_ms, life_ms)
   if left_ms <= 0 then
     entry.limit = entry.limit .. marks
     return limited_return(now, flow, entry)
@@ -12591,14 +13394,13 @@ kinds.grant = function(body, source_ms, now)
   granted_add(now + left_ms, flow .. '|' .. text .. marks)
 end
 kinds.late = function(body, _, now_ms)
-  local core, granted_ms, units = string.match(body, '^(%w+) (%d+) (%d+)$')
+  local core, granted_ms, late_ms, units = string.match(body, '^(%w+) (%d+) (%d+) (%d+)$')
+  granted_ms, late_ms = tonumber(granted_ms), tonumber(late_ms)
   local lane = lane_settle(lane_load(core, now_ms * 1000))
-  if not lane.machine or lane.form == 'slots' then return end
-  if tonumber(granted_ms) * 1000 < (lane.since or 0) then return end
-  lane_lags(lane, tonumber(granted_ms))
-  lane.machine.give(lane, tonumber(units), tonumber(granted_ms))
-  lane.machine.take(lane, tonumber(units))
-  lane.free = math.max(0, lane.free)
+  if not lane.machine or not lane.machine.late then return end
+  if granted_ms * 1000 < (lane.since or 0) then return end
+  lane_lags(lane, late_ms)
+  lane.machine.late(lane, tonumber(units), granted_ms, granted_ms + late_ms)
 end
 kinds.points = function(body, _, now_ms)
   local core, difference = string.match(body, '^(%w+) (%-?%d+)$')
@@ -12627,7 +13429,7 @@ for _, message in ipairs(messages) do
   before = seq
   if seq > mark then
     if not kinds[kind] or failed_count >= FAILED_MAX then break end
-    kinds[kind](body, source_ms, now_ms)
+    kinds[kind](body, source_ms, now_ms, unsure_ms)
     mark = seq
     applied = applied + 1
   end
@@ -12646,7 +13448,7 @@ local wrote = outbox_write()
 ring_bell(nil, #granted_new > 0)
 if applied > 0 then call('HSET', root .. 'hw', field, string.format('%.0f', mark)) end
 return { mark, done, applied, wrote }`,
-  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",14],[4,"lua/outbox/receive.lua",13],[5,"lua/outbox/receive.lua",12],[6,"lua/outbox/receive.lua",11],[7,"lua/outbox/receive.lua",10],[8,"lua/outbox/receive.lua",15],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/batch.lua",12],[13,"lua/lib/batch.lua",14],[34,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",43],[40,"lua/lib/batch.lua",45],[41,"lua/lib/batch.lua",49],[42,"lua/lib/batch.lua",51],[43,"lua/lib/batch.lua",53],[44,"lua/lib/batch.lua",56],[48,"lua/lib/batch.lua",62],[60,"lua/lib/batch.lua",75],[61,"lua/lib/batch.lua",77],[65,"lua/lib/batch.lua",83],[81,"lua/lib/batch.lua",101],[88,"lua/lib/batch.lua",109],[91,"lua/lib/batch.lua",114],[96,"lua/lib/batch.lua",121],[101,"lua/lib/batch.lua",129],[109,"lua/lib/batch.lua",138],[127,"lua/lib/ring.lua",4],[128,"lua/lib/ring.lua",6],[136,"lua/lib/ring.lua",16],[142,"lua/lib/ring.lua",23],[143,"lua/lib/ring.lua",25],[144,"lua/lib/ring.lua",28],[148,"lua/lib/ring.lua",34],[155,"lua/lib/ring.lua",42],[161,"lua/lib/ready.lua",9],[162,"lua/lib/ready.lua",11],[163,"lua/lib/ready.lua",14],[177,"lua/lib/ready.lua",29],[182,"lua/lib/ready.lua",35],[194,"lua/lib/ready.lua",48],[197,"lua/lib/ready.lua",52],[203,"lua/lib/ready.lua",63],[206,"lua/lib/ready.lua",67],[213,"lua/lib/ready.lua",76],[214,"lua/lib/ready.lua",79],[215,"lua/lib/delayed.lua",3],[216,"lua/lib/delayed.lua",5],[217,"lua/lib/delayed.lua",7],[221,"lua/lib/delayed.lua",13],[224,"lua/lib/delayed.lua",17],[231,"lua/lib/delayed.lua",26],[238,"lua/lib/delayed.lua",37],[245,"lua/lib/outbox.lua",15],[249,"lua/lib/outbox.lua",20],[250,"lua/lib/outbox.lua",22],[251,"lua/lib/outbox.lua",24],[252,"lua/lib/outbox.lua",27],[253,"lua/lib/outbox.lua",29],[257,"lua/lib/outbox.lua",35],[269,"lua/lib/outbox.lua",49],[273,"lua/lib/outbox.lua",54],[283,"lua/lib/outbox.lua",66],[287,"lua/lib/outbox.lua",72],[291,"lua/lib/outbox.lua",78],[296,"lua/lib/outbox.lua",85],[297,"lua/lib/outbox.lua",88],[326,"lua/lib/outbox.lua",120],[335,"lua/lib/outbox.lua",131],[338,"lua/lib/limited.lua",12],[339,"lua/lib/limited.lua",14],[346,"lua/lib/limited.lua",23],[350,"lua/lib/limited.lua",29],[361,"lua/lib/limited.lua",42],[365,"lua/lib/limited.lua",48],[373,"lua/lib/limited.lua",58],[378,"lua/lib/limited.lua",65],[383,"lua/lib/limited.lua",72],[387,"lua/lib/limited.lua",78],[399,"lua/lib/limited.lua",92],[411,"lua/lib/limited.lua",107],[423,"lua/lib/limited.lua",120],[426,"lua/lib/limited.lua",125],[433,"lua/lib/granted.lua",3],[434,"lua/lib/granted.lua",5],[438,"lua/lib/granted.lua",10],[439,"lua/lib/granted.lua",12],[443,"lua/lib/results.lua",3],[452,"lua/lib/results.lua",13],[453,"lua/lib/results.lua",15],[454,"lua/lib/lost.lua",4],[455,"lua/lib/lost.lua",7],[466,"lua/lib/lost.lua",19],[471,"lua/lib/notify.lua",19],[472,"lua/lib/notify.lua",22],[481,"lua/lib/notify.lua",34],[482,"lua/lib/notify.lua",36],[487,"lua/lib/notify.lua",43],[503,"lua/lib/notify.lua",60],[515,"lua/lib/notify.lua",74],[525,"lua/lib/notify.lua",85],[543,"lua/lib/notify.lua",105],[550,"lua/lib/notify.lua",115],[562,"lua/lib/notify.lua",130],[578,"lua/lib/notify.lua",148],[590,"lua/lib/notify.lua",161],[593,"lua/lib/notify.lua",166],[604,"lua/lib/notify.lua",179],[617,"lua/lib/notify.lua",193],[622,"lua/lib/notify.lua",199],[625,"lua/lib/notify.lua",204],[630,"lua/lib/notify.lua",211],[660,"lua/lib/notify.lua",243],[682,"lua/lib/notify.lua",267],[683,"lua/lib/notify.lua",269],[689,"lua/lib/notify.lua",276],[704,"lua/lib/notify.lua",292],[706,"lua/lib/notify.lua",296],[712,"lua/lib/notify.lua",303],[715,"lua/outbox/receive.lua",23],[717,"lua/lib/lane.lua",33],[725,"lua/lib/lane.lua",54],[726,"lua/lib/limiter/aligned.lua",2],[728,"lua/lib/limiter/aligned.lua",5],[732,"lua/lib/limiter/aligned.lua",10],[741,"lua/lib/limiter/aligned.lua",20],[742,"lua/lib/limiter/aligned.lua",22],[748,"lua/lib/limiter/aligned.lua",29],[754,"lua/lib/limiter/level.lua",6],[757,"lua/lib/limiter/level.lua",10],[758,"lua/lib/limiter/level.lua",13],[763,"lua/lib/limiter/level.lua",19],[769,"lua/lib/limiter/level.lua",26],[793,"lua/lib/limiter/level.lua",51],[818,"lua/lib/limiter/slots.lua",4],[820,"lua/lib/limiter/slots.lua",7],[821,"lua/lib/limiter/slots.lua",9],[822,"lua/lib/limiter/slots.lua",12],[837,"lua/lib/limiter/slots.lua",28],[847,"lua/lib/limiter/slots.lua",39],[852,"lua/lib/limiter/slots.lua",45],[876,"lua/lib/limiter/window.lua",4],[878,"lua/lib/limiter/window.lua",7],[879,"lua/lib/limiter/window.lua",9],[880,"lua/lib/limiter/window.lua",12],[884,"lua/lib/limiter/window.lua",17],[888,"lua/lib/limiter/window.lua",23],[897,"lua/lib/limiter/window.lua",34],[906,"lua/lib/limiter/window.lua",44],[955,"lua/lib/limiter/window.lua",95],[990,"lua/lib/tally.lua",6],[991,"lua/lib/tally.lua",8],[992,"lua/lib/tally.lua",11],[1006,"lua/lib/tally.lua",27],[1029,"lua/lib/tally.lua",51],[1032,"lua/lib/lane.lua",58],[1033,"lua/lib/lane.lua",60],[1034,"lua/lib/lane.lua",63],[1048,"lua/lib/lane.lua",78],[1049,"lua/lib/lane.lua",80],[1063,"lua/lib/lane.lua",96],[1067,"lua/lib/lane.lua",101],[1075,"lua/lib/lane.lua",110],[1082,"lua/lib/lane.lua",119],[1086,"lua/lib/lane.lua",125],[1087,"lua/lib/lane.lua",128],[1093,"lua/lib/lane.lua",136],[1099,"lua/lib/lane.lua",143],[1103,"lua/lib/lane.lua",149],[1111,"lua/lib/lane.lua",158],[1112,"lua/lib/lane.lua",161],[1123,"lua/lib/lane.lua",174],[1126,"lua/lib/lane.lua",179],[1130,"lua/lib/lane.lua",184],[1137,"lua/lib/lane.lua",193],[1144,"lua/lib/lane.lua",201],[1150,"lua/lib/lane.lua",210],[1155,"lua/lib/lane.lua",216],[1164,"lua/lib/lane.lua",226],[1166,"lua/lib/lane.lua",230],[1178,"lua/lib/lane.lua",244],[1186,"lua/lib/lane.lua",254],[1189,"lua/lib/lane.lua",260],[1194,"lua/lib/lane.lua",267],[1198,"lua/lib/lane.lua",272],[1201,"lua/lib/lane.lua",276],[1204,"lua/lib/lane.lua",280],[1238,"lua/lib/lane.lua",315],[1239,"lua/lib/lane.lua",318],[1243,"lua/lib/lane.lua",324],[1249,"lua/lib/lane.lua",331],[1252,"lua/lib/lane.lua",335],[1274,"lua/lib/lane.lua",358],[1278,"lua/lib/receive/back.lua",3],[1285,"lua/lib/receive/cool.lua",3],[1286,"lua/lib/receive/cool.lua",5],[1291,"lua/lib/receive/cool.lua",11],[1293,"lua/lib/receive/drop.lua",3],[1297,"lua/lib/receive/fail.lua",5],[1303,"lua/lib/receive/fail.lua",12],[1304,"lua/lib/receive/fail.lua",14],[1317,"lua/lib/receive/fail.lua",28],[1330,"lua/lib/receive/fail.lua",42],[1333,"lua/lib/receive/free.lua",3],[1341,"lua/lib/receive/grant.lua",7],[1357,"lua/lib/receive/grant.lua",24],[1361,"lua/lib/receive/grant.lua",29],[1369,"lua/lib/receive/late.lua",3],[1373,"lua/lib/receive/late.lua",8],[1379,"lua/lib/receive/points.lua",3],[1387,"lua/lib/receive/queue.lua",3],[1391,"lua/lib/receive/unused.lua",3],[1396,"lua/outbox/receive.lua",27],[1402,"lua/outbox/receive.lua",34],[1412,"lua/outbox/receive.lua",45],[1414,"lua/outbox/receive.lua",48]],
+  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",15],[4,"lua/outbox/receive.lua",14],[5,"lua/outbox/receive.lua",13],[6,"lua/outbox/receive.lua",12],[7,"lua/outbox/receive.lua",11],[8,"lua/outbox/receive.lua",10],[9,"lua/outbox/receive.lua",16],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/batch.lua",12],[14,"lua/lib/batch.lua",14],[35,"lua/lib/batch.lua",37],[40,"lua/lib/batch.lua",43],[41,"lua/lib/batch.lua",45],[42,"lua/lib/batch.lua",49],[43,"lua/lib/batch.lua",51],[44,"lua/lib/batch.lua",53],[45,"lua/lib/batch.lua",56],[49,"lua/lib/batch.lua",62],[61,"lua/lib/batch.lua",75],[62,"lua/lib/batch.lua",77],[66,"lua/lib/batch.lua",83],[82,"lua/lib/batch.lua",101],[89,"lua/lib/batch.lua",109],[92,"lua/lib/batch.lua",114],[97,"lua/lib/batch.lua",121],[102,"lua/lib/batch.lua",129],[110,"lua/lib/batch.lua",138],[128,"lua/lib/ring.lua",4],[129,"lua/lib/ring.lua",6],[137,"lua/lib/ring.lua",16],[143,"lua/lib/ring.lua",23],[144,"lua/lib/ring.lua",25],[145,"lua/lib/ring.lua",28],[149,"lua/lib/ring.lua",34],[156,"lua/lib/ring.lua",42],[162,"lua/lib/ready.lua",9],[163,"lua/lib/ready.lua",11],[164,"lua/lib/ready.lua",14],[178,"lua/lib/ready.lua",29],[183,"lua/lib/ready.lua",35],[195,"lua/lib/ready.lua",48],[198,"lua/lib/ready.lua",52],[204,"lua/lib/ready.lua",63],[207,"lua/lib/ready.lua",67],[214,"lua/lib/ready.lua",76],[215,"lua/lib/ready.lua",79],[216,"lua/lib/delayed.lua",3],[217,"lua/lib/delayed.lua",5],[218,"lua/lib/delayed.lua",7],[222,"lua/lib/delayed.lua",13],[225,"lua/lib/delayed.lua",17],[232,"lua/lib/delayed.lua",26],[239,"lua/lib/delayed.lua",37],[246,"lua/lib/outbox.lua",15],[250,"lua/lib/outbox.lua",20],[251,"lua/lib/outbox.lua",22],[252,"lua/lib/outbox.lua",24],[253,"lua/lib/outbox.lua",27],[254,"lua/lib/outbox.lua",29],[258,"lua/lib/outbox.lua",35],[270,"lua/lib/outbox.lua",49],[274,"lua/lib/outbox.lua",54],[284,"lua/lib/outbox.lua",66],[288,"lua/lib/outbox.lua",72],[292,"lua/lib/outbox.lua",78],[297,"lua/lib/outbox.lua",85],[298,"lua/lib/outbox.lua",88],[327,"lua/lib/outbox.lua",120],[336,"lua/lib/outbox.lua",131],[339,"lua/lib/limited.lua",12],[340,"lua/lib/limited.lua",14],[347,"lua/lib/limited.lua",23],[351,"lua/lib/limited.lua",29],[362,"lua/lib/limited.lua",42],[366,"lua/lib/limited.lua",48],[374,"lua/lib/limited.lua",58],[379,"lua/lib/limited.lua",65],[384,"lua/lib/limited.lua",72],[388,"lua/lib/limited.lua",78],[400,"lua/lib/limited.lua",92],[412,"lua/lib/limited.lua",107],[424,"lua/lib/limited.lua",120],[427,"lua/lib/limited.lua",125],[434,"lua/lib/granted.lua",3],[435,"lua/lib/granted.lua",5],[439,"lua/lib/granted.lua",10],[440,"lua/lib/granted.lua",12],[444,"lua/lib/results.lua",3],[453,"lua/lib/results.lua",13],[454,"lua/lib/results.lua",15],[455,"lua/lib/lost.lua",4],[456,"lua/lib/lost.lua",7],[467,"lua/lib/lost.lua",19],[472,"lua/lib/notify.lua",19],[473,"lua/lib/notify.lua",22],[482,"lua/lib/notify.lua",34],[483,"lua/lib/notify.lua",36],[488,"lua/lib/notify.lua",43],[504,"lua/lib/notify.lua",60],[516,"lua/lib/notify.lua",74],[526,"lua/lib/notify.lua",85],[544,"lua/lib/notify.lua",105],[551,"lua/lib/notify.lua",115],[563,"lua/lib/notify.lua",130],[579,"lua/lib/notify.lua",148],[591,"lua/lib/notify.lua",161],[594,"lua/lib/notify.lua",166],[605,"lua/lib/notify.lua",179],[618,"lua/lib/notify.lua",193],[623,"lua/lib/notify.lua",199],[626,"lua/lib/notify.lua",204],[631,"lua/lib/notify.lua",211],[661,"lua/lib/notify.lua",243],[683,"lua/lib/notify.lua",267],[684,"lua/lib/notify.lua",269],[690,"lua/lib/notify.lua",276],[705,"lua/lib/notify.lua",292],[707,"lua/lib/notify.lua",296],[713,"lua/lib/notify.lua",303],[716,"lua/outbox/receive.lua",24],[718,"lua/lib/lane.lua",33],[726,"lua/lib/lane.lua",56],[727,"lua/lib/limiter/aligned.lua",2],[729,"lua/lib/limiter/aligned.lua",5],[733,"lua/lib/limiter/aligned.lua",10],[742,"lua/lib/limiter/aligned.lua",20],[743,"lua/lib/limiter/aligned.lua",22],[754,"lua/lib/limiter/aligned.lua",34],[760,"lua/lib/limiter/level.lua",9],[764,"lua/lib/limiter/level.lua",14],[765,"lua/lib/limiter/level.lua",17],[770,"lua/lib/limiter/level.lua",23],[776,"lua/lib/limiter/level.lua",31],[777,"lua/lib/limiter/level.lua",33],[788,"lua/lib/limiter/level.lua",45],[796,"lua/lib/limiter/level.lua",55],[812,"lua/lib/limiter/level.lua",72],[831,"lua/lib/limiter/level.lua",92],[838,"lua/lib/limiter/level.lua",100],[897,"lua/lib/limiter/slots.lua",4],[899,"lua/lib/limiter/slots.lua",7],[900,"lua/lib/limiter/slots.lua",9],[901,"lua/lib/limiter/slots.lua",12],[916,"lua/lib/limiter/slots.lua",28],[926,"lua/lib/limiter/slots.lua",39],[931,"lua/lib/limiter/slots.lua",45],[955,"lua/lib/limiter/window.lua",4],[957,"lua/lib/limiter/window.lua",7],[958,"lua/lib/limiter/window.lua",9],[959,"lua/lib/limiter/window.lua",12],[963,"lua/lib/limiter/window.lua",17],[967,"lua/lib/limiter/window.lua",23],[977,"lua/lib/limiter/window.lua",35],[986,"lua/lib/limiter/window.lua",45],[992,"lua/lib/limiter/window.lua",53],[1003,"lua/lib/limiter/window.lua",66],[1012,"lua/lib/limiter/window.lua",76],[1046,"lua/lib/limiter/window.lua",112],[1080,"lua/lib/tally.lua",6],[1081,"lua/lib/tally.lua",8],[1082,"lua/lib/tally.lua",11],[1096,"lua/lib/tally.lua",27],[1119,"lua/lib/tally.lua",51],[1122,"lua/lib/lane.lua",60],[1123,"lua/lib/lane.lua",62],[1124,"lua/lib/lane.lua",65],[1138,"lua/lib/lane.lua",80],[1139,"lua/lib/lane.lua",82],[1153,"lua/lib/lane.lua",98],[1157,"lua/lib/lane.lua",103],[1165,"lua/lib/lane.lua",112],[1172,"lua/lib/lane.lua",121],[1176,"lua/lib/lane.lua",127],[1177,"lua/lib/lane.lua",130],[1183,"lua/lib/lane.lua",138],[1189,"lua/lib/lane.lua",145],[1193,"lua/lib/lane.lua",151],[1201,"lua/lib/lane.lua",160],[1202,"lua/lib/lane.lua",163],[1213,"lua/lib/lane.lua",176],[1216,"lua/lib/lane.lua",181],[1220,"lua/lib/lane.lua",186],[1227,"lua/lib/lane.lua",195],[1234,"lua/lib/lane.lua",203],[1240,"lua/lib/lane.lua",212],[1245,"lua/lib/lane.lua",218],[1254,"lua/lib/lane.lua",228],[1256,"lua/lib/lane.lua",232],[1268,"lua/lib/lane.lua",246],[1276,"lua/lib/lane.lua",256],[1279,"lua/lib/lane.lua",262],[1284,"lua/lib/lane.lua",269],[1288,"lua/lib/lane.lua",274],[1291,"lua/lib/lane.lua",278],[1294,"lua/lib/lane.lua",282],[1328,"lua/lib/lane.lua",317],[1329,"lua/lib/lane.lua",320],[1333,"lua/lib/lane.lua",326],[1339,"lua/lib/lane.lua",333],[1342,"lua/lib/lane.lua",337],[1364,"lua/lib/lane.lua",360],[1368,"lua/lib/receive/back.lua",3],[1375,"lua/lib/receive/cool.lua",3],[1376,"lua/lib/receive/cool.lua",5],[1381,"lua/lib/receive/cool.lua",11],[1383,"lua/lib/receive/drop.lua",3],[1387,"lua/lib/receive/fail.lua",5],[1393,"lua/lib/receive/fail.lua",12],[1394,"lua/lib/receive/fail.lua",14],[1407,"lua/lib/receive/fail.lua",28],[1420,"lua/lib/receive/fail.lua",42],[1423,"lua/lib/receive/free.lua",3],[1431,"lua/lib/receive/grant.lua",7],[1447,"lua/lib/receive/grant.lua",24],[1451,"lua/lib/receive/grant.lua",29],[1452,"lua/lib/receive/grant.lua",31],[1460,"lua/lib/receive/late.lua",3],[1465,"lua/lib/receive/late.lua",9],[1469,"lua/lib/receive/points.lua",3],[1477,"lua/lib/receive/queue.lua",3],[1481,"lua/lib/receive/unused.lua",3],[1486,"lua/outbox/receive.lua",28],[1492,"lua/outbox/receive.lua",35],[1502,"lua/outbox/receive.lua",46],[1504,"lua/outbox/receive.lua",49]],
 });
 
 /** Reads the first messages that wait for other partitions, oldest destination first; takes nothing away. See lua/outbox/slice.lua. */
@@ -13547,7 +14349,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -13565,6 +14367,11 @@ do
       lane.n = math.max(0, lane.n - units)
       lane.free = math.max(0, lane.max - lane.n)
     end,
+    late = function(lane, units, granted_ms, started_ms)
+      if math.floor(started_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      machines.aligned.give(lane, units, granted_ms)
+      machines.aligned.take(lane, units)
+    end,
     reset = function(lane) lane.n = 0 end,
     adapt = function(lane)
       lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
@@ -13573,6 +14380,7 @@ do
   }
 end
 do
+  local LEVEL_LOG_MAX = 64
   local LEVEL_EXACT_MAX = 9000000000
   local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
   local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
@@ -13587,8 +14395,44 @@ do
     lane.n, lane.rem = n, rem
     lane.free = math.max(0, lane.max - lane.n)
   end
+  local function level_forget(lane) lane.log, lane.log_changed = {}, true end
+  local function level_read(lane)
+    if lane.log then return lane.log end
+    lane.log = {}
+    for i, text in ipairs(call('LRANGE', lane.key .. ':log', 0, -1)) do
+      local ms, at, n, rem, units = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+      lane.log[i] = { ms = tonumber(ms), at = tonumber(at), n = tonumber(n), rem = tonumber(rem), units = tonumber(units) }
+    end
+    for _, item in ipairs(lane.log_new or {}) do lane.log[#lane.log + 1] = item end
+    lane.log_changed, lane.log_new = true, nil
+    return lane.log
+  end
+  local function level_note(lane, units)
+    local list = lane.log
+    if not list then
+      lane.log_new = lane.log_new or {}
+      list = lane.log_new
+    end
+    list[#list + 1] = { ms = math.floor((lane.v - lane.skew) / 1000), at = lane.at, n = lane.n, rem = lane.rem, units = units }
+  end
+  local function level_replay(lane, log, i)
+    local at, n, rem = log[i].at, log[i].n, log[i].rem
+    local function pass(to)
+      local units, rest = level_drained(lane, to - at, rem)
+      at, n, rem = to, n - units, rest
+      if n <= 0 then n, rem = 0, 0 end
+    end
+    for k = i, #log do
+      pass(math.max(at, log[k].at))
+      log[k].n, log[k].rem = n, rem
+      n = n + log[k].units
+    end
+    pass(math.max(at, lane.at))
+    lane.at = at
+    level_set(lane, n, rem)
+  end
   machines.level = {
-    ahead = 'even',
+    ahead = true,
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -13606,8 +14450,10 @@ do
       local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
       return (lane.at + wait) * level_scale(lane)
     end,
+    runs_dry = function(lane) return machines.level.next(lane, lane.max) end,
     take = function(lane, units)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      level_note(lane, units)
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
@@ -13616,8 +14462,26 @@ do
       local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
       local drained, part = level_drained(lane, elapsed, 0)
       if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+      level_forget(lane)
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local log = level_read(lane)
+      local i, left = nil, units
+      for k = #log, 1, -1 do
+        if log[k].ms == granted_ms and left > 0 then
+          local moved = math.min(left, log[k].units)
+          i, left, log[k].units = k, left - moved, log[k].units - moved
+        end
+      end
+      if not i then return machines.level.take(lane, units) end
+      local at = math.min(lane.at, math.max(log[i].at, math.ceil((started_ms * 1000 + lane.skew) / level_scale(lane))))
+      local k = #log
+      while log[k].at > at do k = k - 1 end
+      table.insert(log, k + 1, { ms = started_ms, at = at, units = units })
+      level_replay(lane, log, i)
     end,
     charge = function(lane, difference)
+      level_forget(lane)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
       if lane.n + difference > LEVEL_DEBT * lane.max then
         level_set(lane, LEVEL_DEBT * lane.max, 0)
@@ -13625,14 +14489,30 @@ do
         level_set(lane, lane.n + difference, lane.rem)
       end
     end,
-    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    reset = function(lane)
+      lane.n, lane.rem = 0, 0
+      level_forget(lane)
+    end,
     adapt = function(lane, before)
       local rem = 0
       if before.form == 'level' then
         rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
       end
       lane.at = math.ceil(lane.v / level_scale(lane))
+      level_forget(lane)
       level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+    write = function(lane)
+      local key, list = lane.key .. ':log', lane.log_changed and lane.log or lane.log_new
+      if not list then return end
+      if lane.log_changed then call('DEL', key) end
+      local texts = {}
+      for k = math.max(1, #list - LEVEL_LOG_MAX + 1), #list do
+        local item = list[k]
+        texts[#texts + 1] = string.format('%.0f %.0f %.0f %.0f %.0f', item.ms, item.at, item.n, item.rem, item.units)
+      end
+      if #texts == 0 then return end
+      if call('RPUSH', key, unpack(texts, 1, #texts)) > LEVEL_LOG_MAX then call('LTRIM', key, -LEVEL_LOG_MAX, -1) end
     end,
   }
 end
@@ -13707,17 +14587,44 @@ do
     return { cell = tonumber(cell), units = tonumber(units) }
   end
   local function window_at(lane, i)
-    while i > #lane.log and #lane.log < lane.log_length do
-      local from = #lane.log
-      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
-        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+    if i > lane.log_length then return lane.log_new[i - lane.log_length] end
+    if not lane.log[i] then
+      local from = math.floor((i - 1) / WINDOW_READ) * WINDOW_READ
+      for k, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[from + k] = lane.log[from + k] or window_item(text)
       end
     end
     return lane.log[i]
   end
+  local function window_find(lane, cell)
+    local i, found = lane.log_length + #lane.log_new, nil
+    while i > lane.log_gone do
+      local item = window_at(lane, i)
+      if item.cell < cell then break end
+      found, i = item, i - 1
+    end
+    return found, i + 1
+  end
+  local function window_count(lane, item, i, units)
+    item.units = item.units + units
+    if i <= lane.log_length then lane.log_set[i] = item end
+    lane.n = lane.n + units
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  local function window_add(lane, cell, units)
+    if #lane.log_new == 0 and lane.log_length > lane.log_gone and not lane.log[lane.log_length] then
+      lane.log[lane.log_length] = window_item(call('LINDEX', window_log(lane), -1))
+    end
+    local item, i = window_find(lane, cell)
+    if not item then
+      item, i = { cell = cell, units = 0 }, lane.log_length + #lane.log_new + 1
+      lane.log_new[#lane.log_new + 1] = item
+    end
+    window_count(lane, item, i, units)
+  end
   local function window_pop(lane)
     while true do
-      local item = window_at(lane, lane.log_gone + 1)
+      local item = lane.log_gone < lane.log_length and window_at(lane, lane.log_gone + 1)
       if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
       lane.n = lane.n - item.units
       lane.log_gone = lane.log_gone + 1
@@ -13725,9 +14632,11 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
-      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      if not lane.log then
+        lane.log, lane.log_gone, lane.log_length, lane.log_set, lane.log_new = {}, 0, call('LLEN', window_log(lane)), {}, {}
+      end
       lane.n = lane.n or 0
       window_pop(lane)
     end,
@@ -13735,42 +14644,25 @@ do
       local missing = lane.n + cost - lane.max
       local i = lane.log_gone + 1
       while missing > 0 do
-        local item = window_at(lane, i) or lane.log_new
+        local item = window_at(lane, i)
         if not item then return lane.v end
         missing = missing - item.units
-        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        if missing <= 0 then return item.cell * 1000 + window_us(lane) end
         i = i + 1
       end
       return lane.v
     end,
-    take = function(lane, units)
-      lane.n = lane.n + units
-      lane.free = lane.free - units
-      local cell = window_cell(lane, lane.v)
-      if not lane.log_new and lane.log_gone < lane.log_length then
-        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
-        if last.cell >= cell then
-          last = lane.log_set[lane.log_length] or last
-          last.units = last.units + units
-          lane.log_set[lane.log_length] = last
-          return
-        end
-      end
-      lane.log_new = lane.log_new or { cell = cell, units = 0 }
-      lane.log_new.units = lane.log_new.units + units
-    end,
+    take = function(lane, units) window_add(lane, window_cell(lane, lane.v), units) end,
     give = function(lane, units, granted_ms)
       local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
-      for i = lane.log_gone + 1, lane.log_length do
-        local item = window_at(lane, i)
-        if item.cell == cell then
-          local given = math.min(units, item.units)
-          item.units = item.units - given
-          lane.log_set[i] = item
-          lane.n = lane.n - given
-          lane.free = math.max(0, lane.max - lane.n)
-        end
-      end
+      local item, i = window_find(lane, cell)
+      if item and item.cell == cell then window_count(lane, item, i, -math.min(units, item.units)) end
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local from, to = granted_ms * 1000 + lane.skew, started_ms * 1000 + lane.skew
+      if window_cell(lane, from) == window_cell(lane, to) then return end
+      machines.window.give(lane, units, granted_ms)
+      if window_cell(lane, to) * 1000 + window_us(lane) > lane.v then window_add(lane, window_cell(lane, to), units) end
     end,
     reset = function(lane) lane.n, lane.log_all = 0, {} end,
     adapt = function(lane, before)
@@ -13778,11 +14670,10 @@ do
         lane.free = math.max(0, lane.max - lane.n)
         return
       end
-      window_at(lane, lane.log_length)
       local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
       lane.n = 0
       for i = lane.log_gone + 1, lane.log_length do
-        local item = lane.log[i]
+        local item = window_at(lane, i)
         local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
         if cell * 1000 + window_us(lane) > lane.v then
           if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
@@ -13803,7 +14694,7 @@ do
       for i, item in pairs(lane.log_set) do
         if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
       end
-      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      for _, item in ipairs(lane.log_new) do call('RPUSH', key, text(item)) end
       if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
     end,
   }
@@ -14012,9 +14903,9 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
 end
-local function lane_lags(lane, granted_ms)
+local function lane_lags(lane, late_ms)
   local lag = lane.lag or 0
-  lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
+  lane.lag = math.floor(lag + (math.max(0, late_ms) - lag) / 8)
 end
 local function lane_plan()
   for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
@@ -14191,7 +15082,8 @@ local function outbox_bell()
 end
 local GRANT_AGED_MAX, GRANT_RANGES_MAX, GRANT_KEEP_US = 200, 500, 2592000000000 -- a deleted limiter's usage stays for 30 days
 local GRANT_MS = 500
-local GRANT_PAUSE_US = 5000 -- between two looks at a lane that grants ahead of time
+local GRANT_PAUSE_US, GRANT_TOGETHER_US = 5000, 3000 -- between two looks at a lane that grants ahead of time; of what it grants so
+local GRANT_BURST_MIN, GRANT_BURST_MS, GRANT_BURST_EVEN = 2, 500, 4 -- a ms: tasks at least; the limit's part; times what is even
 local GRANT_LAG_MS, GRANT_PACE_MIN = 50, 8
 local function grant_send(lane, range, kind, body)
   outbox_send(math.floor((lane.now - lane.ahead) / 1000), partition_of(range.core), kind, lane.core .. ' ' .. body)
@@ -14263,7 +15155,7 @@ local function grant_line(lane, tasks_max)
             local granted = grant_range(lane, range, tasks_max)
             tasks_max = tasks_max - granted
             if granted < tasks then
-              if tasks_max == 0 then return false end
+              if tasks_max == 0 and (not lane.machine or lane.free >= math.min(range.cost, lane.max)) then return false end
               return range
             end
           end
@@ -14271,7 +15163,7 @@ local function grant_line(lane, tasks_max)
       end
     end
     seen = seen + #keys
-    if seen >= GRANT_RANGES_MAX or tasks_max == 0 then
+    if seen >= GRANT_RANGES_MAX then
       if call('ZCARD', lane.key .. ':q') > seen then return false end
       return nil
     end
@@ -14312,12 +15204,23 @@ local function grant_next(lane, range, ahead_us)
   if lane.deleted then no_later(lane.deleted * 1000 + GRANT_KEEP_US) end
   return at < math.huge and math.max(at, lane.now - lane.ahead) or false
 end
-local function grant_ahead(lane, range, ahead_us)
+local function grant_burst(lane, ahead_us)
   local machine = lane.machine
-  if not range or lane.granted > 0 or lane.closed or not machine or not machine.ahead then return false end
-  local step, most = machine.next(lane, math.min(range.cost, lane.max)) - lane.v, ahead_us - lane.ahead
-  if step <= 0 or step > most then return false end
-  if machine.ahead == 'even' then step = math.max(step, math.min(most, GRANT_PAUSE_US)) end
+  if ahead_us == 0 or not machine or not machine.ahead then return math.huge end
+  local even = (lane.rate or 0) / (lane.interval_s * 1000)
+  return math.max(GRANT_BURST_MIN, math.ceil(lane.max / GRANT_BURST_MS), math.ceil(GRANT_BURST_EVEN * even))
+end
+local function grant_ahead(lane, range, ahead_us, full)
+  local machine = lane.machine
+  if range == nil or (range == false and not full) or lane.closed or not machine or not machine.ahead then return false end
+  local step, most = 1000, ahead_us - lane.ahead
+  if not full then
+    step = machine.next(lane, math.min(range.cost, lane.max)) - lane.v
+    if step <= 0 or step > most then return false end
+    if machine.runs_dry then step = math.max(step, math.min(most, GRANT_TOGETHER_US, machine.runs_dry(lane) - lane.v)) end
+  elseif step > most then
+    return false
+  end
   step = math.ceil((lane.now + step) / 1000) * 1000 - lane.now -- a grant tells its time in whole ms, which must not be before it
   lane.v, lane.t, lane.now, lane.active = lane.v + step, lane.v + step, lane.now + step, lane.active + step
   lane.ahead, lane.settled = lane.ahead + step, false
@@ -14338,9 +15241,17 @@ local function grant_lane(lane, tasks_max, ahead_us)
   local paced = ahead_us > 0 and lag > GRANT_LAG_MS
   if paced then tasks_max = math.min(tasks_max, math.max(GRANT_PACE_MIN, math.floor(tasks_max * (GRANT_LAG_MS / lag) ^ 2))) end
   if lag > 0 then lane.lag = math.floor(lag * 0.95) end
-  local range = grant_line(lane, tasks_max)
-  if grant_ahead(lane, range, ahead_us) then range = grant_line(lane, tasks_max) end
-  if range == false and paced and not lane.more then
+  local burst, range, full = grant_burst(lane, ahead_us), nil, nil
+  local at_once = burst
+  repeat
+    local before, at_most = lane.granted, math.min(tasks_max - lane.granted, at_once)
+    range = grant_line(lane, at_most)
+    full = at_most == at_once and lane.granted - before == at_once
+    local free = lane.free
+    local went = grant_ahead(lane, range, ahead_us, full)
+    if went then at_once = math.max(burst, math.min(2 * burst, lane.free - free)) end
+  until not went
+  if range == false and (paced or full) and not lane.more then
     lane.next = lane.real + GRANT_PAUSE_US
   elseif range == false or lane.more then
     lane.more = true
@@ -14390,7 +15301,7 @@ for i, lane in ipairs(shown) do
 end
 if next_ms <= now_ms then more = 1 end
 return { math.floor(now_ms), next_ms < math.huge and string.format('%.3f', next_ms) or '', more, wrote, reply, outbox_slices() }`,
-  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",33],[18,"lua/lib/lane.lua",54],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[41,"lua/lib/limiter/aligned.lua",29],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",51],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[169,"lua/lib/limiter/window.lua",4],[171,"lua/lib/limiter/window.lua",7],[172,"lua/lib/limiter/window.lua",9],[173,"lua/lib/limiter/window.lua",12],[177,"lua/lib/limiter/window.lua",17],[181,"lua/lib/limiter/window.lua",23],[190,"lua/lib/limiter/window.lua",34],[199,"lua/lib/limiter/window.lua",44],[248,"lua/lib/limiter/window.lua",95],[283,"lua/lib/tally.lua",6],[284,"lua/lib/tally.lua",8],[285,"lua/lib/tally.lua",11],[299,"lua/lib/tally.lua",27],[322,"lua/lib/tally.lua",51],[325,"lua/lib/lane.lua",58],[326,"lua/lib/lane.lua",60],[327,"lua/lib/lane.lua",63],[341,"lua/lib/lane.lua",78],[342,"lua/lib/lane.lua",80],[356,"lua/lib/lane.lua",96],[360,"lua/lib/lane.lua",101],[368,"lua/lib/lane.lua",110],[375,"lua/lib/lane.lua",119],[379,"lua/lib/lane.lua",125],[380,"lua/lib/lane.lua",128],[386,"lua/lib/lane.lua",136],[392,"lua/lib/lane.lua",143],[396,"lua/lib/lane.lua",149],[404,"lua/lib/lane.lua",158],[405,"lua/lib/lane.lua",161],[416,"lua/lib/lane.lua",174],[419,"lua/lib/lane.lua",179],[423,"lua/lib/lane.lua",184],[430,"lua/lib/lane.lua",193],[437,"lua/lib/lane.lua",201],[443,"lua/lib/lane.lua",210],[448,"lua/lib/lane.lua",216],[457,"lua/lib/lane.lua",226],[459,"lua/lib/lane.lua",230],[471,"lua/lib/lane.lua",244],[479,"lua/lib/lane.lua",254],[482,"lua/lib/lane.lua",260],[487,"lua/lib/lane.lua",267],[491,"lua/lib/lane.lua",272],[494,"lua/lib/lane.lua",276],[497,"lua/lib/lane.lua",280],[531,"lua/lib/lane.lua",315],[532,"lua/lib/lane.lua",318],[536,"lua/lib/lane.lua",324],[542,"lua/lib/lane.lua",331],[545,"lua/lib/lane.lua",335],[567,"lua/lib/lane.lua",358],[571,"lua/lib/outbox.lua",15],[575,"lua/lib/outbox.lua",20],[576,"lua/lib/outbox.lua",22],[577,"lua/lib/outbox.lua",24],[578,"lua/lib/outbox.lua",27],[579,"lua/lib/outbox.lua",29],[583,"lua/lib/outbox.lua",35],[595,"lua/lib/outbox.lua",49],[599,"lua/lib/outbox.lua",54],[609,"lua/lib/outbox.lua",66],[613,"lua/lib/outbox.lua",72],[617,"lua/lib/outbox.lua",78],[622,"lua/lib/outbox.lua",85],[623,"lua/lib/outbox.lua",88],[652,"lua/lib/outbox.lua",120],[661,"lua/lib/outbox.lua",131],[664,"lua/lib/grant.lua",5],[665,"lua/lib/grant.lua",7],[667,"lua/lib/grant.lua",10],[668,"lua/lib/grant.lua",12],[671,"lua/lib/grant.lua",17],[677,"lua/lib/grant.lua",25],[692,"lua/lib/grant.lua",42],[697,"lua/lib/grant.lua",49],[715,"lua/lib/grant.lua",69],[753,"lua/lib/grant.lua",109],[764,"lua/lib/grant.lua",122],[787,"lua/lib/grant.lua",148],[799,"lua/lib/grant.lua",162],[800,"lua/lib/grant.lua",164],[821,"lua/lib/grant.lua",186],[829,"lua/partition/grant.lua",17],[832,"lua/partition/grant.lua",22],[835,"lua/partition/grant.lua",26],[845,"lua/partition/grant.lua",37],[846,"lua/partition/grant.lua",39],[847,"lua/partition/grant.lua",41],[854,"lua/partition/grant.lua",49]],
+  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",33],[18,"lua/lib/lane.lua",56],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[46,"lua/lib/limiter/aligned.lua",34],[52,"lua/lib/limiter/level.lua",9],[56,"lua/lib/limiter/level.lua",14],[57,"lua/lib/limiter/level.lua",17],[62,"lua/lib/limiter/level.lua",23],[68,"lua/lib/limiter/level.lua",31],[69,"lua/lib/limiter/level.lua",33],[80,"lua/lib/limiter/level.lua",45],[88,"lua/lib/limiter/level.lua",55],[104,"lua/lib/limiter/level.lua",72],[123,"lua/lib/limiter/level.lua",92],[130,"lua/lib/limiter/level.lua",100],[189,"lua/lib/limiter/slots.lua",4],[191,"lua/lib/limiter/slots.lua",7],[192,"lua/lib/limiter/slots.lua",9],[193,"lua/lib/limiter/slots.lua",12],[208,"lua/lib/limiter/slots.lua",28],[218,"lua/lib/limiter/slots.lua",39],[223,"lua/lib/limiter/slots.lua",45],[247,"lua/lib/limiter/window.lua",4],[249,"lua/lib/limiter/window.lua",7],[250,"lua/lib/limiter/window.lua",9],[251,"lua/lib/limiter/window.lua",12],[255,"lua/lib/limiter/window.lua",17],[259,"lua/lib/limiter/window.lua",23],[269,"lua/lib/limiter/window.lua",35],[278,"lua/lib/limiter/window.lua",45],[284,"lua/lib/limiter/window.lua",53],[295,"lua/lib/limiter/window.lua",66],[304,"lua/lib/limiter/window.lua",76],[338,"lua/lib/limiter/window.lua",112],[372,"lua/lib/tally.lua",6],[373,"lua/lib/tally.lua",8],[374,"lua/lib/tally.lua",11],[388,"lua/lib/tally.lua",27],[411,"lua/lib/tally.lua",51],[414,"lua/lib/lane.lua",60],[415,"lua/lib/lane.lua",62],[416,"lua/lib/lane.lua",65],[430,"lua/lib/lane.lua",80],[431,"lua/lib/lane.lua",82],[445,"lua/lib/lane.lua",98],[449,"lua/lib/lane.lua",103],[457,"lua/lib/lane.lua",112],[464,"lua/lib/lane.lua",121],[468,"lua/lib/lane.lua",127],[469,"lua/lib/lane.lua",130],[475,"lua/lib/lane.lua",138],[481,"lua/lib/lane.lua",145],[485,"lua/lib/lane.lua",151],[493,"lua/lib/lane.lua",160],[494,"lua/lib/lane.lua",163],[505,"lua/lib/lane.lua",176],[508,"lua/lib/lane.lua",181],[512,"lua/lib/lane.lua",186],[519,"lua/lib/lane.lua",195],[526,"lua/lib/lane.lua",203],[532,"lua/lib/lane.lua",212],[537,"lua/lib/lane.lua",218],[546,"lua/lib/lane.lua",228],[548,"lua/lib/lane.lua",232],[560,"lua/lib/lane.lua",246],[568,"lua/lib/lane.lua",256],[571,"lua/lib/lane.lua",262],[576,"lua/lib/lane.lua",269],[580,"lua/lib/lane.lua",274],[583,"lua/lib/lane.lua",278],[586,"lua/lib/lane.lua",282],[620,"lua/lib/lane.lua",317],[621,"lua/lib/lane.lua",320],[625,"lua/lib/lane.lua",326],[631,"lua/lib/lane.lua",333],[634,"lua/lib/lane.lua",337],[656,"lua/lib/lane.lua",360],[660,"lua/lib/outbox.lua",15],[664,"lua/lib/outbox.lua",20],[665,"lua/lib/outbox.lua",22],[666,"lua/lib/outbox.lua",24],[667,"lua/lib/outbox.lua",27],[668,"lua/lib/outbox.lua",29],[672,"lua/lib/outbox.lua",35],[684,"lua/lib/outbox.lua",49],[688,"lua/lib/outbox.lua",54],[698,"lua/lib/outbox.lua",66],[702,"lua/lib/outbox.lua",72],[706,"lua/lib/outbox.lua",78],[711,"lua/lib/outbox.lua",85],[712,"lua/lib/outbox.lua",88],[741,"lua/lib/outbox.lua",120],[750,"lua/lib/outbox.lua",131],[753,"lua/lib/grant.lua",5],[754,"lua/lib/grant.lua",7],[756,"lua/lib/grant.lua",10],[758,"lua/lib/grant.lua",13],[761,"lua/lib/grant.lua",18],[767,"lua/lib/grant.lua",26],[782,"lua/lib/grant.lua",43],[787,"lua/lib/grant.lua",50],[805,"lua/lib/grant.lua",70],[843,"lua/lib/grant.lua",110],[854,"lua/lib/grant.lua",123],[877,"lua/lib/grant.lua",149],[883,"lua/lib/grant.lua",159],[900,"lua/lib/grant.lua",178],[901,"lua/lib/grant.lua",180],[922,"lua/lib/grant.lua",202],[930,"lua/lib/grant.lua",211],[938,"lua/partition/grant.lua",17],[941,"lua/partition/grant.lua",22],[944,"lua/partition/grant.lua",26],[954,"lua/partition/grant.lua",37],[955,"lua/partition/grant.lua",39],[956,"lua/partition/grant.lua",41],[963,"lua/partition/grant.lua",49]],
 });
 
 /** Tells limiters of tasks whose requests were written later than they were granted, so that no span holds more than it may. See lua/partition/late.lua. */
@@ -14499,8 +15410,8 @@ end
 local function outbox_bell()
   if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
 end
-for i = 1, #lates, 3 do
-  outbox_send(now_ms, partition_of(lates[i]), 'late', lates[i] .. ' ' .. lates[i + 1] .. ' ' .. lates[i + 2])
+for i = 1, #lates, 4 do
+  outbox_send(now_ms, partition_of(lates[i]), 'late', table.concat(lates, ' ', i, i + 3))
 end
 return outbox_write()`,
   map: [[1,"lua/partition/late.lua",1],[2,"lua/partition/late.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/outbox.lua",15],[12,"lua/lib/outbox.lua",20],[13,"lua/lib/outbox.lua",22],[14,"lua/lib/outbox.lua",24],[15,"lua/lib/outbox.lua",27],[16,"lua/lib/outbox.lua",29],[20,"lua/lib/outbox.lua",35],[32,"lua/lib/outbox.lua",49],[36,"lua/lib/outbox.lua",54],[46,"lua/lib/outbox.lua",66],[50,"lua/lib/outbox.lua",72],[54,"lua/lib/outbox.lua",78],[59,"lua/lib/outbox.lua",85],[60,"lua/lib/outbox.lua",88],[89,"lua/lib/outbox.lua",120],[98,"lua/lib/outbox.lua",131],[101,"lua/partition/late.lua",11]],

@@ -1,0 +1,47 @@
+// What time it is in a partition, as near as answers can tell.
+//
+// The script that an answer comes from ran between question and answer, and tells its time in whole ms. So each answer bounds what
+// that clock is ahead of ours, and all of them together bound it to less than a millisecond, however long single ones take. Answers
+// that contradict the bounds tell of a clock that was set, or of another one.
+import { monotonicMs } from '../base/clock.ts';
+
+/** Two clocks run apart by no more than this; those that are steered by NTP by half of it. */
+const DRIFT = 1e-3;
+
+export class PartitionClock {
+  /** What it is ahead of ours, at least and at most. */
+  #least_ms = 0;
+  #most_ms = 0;
+  #heard_ms = Number.NEGATIVE_INFINITY;
+
+  /** An answer to what was asked then has just come. */
+  heard(now_ms: number, asked_ms: number): void {
+    const heard_ms = monotonicMs();
+    const [least_ms, most_ms] = [now_ms - heard_ms, now_ms + 1 - asked_ms];
+    const drift_ms = (heard_ms - this.#heard_ms) * DRIFT;
+    this.#heard_ms = heard_ms;
+    this.#least_ms = Math.max(this.#least_ms - drift_ms, least_ms);
+    this.#most_ms = Math.min(this.#most_ms + drift_ms, most_ms);
+    if (this.#least_ms > this.#most_ms) [this.#least_ms, this.#most_ms] = [least_ms, most_ms];
+  }
+
+  /** It is that late by now, at least. */
+  now_ms(): number {
+    return monotonicMs() + this.#least_ms;
+  }
+
+  /** How much later it may be. */
+  get unsure_ms(): number {
+    return this.#most_ms - this.#least_ms;
+  }
+
+  /** When, by this process's clock, it is that late at the latest. */
+  latest_ms(at_ms: number): number {
+    return at_ms - this.#least_ms;
+  }
+
+  /** And at the earliest. */
+  earliest_ms(at_ms: number): number {
+    return at_ms - this.#most_ms;
+  }
+}
