@@ -1,23 +1,26 @@
 // What one task waits for: alone from POST to callback, and beyond its time when it is due later.
 import { type Bench, pause, type Stage } from './lib/bench.ts';
 import { batchBody, task } from './lib/payload.ts';
-import { machineMs } from './lib/receiver.ts';
+import { CLOCK, Poster } from './lib/poster.ts';
 import { percentile } from './lib/stats.ts';
 
 const GAP_MS = 100;
 
 export const latency: Bench = {
   name: 'latency',
-  what: 'POST /v1/tasks, one at a time, ten a second: from sending it to its callback',
-  async run({ api, receiver, smoke }) {
+  what: 'POST /v1/tasks, one at a time, ten a second: from its first byte to its callback',
+  async run({ engine, receiver, smoke }) {
     const count = smoke ? 20 : 100;
+    const poster = new Poster(engine.url);
     await receiver.reset();
     for (let i = 0; i < count; i++) {
       const next_ms = performance.now() + GAP_MS;
-      await api.createTask(JSON.stringify(task(`${receiver.origin}/hook?sent=${machineMs()}`, i)));
+      const body = JSON.stringify(task(`${receiver.origin}/hook?sent=${CLOCK}`, i));
+      await poster.send(Poster.prepare('/v1/tasks', engine.token, body));
       await receiver.received(i + 1);
       await pause(next_ms - performance.now());
     }
+    poster.close();
     const delays_ms = await receiver.delays_ms();
     return { tasks: delays_ms.length, p50_ms: percentile(delays_ms, 0.5), p99_ms: percentile(delays_ms, 0.99) };
   },

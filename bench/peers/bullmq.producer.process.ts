@@ -29,7 +29,7 @@ async function answer(question: ProducerQuestion): Promise<object> {
     case 'flow':
       return { ms: await timed(addFlow) };
     case 'one':
-      await queue.add('task', { url: `${question.url}?sent=${machineMs()}`, payload: payload(question.number, question.bytes) });
+      await addOne(question);
       return {};
   }
 }
@@ -62,6 +62,12 @@ function job({ name, data, due_ms }: Prepared): Parameters<Queue['addBulk']>[0][
 async function addFlow(): Promise<void> {
   const children = prepared.map(({ name, data }) => ({ name, data, queueName: 'tasks' }));
   await flows.add({ name: 'batch', queueName: 'batches', data: {}, children });
+}
+
+async function addOne({ url, number, bytes }: Extract<ProducerQuestion, { type: 'one' }>): Promise<void> {
+  const data = { url: '', payload: payload(number, bytes) };
+  data.url = `${url}?sent=${machineMs()}`;
+  await queue.add('task', data);
 }
 
 async function timed(work: () => Promise<void>): Promise<number> {

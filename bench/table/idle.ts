@@ -4,7 +4,8 @@ import { pause } from '../lib/bench.ts';
 import { Bullmq } from '../lib/bullmq.ts';
 import { type Ground, type Row, type Side, startStage } from './row.ts';
 
-const CALM_MS = 3_000;
+/** After a start V8 gives memory back for half a minute, which takes an engine up to 3 % of a core. */
+const CALM_MS = 40_000;
 
 export const idle: Row = {
   name: 'idle',

@@ -44,6 +44,39 @@ local function append_records(b, parts, at, count)
   if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
 end
 
+-- Records as they lie in pages, cut anew for a first page that has `place` of them.
+local function pages_cut(records, place)
+  local pages, from, at = {}, 1, 1
+  while at <= #records do
+    at = at + 4 + struct.unpack('>I4', records, at)
+    place = place + 1
+    if place == PAGE_TASKS or at > #records then
+      pages[#pages + 1] = string.sub(records, from, at - 1)
+      from, place = at, 0
+    end
+  end
+  return pages
+end
+
+-- The same for `count` pages from `parts[at]` on, which were cut by somebody who expected `place` records in the page that is begun.
+-- Whole pages go as they came: of each text that a script makes every byte is hashed. All go to the last segment; a tray has one.
+local function append_pages(b, parts, at, count, place)
+  local base = segment_last(b)
+  local begun = (b.n - base) % PAGE_TASKS
+  if begun ~= place then
+    parts = pages_cut(table.concat(parts, '', at, at + count - 1), begun)
+    at, count = 1, #parts
+  end
+  local key, first = b.key .. ':' .. base, math.floor((b.n - base) / PAGE_TASKS)
+  local writes = { key }
+  page_writes[#page_writes + 1] = writes
+  for k = 0, count - 1 do
+    local field = string.format('%.0f', first + k)
+    writes[#writes + 1] = field
+    writes[#writes + 1] = k == 0 and begun > 0 and call('HGET', key, field) .. parts[at] or parts[at + k]
+  end
+end
+
 -- Where records of a batch go is kept beside them, in the map of their segment, for a round to read; trays have no rounds.
 local maps = {}
 

@@ -9,13 +9,14 @@
 -- @arg   account         string  account id
 -- @arg   op              string  operation id (base 62)
 -- @arg   total           int     tasks
+-- @arg   place           int     where in its page the first of them is expected to lie
 -- @arg   idem_key        string  idempotency record to write, '' for none; see lib/idem
 -- @arg   idem_print      string  fingerprint of the request
 -- @arg   idem_extra      bytes   what the answer needs besides the reply
 -- @arg   now_ms          now     this shard's clock
--- @rest  parts           records: count, then each; runs: count, then (from, to, origin, timeout_s, due_ms, limit) of each, from 0; limiters: count, then (name, lane, kind) of each
+-- @rest  parts           pages: count, then each, cut by `place`; runs: count, then (from, to, origin, timeout_s, due_ms, limit) of each, from 0; limiters: count, then (name, lane, kind) of each
 -- @reply [string, number, number]   tray ('' the idempotency key is taken), first index, created ms
--- @cost  O(records + runs); both are bounded by the caller
+-- @cost  O(bytes of records + runs); both are bounded by the caller
 -- @include lib/append
 -- @include lib/idem
 
@@ -23,10 +24,13 @@ if idem_taken() then return { '', 0, now_ms } end
 local before = operation_before(op, now_ms)
 if before then return { before.core, before.first, before.at_ms } end
 
+local pages = tonumber(parts[1])
+local bytes = 0
+for i = 2, pages + 1 do bytes = bytes + #parts[i] end
 local tray = root .. 'a:' .. account .. ':tray'
 local open = call('GET', tray)
 local b = open and batch_load(open)
-if not b or b.n + total > SEGMENT_TASKS or b.q >= SEGMENT_BYTES or now_ms >= b.t + 1000 or now_ms < b.t then
+if not b or b.n + total > SEGMENT_TASKS or b.q + bytes > SEGMENT_BYTES or now_ms >= b.t + 1000 or now_ms < b.t then
   b = { core = core, key = root .. 'b:' .. core, a = account, s = 'tray', s_was = 'tray', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
     t = now_ms, q = 0, k = 0, opened = true }
   batches[core] = b
@@ -34,18 +38,19 @@ if not b or b.n + total > SEGMENT_TASKS or b.q >= SEGMENT_BYTES or now_ms >= b.t
 end
 
 local first = b.n
-local records = tonumber(parts[1])
-append_records(b, parts, 2, records)
+append_pages(b, parts, 2, pages, place)
+b.q = b.q + bytes
 b.n = first + total
-local runs = tonumber(parts[2 + records])
-append_runs(b, parts, 3 + records, runs, first, now_ms)
-local lanes = lanes_read(b, parts, 3 + records + runs * 6, first)
+local runs = tonumber(parts[2 + pages])
+append_runs(b, parts, 3 + pages, runs, first, now_ms)
+local lanes = lanes_read(b, parts, 3 + pages + runs * 6, first)
 
 if b.opened then
   call('HSET', b.key, 'a', account, 't', now_ms)
   call('SET', tray, core, 'PX', 5000)
 end
-b.deadline = ''
+-- A tray of which all is over has one.
+if first == b.c + b.f + b.x then b.deadline = '' end
 b.dirty = true
 append_write(b, total)
 operation_write(op, b.core, first, now_ms)

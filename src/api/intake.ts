@@ -27,13 +27,17 @@ export interface Intake {
   latest_ms: number;
 }
 
-export interface IntakeOptions {
+export interface IntakeOptions extends TaskContext {
   policy: EgressPolicy;
   /** Bad tasks are left out instead of refusing the request. */
   partial: boolean;
   rejected: readonly Rejected[];
   /** Hashes of keys that the batch has already. */
   known_keys: ReadonlySet<string>;
+}
+
+/** What tasks have of the request that brings them. */
+export interface TaskContext {
   /** Of all names that tasks give. */
   limiters: LimitersByName;
   /** Stored as the tasks' creation time, where that is not their batch's. */
@@ -46,7 +50,7 @@ export interface IntakeOptions {
 export function takeIn(inputs: readonly TaskInput[], options: IntakeOptions): Intake {
   const out: Intake = { tasks: [], rejected: [...options.rejected], task_keys: [], duplicates: 0, latest_ms: 0 };
   const left_out = new Set(options.rejected.map(({ index }) => index));
-  const heads = new HeadWriter(options);
+  const writer = new TaskWriter(options);
   const keys = new Set<string>();
   for (const [index, input] of inputs.entries()) {
     if (left_out.has(index)) continue;
@@ -67,13 +71,22 @@ export function takeIn(inputs: readonly TaskInput[], options: IntakeOptions): In
       }
       keys.add(hash);
     }
-    const task = heads.write(input);
+    const task = writer.write(input);
     if (task.due_ms > out.latest_ms) out.latest_ms = task.due_ms;
     out.tasks.push(task);
   }
   out.task_keys = [...keys];
   out.rejected.sort((a, b) => a.index - b.index);
   return out;
+}
+
+/** A task that comes alone, by the same rules: its faults are named from itself on. Its idempotency key has no other beside it. */
+export function takeOne(input: TaskInput, options: TaskContext & { policy: EgressPolicy }): NewTask {
+  const refusal = limiterRefusal(input, '', options.limiters);
+  if (refusal !== null) throw limiterError(refusal, [refusal]);
+  const fault = targetFault(input.target, '/target', options.policy);
+  if (fault !== null) throw new ApiError('target_not_allowed', { path: fault.path });
+  return newTask(input, options);
 }
 
 /** The idempotency keys that tasks carry, hashed. */
@@ -132,35 +145,56 @@ export function originOf(url: string): Origin {
   return origin;
 }
 
-/** Writes heads; neighbours that differ in nothing but their payload get the same bytes. */
-class HeadWriter {
-  /** What the request adds to the head of each of its tasks. */
-  readonly #added: Pick<TaskHead, 'at' | 'traceparent' | 'tracestate'> | null;
-  readonly #limiters: LimitersByName;
+/** Writes tasks; neighbours that differ in nothing but their payload get the same bytes. */
+class TaskWriter {
+  readonly #context: TaskContext;
   #last: { input: TaskInput; task: NewTask } | null = null;
 
-  constructor({ at_ms, trace, limiters }: Pick<IntakeOptions, 'at_ms' | 'trace' | 'limiters'>) {
-    const nothing = at_ms === null && trace === null;
-    this.#added = nothing ? null : { ...(at_ms === null ? {} : { at: at_ms }), ...traceFields(trace) };
-    this.#limiters = limiters;
+  constructor(context: TaskContext) {
+    this.#context = context;
   }
 
   write(input: TaskInput): NewTask {
-    const payload = input.payload instanceof RawJson ? input.payload.bytes() : null;
     const plain = isPlain(input);
-    if (plain && this.#last !== null && same(this.#last.input, input)) return { ...this.#last.task, payload };
-    const { payload: _, ...rest } = input;
-    const task: NewTask = {
-      head: Buffer.from(JSON.stringify(this.#added === null ? rest : Object.assign(rest, this.#added))),
-      payload,
-      origin: originOf(typeof input.target === 'string' ? input.target : input.target.url).hash,
-      timeout_s: Math.ceil(input.timeout ?? DEFAULT_TIMEOUT_S),
-      due_ms: timeOf(input.execute_after),
-      limit: limitOf(input, this.#limiters),
-    };
+    if (plain && this.#last !== null && same(this.#last.input, input)) return { ...this.#last.task, payload: payloadOf(input) };
+    const task = newTask(input, this.#context);
     this.#last = plain ? { input, task } : null;
     return task;
   }
+}
+
+function newTask(input: TaskInput, context: TaskContext): NewTask {
+  const { target } = input;
+  return {
+    head: Buffer.from(headOf(input, context)),
+    payload: payloadOf(input),
+    origin: originOf(typeof target === 'string' ? target : target.url).hash,
+    timeout_s: Math.ceil(input.timeout ?? DEFAULT_TIMEOUT_S),
+    due_ms: timeOf(input.execute_after),
+    limit: limitOf(input, context.limiters),
+  };
+}
+
+function payloadOf({ payload }: TaskInput): Buffer | null {
+  return payload instanceof RawJson ? payload.bytes() : null;
+}
+
+/** Spelled out: to copy all but the payload costs as much as the rest of a task. What is undefined is left out of the JSON. */
+function headOf(input: TaskInput, { at_ms, trace }: TaskContext): string {
+  const head: Record<Exclude<keyof TaskInput, 'payload'> | keyof TaskHead, unknown> = {
+    target: input.target,
+    rate_limiter: input.rate_limiter,
+    points_cost: input.points_cost,
+    timeout: input.timeout,
+    retry: input.retry,
+    idempotency_key: input.idempotency_key,
+    execute_after: input.execute_after,
+    valid_until: input.valid_until,
+    at: at_ms ?? undefined,
+    traceparent: trace?.traceparent,
+    tracestate: trace === null || trace.tracestate === '' ? undefined : trace.tracestate,
+  };
+  return JSON.stringify(head);
 }
 
 /** A trace as it is stored in heads. */

@@ -1,5 +1,5 @@
 // Single tasks, and tasks of batches by their own id.
-import { ApiError, type Fault } from '../base/errors.ts';
+import { ApiError } from '../base/errors.ts';
 import { newCore, parseTaskId, partitionOf } from '../base/id.ts';
 import { DEFAULT_TIMEOUT_S } from '../base/limits.ts';
 import { taskFaults } from '../schema/task-rules.ts';
@@ -13,7 +13,7 @@ import type { Answer, Call } from './call.ts';
 import type { ApiContext } from './context.ts';
 import { whenDurable } from './durable.ts';
 import { type Keyed, keyedBy, once, recordArgs, replayed, sameRequest } from './idempotency.ts';
-import { type IntakeOptions, originOf, takeIn, timeOf } from './intake.ts';
+import { originOf, takeOne, timeOf } from './intake.ts';
 import { newTaskBytes, taskBytes } from './present.ts';
 import { type KnownLimiter, NO_LIMITERS, resolveLimiters } from './resolve.ts';
 import { roundMs } from './rounds.ts';
@@ -27,7 +27,7 @@ export async function createTask(context: ApiContext, call: Call): Promise<Answe
   const input = checked(call, call.now_ms);
   const { rate_limiter } = input;
   const limiters = rate_limiter === undefined ? NO_LIMITERS : await resolveLimiters(context.client, call.account_id, [rate_limiter]);
-  const task = taskOf(context, input, { at_ms: call.now_ms, trace: call.trace, limiters });
+  const task = takeOne(input, { policy: context.policy, at_ms: call.now_ms, trace: call.trace, limiters });
   const place = keyed === null ? await context.trays.write(call.account_id, task) : await createKeyed(context, call, keyed, task);
   if (place === null) {
     const first = keyed && (await createdBefore(context, call, keyed));
@@ -69,7 +69,7 @@ async function createdBefore(context: ApiContext, call: Call, keyed: Keyed): Pro
 function sameTask(context: ApiContext, input: TaskInput, at_ms: number): NewTask {
   const { rate_limiter } = input;
   const limiters = rate_limiter === undefined ? NO_LIMITERS : new Map([[rate_limiter, UNKNOWN]]);
-  return taskOf(context, input, { at_ms, trace: null, limiters });
+  return takeOne(input, { policy: context.policy, at_ms, trace: null, limiters });
 }
 
 /** Does for a task that is only shown. */
@@ -81,23 +81,6 @@ function checked(call: Call, at_ms: number): TaskInput {
   const faults = taskFaults(input, '', at_ms);
   if (faults.length > 0) throw new ApiError('validation_error', { errors: faults });
   return input;
-}
-
-/** Faults of a single task have no `/tasks/0` in front. */
-function taskOf(context: ApiContext, input: TaskInput, more: Pick<IntakeOptions, 'at_ms' | 'trace' | 'limiters'>): NewTask {
-  const plain = (path: string): string => path.replace(/^\/tasks\/0/, '');
-  try {
-    const options = { policy: context.policy, partial: false, rejected: [], known_keys: new Set<string>(), ...more };
-    const [task] = takeIn([input], options).tasks;
-    if (task === undefined) throw new Error('a task was taken in and is not there');
-    return task;
-  } catch (error) {
-    if (!(error instanceof ApiError)) throw error;
-    const { path, errors } = error.details;
-    if (typeof path === 'string') error.details['path'] = plain(path);
-    if (Array.isArray(errors)) error.details['errors'] = (errors as Fault[]).map((one) => ({ ...one, path: plain(one.path) }));
-    throw error;
-  }
 }
 
 function placeOf(call: Call): Place {

@@ -1,7 +1,7 @@
 // Writes single tasks in groups: while one call to Redis is under way, what arrives for the same account waits for the
 // next. A task that comes alone is written at once; under load one call carries hundreds, and costs little more than one.
 import { newCore } from '../base/id.ts';
-import { TRAY_GROUP_BYTES_MAX, TRAY_GROUP_TASKS_MAX } from '../base/limits.ts';
+import { PAGE_TASKS, TRAY_GROUP_BYTES_MAX, TRAY_GROUP_TASKS_MAX } from '../base/limits.ts';
 import * as batches from '../store/batches.ts';
 import type { NewTask } from '../store/records.ts';
 import type { RedisClient } from '../store/script.ts';
@@ -19,6 +19,12 @@ interface Waiting {
   failed(error: unknown): void;
 }
 
+interface Line {
+  waiting: Waiting[];
+  /** Where in its page the next task comes to lie, if nobody else writes to the tray and it is not full. */
+  place: number;
+}
+
 export interface TrayWriterDeps {
   client: RedisClient;
   placement: Placement;
@@ -29,7 +35,7 @@ export interface TrayWriterDeps {
 export class TrayWriter {
   readonly #deps: TrayWriterDeps;
   /** Accounts with a call under way, and what waits for its end. */
-  readonly #lines = new Map<string, Waiting[]>();
+  readonly #lines = new Map<string, Line>();
 
   constructor(deps: TrayWriterDeps) {
     this.#deps = deps;
@@ -41,33 +47,31 @@ export class TrayWriter {
       const line = this.#lines.get(account_id);
       const waiting = { task, done, failed };
       if (line !== undefined) {
-        line.push(waiting);
+        line.waiting.push(waiting);
         return;
       }
-      const fresh = [waiting];
+      const fresh = { waiting: [waiting], place: 0 };
       this.#lines.set(account_id, fresh);
       void this.#run(account_id, fresh);
     });
   }
 
-  async #run(account_id: string, line: Waiting[]): Promise<void> {
-    let group = takeGroup(line);
-    let writing = this.#write(account_id, group);
-    for (;;) {
-      const outcome = await writing;
-      const written = group;
-      group = takeGroup(line);
-      // On its way before those of the last one go on: Redis works while they are answered.
-      if (group.length > 0) writing = this.#write(account_id, group);
-      else this.#lines.delete(account_id);
-      if ('error' in outcome) for (const { failed } of written) failed(outcome.error);
-      else for (const [i, { done }] of written.entries()) done({ core: outcome.core, index: outcome.index + i });
-      if (group.length === 0) return;
+  async #run(account_id: string, line: Line): Promise<void> {
+    while (line.waiting.length > 0) {
+      const group = takeGroup(line.waiting);
+      const outcome = await this.#write(account_id, group, line.place);
+      if ('error' in outcome) for (const { failed } of group) failed(outcome.error);
+      else {
+        for (const [i, { done }] of group.entries()) done({ core: outcome.core, index: outcome.index + i });
+        line.place = (outcome.index + group.length) % PAGE_TASKS;
+      }
+      await endOfTurn();
     }
+    this.#lines.delete(account_id);
   }
 
   /** Where the first of the group came to lie, or why it did not. */
-  async #write(account_id: string, group: readonly Waiting[]): Promise<Place | { error: unknown }> {
+  async #write(account_id: string, group: readonly Waiting[], page_place: number): Promise<Place | { error: unknown }> {
     const { client, placement, clock } = this.#deps;
     const create = (partition: number) =>
       batches.createTasks(client, {
@@ -76,6 +80,7 @@ export class TrayWriter {
         account_id,
         operation: batches.newOperation(),
         tasks: group.map(({ task }) => task),
+        place: page_place,
       });
     try {
       const place = await placement.place(() => placement.forTray(account_id, group.length), create);
@@ -85,6 +90,11 @@ export class TrayWriter {
       return { error };
     }
   }
+}
+
+/** When the loop has looked at all its sockets. */
+function endOfTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
 }
 
 function takeGroup(line: Waiting[]): Waiting[] {

@@ -18,6 +18,12 @@ import type { FailureCode } from '../outbound/failures.ts';
 const PLACES_PER_MS = 120;
 const LIMIT_MIN = 128;
 const LIMIT_UNKNOWN = 1024;
+/**
+ * For who was not there when its places were given away: so many at a claim, while it has less than this in flight, in limits. Claims that
+ * are under way together do not know of each other, so that what is in flight is half as much again at times.
+ */
+const ASIDE_MAX = 8;
+const ASIDE_LIMITS = 2;
 /** What a claim takes in its turn while other partitions wait for the same origin: so few that the turns come soon. */
 const TURN_MAX = 64;
 /** The best latency is that of this second or the one before, in a window of twice this. */
@@ -69,14 +75,16 @@ export class Origins {
    * The room of origins that are known, for a claim that lets go of `unparked` (`*` for all): what is in flight counts, and a
    * broken one has room for its probe alone. Where other partitions wait for room there is none for a claim whose turn it
    * is not: its work is parked, too, and takes turns with theirs. Else whoever is not parked would take each place that becomes free.
+   * But for a few: a claim meets them with what is not parked there, such as the one task of an account beside another's thousands,
+   * which else would wait until all partitions had their turn.
    */
   rooms(unparked: readonly string[]): [origin: string, tasks: number][] {
     const rooms: [string, number][] = [];
     for (const [name, origin] of this.#origins) {
-      const left = Math.max(0, this.#roomLeft(origin));
+      const [left, aside] = [Math.max(0, this.#roomLeft(origin)), this.#roomAside(origin)];
       const turn = unparked.includes(name) || unparked.includes('*');
-      if (origin.parked.size === 0) rooms.push([name, left]);
-      else rooms.push([name, turn ? Math.min(left, TURN_MAX) : 0]);
+      if (origin.parked.size === 0) rooms.push([name, Math.max(left, aside)]);
+      else rooms.push([name, turn ? Math.min(left, TURN_MAX) : aside]);
     }
     if (rooms.length <= ROOMS_MAX) return rooms;
     return rooms.sort((a, b) => a[1] - b[1]).slice(0, ROOMS_MAX);
@@ -87,14 +95,24 @@ export class Origins {
     return origin.in_flight === 0 && this.#clock() >= origin.probe_ms ? 1 : 0;
   }
 
+  /** Beyond its limit, within its cap; of a host that does not answer nobody gets more than its limit. */
+  #roomAside(origin: Origin): number {
+    if (origin.probe_ms !== null || bestOf(origin) === Number.POSITIVE_INFINITY) return 0;
+    const most = Math.min(this.#cap, this.#shareOf(origin), ASIDE_LIMITS * this.#limitOf(origin));
+    return Math.max(0, Math.min(ASIDE_MAX, most - origin.in_flight));
+  }
+
   /** Places that it may have in all. */
   #placesOf(origin: Origin): number {
-    const share = Math.max(1, Math.floor((this.#free() + origin.in_flight) / 2));
-    return Math.min(share, this.#limitOf(origin));
+    return Math.min(this.#shareOf(origin), this.#limitOf(origin));
+  }
+
+  #shareOf(origin: Origin): number {
+    return Math.max(1, Math.floor((this.#free() + origin.in_flight) / 2));
   }
 
   #limitOf(origin: Origin): number {
-    const best_ms = Math.min(origin.best_ms, origin.best_before_ms);
+    const best_ms = bestOf(origin);
     if (best_ms === Number.POSITIVE_INFINITY) return Math.min(this.#cap, LIMIT_UNKNOWN);
     return Math.min(this.#cap, Math.max(LIMIT_MIN, Math.ceil(best_ms * PLACES_PER_MS)));
   }
@@ -215,4 +233,9 @@ export class Origins {
       this.#origins.delete(name);
     }
   }
+}
+
+/** Infinity where it has not answered lately. */
+function bestOf({ best_ms, best_before_ms }: Origin): number {
+  return Math.min(best_ms, best_before_ms);
 }

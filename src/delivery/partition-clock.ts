@@ -3,20 +3,25 @@
 // The script that an answer comes from ran between question and answer, and tells its time in whole ms. So each answer bounds what
 // that clock is ahead of ours, and all of them together bound it to less than a millisecond, however long single ones take. Answers
 // that contradict the bounds tell of a clock that was set, or of another one.
-import { monotonicMs } from '../base/clock.ts';
+import { type Clock, monotonicMs } from '../base/clock.ts';
 
 /** Two clocks run apart by no more than this; those that are steered by NTP by half of it. */
 const DRIFT = 1e-3;
 
 export class PartitionClock {
+  readonly #monotonic: Clock;
   /** What it is ahead of ours, at least and at most. */
   #least_ms = 0;
   #most_ms = 0;
   #heard_ms = Number.NEGATIVE_INFINITY;
 
+  constructor(monotonic: Clock = monotonicMs) {
+    this.#monotonic = monotonic;
+  }
+
   /** An answer to what was asked then has just come. */
   heard(now_ms: number, asked_ms: number): void {
-    const heard_ms = monotonicMs();
+    const heard_ms = this.#monotonic();
     const [least_ms, most_ms] = [now_ms - heard_ms, now_ms + 1 - asked_ms];
     const drift_ms = (heard_ms - this.#heard_ms) * DRIFT;
     this.#heard_ms = heard_ms;
@@ -27,7 +32,7 @@ export class PartitionClock {
 
   /** It is that late by now, at least. */
   now_ms(): number {
-    return monotonicMs() + this.#least_ms;
+    return this.#monotonic() + this.#least_ms;
   }
 
   /** How much later it may be. */

@@ -49,7 +49,7 @@ const STATUS_LINE = new Map(Object.entries(STATUS_TEXT).map(([status, text]) => 
 export const JSON_TYPE = 'application/json';
 export const LINES_TYPE = 'application/x-ndjson';
 export const EVENTS_TYPE = 'text/event-stream';
-/** The value of Content-Type and the headers behind it: one call into native code for all of them. */
+/** The value of Content-Type and the headers behind it, of which X-Request-Id is the last: one call into native code for all of them. */
 const NO_SNIFF = '\r\nX-Content-Type-Options: nosniff';
 const FIXED_HEADERS = `\r\nCache-Control: no-store${NO_SNIFF}`;
 const JSON_HEADERS = JSON_TYPE + FIXED_HEADERS;
@@ -63,11 +63,13 @@ export function write(res: HttpResponse, reply: Reply, options: WriteOptions): n
   res.cork(() => {
     res.writeStatus(STATUS_LINE.get(reply.status) ?? String(reply.status));
     const cached = headers['Cache-Control'] !== undefined;
-    if (body !== null) {
-      const fixed = cached ? NO_SNIFF : FIXED_HEADERS;
-      res.writeHeader('Content-Type', reply.type === undefined && !cached ? JSON_HEADERS : (reply.type ?? JSON_TYPE) + fixed);
-    } else if (!cached) res.writeHeader('Cache-Control', 'no-store');
-    res.writeHeader('X-Request-Id', options.request_id);
+    if (body === null) {
+      if (!cached) res.writeHeader('Cache-Control', 'no-store');
+      res.writeHeader('X-Request-Id', options.request_id);
+    } else {
+      const fixed = reply.type === undefined && !cached ? JSON_HEADERS : (reply.type ?? JSON_TYPE) + (cached ? NO_SNIFF : FIXED_HEADERS);
+      res.writeHeader('Content-Type', `${fixed}\r\nX-Request-Id: ${options.request_id}`);
+    }
     for (const name in headers) res.writeHeader(name, (headers[name] ?? '').replace(NOT_IN_HEADERS, ' '));
     const without_body = options.head || body === null;
     if (options.linger || (options.close && without_body)) res.writeHeader('Connection', 'close');

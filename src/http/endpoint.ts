@@ -130,13 +130,15 @@ async function byTicket<T>(
 }
 
 function readHead(req: HttpRequest, { traced }: Route): Head {
+  const traceparent = traced === true ? req.getHeader('traceparent') : '';
   return {
     authorization: req.getHeader('authorization'),
     content_type: req.getHeader('content-type'),
     content_encoding: req.getHeader('content-encoding'),
     idempotency_key: req.getHeader('idempotency-key'),
-    traceparent: traced === true ? req.getHeader('traceparent') : '',
-    tracestate: traced === true ? req.getHeader('tracestate') : '',
+    traceparent,
+    // Says nothing without the other.
+    tracestate: traceparent === '' ? '' : req.getHeader('tracestate'),
     query: req.getQuery() ?? '',
   };
 }

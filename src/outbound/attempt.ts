@@ -47,6 +47,8 @@ export interface Carrier {
 
 export class Attempt implements RunningCall, Timed, AnswerHead, Dispatcher.DispatchHandler {
   readonly call: OutboundCall;
+  /** Monotonic time of `call()`. */
+  readonly begun_ms: number;
   /** The connection it was given; null while it waits for one and after the end. */
   slot: Carrier | null = null;
   /** The connection may carry the next request. Not so where we ended this one, or where it could not be opened. */
@@ -69,7 +71,6 @@ export class Attempt implements RunningCall, Timed, AnswerHead, Dispatcher.Dispa
   readonly #machine: Machine;
   readonly #lane: Lane;
   readonly #done: (outcome: Outcome) => void;
-  readonly #begun_ms: number;
   /** An outcome found while our own caller is still on the stack waits for the next microtask. */
   #held = true;
   /** The request was handed to an open connection. */
@@ -92,8 +93,8 @@ export class Attempt implements RunningCall, Timed, AnswerHead, Dispatcher.Dispa
     this.#lane = lane;
     this.call = call;
     this.#done = done;
-    this.#begun_ms = machine.monotonic();
-    machine.deadlines.add(this, this.#begun_ms, call.timeout_ms);
+    this.begun_ms = machine.monotonic();
+    machine.deadlines.add(this, this.begun_ms, call.timeout_ms);
   }
 
   /** `call()` is about to return: from here on the outcome may come at any moment. */
@@ -198,7 +199,7 @@ export class Attempt implements RunningCall, Timed, AnswerHead, Dispatcher.Dispa
     const outcome: Outcome = {
       verdict,
       status_code: this.#status > 0 ? this.#status : null,
-      duration_ms: Math.round(this.finished_ms - this.#begun_ms),
+      duration_ms: Math.round(this.finished_ms - this.begun_ms),
       error: code === null ? null : { code, message },
       excerpt: this.#kept === null ? this.#text : excerptOf(this.#kept.subarray(0, this.#kept_bytes), this.#cut, this.textual),
       retry_after_ms: this.retry_after === null || verdict === 'success' ? null : retryAfterMs(this.retry_after, machine.now()),

@@ -6,8 +6,8 @@
 //
 // Most recently used first keeps a few connections warm and lets the others time out.
 //
-// Of an origin a few connections are opened at a time, as many again as are open: what comes in a burst is mostly done by the first of
-// them before the last would have been there, and an origin that takes its time has all it may have after some round trips.
+// Of an origin a few connections are opened, and as many again each time that calls have waited a while for those: what comes in a burst
+// is mostly done by the first before the last would have been there, and an origin that takes its time soon has all it may have.
 import type { Socket } from 'node:net';
 import { Client } from 'undici';
 import type { Clock } from '../base/clock.ts';
@@ -24,8 +24,10 @@ const KEEP_ALIVE_MARGIN_MS = 1_000;
 const CONNECTION_AGE_MS_MAX = 120_000;
 const ANSWER_HEAD_BYTES_MAX = 16 * 1024;
 const ORIGINS_MAX = 4_096;
-/** Connections of an origin that may be opened at a time, however few are open. */
+/** Connections of an origin that are opened where they are wanted, and that may be opened at a time, however few are open. */
 const OPENING_MIN = 16;
+/** Where a call has waited so long for one of them, there are too few: a thread has a hundred calls on their way in that time. */
+const PATIENCE_MS = 10;
 
 export interface PoolsOptions {
   connections_per_origin_max: number;
@@ -84,6 +86,10 @@ export class Origin implements Lane {
   connections = 0;
   /** Those of them that were never open yet. */
   #opening = 0;
+  /** So many may there be as of now. */
+  #wanted = OPENING_MIN;
+  /** Looks after those that wait, while there are some. */
+  #patience: NodeJS.Timeout | null = null;
   #in_flight = 0;
   readonly #pools: Pools;
 
@@ -155,12 +161,29 @@ export class Origin implements Lane {
   /** Whether its own bounds leave room for one more connection. */
   mayOpen(): boolean {
     const open = this.connections - this.#opening;
-    return this.connections < this.#pools.options.connections_per_origin_max && this.#opening < Math.max(OPENING_MIN, open);
+    const most = Math.min(this.#wanted, this.#pools.options.connections_per_origin_max);
+    return this.connections < most && this.#opening < Math.max(OPENING_MIN, open);
   }
 
   /** Waits for a share of the budget while its own bounds leave room. */
   #claim(): void {
-    if (this.waiting.size > 0 && this.mayOpen()) this.#pools.starved.add(this);
+    if (this.waiting.size === 0) return;
+    if (this.mayOpen()) this.#pools.starved.add(this);
+    this.#patience ??= setTimeout(() => this.#look(), PATIENCE_MS).unref();
+  }
+
+  /** More connections where the first of the line has waited for long; as few as before where nobody waits any more. */
+  #look(): void {
+    this.#patience = null;
+    const { head } = this.waiting;
+    if (head === null) this.#wanted = OPENING_MIN;
+    else if (this.#pools.options.monotonic() - head.begun_ms >= PATIENCE_MS) this.#wanted = Math.max(this.#wanted, this.connections * 2);
+    this.#openMore();
+  }
+
+  #openMore(): void {
+    while (this.waiting.size > 0 && this.mayOpen() && this.#pools.hasRoom()) this.waiting.shift()?.send(this.#open());
+    this.#claim();
   }
 
   #open(): Slot {
@@ -178,8 +201,7 @@ export class Origin implements Lane {
     if (!slot.fresh) return;
     slot.fresh = false;
     this.#opening--;
-    while (this.waiting.size > 0 && this.mayOpen() && this.#pools.hasRoom()) this.waiting.shift()?.send(this.#open());
-    this.#claim();
+    this.#openMore();
   }
 
   /** One that was free is gone, as after some seconds without work. One that is in use says so by its request. */

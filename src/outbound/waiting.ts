@@ -15,6 +15,11 @@ export class WaitingLine<T> {
     return this.#places.size;
   }
 
+  /** Who waits longest. */
+  get head(): T | null {
+    return this.#head?.item ?? null;
+  }
+
   push(item: T): void {
     const place: Place<T> = { item, before: this.#tail, behind: null };
     if (this.#tail === null) this.#head = place;

@@ -5,7 +5,7 @@ import type { EncodedTasks } from './encoded.ts';
 import { StageLost } from './errors.ts';
 import { type IdemArgs, NO_RECORD } from './idempotency.ts';
 import { keys } from './keys.ts';
-import { encodeRecord, lanesOf, type NamedLane, type NewSegment, type NewTask, type Run, runsOf, segmentFields } from './records.ts';
+import { encodePages, lanesOf, type NamedLane, type NewSegment, type NewTask, type Run, runsOf, segmentFields } from './records.ts';
 import { execPipeline, type RedisClient } from './script.ts';
 import { batchAdd, batchCancel, batchCreate, batchDelete, batchRelease, taskCancel, taskCreate } from './scripts.gen.ts';
 
@@ -282,12 +282,25 @@ export async function knownTaskKeys(client: RedisClient, core: string, hashes: r
   return new Set(hashes.filter((_, i) => known[i] === 1));
 }
 
+export interface NewSingles {
+  partition: number;
+  core: string;
+  account_id: string;
+  operation: string;
+  tasks: readonly NewTask[];
+  /** Where in its page the first of them is likely to lie; default 0. A wrong one costs time, no more. */
+  place?: number;
+  idem?: IdemArgs;
+}
+
 /** Puts single tasks into the account's tray of a partition; null where their idempotency key has a record already. */
 export async function createTasks(
   client: RedisClient,
-  task: { partition: number; core: string; account_id: string; operation: string; tasks: readonly NewTask[]; idem?: IdemArgs },
+  task: NewSingles,
 ): Promise<{ core: string; first: number; created_ms: number } | null> {
   const runs = runsOf(task.tasks, 0, task.tasks.length, Number.POSITIVE_INFINITY);
+  const { place = 0 } = task;
+  const pages = encodePages(task.tasks, place);
   const [core, first, created_ms] = await taskCreate.call(
     client,
     { meta: keys.partition(task.partition) },
@@ -296,8 +309,9 @@ export async function createTasks(
       account: task.account_id,
       op: task.operation,
       total: task.tasks.length,
+      place,
       ...(task.idem ?? NO_RECORD),
-      parts: [task.tasks.length, ...task.tasks.map((t) => encodeRecord(t, false)), ...flatRuns(runs), ...flatLanes(lanesOf(task.tasks))],
+      parts: [pages.length, ...pages, ...flatRuns(runs), ...flatLanes(lanesOf(task.tasks))],
     },
   );
   return core === '' ? null : { core, first, created_ms };

@@ -88,6 +88,20 @@ export function encodeRecord(task: NewTask, same_head: boolean): Buffer {
   return record;
 }
 
+/** Tasks as they lie in pages, heads spelled out; the first page has `place` tasks before them. */
+export function encodePages(tasks: readonly NewTask[], place: number): Buffer[] {
+  const pages: Buffer[] = [];
+  for (let first = 0, end = PAGE_TASKS - place; first < tasks.length; first = end, end += PAGE_TASKS) {
+    const page = tasks.slice(first, end);
+    const bytes = page.reduce((sum, { head, payload }) => sum + 6 + head.length + (payload?.length ?? 0), 0);
+    const into = Buffer.allocUnsafe(bytes);
+    let at = 0;
+    for (const task of page) at = writeRecord(into, at, task, task.head.length);
+    pages.push(into);
+  }
+  return pages;
+}
+
 /** Cuts tasks into segments of pages. */
 export function encodeSegments(tasks: readonly NewTask[]): NewSegment[] {
   const segments: NewSegment[] = [];
@@ -139,15 +153,19 @@ function writePage(into: Buffer, from: number, tasks: readonly NewTask[], first:
   let head: Buffer | null = null;
   for (let i = first; i < first + count; i++) {
     const task = tasks[i] as NewTask;
-    const head_length = sameHead(head, task.head) ? 0 : task.head.length;
-    const payload_length = task.payload?.length ?? 0;
-    into.writeUInt32BE(2 + head_length + payload_length, at);
-    into.writeUInt16BE(head_length, at + 4);
-    at += 6;
-    if (head_length > 0) at += task.head.copy(into, at);
-    if (task.payload !== null) at += task.payload.copy(into, at);
+    at = writeRecord(into, at, task, sameHead(head, task.head) ? 0 : task.head.length);
     head = task.head;
   }
+}
+
+/** Returns where it ends. */
+function writeRecord(into: Buffer, from: number, { head, payload }: NewTask, head_length: number): number {
+  into.writeUInt32BE(2 + head_length + (payload?.length ?? 0), from);
+  into.writeUInt16BE(head_length, from + 4);
+  let at = from + 6;
+  if (head_length > 0) at += head.copy(into, at);
+  if (payload !== null) at += payload.copy(into, at);
+  return at;
 }
 
 function sameHead(before: Buffer | null, head: Buffer): boolean {

@@ -496,6 +496,34 @@ local function append_records(b, parts, at, count)
   end
   if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
 end
+local function pages_cut(records, place)
+  local pages, from, at = {}, 1, 1
+  while at <= #records do
+    at = at + 4 + struct.unpack('>I4', records, at)
+    place = place + 1
+    if place == PAGE_TASKS or at > #records then
+      pages[#pages + 1] = string.sub(records, from, at - 1)
+      from, place = at, 0
+    end
+  end
+  return pages
+end
+local function append_pages(b, parts, at, count, place)
+  local base = segment_last(b)
+  local begun = (b.n - base) % PAGE_TASKS
+  if begun ~= place then
+    parts = pages_cut(table.concat(parts, '', at, at + count - 1), begun)
+    at, count = 1, #parts
+  end
+  local key, first = b.key .. ':' .. base, math.floor((b.n - base) / PAGE_TASKS)
+  local writes = { key }
+  page_writes[#page_writes + 1] = writes
+  for k = 0, count - 1 do
+    local field = string.format('%.0f', first + k)
+    writes[#writes + 1] = field
+    writes[#writes + 1] = k == 0 and begun > 0 and call('HGET', key, field) .. parts[at] or parts[at + k]
+  end
+end
 local maps = {}
 local function map_run(b, from, to, rest)
   while from <= to do
@@ -842,7 +870,7 @@ outbox_write()
 ring_bell()
 idem_write(answer('added', first, now_ms))
 return answer('added', first, now_ms)`,
-  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",17],[4,"lua/batch/add.lua",16],[5,"lua/batch/add.lua",15],[6,"lua/batch/add.lua",14],[7,"lua/batch/add.lua",13],[8,"lua/batch/add.lua",12],[9,"lua/batch/add.lua",11],[10,"lua/batch/add.lua",10],[11,"lua/batch/add.lua",9],[12,"lua/batch/add.lua",8],[13,"lua/batch/add.lua",18],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",45],[46,"lua/lib/batch.lua",49],[47,"lua/lib/batch.lua",51],[48,"lua/lib/batch.lua",53],[49,"lua/lib/batch.lua",56],[53,"lua/lib/batch.lua",62],[65,"lua/lib/batch.lua",75],[66,"lua/lib/batch.lua",77],[70,"lua/lib/batch.lua",83],[86,"lua/lib/batch.lua",101],[93,"lua/lib/batch.lua",109],[96,"lua/lib/batch.lua",114],[101,"lua/lib/batch.lua",121],[106,"lua/lib/batch.lua",129],[114,"lua/lib/batch.lua",138],[132,"lua/lib/ring.lua",4],[133,"lua/lib/ring.lua",6],[141,"lua/lib/ring.lua",16],[147,"lua/lib/ring.lua",23],[148,"lua/lib/ring.lua",25],[149,"lua/lib/ring.lua",28],[153,"lua/lib/ring.lua",34],[160,"lua/lib/ring.lua",42],[166,"lua/lib/ready.lua",9],[167,"lua/lib/ready.lua",11],[168,"lua/lib/ready.lua",14],[182,"lua/lib/ready.lua",29],[187,"lua/lib/ready.lua",35],[199,"lua/lib/ready.lua",48],[202,"lua/lib/ready.lua",52],[208,"lua/lib/ready.lua",63],[211,"lua/lib/ready.lua",67],[218,"lua/lib/ready.lua",76],[219,"lua/lib/ready.lua",79],[220,"lua/lib/delayed.lua",3],[221,"lua/lib/delayed.lua",5],[222,"lua/lib/delayed.lua",7],[226,"lua/lib/delayed.lua",13],[229,"lua/lib/delayed.lua",17],[236,"lua/lib/delayed.lua",26],[243,"lua/lib/delayed.lua",37],[250,"lua/lib/outbox.lua",15],[254,"lua/lib/outbox.lua",20],[255,"lua/lib/outbox.lua",22],[256,"lua/lib/outbox.lua",24],[257,"lua/lib/outbox.lua",27],[258,"lua/lib/outbox.lua",29],[262,"lua/lib/outbox.lua",35],[274,"lua/lib/outbox.lua",49],[278,"lua/lib/outbox.lua",54],[288,"lua/lib/outbox.lua",66],[292,"lua/lib/outbox.lua",72],[296,"lua/lib/outbox.lua",78],[301,"lua/lib/outbox.lua",85],[302,"lua/lib/outbox.lua",88],[331,"lua/lib/outbox.lua",120],[340,"lua/lib/outbox.lua",131],[343,"lua/lib/limited.lua",12],[344,"lua/lib/limited.lua",14],[351,"lua/lib/limited.lua",23],[355,"lua/lib/limited.lua",29],[366,"lua/lib/limited.lua",42],[370,"lua/lib/limited.lua",48],[378,"lua/lib/limited.lua",58],[383,"lua/lib/limited.lua",65],[388,"lua/lib/limited.lua",72],[392,"lua/lib/limited.lua",78],[404,"lua/lib/limited.lua",92],[416,"lua/lib/limited.lua",107],[428,"lua/lib/limited.lua",120],[431,"lua/lib/limited.lua",125],[438,"lua/lib/operation.lua",4],[439,"lua/lib/operation.lua",6],[442,"lua/lib/operation.lua",11],[448,"lua/lib/operation.lua",18],[453,"lua/lib/append.lua",6],[455,"lua/lib/append.lua",9],[461,"lua/lib/append.lua",17],[490,"lua/lib/append.lua",48],[491,"lua/lib/append.lua",50],[501,"lua/lib/append.lua",63],[511,"lua/lib/append.lua",74],[520,"lua/lib/notify.lua",19],[521,"lua/lib/notify.lua",22],[530,"lua/lib/notify.lua",34],[531,"lua/lib/notify.lua",36],[536,"lua/lib/notify.lua",43],[552,"lua/lib/notify.lua",60],[564,"lua/lib/notify.lua",74],[574,"lua/lib/notify.lua",85],[592,"lua/lib/notify.lua",105],[599,"lua/lib/notify.lua",115],[611,"lua/lib/notify.lua",130],[627,"lua/lib/notify.lua",148],[639,"lua/lib/notify.lua",161],[642,"lua/lib/notify.lua",166],[653,"lua/lib/notify.lua",179],[666,"lua/lib/notify.lua",193],[671,"lua/lib/notify.lua",199],[674,"lua/lib/notify.lua",204],[679,"lua/lib/notify.lua",211],[709,"lua/lib/notify.lua",243],[731,"lua/lib/notify.lua",267],[732,"lua/lib/notify.lua",269],[738,"lua/lib/notify.lua",276],[753,"lua/lib/notify.lua",292],[755,"lua/lib/notify.lua",296],[761,"lua/lib/notify.lua",303],[764,"lua/lib/idem.lua",6],[765,"lua/lib/idem.lua",8],[766,"lua/lib/idem.lua",10],[772,"lua/batch/add.lua",25],[774,"lua/batch/add.lua",28],[777,"lua/batch/add.lua",32],[781,"lua/batch/add.lua",37],[804,"lua/batch/add.lua",61],[814,"lua/batch/add.lua",72],[817,"lua/batch/add.lua",76]],
+  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",17],[4,"lua/batch/add.lua",16],[5,"lua/batch/add.lua",15],[6,"lua/batch/add.lua",14],[7,"lua/batch/add.lua",13],[8,"lua/batch/add.lua",12],[9,"lua/batch/add.lua",11],[10,"lua/batch/add.lua",10],[11,"lua/batch/add.lua",9],[12,"lua/batch/add.lua",8],[13,"lua/batch/add.lua",18],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",45],[46,"lua/lib/batch.lua",49],[47,"lua/lib/batch.lua",51],[48,"lua/lib/batch.lua",53],[49,"lua/lib/batch.lua",56],[53,"lua/lib/batch.lua",62],[65,"lua/lib/batch.lua",75],[66,"lua/lib/batch.lua",77],[70,"lua/lib/batch.lua",83],[86,"lua/lib/batch.lua",101],[93,"lua/lib/batch.lua",109],[96,"lua/lib/batch.lua",114],[101,"lua/lib/batch.lua",121],[106,"lua/lib/batch.lua",129],[114,"lua/lib/batch.lua",138],[132,"lua/lib/ring.lua",4],[133,"lua/lib/ring.lua",6],[141,"lua/lib/ring.lua",16],[147,"lua/lib/ring.lua",23],[148,"lua/lib/ring.lua",25],[149,"lua/lib/ring.lua",28],[153,"lua/lib/ring.lua",34],[160,"lua/lib/ring.lua",42],[166,"lua/lib/ready.lua",9],[167,"lua/lib/ready.lua",11],[168,"lua/lib/ready.lua",14],[182,"lua/lib/ready.lua",29],[187,"lua/lib/ready.lua",35],[199,"lua/lib/ready.lua",48],[202,"lua/lib/ready.lua",52],[208,"lua/lib/ready.lua",63],[211,"lua/lib/ready.lua",67],[218,"lua/lib/ready.lua",76],[219,"lua/lib/ready.lua",79],[220,"lua/lib/delayed.lua",3],[221,"lua/lib/delayed.lua",5],[222,"lua/lib/delayed.lua",7],[226,"lua/lib/delayed.lua",13],[229,"lua/lib/delayed.lua",17],[236,"lua/lib/delayed.lua",26],[243,"lua/lib/delayed.lua",37],[250,"lua/lib/outbox.lua",15],[254,"lua/lib/outbox.lua",20],[255,"lua/lib/outbox.lua",22],[256,"lua/lib/outbox.lua",24],[257,"lua/lib/outbox.lua",27],[258,"lua/lib/outbox.lua",29],[262,"lua/lib/outbox.lua",35],[274,"lua/lib/outbox.lua",49],[278,"lua/lib/outbox.lua",54],[288,"lua/lib/outbox.lua",66],[292,"lua/lib/outbox.lua",72],[296,"lua/lib/outbox.lua",78],[301,"lua/lib/outbox.lua",85],[302,"lua/lib/outbox.lua",88],[331,"lua/lib/outbox.lua",120],[340,"lua/lib/outbox.lua",131],[343,"lua/lib/limited.lua",12],[344,"lua/lib/limited.lua",14],[351,"lua/lib/limited.lua",23],[355,"lua/lib/limited.lua",29],[366,"lua/lib/limited.lua",42],[370,"lua/lib/limited.lua",48],[378,"lua/lib/limited.lua",58],[383,"lua/lib/limited.lua",65],[388,"lua/lib/limited.lua",72],[392,"lua/lib/limited.lua",78],[404,"lua/lib/limited.lua",92],[416,"lua/lib/limited.lua",107],[428,"lua/lib/limited.lua",120],[431,"lua/lib/limited.lua",125],[438,"lua/lib/operation.lua",4],[439,"lua/lib/operation.lua",6],[442,"lua/lib/operation.lua",11],[448,"lua/lib/operation.lua",18],[453,"lua/lib/append.lua",6],[455,"lua/lib/append.lua",9],[461,"lua/lib/append.lua",17],[490,"lua/lib/append.lua",48],[502,"lua/lib/append.lua",63],[518,"lua/lib/append.lua",81],[519,"lua/lib/append.lua",83],[529,"lua/lib/append.lua",96],[539,"lua/lib/append.lua",107],[548,"lua/lib/notify.lua",19],[549,"lua/lib/notify.lua",22],[558,"lua/lib/notify.lua",34],[559,"lua/lib/notify.lua",36],[564,"lua/lib/notify.lua",43],[580,"lua/lib/notify.lua",60],[592,"lua/lib/notify.lua",74],[602,"lua/lib/notify.lua",85],[620,"lua/lib/notify.lua",105],[627,"lua/lib/notify.lua",115],[639,"lua/lib/notify.lua",130],[655,"lua/lib/notify.lua",148],[667,"lua/lib/notify.lua",161],[670,"lua/lib/notify.lua",166],[681,"lua/lib/notify.lua",179],[694,"lua/lib/notify.lua",193],[699,"lua/lib/notify.lua",199],[702,"lua/lib/notify.lua",204],[707,"lua/lib/notify.lua",211],[737,"lua/lib/notify.lua",243],[759,"lua/lib/notify.lua",267],[760,"lua/lib/notify.lua",269],[766,"lua/lib/notify.lua",276],[781,"lua/lib/notify.lua",292],[783,"lua/lib/notify.lua",296],[789,"lua/lib/notify.lua",303],[792,"lua/lib/idem.lua",6],[793,"lua/lib/idem.lua",8],[794,"lua/lib/idem.lua",10],[800,"lua/batch/add.lua",25],[802,"lua/batch/add.lua",28],[805,"lua/batch/add.lua",32],[809,"lua/batch/add.lua",37],[832,"lua/batch/add.lua",61],[842,"lua/batch/add.lua",72],[845,"lua/batch/add.lua",76]],
 });
 
 /** Cancels a batch: every task not running becomes cancelled at once, whatever their number; running ones finish and count. See lua/batch/cancel.lua. */
@@ -18117,6 +18145,34 @@ local function append_records(b, parts, at, count)
   end
   if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
 end
+local function pages_cut(records, place)
+  local pages, from, at = {}, 1, 1
+  while at <= #records do
+    at = at + 4 + struct.unpack('>I4', records, at)
+    place = place + 1
+    if place == PAGE_TASKS or at > #records then
+      pages[#pages + 1] = string.sub(records, from, at - 1)
+      from, place = at, 0
+    end
+  end
+  return pages
+end
+local function append_pages(b, parts, at, count, place)
+  local base = segment_last(b)
+  local begun = (b.n - base) % PAGE_TASKS
+  if begun ~= place then
+    parts = pages_cut(table.concat(parts, '', at, at + count - 1), begun)
+    at, count = 1, #parts
+  end
+  local key, first = b.key .. ':' .. base, math.floor((b.n - base) / PAGE_TASKS)
+  local writes = { key }
+  page_writes[#page_writes + 1] = writes
+  for k = 0, count - 1 do
+    local field = string.format('%.0f', first + k)
+    writes[#writes + 1] = field
+    writes[#writes + 1] = k == 0 and begun > 0 and call('HGET', key, field) .. parts[at] or parts[at + k]
+  end
+end
 local maps = {}
 local function map_run(b, from, to, rest)
   while from <= to do
@@ -18303,7 +18359,7 @@ call('HSET', s.key, 'k', next_tick)
 if latest[2] and tonumber(latest[2]) > tonumber(s.l or '0') then call('HSET', s.key, 'l', string.format('%.0f', tonumber(latest[2]))) end
 if next_due == '' then call('ZREM', root .. 'schedules', core) else call('ZADD', root .. 'schedules', next_due, core) end
 return { outcome, outcome == 'made' and run.tasks or 0 }`,
-  map: [[1,"lua/schedule/fire.lua",1],[2,"lua/schedule/fire.lua",8],[3,"lua/schedule/fire.lua",18],[4,"lua/schedule/fire.lua",17],[5,"lua/schedule/fire.lua",16],[6,"lua/schedule/fire.lua",15],[7,"lua/schedule/fire.lua",14],[8,"lua/schedule/fire.lua",13],[9,"lua/schedule/fire.lua",12],[10,"lua/schedule/fire.lua",11],[11,"lua/schedule/fire.lua",10],[12,"lua/schedule/fire.lua",9],[13,"lua/schedule/fire.lua",19],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",45],[46,"lua/lib/batch.lua",49],[47,"lua/lib/batch.lua",51],[48,"lua/lib/batch.lua",53],[49,"lua/lib/batch.lua",56],[53,"lua/lib/batch.lua",62],[65,"lua/lib/batch.lua",75],[66,"lua/lib/batch.lua",77],[70,"lua/lib/batch.lua",83],[86,"lua/lib/batch.lua",101],[93,"lua/lib/batch.lua",109],[96,"lua/lib/batch.lua",114],[101,"lua/lib/batch.lua",121],[106,"lua/lib/batch.lua",129],[114,"lua/lib/batch.lua",138],[132,"lua/lib/ring.lua",4],[133,"lua/lib/ring.lua",6],[141,"lua/lib/ring.lua",16],[147,"lua/lib/ring.lua",23],[148,"lua/lib/ring.lua",25],[149,"lua/lib/ring.lua",28],[153,"lua/lib/ring.lua",34],[160,"lua/lib/ring.lua",42],[166,"lua/lib/ready.lua",9],[167,"lua/lib/ready.lua",11],[168,"lua/lib/ready.lua",14],[182,"lua/lib/ready.lua",29],[187,"lua/lib/ready.lua",35],[199,"lua/lib/ready.lua",48],[202,"lua/lib/ready.lua",52],[208,"lua/lib/ready.lua",63],[211,"lua/lib/ready.lua",67],[218,"lua/lib/ready.lua",76],[219,"lua/lib/ready.lua",79],[220,"lua/lib/delayed.lua",3],[221,"lua/lib/delayed.lua",5],[222,"lua/lib/delayed.lua",7],[226,"lua/lib/delayed.lua",13],[229,"lua/lib/delayed.lua",17],[236,"lua/lib/delayed.lua",26],[243,"lua/lib/delayed.lua",37],[250,"lua/lib/outbox.lua",15],[254,"lua/lib/outbox.lua",20],[255,"lua/lib/outbox.lua",22],[256,"lua/lib/outbox.lua",24],[257,"lua/lib/outbox.lua",27],[258,"lua/lib/outbox.lua",29],[262,"lua/lib/outbox.lua",35],[274,"lua/lib/outbox.lua",49],[278,"lua/lib/outbox.lua",54],[288,"lua/lib/outbox.lua",66],[292,"lua/lib/outbox.lua",72],[296,"lua/lib/outbox.lua",78],[301,"lua/lib/outbox.lua",85],[302,"lua/lib/outbox.lua",88],[331,"lua/lib/outbox.lua",120],[340,"lua/lib/outbox.lua",131],[343,"lua/lib/limited.lua",12],[344,"lua/lib/limited.lua",14],[351,"lua/lib/limited.lua",23],[355,"lua/lib/limited.lua",29],[366,"lua/lib/limited.lua",42],[370,"lua/lib/limited.lua",48],[378,"lua/lib/limited.lua",58],[383,"lua/lib/limited.lua",65],[388,"lua/lib/limited.lua",72],[392,"lua/lib/limited.lua",78],[404,"lua/lib/limited.lua",92],[416,"lua/lib/limited.lua",107],[428,"lua/lib/limited.lua",120],[431,"lua/lib/limited.lua",125],[438,"lua/lib/operation.lua",4],[439,"lua/lib/operation.lua",6],[442,"lua/lib/operation.lua",11],[448,"lua/lib/operation.lua",18],[453,"lua/lib/append.lua",6],[455,"lua/lib/append.lua",9],[461,"lua/lib/append.lua",17],[490,"lua/lib/append.lua",48],[491,"lua/lib/append.lua",50],[501,"lua/lib/append.lua",63],[511,"lua/lib/append.lua",74],[520,"lua/lib/schedule.lua",17],[527,"lua/lib/schedule.lua",25],[528,"lua/lib/schedule.lua",27],[529,"lua/lib/schedule.lua",30],[532,"lua/lib/schedule.lua",34],[536,"lua/lib/run.lua",7],[538,"lua/lib/run.lua",10],[539,"lua/lib/run.lua",12],[556,"lua/lib/run.lua",31],[574,"lua/lib/run.lua",50],[581,"lua/lib/run.lua",59],[590,"lua/lib/run.lua",69],[598,"lua/lib/run.lua",78],[609,"lua/lib/run.lua",90],[631,"lua/lib/run.lua",113],[643,"lua/schedule/fire.lua",24],[645,"lua/schedule/fire.lua",27],[656,"lua/schedule/fire.lua",39],[666,"lua/schedule/fire.lua",50]],
+  map: [[1,"lua/schedule/fire.lua",1],[2,"lua/schedule/fire.lua",8],[3,"lua/schedule/fire.lua",18],[4,"lua/schedule/fire.lua",17],[5,"lua/schedule/fire.lua",16],[6,"lua/schedule/fire.lua",15],[7,"lua/schedule/fire.lua",14],[8,"lua/schedule/fire.lua",13],[9,"lua/schedule/fire.lua",12],[10,"lua/schedule/fire.lua",11],[11,"lua/schedule/fire.lua",10],[12,"lua/schedule/fire.lua",9],[13,"lua/schedule/fire.lua",19],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",45],[46,"lua/lib/batch.lua",49],[47,"lua/lib/batch.lua",51],[48,"lua/lib/batch.lua",53],[49,"lua/lib/batch.lua",56],[53,"lua/lib/batch.lua",62],[65,"lua/lib/batch.lua",75],[66,"lua/lib/batch.lua",77],[70,"lua/lib/batch.lua",83],[86,"lua/lib/batch.lua",101],[93,"lua/lib/batch.lua",109],[96,"lua/lib/batch.lua",114],[101,"lua/lib/batch.lua",121],[106,"lua/lib/batch.lua",129],[114,"lua/lib/batch.lua",138],[132,"lua/lib/ring.lua",4],[133,"lua/lib/ring.lua",6],[141,"lua/lib/ring.lua",16],[147,"lua/lib/ring.lua",23],[148,"lua/lib/ring.lua",25],[149,"lua/lib/ring.lua",28],[153,"lua/lib/ring.lua",34],[160,"lua/lib/ring.lua",42],[166,"lua/lib/ready.lua",9],[167,"lua/lib/ready.lua",11],[168,"lua/lib/ready.lua",14],[182,"lua/lib/ready.lua",29],[187,"lua/lib/ready.lua",35],[199,"lua/lib/ready.lua",48],[202,"lua/lib/ready.lua",52],[208,"lua/lib/ready.lua",63],[211,"lua/lib/ready.lua",67],[218,"lua/lib/ready.lua",76],[219,"lua/lib/ready.lua",79],[220,"lua/lib/delayed.lua",3],[221,"lua/lib/delayed.lua",5],[222,"lua/lib/delayed.lua",7],[226,"lua/lib/delayed.lua",13],[229,"lua/lib/delayed.lua",17],[236,"lua/lib/delayed.lua",26],[243,"lua/lib/delayed.lua",37],[250,"lua/lib/outbox.lua",15],[254,"lua/lib/outbox.lua",20],[255,"lua/lib/outbox.lua",22],[256,"lua/lib/outbox.lua",24],[257,"lua/lib/outbox.lua",27],[258,"lua/lib/outbox.lua",29],[262,"lua/lib/outbox.lua",35],[274,"lua/lib/outbox.lua",49],[278,"lua/lib/outbox.lua",54],[288,"lua/lib/outbox.lua",66],[292,"lua/lib/outbox.lua",72],[296,"lua/lib/outbox.lua",78],[301,"lua/lib/outbox.lua",85],[302,"lua/lib/outbox.lua",88],[331,"lua/lib/outbox.lua",120],[340,"lua/lib/outbox.lua",131],[343,"lua/lib/limited.lua",12],[344,"lua/lib/limited.lua",14],[351,"lua/lib/limited.lua",23],[355,"lua/lib/limited.lua",29],[366,"lua/lib/limited.lua",42],[370,"lua/lib/limited.lua",48],[378,"lua/lib/limited.lua",58],[383,"lua/lib/limited.lua",65],[388,"lua/lib/limited.lua",72],[392,"lua/lib/limited.lua",78],[404,"lua/lib/limited.lua",92],[416,"lua/lib/limited.lua",107],[428,"lua/lib/limited.lua",120],[431,"lua/lib/limited.lua",125],[438,"lua/lib/operation.lua",4],[439,"lua/lib/operation.lua",6],[442,"lua/lib/operation.lua",11],[448,"lua/lib/operation.lua",18],[453,"lua/lib/append.lua",6],[455,"lua/lib/append.lua",9],[461,"lua/lib/append.lua",17],[490,"lua/lib/append.lua",48],[502,"lua/lib/append.lua",63],[518,"lua/lib/append.lua",81],[519,"lua/lib/append.lua",83],[529,"lua/lib/append.lua",96],[539,"lua/lib/append.lua",107],[548,"lua/lib/schedule.lua",17],[555,"lua/lib/schedule.lua",25],[556,"lua/lib/schedule.lua",27],[557,"lua/lib/schedule.lua",30],[560,"lua/lib/schedule.lua",34],[564,"lua/lib/run.lua",7],[566,"lua/lib/run.lua",10],[567,"lua/lib/run.lua",12],[584,"lua/lib/run.lua",31],[602,"lua/lib/run.lua",50],[609,"lua/lib/run.lua",59],[618,"lua/lib/run.lua",69],[626,"lua/lib/run.lua",78],[637,"lua/lib/run.lua",90],[659,"lua/lib/run.lua",113],[671,"lua/schedule/fire.lua",24],[673,"lua/schedule/fire.lua",27],[684,"lua/schedule/fire.lua",39],[694,"lua/schedule/fire.lua",50]],
 });
 
 /** For how long the tick that waits longest in a partition should have been decided: 0 while tickers keep up. See lua/schedule/look.lua. */
@@ -19049,6 +19105,34 @@ local function append_records(b, parts, at, count)
   end
   if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
 end
+local function pages_cut(records, place)
+  local pages, from, at = {}, 1, 1
+  while at <= #records do
+    at = at + 4 + struct.unpack('>I4', records, at)
+    place = place + 1
+    if place == PAGE_TASKS or at > #records then
+      pages[#pages + 1] = string.sub(records, from, at - 1)
+      from, place = at, 0
+    end
+  end
+  return pages
+end
+local function append_pages(b, parts, at, count, place)
+  local base = segment_last(b)
+  local begun = (b.n - base) % PAGE_TASKS
+  if begun ~= place then
+    parts = pages_cut(table.concat(parts, '', at, at + count - 1), begun)
+    at, count = 1, #parts
+  end
+  local key, first = b.key .. ':' .. base, math.floor((b.n - base) / PAGE_TASKS)
+  local writes = { key }
+  page_writes[#page_writes + 1] = writes
+  for k = 0, count - 1 do
+    local field = string.format('%.0f', first + k)
+    writes[#writes + 1] = field
+    writes[#writes + 1] = k == 0 and begun > 0 and call('HGET', key, field) .. parts[at] or parts[at + k]
+  end
+end
 local maps = {}
 local function map_run(b, from, to, rest)
   while from <= to do
@@ -19222,7 +19306,7 @@ operation_write(op, run.batch.core, run.index, now_ms)
 local reply = { 'made', s.y, run.batch.core, run.index, now_ms, run.tasks }
 idem_write(reply)
 return reply`,
-  map: [[1,"lua/schedule/trigger.lua",1],[2,"lua/schedule/trigger.lua",3],[3,"lua/schedule/trigger.lua",14],[4,"lua/schedule/trigger.lua",13],[5,"lua/schedule/trigger.lua",12],[6,"lua/schedule/trigger.lua",11],[7,"lua/schedule/trigger.lua",10],[8,"lua/schedule/trigger.lua",9],[9,"lua/schedule/trigger.lua",8],[10,"lua/schedule/trigger.lua",7],[11,"lua/schedule/trigger.lua",6],[12,"lua/schedule/trigger.lua",5],[13,"lua/schedule/trigger.lua",4],[14,"lua/schedule/trigger.lua",15],[15,"lua/lib/root.lua",2],[17,"lua/lib/root.lua",8],[18,"lua/lib/batch.lua",12],[19,"lua/lib/batch.lua",14],[40,"lua/lib/batch.lua",37],[45,"lua/lib/batch.lua",43],[46,"lua/lib/batch.lua",45],[47,"lua/lib/batch.lua",49],[48,"lua/lib/batch.lua",51],[49,"lua/lib/batch.lua",53],[50,"lua/lib/batch.lua",56],[54,"lua/lib/batch.lua",62],[66,"lua/lib/batch.lua",75],[67,"lua/lib/batch.lua",77],[71,"lua/lib/batch.lua",83],[87,"lua/lib/batch.lua",101],[94,"lua/lib/batch.lua",109],[97,"lua/lib/batch.lua",114],[102,"lua/lib/batch.lua",121],[107,"lua/lib/batch.lua",129],[115,"lua/lib/batch.lua",138],[133,"lua/lib/ring.lua",4],[134,"lua/lib/ring.lua",6],[142,"lua/lib/ring.lua",16],[148,"lua/lib/ring.lua",23],[149,"lua/lib/ring.lua",25],[150,"lua/lib/ring.lua",28],[154,"lua/lib/ring.lua",34],[161,"lua/lib/ring.lua",42],[167,"lua/lib/ready.lua",9],[168,"lua/lib/ready.lua",11],[169,"lua/lib/ready.lua",14],[183,"lua/lib/ready.lua",29],[188,"lua/lib/ready.lua",35],[200,"lua/lib/ready.lua",48],[203,"lua/lib/ready.lua",52],[209,"lua/lib/ready.lua",63],[212,"lua/lib/ready.lua",67],[219,"lua/lib/ready.lua",76],[220,"lua/lib/ready.lua",79],[221,"lua/lib/delayed.lua",3],[222,"lua/lib/delayed.lua",5],[223,"lua/lib/delayed.lua",7],[227,"lua/lib/delayed.lua",13],[230,"lua/lib/delayed.lua",17],[237,"lua/lib/delayed.lua",26],[244,"lua/lib/delayed.lua",37],[251,"lua/lib/outbox.lua",15],[255,"lua/lib/outbox.lua",20],[256,"lua/lib/outbox.lua",22],[257,"lua/lib/outbox.lua",24],[258,"lua/lib/outbox.lua",27],[259,"lua/lib/outbox.lua",29],[263,"lua/lib/outbox.lua",35],[275,"lua/lib/outbox.lua",49],[279,"lua/lib/outbox.lua",54],[289,"lua/lib/outbox.lua",66],[293,"lua/lib/outbox.lua",72],[297,"lua/lib/outbox.lua",78],[302,"lua/lib/outbox.lua",85],[303,"lua/lib/outbox.lua",88],[332,"lua/lib/outbox.lua",120],[341,"lua/lib/outbox.lua",131],[344,"lua/lib/limited.lua",12],[345,"lua/lib/limited.lua",14],[352,"lua/lib/limited.lua",23],[356,"lua/lib/limited.lua",29],[367,"lua/lib/limited.lua",42],[371,"lua/lib/limited.lua",48],[379,"lua/lib/limited.lua",58],[384,"lua/lib/limited.lua",65],[389,"lua/lib/limited.lua",72],[393,"lua/lib/limited.lua",78],[405,"lua/lib/limited.lua",92],[417,"lua/lib/limited.lua",107],[429,"lua/lib/limited.lua",120],[432,"lua/lib/limited.lua",125],[439,"lua/lib/operation.lua",4],[440,"lua/lib/operation.lua",6],[443,"lua/lib/operation.lua",11],[449,"lua/lib/operation.lua",18],[454,"lua/lib/append.lua",6],[456,"lua/lib/append.lua",9],[462,"lua/lib/append.lua",17],[491,"lua/lib/append.lua",48],[492,"lua/lib/append.lua",50],[502,"lua/lib/append.lua",63],[512,"lua/lib/append.lua",74],[521,"lua/lib/schedule.lua",17],[528,"lua/lib/schedule.lua",25],[529,"lua/lib/schedule.lua",27],[530,"lua/lib/schedule.lua",30],[533,"lua/lib/schedule.lua",34],[537,"lua/lib/run.lua",7],[539,"lua/lib/run.lua",10],[540,"lua/lib/run.lua",12],[557,"lua/lib/run.lua",31],[575,"lua/lib/run.lua",50],[582,"lua/lib/run.lua",59],[591,"lua/lib/run.lua",69],[599,"lua/lib/run.lua",78],[610,"lua/lib/run.lua",90],[632,"lua/lib/run.lua",113],[644,"lua/lib/idem.lua",6],[645,"lua/lib/idem.lua",8],[646,"lua/lib/idem.lua",10],[652,"lua/schedule/trigger.lua",21],[659,"lua/schedule/trigger.lua",29]],
+  map: [[1,"lua/schedule/trigger.lua",1],[2,"lua/schedule/trigger.lua",3],[3,"lua/schedule/trigger.lua",14],[4,"lua/schedule/trigger.lua",13],[5,"lua/schedule/trigger.lua",12],[6,"lua/schedule/trigger.lua",11],[7,"lua/schedule/trigger.lua",10],[8,"lua/schedule/trigger.lua",9],[9,"lua/schedule/trigger.lua",8],[10,"lua/schedule/trigger.lua",7],[11,"lua/schedule/trigger.lua",6],[12,"lua/schedule/trigger.lua",5],[13,"lua/schedule/trigger.lua",4],[14,"lua/schedule/trigger.lua",15],[15,"lua/lib/root.lua",2],[17,"lua/lib/root.lua",8],[18,"lua/lib/batch.lua",12],[19,"lua/lib/batch.lua",14],[40,"lua/lib/batch.lua",37],[45,"lua/lib/batch.lua",43],[46,"lua/lib/batch.lua",45],[47,"lua/lib/batch.lua",49],[48,"lua/lib/batch.lua",51],[49,"lua/lib/batch.lua",53],[50,"lua/lib/batch.lua",56],[54,"lua/lib/batch.lua",62],[66,"lua/lib/batch.lua",75],[67,"lua/lib/batch.lua",77],[71,"lua/lib/batch.lua",83],[87,"lua/lib/batch.lua",101],[94,"lua/lib/batch.lua",109],[97,"lua/lib/batch.lua",114],[102,"lua/lib/batch.lua",121],[107,"lua/lib/batch.lua",129],[115,"lua/lib/batch.lua",138],[133,"lua/lib/ring.lua",4],[134,"lua/lib/ring.lua",6],[142,"lua/lib/ring.lua",16],[148,"lua/lib/ring.lua",23],[149,"lua/lib/ring.lua",25],[150,"lua/lib/ring.lua",28],[154,"lua/lib/ring.lua",34],[161,"lua/lib/ring.lua",42],[167,"lua/lib/ready.lua",9],[168,"lua/lib/ready.lua",11],[169,"lua/lib/ready.lua",14],[183,"lua/lib/ready.lua",29],[188,"lua/lib/ready.lua",35],[200,"lua/lib/ready.lua",48],[203,"lua/lib/ready.lua",52],[209,"lua/lib/ready.lua",63],[212,"lua/lib/ready.lua",67],[219,"lua/lib/ready.lua",76],[220,"lua/lib/ready.lua",79],[221,"lua/lib/delayed.lua",3],[222,"lua/lib/delayed.lua",5],[223,"lua/lib/delayed.lua",7],[227,"lua/lib/delayed.lua",13],[230,"lua/lib/delayed.lua",17],[237,"lua/lib/delayed.lua",26],[244,"lua/lib/delayed.lua",37],[251,"lua/lib/outbox.lua",15],[255,"lua/lib/outbox.lua",20],[256,"lua/lib/outbox.lua",22],[257,"lua/lib/outbox.lua",24],[258,"lua/lib/outbox.lua",27],[259,"lua/lib/outbox.lua",29],[263,"lua/lib/outbox.lua",35],[275,"lua/lib/outbox.lua",49],[279,"lua/lib/outbox.lua",54],[289,"lua/lib/outbox.lua",66],[293,"lua/lib/outbox.lua",72],[297,"lua/lib/outbox.lua",78],[302,"lua/lib/outbox.lua",85],[303,"lua/lib/outbox.lua",88],[332,"lua/lib/outbox.lua",120],[341,"lua/lib/outbox.lua",131],[344,"lua/lib/limited.lua",12],[345,"lua/lib/limited.lua",14],[352,"lua/lib/limited.lua",23],[356,"lua/lib/limited.lua",29],[367,"lua/lib/limited.lua",42],[371,"lua/lib/limited.lua",48],[379,"lua/lib/limited.lua",58],[384,"lua/lib/limited.lua",65],[389,"lua/lib/limited.lua",72],[393,"lua/lib/limited.lua",78],[405,"lua/lib/limited.lua",92],[417,"lua/lib/limited.lua",107],[429,"lua/lib/limited.lua",120],[432,"lua/lib/limited.lua",125],[439,"lua/lib/operation.lua",4],[440,"lua/lib/operation.lua",6],[443,"lua/lib/operation.lua",11],[449,"lua/lib/operation.lua",18],[454,"lua/lib/append.lua",6],[456,"lua/lib/append.lua",9],[462,"lua/lib/append.lua",17],[491,"lua/lib/append.lua",48],[503,"lua/lib/append.lua",63],[519,"lua/lib/append.lua",81],[520,"lua/lib/append.lua",83],[530,"lua/lib/append.lua",96],[540,"lua/lib/append.lua",107],[549,"lua/lib/schedule.lua",17],[556,"lua/lib/schedule.lua",25],[557,"lua/lib/schedule.lua",27],[558,"lua/lib/schedule.lua",30],[561,"lua/lib/schedule.lua",34],[565,"lua/lib/run.lua",7],[567,"lua/lib/run.lua",10],[568,"lua/lib/run.lua",12],[585,"lua/lib/run.lua",31],[603,"lua/lib/run.lua",50],[610,"lua/lib/run.lua",59],[619,"lua/lib/run.lua",69],[627,"lua/lib/run.lua",78],[638,"lua/lib/run.lua",90],[660,"lua/lib/run.lua",113],[672,"lua/lib/idem.lua",6],[673,"lua/lib/idem.lua",8],[674,"lua/lib/idem.lua",10],[680,"lua/schedule/trigger.lua",21],[687,"lua/schedule/trigger.lua",29]],
 });
 
 /** The live signing secrets of an account, newest first; makes the first one where there is none. See lua/secret/ensure.lua. */
@@ -19922,10 +20006,10 @@ return 'cancelled'`,
 });
 
 /** Accepts single tasks: puts them into the account's open tray, or opens a new one. See lua/task/create.lua. */
-export const taskCreate = script<{ meta: string }, { core: string; account: string; op: string; total: number; idem_key: string; idem_print: string; idem_extra: Buffer; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [string, number, number]>({
+export const taskCreate = script<{ meta: string }, { core: string; account: string; op: string; total: number; place: number; idem_key: string; idem_print: string; idem_extra: Buffer; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [string, number, number]>({
   name: 'task/create',
   keys: ["meta"],
-  args: [["core","string"],["account","string"],["op","string"],["total","int"],["idem_key","string"],["idem_print","string"],["idem_extra","bytes"],["now_ms","now"]],
+  args: [["core","string"],["account","string"],["op","string"],["total","int"],["place","int"],["idem_key","string"],["idem_print","string"],["idem_extra","bytes"],["now_ms","now"]],
   rest: "parts",
   lua: `#!lua
 local meta = KEYS[1]
@@ -19933,6 +20017,7 @@ local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 local idem_extra = table.remove(ARGV)
 local idem_print = table.remove(ARGV)
 local idem_key = table.remove(ARGV)
+local place = tonumber(table.remove(ARGV))
 local total = tonumber(table.remove(ARGV))
 local op = table.remove(ARGV)
 local account = table.remove(ARGV)
@@ -20414,6 +20499,34 @@ local function append_records(b, parts, at, count)
   end
   if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
 end
+local function pages_cut(records, place)
+  local pages, from, at = {}, 1, 1
+  while at <= #records do
+    at = at + 4 + struct.unpack('>I4', records, at)
+    place = place + 1
+    if place == PAGE_TASKS or at > #records then
+      pages[#pages + 1] = string.sub(records, from, at - 1)
+      from, place = at, 0
+    end
+  end
+  return pages
+end
+local function append_pages(b, parts, at, count, place)
+  local base = segment_last(b)
+  local begun = (b.n - base) % PAGE_TASKS
+  if begun ~= place then
+    parts = pages_cut(table.concat(parts, '', at, at + count - 1), begun)
+    at, count = 1, #parts
+  end
+  local key, first = b.key .. ':' .. base, math.floor((b.n - base) / PAGE_TASKS)
+  local writes = { key }
+  page_writes[#page_writes + 1] = writes
+  for k = 0, count - 1 do
+    local field = string.format('%.0f', first + k)
+    writes[#writes + 1] = field
+    writes[#writes + 1] = k == 0 and begun > 0 and call('HGET', key, field) .. parts[at] or parts[at + k]
+  end
+end
 local maps = {}
 local function map_run(b, from, to, rest)
   while from <= to do
@@ -20455,27 +20568,30 @@ end
 if idem_taken() then return { '', 0, now_ms } end
 local before = operation_before(op, now_ms)
 if before then return { before.core, before.first, before.at_ms } end
+local pages = tonumber(parts[1])
+local bytes = 0
+for i = 2, pages + 1 do bytes = bytes + #parts[i] end
 local tray = root .. 'a:' .. account .. ':tray'
 local open = call('GET', tray)
 local b = open and batch_load(open)
-if not b or b.n + total > SEGMENT_TASKS or b.q >= SEGMENT_BYTES or now_ms >= b.t + 1000 or now_ms < b.t then
+if not b or b.n + total > SEGMENT_TASKS or b.q + bytes > SEGMENT_BYTES or now_ms >= b.t + 1000 or now_ms < b.t then
   b = { core = core, key = root .. 'b:' .. core, a = account, s = 'tray', s_was = 'tray', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
     t = now_ms, q = 0, k = 0, opened = true }
   batches[core] = b
   batches_loaded[#batches_loaded + 1] = b
 end
 local first = b.n
-local records = tonumber(parts[1])
-append_records(b, parts, 2, records)
+append_pages(b, parts, 2, pages, place)
+b.q = b.q + bytes
 b.n = first + total
-local runs = tonumber(parts[2 + records])
-append_runs(b, parts, 3 + records, runs, first, now_ms)
-local lanes = lanes_read(b, parts, 3 + records + runs * 6, first)
+local runs = tonumber(parts[2 + pages])
+append_runs(b, parts, 3 + pages, runs, first, now_ms)
+local lanes = lanes_read(b, parts, 3 + pages + runs * 6, first)
 if b.opened then
   call('HSET', b.key, 'a', account, 't', now_ms)
   call('SET', tray, core, 'PX', 5000)
 end
-b.deadline = ''
+if first == b.c + b.f + b.x then b.deadline = '' end
 b.dirty = true
 append_write(b, total)
 operation_write(op, b.core, first, now_ms)
@@ -20486,7 +20602,7 @@ outbox_write()
 ring_bell()
 idem_write({ b.core, first, now_ms })
 return { b.core, first, now_ms }`,
-  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",15],[4,"lua/task/create.lua",14],[5,"lua/task/create.lua",13],[6,"lua/task/create.lua",12],[7,"lua/task/create.lua",11],[8,"lua/task/create.lua",10],[9,"lua/task/create.lua",9],[10,"lua/task/create.lua",8],[11,"lua/task/create.lua",16],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/batch.lua",12],[16,"lua/lib/batch.lua",14],[37,"lua/lib/batch.lua",37],[42,"lua/lib/batch.lua",43],[43,"lua/lib/batch.lua",45],[44,"lua/lib/batch.lua",49],[45,"lua/lib/batch.lua",51],[46,"lua/lib/batch.lua",53],[47,"lua/lib/batch.lua",56],[51,"lua/lib/batch.lua",62],[63,"lua/lib/batch.lua",75],[64,"lua/lib/batch.lua",77],[68,"lua/lib/batch.lua",83],[84,"lua/lib/batch.lua",101],[91,"lua/lib/batch.lua",109],[94,"lua/lib/batch.lua",114],[99,"lua/lib/batch.lua",121],[104,"lua/lib/batch.lua",129],[112,"lua/lib/batch.lua",138],[130,"lua/lib/ring.lua",4],[131,"lua/lib/ring.lua",6],[139,"lua/lib/ring.lua",16],[145,"lua/lib/ring.lua",23],[146,"lua/lib/ring.lua",25],[147,"lua/lib/ring.lua",28],[151,"lua/lib/ring.lua",34],[158,"lua/lib/ring.lua",42],[164,"lua/lib/ready.lua",9],[165,"lua/lib/ready.lua",11],[166,"lua/lib/ready.lua",14],[180,"lua/lib/ready.lua",29],[185,"lua/lib/ready.lua",35],[197,"lua/lib/ready.lua",48],[200,"lua/lib/ready.lua",52],[206,"lua/lib/ready.lua",63],[209,"lua/lib/ready.lua",67],[216,"lua/lib/ready.lua",76],[217,"lua/lib/ready.lua",79],[218,"lua/lib/delayed.lua",3],[219,"lua/lib/delayed.lua",5],[220,"lua/lib/delayed.lua",7],[224,"lua/lib/delayed.lua",13],[227,"lua/lib/delayed.lua",17],[234,"lua/lib/delayed.lua",26],[241,"lua/lib/delayed.lua",37],[248,"lua/lib/outbox.lua",15],[252,"lua/lib/outbox.lua",20],[253,"lua/lib/outbox.lua",22],[254,"lua/lib/outbox.lua",24],[255,"lua/lib/outbox.lua",27],[256,"lua/lib/outbox.lua",29],[260,"lua/lib/outbox.lua",35],[272,"lua/lib/outbox.lua",49],[276,"lua/lib/outbox.lua",54],[286,"lua/lib/outbox.lua",66],[290,"lua/lib/outbox.lua",72],[294,"lua/lib/outbox.lua",78],[299,"lua/lib/outbox.lua",85],[300,"lua/lib/outbox.lua",88],[329,"lua/lib/outbox.lua",120],[338,"lua/lib/outbox.lua",131],[341,"lua/lib/limited.lua",12],[342,"lua/lib/limited.lua",14],[349,"lua/lib/limited.lua",23],[353,"lua/lib/limited.lua",29],[364,"lua/lib/limited.lua",42],[368,"lua/lib/limited.lua",48],[376,"lua/lib/limited.lua",58],[381,"lua/lib/limited.lua",65],[386,"lua/lib/limited.lua",72],[390,"lua/lib/limited.lua",78],[402,"lua/lib/limited.lua",92],[414,"lua/lib/limited.lua",107],[426,"lua/lib/limited.lua",120],[429,"lua/lib/limited.lua",125],[436,"lua/lib/operation.lua",4],[437,"lua/lib/operation.lua",6],[440,"lua/lib/operation.lua",11],[446,"lua/lib/operation.lua",18],[451,"lua/lib/append.lua",6],[453,"lua/lib/append.lua",9],[459,"lua/lib/append.lua",17],[488,"lua/lib/append.lua",48],[489,"lua/lib/append.lua",50],[499,"lua/lib/append.lua",63],[509,"lua/lib/append.lua",74],[518,"lua/lib/idem.lua",6],[519,"lua/lib/idem.lua",8],[520,"lua/lib/idem.lua",10],[526,"lua/task/create.lua",22],[529,"lua/task/create.lua",26],[538,"lua/task/create.lua",36],[545,"lua/task/create.lua",44]],
+  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",16],[4,"lua/task/create.lua",15],[5,"lua/task/create.lua",14],[6,"lua/task/create.lua",13],[7,"lua/task/create.lua",12],[8,"lua/task/create.lua",11],[9,"lua/task/create.lua",10],[10,"lua/task/create.lua",9],[11,"lua/task/create.lua",8],[12,"lua/task/create.lua",17],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",12],[17,"lua/lib/batch.lua",14],[38,"lua/lib/batch.lua",37],[43,"lua/lib/batch.lua",43],[44,"lua/lib/batch.lua",45],[45,"lua/lib/batch.lua",49],[46,"lua/lib/batch.lua",51],[47,"lua/lib/batch.lua",53],[48,"lua/lib/batch.lua",56],[52,"lua/lib/batch.lua",62],[64,"lua/lib/batch.lua",75],[65,"lua/lib/batch.lua",77],[69,"lua/lib/batch.lua",83],[85,"lua/lib/batch.lua",101],[92,"lua/lib/batch.lua",109],[95,"lua/lib/batch.lua",114],[100,"lua/lib/batch.lua",121],[105,"lua/lib/batch.lua",129],[113,"lua/lib/batch.lua",138],[131,"lua/lib/ring.lua",4],[132,"lua/lib/ring.lua",6],[140,"lua/lib/ring.lua",16],[146,"lua/lib/ring.lua",23],[147,"lua/lib/ring.lua",25],[148,"lua/lib/ring.lua",28],[152,"lua/lib/ring.lua",34],[159,"lua/lib/ring.lua",42],[165,"lua/lib/ready.lua",9],[166,"lua/lib/ready.lua",11],[167,"lua/lib/ready.lua",14],[181,"lua/lib/ready.lua",29],[186,"lua/lib/ready.lua",35],[198,"lua/lib/ready.lua",48],[201,"lua/lib/ready.lua",52],[207,"lua/lib/ready.lua",63],[210,"lua/lib/ready.lua",67],[217,"lua/lib/ready.lua",76],[218,"lua/lib/ready.lua",79],[219,"lua/lib/delayed.lua",3],[220,"lua/lib/delayed.lua",5],[221,"lua/lib/delayed.lua",7],[225,"lua/lib/delayed.lua",13],[228,"lua/lib/delayed.lua",17],[235,"lua/lib/delayed.lua",26],[242,"lua/lib/delayed.lua",37],[249,"lua/lib/outbox.lua",15],[253,"lua/lib/outbox.lua",20],[254,"lua/lib/outbox.lua",22],[255,"lua/lib/outbox.lua",24],[256,"lua/lib/outbox.lua",27],[257,"lua/lib/outbox.lua",29],[261,"lua/lib/outbox.lua",35],[273,"lua/lib/outbox.lua",49],[277,"lua/lib/outbox.lua",54],[287,"lua/lib/outbox.lua",66],[291,"lua/lib/outbox.lua",72],[295,"lua/lib/outbox.lua",78],[300,"lua/lib/outbox.lua",85],[301,"lua/lib/outbox.lua",88],[330,"lua/lib/outbox.lua",120],[339,"lua/lib/outbox.lua",131],[342,"lua/lib/limited.lua",12],[343,"lua/lib/limited.lua",14],[350,"lua/lib/limited.lua",23],[354,"lua/lib/limited.lua",29],[365,"lua/lib/limited.lua",42],[369,"lua/lib/limited.lua",48],[377,"lua/lib/limited.lua",58],[382,"lua/lib/limited.lua",65],[387,"lua/lib/limited.lua",72],[391,"lua/lib/limited.lua",78],[403,"lua/lib/limited.lua",92],[415,"lua/lib/limited.lua",107],[427,"lua/lib/limited.lua",120],[430,"lua/lib/limited.lua",125],[437,"lua/lib/operation.lua",4],[438,"lua/lib/operation.lua",6],[441,"lua/lib/operation.lua",11],[447,"lua/lib/operation.lua",18],[452,"lua/lib/append.lua",6],[454,"lua/lib/append.lua",9],[460,"lua/lib/append.lua",17],[489,"lua/lib/append.lua",48],[501,"lua/lib/append.lua",63],[517,"lua/lib/append.lua",81],[518,"lua/lib/append.lua",83],[528,"lua/lib/append.lua",96],[538,"lua/lib/append.lua",107],[547,"lua/lib/idem.lua",6],[548,"lua/lib/idem.lua",8],[549,"lua/lib/idem.lua",10],[555,"lua/task/create.lua",23],[558,"lua/task/create.lua",27],[570,"lua/task/create.lua",40],[577,"lua/task/create.lua",48],[581,"lua/task/create.lua",53]],
 });
 
 /** Runs a failed task again, its attempts at zero. In a batch that has failed or expired that is a new round of this task See lua/task/retry.lua. */

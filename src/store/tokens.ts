@@ -6,7 +6,7 @@
 // A token is one hash in the home slot of its own SHA-256, so the look-up of a request touches one key on one node;
 // the account's set of hashes is for people (list, revoke). It is written last: a list drops from the set what has no
 // token, and must not meet one that is being made. A token whose maker died in between is unlisted, and nobody has it.
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash, hash, randomBytes } from 'node:crypto';
 import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { accountId, base62, shortHash } from '../base/id.ts';
@@ -58,7 +58,7 @@ export function isTokenText(text: string): boolean {
 
 /** SHA-256 in hex: the name under which a token is known. */
 export function tokenHash(text: string): string {
-  return createHash('sha256').update(text).digest('hex');
+  return hash('sha256', text, 'hex');
 }
 
 export function isAccountName(name: string): boolean {

@@ -94,9 +94,28 @@ describe('parked work', () => {
     answerAll(origins, 'host', 1, 1);
     assert.deepEqual(origins.rooms([]), [['host', 128]], 'nobody waits');
     for (const partition of [3, 5]) origins.parked('host', partition);
-    assert.deepEqual(origins.rooms([]), [['host', 0]], 'others wait');
+    assert.deepEqual(origins.rooms([]), [['host', 8]], 'others wait: a few, of what is not parked');
     assert.deepEqual(origins.rooms(origins.unparkable(3)), [['host', 64]], 'a turn, while another waits');
     assert.deepEqual(origins.rooms(origins.unparkable(5)), [['host', 128]], 'a turn, and nobody waits');
+  });
+
+  test('does not hold up a few that come later: they have places beyond the limit, up to twice as many, and none beyond the cap', () => {
+    for (const [cap, most] of [
+      [2048, 256],
+      [130, 130],
+    ] as const) {
+      const { origins } = setUp(cap);
+      answerAll(origins, 'host', 1, 1);
+      for (let i = 0; i < 128; i++) origins.began('host');
+      for (const partition of [3, 5]) origins.parked('host', partition);
+      let in_flight = 128;
+      for (let room = roomOf(origins, 'host'); room !== 0; room = roomOf(origins, 'host')) {
+        assert.equal(room, Math.min(8, most - in_flight));
+        origins.began('host');
+        in_flight += 1;
+      }
+      assert.equal(in_flight, most);
+    }
   });
 });
 

@@ -54,6 +54,8 @@ const DEFAULTS = {
   SLUICE_LIMIT_BATCH_CREATE: '0',
   SLUICE_LIMIT_BATCH_ADD: '0',
   SLUICE_LIMIT_BATCH_STATUS: '0',
+  // As bin/sluice has it: look-ups of host names have threads enough.
+  UV_THREADPOOL_SIZE: '128',
 };
 
 /** Resolves when /readyz says 200. Ended by itself when the test, or the file, that started it ends. */

@@ -193,7 +193,7 @@ export class Rig {
   /** Single tasks into the account's tray. */
   async single(
     tasks: number | readonly TaskSpec[] = 1,
-    options: { account?: string; operation?: string; partition?: number; core?: string } = {},
+    options: { account?: string; operation?: string; partition?: number; core?: string; place?: number } = {},
   ): Promise<{ core: string; first: number; created_ms: number }> {
     const { partition = this.partition } = options;
     const made = await batches.createTasks(this.redis, {
@@ -202,6 +202,7 @@ export class Rig {
       account_id: options.account ?? ACCOUNT,
       operation: options.operation ?? batches.newOperation(),
       tasks: tasksOf(tasks, 'single'),
+      place: options.place ?? 0,
     });
     if (made === null) throw new Error('no idempotency key was given, so none can be taken');
     await this.check(partition);

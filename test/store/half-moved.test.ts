@@ -8,7 +8,7 @@ import { after, before, describe, test } from 'node:test';
 import type { Redis } from 'ioredis';
 import { isUnavailable } from '../../src/store/errors.ts';
 import { keys } from '../../src/store/keys.ts';
-import { encodeRecord } from '../../src/store/records.ts';
+import { encodePages, encodeRecord } from '../../src/store/records.ts';
 import { execPipeline, preload, type RestValue, type Script } from '../../src/store/script.ts';
 import { scripts } from '../../src/store/scripts.gen.ts';
 import { checkPartition } from '../helpers/check-partition.ts';
@@ -38,6 +38,7 @@ before(async () => {
 
 const RECORD = encodeRecord(tasksOf(1)[0] ?? assert.fail(), false);
 const IDEM = { idem_key: `${ACCOUNT}:key`, idem_print: 'print', idem_extra: Buffer.from('{}') };
+const SINGLE = { ...IDEM, total: 1, place: 0, parts: [1, ...encodePages(tasksOf(1), 0), 1, 0, 0, 'o1', 30, 0, '', 0] };
 const NEW = {
   account: ACCOUNT,
   doc: Buffer.from('{}'),
@@ -216,15 +217,15 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
   'stream/ticket': [({ running: core }) => ({ core, account: ACCOUNT, ticket: 'hash', ttl_ms: 30_000 })],
   'task/cancel': [({ running: core }) => ({ ...KEEP, core, index: 1199, account: ACCOUNT })],
   'task/create': [
-    ({ fresh: core }) => ({ ...IDEM, core, account: ACCOUNT, op: 'op3', total: 1, parts: [1, RECORD, 1, 0, 0, 'o1', 30, 0, '', 0] }),
-    ({ fresh: core }) => ({ ...IDEM, core, account: 'newcomer', op: 'op4', total: 1, parts: [1, RECORD, 1, 0, 0, 'o1', 30, 0, '', 0] }),
+    ({ fresh: core }) => ({ ...SINGLE, core, account: ACCOUNT, op: 'op3' }),
+    ({ fresh: core }) => ({ ...SINGLE, core, account: 'newcomer', op: 'op4' }),
     ({ fresh: core, limits }) => ({
-      ...IDEM,
+      ...SINGLE,
       core,
       account: 'newcomer',
       op: 'op7',
       total: 2,
-      parts: [2, RECORD, RECORD, ...limitedRuns(limits, T0 + DAY_MS), ...limitedLanes(limits)],
+      parts: [1, ...encodePages(tasksOf(2), 0), ...limitedRuns(limits, T0 + DAY_MS), ...limitedLanes(limits)],
     }),
   ],
   'task/retry': [

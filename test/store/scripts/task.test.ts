@@ -41,6 +41,33 @@ describe('task/create', () => {
     assert.equal((await rig.claim('h1', 100)).length, 6);
   });
 
+  test('tasks lie where they belong, wherever their sender thought that the first page begins', async () => {
+    const wanted: string[] = [];
+    for (const [count, place] of [
+      [5, 0],
+      [30, 0],
+      [14, 3],
+      [33, 1],
+      [1, 15],
+      [40, 15],
+      [5, 11],
+      [16, 0],
+    ] as const) {
+      const payloads = Array.from({ length: count }, (_, i) => JSON.stringify(`${wanted.length + i}`));
+      const { first } = await rig.single(
+        payloads.map((payload) => ({ payload })),
+        { place },
+      );
+      assert.equal(first, wanted.length);
+      wanted.push(...payloads);
+    }
+    const claimed = await rig.claim('h1', 500);
+    assert.deepEqual(
+      claimed.map(({ index, payload }) => [index, payload?.toString()]),
+      wanted.map((payload, index) => [index, payload]),
+    );
+  });
+
   test('a tray is neither listed nor a batch', async () => {
     const { core } = await rig.single();
     assert.equal(await rig.redis.zcard(keys.accountBatches(0, ACCOUNT)), 0);
