@@ -3,10 +3,11 @@
 -- One look at a lane: what is too old fails, what the limiter allows starts, strictly first in first out: a task that does not fit is not
 -- overtaken by one that would. Bounded: so many ranges and tasks, then `more`.
 local GRANT_AGED_MAX, GRANT_RANGES_MAX, GRANT_KEEP_US = 200, 500, 2592000000000 -- a deleted limiter's usage stays for 30 days
--- How long a grant is good. One that starts later than 10 ms is told to the lane (`late`), and that must arrive before the shortest interval is over.
+-- How long a grant is good. One that starts more than 3 ms late is told to the lane (`late`), and that must arrive before the shortest interval is over.
 local GRANT_MS = 500
-local GRANT_PAUSE_US = 5000 -- between two looks at a lane that grants ahead of time
+local GRANT_PAUSE_US, GRANT_TOGETHER_US = 5000, 3000 -- between two looks at a lane that grants ahead of time; of what it grants so
 -- Where starts are late by more than this, a look lets less start: the square of how much more, but so many at least.
+local GRANT_BURST_MIN, GRANT_BURST_MS, GRANT_BURST_EVEN = 2, 500, 4 -- a ms: tasks at least; the limit's part; times what is even
 local GRANT_LAG_MS, GRANT_PACE_MIN = 50, 8
 
 local function grant_send(lane, range, kind, body)
@@ -89,7 +90,7 @@ local function grant_line(lane, tasks_max)
             local granted = grant_range(lane, range, tasks_max)
             tasks_max = tasks_max - granted
             if granted < tasks then
-              if tasks_max == 0 then return false end
+              if tasks_max == 0 and (not lane.machine or lane.free >= math.min(range.cost, lane.max)) then return false end
               return range
             end
           end
@@ -97,7 +98,7 @@ local function grant_line(lane, tasks_max)
       end
     end
     seen = seen + #keys
-    if seen >= GRANT_RANGES_MAX or tasks_max == 0 then
+    if seen >= GRANT_RANGES_MAX then
       if call('ZCARD', lane.key .. ':q') > seen then return false end
       return nil
     end
@@ -143,14 +144,29 @@ local function grant_next(lane, range, ahead_us)
   return at < math.huge and math.max(at, lane.now - lane.ahead) or false
 end
 
--- Where the first in line fits soon, the lane goes to that time at once: what is granted then is told before it, and can start at it.
--- So the way to the task costs a limiter nothing of what it allows. A level takes what fits until the next look.
-local function grant_ahead(lane, range, ahead_us)
+-- How much a lane may let start in a ms, so that a limiter that opens with all it has does so in half a second: who sends that much at
+-- once, and who takes it in, is late with it, and has it nearer to what comes an interval later than it may be.
+local function grant_burst(lane, ahead_us)
   local machine = lane.machine
-  if not range or lane.granted > 0 or lane.closed or not machine or not machine.ahead then return false end
-  local step, most = machine.next(lane, math.min(range.cost, lane.max)) - lane.v, ahead_us - lane.ahead
-  if step <= 0 or step > most then return false end
-  if machine.ahead == 'even' then step = math.max(step, math.min(most, GRANT_PAUSE_US)) end
+  if ahead_us == 0 or not machine or not machine.ahead then return math.huge end
+  local even = (lane.rate or 0) / (lane.interval_s * 1000)
+  return math.max(GRANT_BURST_MIN, math.ceil(lane.max / GRANT_BURST_MS), math.ceil(GRANT_BURST_EVEN * even))
+end
+
+-- Where the first in line fits soon, the lane goes to that time at once: what is granted then is told before it, and can start at it.
+-- So neither the way to the task nor a look that is late costs a limiter anything of what it allows. A level takes together what drips in
+-- within some ms, but no more than it holds. `full`: what fits now is more than a ms may have.
+local function grant_ahead(lane, range, ahead_us, full)
+  local machine = lane.machine
+  if range == nil or (range == false and not full) or lane.closed or not machine or not machine.ahead then return false end
+  local step, most = 1000, ahead_us - lane.ahead
+  if not full then
+    step = machine.next(lane, math.min(range.cost, lane.max)) - lane.v
+    if step <= 0 or step > most then return false end
+    if machine.runs_dry then step = math.max(step, math.min(most, GRANT_TOGETHER_US, machine.runs_dry(lane) - lane.v)) end
+  elseif step > most then
+    return false
+  end
   step = math.ceil((lane.now + step) / 1000) * 1000 - lane.now -- a grant tells its time in whole ms, which must not be before it
   lane.v, lane.t, lane.now, lane.active = lane.v + step, lane.v + step, lane.now + step, lane.active + step
   lane.ahead, lane.settled = lane.ahead + step, false
@@ -174,9 +190,18 @@ local function grant_lane(lane, tasks_max, ahead_us)
   local paced = ahead_us > 0 and lag > GRANT_LAG_MS
   if paced then tasks_max = math.min(tasks_max, math.max(GRANT_PACE_MIN, math.floor(tasks_max * (GRANT_LAG_MS / lag) ^ 2))) end
   if lag > 0 then lane.lag = math.floor(lag * 0.95) end
-  local range = grant_line(lane, tasks_max)
-  if grant_ahead(lane, range, ahead_us) then range = grant_line(lane, tasks_max) end
-  if range == false and paced and not lane.more then
+  local burst, range, full = grant_burst(lane, ahead_us), nil, nil
+  local at_once = burst
+  repeat
+    local before, at_most = lane.granted, math.min(tasks_max - lane.granted, at_once)
+    range = grant_line(lane, at_most)
+    full = at_most == at_once and lane.granted - before == at_once
+    local free = lane.free
+    local went = grant_ahead(lane, range, ahead_us, full)
+    -- What comes back together may start together, so that what came late once is not held up again and again.
+    if went then at_once = math.max(burst, math.min(2 * burst, lane.free - free)) end
+  until not went
+  if range == false and (paced or full) and not lane.more then
     lane.next = lane.real + GRANT_PAUSE_US
   elseif range == false or lane.more then
     lane.more = true

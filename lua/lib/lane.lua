@@ -1,7 +1,7 @@
 -- @include lib/root
 -- Lanes: the queues of limiters that lie in this partition. A lane is changed in memory and written once, so that what a script
 -- does later sees what it did before. The contract with outbox/receive, outbox/ask and the scripts of limiters:
---   kinds.<kind>(body, source_ms, now_ms)   plans what a message does to its lane (lib/receive/<kind>.lua)
+--   kinds.<kind>(body, source_ms, now_ms, unsure_ms)   plans what a message does to its lane (lib/receive/<kind>.lua)
 --   lane_plan()                             reads what lane_write needs, before the first write
 --   lane_write()                            writes all lanes that were changed, and rings the bell where one can grant now
 -- Bodies, after `<seq> <kind> `. E is `<flow>|<entry with suffix>`. granted_ms and place are whole numbers, as a grant brought them.
@@ -44,13 +44,15 @@ local lane_bell = false
 --   next(lane, cost)                when (v) so many units can be taken, where nothing else happens; nil where no time is known
 --   take(lane, units, range, from, to, granted_ms)   tasks from..to of a range start
 --   give(lane, units, granted_ms, core, from, to)    units that were taken then are not used
+--   late(lane, units, granted_ms, started_ms)   not of slots: units that were taken then are used only since they started
 --   charge(lane, difference)        optional: a task has cost more or less
 --   reset(lane)                     forgets used units
 --   adapt(lane, before)             the numbers have changed; `before` are the old ones
---   ahead                           optional: starts may be granted before their time, each at it ('exact') or a few together ('even')
+--   ahead                           optional: whether starts may be granted before their time
+--   runs_dry(lane)                  optional: when (v) units that could be taken begin to be lost
 --   life(lane, granted_ms)          optional: for how long (ms) what was granted then may start, where that ends with an interval
 --   done(lane, core, from, to)      optional: tasks have ended, and with them what they held
---   write(lane)                     optional: writes what it has besides the fields `n`, `at`, `rem`: keys `:log` (window), `:run` (slots)
+--   write(lane)                     optional: writes what it has besides the fields `n`, `at`, `rem`: keys `:log` (window, level), `:run` (slots)
 local machines = {}
 -- @include lib/limiter/*
 -- @include lib/tally
@@ -264,9 +266,9 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
 end
 
 -- How late (ms) what was granted starts, on the whole; those who start it cannot keep up where that is long. A look lets less start then.
-local function lane_lags(lane, granted_ms)
+local function lane_lags(lane, late_ms)
   local lag = lane.lag or 0
-  lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
+  lane.lag = math.floor(lag + (math.max(0, late_ms) - lag) / 8)
 end
 
 local function lane_plan()

@@ -13,7 +13,7 @@ local lane = record_lane(core, account, now_us)
 if not lane then return {} end
 
 lane.machine.reset(lane)
-lane.since = math.max(lane.since or 0, lane.now)
+lane.since = math.max(lane.since or 0, lane.now + 1) -- what was granted in this very us is not known apart
 lane_wake(lane, lane.now)
 lane_plan()
 lane_write()

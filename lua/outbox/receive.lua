@@ -8,7 +8,8 @@
 -- @flags allow-oom
 -- @key   meta      hash    {pN}:m
 -- @arg   source    int     partition that they come from
--- @arg   source_ms int     that partition's clock by now
+-- @arg   source_ms int     that partition's clock by now, at least
+-- @arg   unsure_ms int     how much later it may be there
 -- @arg   keep_ms   int     how long a finished batch stays
 -- @arg   tray_keep_ms int  how long a finished tray stays
 -- @arg   now_ms    now     this shard's clock
@@ -35,7 +36,7 @@ for _, message in ipairs(messages) do
   before = seq
   if seq > mark then
     if not kinds[kind] or failed_count >= FAILED_MAX then break end
-    kinds[kind](body, source_ms, now_ms)
+    kinds[kind](body, source_ms, now_ms, unsure_ms)
     mark = seq
     applied = applied + 1
   end

@@ -3,12 +3,12 @@
 -- @flags allow-oom
 -- @key   meta      hash    {pN}:m
 -- @arg   now_ms    now     this shard's clock
--- @rest  lates             of each grant: lane, granted_ms, units
+-- @rest  lates             of each grant, and so late: lane, granted_ms, late_ms, units
 -- @reply number            1
 -- @cost  O(lates)
 -- @include lib/outbox
 
-for i = 1, #lates, 3 do
-  outbox_send(now_ms, partition_of(lates[i]), 'late', lates[i] .. ' ' .. lates[i + 1] .. ' ' .. lates[i + 2])
+for i = 1, #lates, 4 do
+  outbox_send(now_ms, partition_of(lates[i]), 'late', table.concat(lates, ' ', i, i + 3))
 end
 return outbox_write()

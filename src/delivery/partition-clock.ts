@@ -1,38 +1,57 @@
-// A partition's clock, as near as its answers tell.
+// What time it is in a partition, as near as answers can tell.
 //
-// An answer says a whole millisecond, cut off, that was true a while before it came: what is read from one is too early by up to a
-// millisecond and the way here, never too late. So the latest of all readings is the nearest, as long as both clocks go alike.
+// The script that an answer comes from ran between question and answer, and tells its time in whole ms. So each answer bounds what
+// that clock is ahead of ours, and all of them together bound it to less than a millisecond, however long single ones take. Answers
+// that contradict the bounds tell of a clock that was set, or of another one.
 import { type Clock, monotonicMs } from '../base/clock.ts';
 
-/** So much may one of the two be slower: 1 ms a second, twice what clocks are corrected by. */
-const DRIFT = 0.001;
-/** A reading that is so much earlier than expected was slow to come, or the clock was set back. */
-const BACK_MS = 5;
+/** Two clocks run apart by no more than this; those that are steered by NTP by half of it. */
+const DRIFT = 1e-3;
 
 export class PartitionClock {
   readonly #monotonic: Clock;
-  #offset_ms = 0;
-  #read_ms = Number.NEGATIVE_INFINITY;
+  /** What it is ahead of ours, at least and at most. */
+  #least_ms = 0;
+  #most_ms = 0;
+  #heard_ms = Number.NEGATIVE_INFINITY;
 
   constructor(monotonic: Clock = monotonicMs) {
     this.#monotonic = monotonic;
   }
 
-  /** An answer that came just now says that it is `now_ms` there. */
-  read(now_ms: number): void {
-    const at_ms = this.#monotonic();
-    const offset_ms = now_ms - at_ms;
-    const expected_ms = this.#offset_ms - (at_ms - this.#read_ms) * DRIFT;
-    this.#offset_ms = offset_ms < expected_ms - BACK_MS ? offset_ms : Math.max(offset_ms, expected_ms);
-    this.#read_ms = at_ms;
+  /** An answer to what was asked then has just come. */
+  heard(now_ms: number, asked_ms: number): void {
+    const heard_ms = this.#monotonic();
+    const [least_ms, most_ms] = [now_ms - heard_ms, now_ms + 1 - asked_ms];
+    const drift_ms = (heard_ms - this.#heard_ms) * DRIFT;
+    this.#heard_ms = heard_ms;
+    this.#least_ms = Math.max(this.#least_ms - drift_ms, least_ms);
+    this.#most_ms = Math.min(this.#most_ms + drift_ms, most_ms);
+    if (this.#least_ms > this.#most_ms) [this.#least_ms, this.#most_ms] = [least_ms, most_ms];
   }
 
+  /** It is that late by now, at least. */
   now_ms(): number {
-    return this.#monotonic() + this.#offset_ms;
+    return this.#monotonic() + this.#least_ms;
   }
 
-  /** The same moment by our own clock. */
-  here_ms(there_ms: number): number {
-    return there_ms - this.#offset_ms;
+  /** How much later it may be. */
+  get unsure_ms(): number {
+    return this.#most_ms - this.#least_ms;
+  }
+
+  /** What it is by now, as messages from the partition tell it. */
+  told(): { read_ms: number; source_ms: number; unsure_ms: number } {
+    return { read_ms: this.#monotonic(), source_ms: this.now_ms(), unsure_ms: this.unsure_ms };
+  }
+
+  /** When, by this process's clock, it is that late at the latest. */
+  latest_ms(at_ms: number): number {
+    return at_ms - this.#least_ms;
+  }
+
+  /** And at the earliest. */
+  earliest_ms(at_ms: number): number {
+    return at_ms - this.#most_ms;
   }
 }

@@ -19,8 +19,8 @@ export interface PumpHost {
   /** A turn ended and left work to claim. */
   stillHungry(pump: Pump): void;
   origins: Origins;
-  /** Starts tasks, each when its limiter lets it; each takes one reserved place until `pump.settle` names it. They were claimed at `now_ms` of the partition, after `asked_ms` here. */
-  run(pump: Pump, tasks: readonly Claimed[], now_ms: number, asked_ms: number): void;
+  /** Starts tasks, each when its limiter lets it; each takes one reserved place until `pump.settle` names it. They were claimed at `now_ms` of the partition. */
+  run(pump: Pump, tasks: readonly Claimed[], now_ms: number): void;
   ticked(reply: TickReply): void;
   granted(reply: GrantReply): void;
   /** Messages of this partition wait to be carried over. */

@@ -68,7 +68,7 @@ export class Pump {
   #due_ms = Number.POSITIVE_INFINITY;
   /** When a limiter of this partition has something to do; by this process's clock. */
   #next_grant_ms = Number.POSITIVE_INFINITY;
-  readonly #clock = new PartitionClock();
+  readonly clock = new PartitionClock();
   #answered_ms: number;
   #failures = 0;
   #pause_until_ms = 0;
@@ -194,7 +194,7 @@ export class Pump {
 
   /** The partition's clock, as near as the last answer told. */
   now_ms(): number {
-    return this.#clock.now_ms();
+    return this.clock.now_ms();
   }
 
   /** Begins a turn now, or right after the one that runs. */
@@ -268,17 +268,24 @@ export class Pump {
       if (places > 0) this.#host.claimEnded(this);
     });
     const { settled, tick: ticked, claimed, granted, told, error } = answersOf(reply);
+    for (const one of [settled, ticked, claimed, granted]) if (one !== null) this.clock.heard(one.now_ms, began_ms);
     if (settled !== null) this.#settled(settlements, settled);
     else this.#outcomes.putBack(settlements);
     if (ticked !== null) this.#ticked(ticked, grant);
     this.#host.releaseNotes(notes - (claimed?.tasks.filter(({ of }) => of !== null).length ?? 0));
-    if (claimed !== null) this.#claimed(claimed, places, began_ms);
+    if (claimed !== null) this.#claimed(claimed, places);
     else this.#host.release(places);
     if (granted !== null) this.#granted(granted);
     else if (grant) this.#next_grant_ms = 0;
     if (told === null && lates.length > 0) this.#lates.unshift(...lates);
     const carried = granted !== null && granted.slices.length > 0;
-    if (carried) this.#host.carry(this.partition, granted.slices);
+    if (carried) {
+      const told = this.clock.told();
+      this.#host.carry(
+        this.partition,
+        granted.slices.map((slice) => ({ ...slice, ...told })),
+      );
+    }
     const messages = settled?.messages || ticked?.messages || claimed?.messages || told || (granted?.messages && !carried);
     if (messages) this.#host.relay(this.partition);
     if (error !== null) return this.#failed(error);
@@ -302,7 +309,6 @@ export class Pump {
   }
 
   #settled(settlements: readonly Settlement[], reply: SettleReply): void {
-    this.#clock.read(reply.now_ms);
     const left = new Set(reply.left);
     let again = false;
     for (const settlement of settlements) {
@@ -323,12 +329,11 @@ export class Pump {
   /** A time of the partition at which something is due; 0 = none. */
   #dueAt(due_ms: number): void {
     if (due_ms === 0) return;
-    this.#due_ms = Math.min(this.#due_ms, this.#clock.here_ms(due_ms));
+    this.#due_ms = Math.min(this.#due_ms, this.clock.latest_ms(due_ms));
     this.#next_tick_ms = Math.min(this.#next_tick_ms, this.#due_ms);
   }
 
   #ticked(reply: TickReply, granting: boolean): void {
-    this.#clock.read(reply.now_ms);
     const sweep_ms = this.#looks.wait_ms(this.#flying.count > 0 || reply.ready, reply.empty);
     const wait_ms = reply.next_ms === 0 ? sweep_ms : reply.next_ms - reply.now_ms;
     const due_ms = reply.more ? 0 : monotonicMs() + Math.min(Math.max(wait_ms, 0), sweep_ms);
@@ -346,15 +351,13 @@ export class Pump {
   }
 
   #granted(reply: GrantReply): void {
-    this.#clock.read(reply.now_ms);
-    const at_ms = reply.next_ms === 0 ? Number.POSITIVE_INFINITY : Math.max(monotonicMs(), this.#clock.here_ms(reply.next_ms));
+    const at_ms = reply.next_ms === 0 ? Number.POSITIVE_INFINITY : Math.max(monotonicMs(), this.clock.latest_ms(reply.next_ms));
     // A bell that rang meanwhile stands.
     this.#next_grant_ms = reply.more ? 0 : Math.min(this.#next_grant_ms, at_ms);
     this.#host.granted(reply);
   }
 
-  #claimed(reply: ClaimReply, places: number, asked_ms: number): void {
-    this.#clock.read(reply.now_ms);
+  #claimed(reply: ClaimReply, places: number): void {
     this.#call_no += 1;
     this.#unparking.answered(this.#host.origins, this.partition, reply.parked);
     this.#dueAt(reply.first_due_ms);
@@ -365,7 +368,7 @@ export class Pump {
     if (tasks.length > 0) this.#next_tick_ms = Math.min(this.#next_tick_ms, monotonicMs() + ALIVE_MS);
     // A claim rounds up to whole pages, so it may bring a few more than were reserved.
     this.#host.release(places - tasks.length);
-    this.#host.run(this, tasks, reply.now_ms, asked_ms);
+    this.#host.run(this, tasks, reply.now_ms);
   }
 
   /** No turn follows at once. */

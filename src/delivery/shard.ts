@@ -46,8 +46,8 @@ export interface ShardDeps {
 
 /** Tasks whose account's signing keys could not be read come back after this long. */
 const KEYS_RETRY_MS = 1_000;
-/** Half of what api.md allows between a start and its arrival. */
-const LATE_MS = 10;
+/** A start that is later than this is told to its limiter; less is what a timer, and not knowing another clock to the ms, make of any. */
+const LATE_MS = 3;
 /** How often calls that hold slots are held against the fence. */
 const FENCE_MS = 250;
 /** What is left of a drain after running calls were aborted, for their settlements. */
@@ -205,7 +205,8 @@ export class CallbackShard implements Service, PumpHost {
     });
   }
 
-  run(pump: Pump, tasks: readonly Claimed[], now_ms: number, asked_ms: number): void {
+  run(pump: Pump, tasks: readonly Claimed[], now_ms: number): void {
+    const claimed_ms = pump.clock.earliest_ms(now_ms);
     this.#taken += tasks.length;
     if (tasks.length > 0) {
       // Who was fed last is fed last; a claim that brought nothing keeps its turn.
@@ -214,24 +215,24 @@ export class CallbackShard implements Service, PumpHost {
     }
     for (const task of tasks) this.origins.began(task.flight.origin);
     for (const [age_ms, together] of groupBy(tasks, (task) => Math.min(0, task.granted_age_ms))) {
-      if (age_ms === 0) this.#start(pump, together, now_ms, asked_ms);
-      else notBefore(monotonicMs() - age_ms, () => this.#start(pump, together, pump.now_ms(), asked_ms));
+      if (age_ms === 0) this.#start(pump, together, now_ms, claimed_ms);
+      else notBefore(pump.clock.latest_ms(now_ms - age_ms), () => this.#start(pump, together, pump.now_ms(), claimed_ms));
     }
   }
 
-  #start(pump: Pump, tasks: readonly Claimed[], now_ms: number, asked_ms: number): void {
+  #start(pump: Pump, tasks: readonly Claimed[], now_ms: number, claimed_ms: number): void {
     const unsigned: Claimed[] = [];
     for (const task of tasks) {
       const secrets = this.#keys.get(task.account_id);
-      if (secrets !== null) this.#begin(pump, task, secrets, now_ms, asked_ms);
+      if (secrets !== null) this.#begin(pump, task, secrets, now_ms, claimed_ms);
       else unsigned.push(task);
     }
     for (const [account_id, waiting] of groupBy(unsigned, (task) => task.account_id)) {
-      void this.#runSigned(pump, account_id, waiting, asked_ms);
+      void this.#runSigned(pump, account_id, waiting, claimed_ms);
     }
   }
 
-  async #runSigned(pump: Pump, account_id: string, tasks: readonly Claimed[], asked_ms: number): Promise<void> {
+  async #runSigned(pump: Pump, account_id: string, tasks: readonly Claimed[], claimed_ms: number): Promise<void> {
     let secrets: readonly Buffer[];
     try {
       secrets = await this.#keys.read(account_id);
@@ -240,10 +241,10 @@ export class CallbackShard implements Service, PumpHost {
       for (const task of tasks) this.#handBack(pump, task, KEYS_RETRY_MS);
       return;
     }
-    for (const task of tasks) this.#begin(pump, task, secrets, pump.now_ms(), asked_ms);
+    for (const task of tasks) this.#begin(pump, task, secrets, pump.now_ms(), claimed_ms);
   }
 
-  #begin(pump: Pump, task: Claimed, secrets: readonly Buffer[], now_ms: number, asked_ms: number): void {
+  #begin(pump: Pump, task: Claimed, secrets: readonly Buffer[], now_ms: number, claimed_ms: number): void {
     if (this.#draining || pump.fenced) return this.#handBack(pump, task, 0);
     const wait_ms = this.#suspects.wait_ms(task);
     if (wait_ms > 0) return this.#handBack(pump, task, wait_ms);
@@ -253,7 +254,7 @@ export class CallbackShard implements Service, PumpHost {
       return this.#end(pump, settlementOfExpired(task, now_ms), 'shutdown', 0);
     this.#deps.meter.lag(Math.max(0, now_ms - task.due_ms));
     const counted = task.flight.limit !== null && task.flight.limit.kind !== 'c';
-    const span = tracedTask(this.#deps.tracing, task, spec, pump.now_ms(), asked_ms);
+    const span = tracedTask(this.#deps.tracing, task, spec, pump.now_ms(), claimed_ms);
     const running = this.#deps.outbound.call(
       {
         url: spec.url,
@@ -267,7 +268,7 @@ export class CallbackShard implements Service, PumpHost {
         batch_id: task.single ? null : ID_PREFIX.batch + task.flight.core,
         timeout_ms: spec.timeout_ms,
         secrets,
-        sent: counted ? () => this.#sent(pump, task, asked_ms) : undefined,
+        sent: counted ? () => this.#sent(pump, task, claimed_ms) : undefined,
       },
       (outcome) => {
         this.#calls.delete(running);
@@ -287,12 +288,12 @@ export class CallbackShard implements Service, PumpHost {
   }
 
   /** The request goes out, if this is true. A limiter of rates counts it as of the grant, unless that was a while ago. */
-  #sent(pump: Pump, task: Claimed, asked_ms: number): boolean {
+  #sent(pump: Pump, task: Claimed, claimed_ms: number): boolean {
     const { limit } = task.flight;
     if (limit === null) return true;
-    const age_ms = task.granted_age_ms + monotonicMs() - asked_ms;
+    const age_ms = task.granted_age_ms + monotonicMs() - claimed_ms;
     if (age_ms > limit.life_ms) return false;
-    if (age_ms > LATE_MS) pump.late({ lane: limit.lane, granted_ms: limit.granted_ms, units: limit.cost });
+    if (age_ms > LATE_MS) pump.late({ lane: limit.lane, granted_ms: limit.granted_ms, late_ms: Math.ceil(age_ms), units: limit.cost });
     return true;
   }
 

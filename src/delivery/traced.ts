@@ -13,12 +13,12 @@ export interface TracedCall {
   ended(outcome: Outcome, now_ms: number): void;
 }
 
-/** `asked_ms`: when its claim was sent, monotonic. null: this one is not traced. */
-export function tracedTask(tracing: Tracing | null, task: Claimed, spec: CallSpec, now_ms: number, asked_ms: number): TracedCall | null {
+/** `claimed_ms`: when it was claimed, monotonic. null: this one is not traced. */
+export function tracedTask(tracing: Tracing | null, task: Claimed, spec: CallSpec, now_ms: number, claimed_ms: number): TracedCall | null {
   if (tracing === null) return null;
   const { flight, index, single, attempt, due_ms, granted_age_ms } = task;
   const id = taskId(flight.core, index);
-  const granted_ms = now_ms - (granted_age_ms + monotonicMs() - asked_ms);
+  const granted_ms = now_ms - (granted_age_ms + monotonicMs() - claimed_ms);
   return tracedCall(tracing, spec, {
     name: 'task',
     id,

@@ -33,10 +33,11 @@ export const AWAY_AFTER_MS = 30_000;
 export interface Slice {
   destination: number;
   messages: (Buffer | string)[];
-  /** When it was asked for, by this process's clock that never goes back. */
+  /** When it had been read, by this process's clock that never goes back. */
   read_ms: number;
-  /** The source's clock then. */
+  /** The source's clock then, at least; and by how much it may have been later. */
   source_ms: number;
+  unsure_ms: number;
 }
 
 export interface Received {
@@ -176,25 +177,27 @@ export async function readSlices(
   { messages_max = MESSAGES_MAX, except = [] }: { messages_max?: number; except?: Iterable<number> } = {},
 ): Promise<{ slices: Slice[]; more: boolean }> {
   const meta = keys.partition(source);
-  const read_ms = monotonicMs();
+  const asked_ms = monotonicMs();
   const [source_ms, more, slices] = await outboxSlice.callBuffer(
     client,
     { meta },
     { messages_max, destinations_max: DESTINATIONS_MAX, skip: [...except] },
   );
-  return { slices: slices.map(([destination, messages]) => ({ destination, messages, read_ms, source_ms })), more: more === 1 };
+  const read_ms = monotonicMs();
+  const told = { read_ms, source_ms, unsure_ms: read_ms - asked_ms + 1 };
+  return { slices: slices.map(([destination, messages]) => ({ destination, messages, ...told })), more: more === 1 };
 }
 
 /** Applies messages at their destination; those that it has applied before are left out. Throws where they were read too long ago. */
 export async function receive(client: RedisClient, source: number, slice: Slice, keep: Keep = KEEP_FOR_EVER): Promise<Received> {
-  const { destination, messages, read_ms } = slice;
+  const { destination, messages, read_ms, unsure_ms } = slice;
   const age_ms = monotonicMs() - read_ms;
-  if (age_ms > SLICE_MS_MAX) throw new Error(`the messages were read more than ${SLICE_MS_MAX} ms ago`);
+  if (age_ms + unsure_ms > SLICE_MS_MAX) throw new Error(`the messages were read more than ${SLICE_MS_MAX} ms ago`);
   const source_ms = Math.floor(slice.source_ms + age_ms);
   const [mark, done, applied, wrote] = await outboxReceive.call(
     client,
     { meta: keys.partition(destination) },
-    { source, source_ms, ...keep, messages },
+    { source, source_ms, unsure_ms: Math.ceil(unsure_ms) + 1, ...keep, messages },
   );
   return { mark, done, applied, wrote: wrote === 1 };
 }

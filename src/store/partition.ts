@@ -64,6 +64,8 @@ export interface ClaimRequest {
 export interface Late {
   lane: string;
   granted_ms: string;
+  /** After that, in whole ms. */
+  late_ms: number;
   units: number;
 }
 
@@ -231,14 +233,14 @@ async function tryTurn(client: RedisClient, partition: number, settings: TurnSet
   return parts;
 }
 
-/** The arguments of late starts, those of one grant together. */
+/** The arguments of late starts, those of one grant and as late as one another together. */
 function lateParts(lates: readonly Late[]): (string | number)[] {
   const grants = new Map<string, Late>();
   for (const late of lates) {
-    const name = `${late.lane} ${late.granted_ms}`;
+    const name = `${late.lane} ${late.granted_ms} ${late.late_ms}`;
     grants.set(name, { ...late, units: late.units + (grants.get(name)?.units ?? 0) });
   }
-  return [...grants.values()].flatMap(({ lane, granted_ms, units }) => [lane, granted_ms, units]);
+  return [...grants.values()].flatMap(({ lane, granted_ms, late_ms, units }) => [lane, granted_ms, late_ms, units]);
 }
 
 /**
@@ -331,8 +333,10 @@ function readTick(reply: unknown): TickReply {
   };
 }
 
-function readGranted(reply: unknown, read_ms: number): GrantReply {
+function readGranted(reply: unknown, asked_ms: number): GrantReply {
   const [now_ms, next_ms, more, messages, lanes, slices] = reply as [number, string, number, number, LaneReply[], [number, string[]][]];
+  const read_ms = monotonicMs();
+  const unsure_ms = read_ms - asked_ms + 1;
   return {
     now_ms,
     next_ms: Number(next_ms),
@@ -341,7 +345,7 @@ function readGranted(reply: unknown, read_ms: number): GrantReply {
     lanes: lanes.map(([lane, kind, granted, expired, reclaimed, waiting, waits, account, name]) => {
       return { lane, kind, granted, expired, reclaimed, waiting, waits, account, name };
     }),
-    slices: slices.map(([destination, texts]) => ({ destination, messages: texts, read_ms, source_ms: now_ms })),
+    slices: slices.map(([destination, texts]) => ({ destination, messages: texts, read_ms, source_ms: now_ms, unsure_ms })),
   };
 }
 

@@ -5052,7 +5052,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -5070,6 +5070,11 @@ do
       lane.n = math.max(0, lane.n - units)
       lane.free = math.max(0, lane.max - lane.n)
     end,
+    late = function(lane, units, granted_ms, started_ms)
+      if math.floor(started_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      machines.aligned.give(lane, units, granted_ms)
+      machines.aligned.take(lane, units)
+    end,
     reset = function(lane) lane.n = 0 end,
     adapt = function(lane)
       lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
@@ -5078,6 +5083,7 @@ do
   }
 end
 do
+  local LEVEL_LOG_MAX = 64
   local LEVEL_EXACT_MAX = 9000000000
   local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
   local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
@@ -5092,8 +5098,44 @@ do
     lane.n, lane.rem = n, rem
     lane.free = math.max(0, lane.max - lane.n)
   end
+  local function level_forget(lane) lane.log, lane.log_changed = {}, true end
+  local function level_read(lane)
+    if lane.log then return lane.log end
+    lane.log = {}
+    for i, text in ipairs(call('LRANGE', lane.key .. ':log', 0, -1)) do
+      local ms, at, n, rem, units = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+      lane.log[i] = { ms = tonumber(ms), at = tonumber(at), n = tonumber(n), rem = tonumber(rem), units = tonumber(units) }
+    end
+    for _, item in ipairs(lane.log_new or {}) do lane.log[#lane.log + 1] = item end
+    lane.log_changed, lane.log_new = true, nil
+    return lane.log
+  end
+  local function level_note(lane, units)
+    local list = lane.log
+    if not list then
+      lane.log_new = lane.log_new or {}
+      list = lane.log_new
+    end
+    list[#list + 1] = { ms = math.floor((lane.v - lane.skew) / 1000), at = lane.at, n = lane.n, rem = lane.rem, units = units }
+  end
+  local function level_replay(lane, log, i)
+    local at, n, rem = log[i].at, log[i].n, log[i].rem
+    local function pass(to)
+      local units, rest = level_drained(lane, to - at, rem)
+      at, n, rem = to, n - units, rest
+      if n <= 0 then n, rem = 0, 0 end
+    end
+    for k = i, #log do
+      pass(math.max(at, log[k].at))
+      log[k].n, log[k].rem = n, rem
+      n = n + log[k].units
+    end
+    pass(math.max(at, lane.at))
+    lane.at = at
+    level_set(lane, n, rem)
+  end
   machines.level = {
-    ahead = 'even',
+    ahead = true,
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -5111,8 +5153,10 @@ do
       local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
       return (lane.at + wait) * level_scale(lane)
     end,
+    runs_dry = function(lane) return machines.level.next(lane, lane.max) end,
     take = function(lane, units)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      level_note(lane, units)
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
@@ -5121,8 +5165,26 @@ do
       local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
       local drained, part = level_drained(lane, elapsed, 0)
       if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+      level_forget(lane)
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local log = level_read(lane)
+      local i, left = nil, units
+      for k = #log, 1, -1 do
+        if log[k].ms == granted_ms and left > 0 then
+          local moved = math.min(left, log[k].units)
+          i, left, log[k].units = k, left - moved, log[k].units - moved
+        end
+      end
+      if not i then return machines.level.take(lane, units) end
+      local at = math.min(lane.at, math.max(log[i].at, math.ceil((started_ms * 1000 + lane.skew) / level_scale(lane))))
+      local k = #log
+      while log[k].at > at do k = k - 1 end
+      table.insert(log, k + 1, { ms = started_ms, at = at, units = units })
+      level_replay(lane, log, i)
     end,
     charge = function(lane, difference)
+      level_forget(lane)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
       if lane.n + difference > LEVEL_DEBT * lane.max then
         level_set(lane, LEVEL_DEBT * lane.max, 0)
@@ -5130,14 +5192,30 @@ do
         level_set(lane, lane.n + difference, lane.rem)
       end
     end,
-    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    reset = function(lane)
+      lane.n, lane.rem = 0, 0
+      level_forget(lane)
+    end,
     adapt = function(lane, before)
       local rem = 0
       if before.form == 'level' then
         rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
       end
       lane.at = math.ceil(lane.v / level_scale(lane))
+      level_forget(lane)
       level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+    write = function(lane)
+      local key, list = lane.key .. ':log', lane.log_changed and lane.log or lane.log_new
+      if not list then return end
+      if lane.log_changed then call('DEL', key) end
+      local texts = {}
+      for k = math.max(1, #list - LEVEL_LOG_MAX + 1), #list do
+        local item = list[k]
+        texts[#texts + 1] = string.format('%.0f %.0f %.0f %.0f %.0f', item.ms, item.at, item.n, item.rem, item.units)
+      end
+      if #texts == 0 then return end
+      if call('RPUSH', key, unpack(texts, 1, #texts)) > LEVEL_LOG_MAX then call('LTRIM', key, -LEVEL_LOG_MAX, -1) end
     end,
   }
 end
@@ -5212,17 +5290,44 @@ do
     return { cell = tonumber(cell), units = tonumber(units) }
   end
   local function window_at(lane, i)
-    while i > #lane.log and #lane.log < lane.log_length do
-      local from = #lane.log
-      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
-        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+    if i > lane.log_length then return lane.log_new[i - lane.log_length] end
+    if not lane.log[i] then
+      local from = math.floor((i - 1) / WINDOW_READ) * WINDOW_READ
+      for k, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[from + k] = lane.log[from + k] or window_item(text)
       end
     end
     return lane.log[i]
   end
+  local function window_find(lane, cell)
+    local i, found = lane.log_length + #lane.log_new, nil
+    while i > lane.log_gone do
+      local item = window_at(lane, i)
+      if item.cell < cell then break end
+      found, i = item, i - 1
+    end
+    return found, i + 1
+  end
+  local function window_count(lane, item, i, units)
+    item.units = item.units + units
+    if i <= lane.log_length then lane.log_set[i] = item end
+    lane.n = lane.n + units
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  local function window_add(lane, cell, units)
+    if #lane.log_new == 0 and lane.log_length > lane.log_gone and not lane.log[lane.log_length] then
+      lane.log[lane.log_length] = window_item(call('LINDEX', window_log(lane), -1))
+    end
+    local item, i = window_find(lane, cell)
+    if not item then
+      item, i = { cell = cell, units = 0 }, lane.log_length + #lane.log_new + 1
+      lane.log_new[#lane.log_new + 1] = item
+    end
+    window_count(lane, item, i, units)
+  end
   local function window_pop(lane)
     while true do
-      local item = window_at(lane, lane.log_gone + 1)
+      local item = lane.log_gone < lane.log_length and window_at(lane, lane.log_gone + 1)
       if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
       lane.n = lane.n - item.units
       lane.log_gone = lane.log_gone + 1
@@ -5230,9 +5335,11 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
-      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      if not lane.log then
+        lane.log, lane.log_gone, lane.log_length, lane.log_set, lane.log_new = {}, 0, call('LLEN', window_log(lane)), {}, {}
+      end
       lane.n = lane.n or 0
       window_pop(lane)
     end,
@@ -5240,42 +5347,25 @@ do
       local missing = lane.n + cost - lane.max
       local i = lane.log_gone + 1
       while missing > 0 do
-        local item = window_at(lane, i) or lane.log_new
+        local item = window_at(lane, i)
         if not item then return lane.v end
         missing = missing - item.units
-        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        if missing <= 0 then return item.cell * 1000 + window_us(lane) end
         i = i + 1
       end
       return lane.v
     end,
-    take = function(lane, units)
-      lane.n = lane.n + units
-      lane.free = lane.free - units
-      local cell = window_cell(lane, lane.v)
-      if not lane.log_new and lane.log_gone < lane.log_length then
-        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
-        if last.cell >= cell then
-          last = lane.log_set[lane.log_length] or last
-          last.units = last.units + units
-          lane.log_set[lane.log_length] = last
-          return
-        end
-      end
-      lane.log_new = lane.log_new or { cell = cell, units = 0 }
-      lane.log_new.units = lane.log_new.units + units
-    end,
+    take = function(lane, units) window_add(lane, window_cell(lane, lane.v), units) end,
     give = function(lane, units, granted_ms)
       local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
-      for i = lane.log_gone + 1, lane.log_length do
-        local item = window_at(lane, i)
-        if item.cell == cell then
-          local given = math.min(units, item.units)
-          item.units = item.units - given
-          lane.log_set[i] = item
-          lane.n = lane.n - given
-          lane.free = math.max(0, lane.max - lane.n)
-        end
-      end
+      local item, i = window_find(lane, cell)
+      if item and item.cell == cell then window_count(lane, item, i, -math.min(units, item.units)) end
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local from, to = granted_ms * 1000 + lane.skew, started_ms * 1000 + lane.skew
+      if window_cell(lane, from) == window_cell(lane, to) then return end
+      machines.window.give(lane, units, granted_ms)
+      if window_cell(lane, to) * 1000 + window_us(lane) > lane.v then window_add(lane, window_cell(lane, to), units) end
     end,
     reset = function(lane) lane.n, lane.log_all = 0, {} end,
     adapt = function(lane, before)
@@ -5283,11 +5373,10 @@ do
         lane.free = math.max(0, lane.max - lane.n)
         return
       end
-      window_at(lane, lane.log_length)
       local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
       lane.n = 0
       for i = lane.log_gone + 1, lane.log_length do
-        local item = lane.log[i]
+        local item = window_at(lane, i)
         local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
         if cell * 1000 + window_us(lane) > lane.v then
           if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
@@ -5308,7 +5397,7 @@ do
       for i, item in pairs(lane.log_set) do
         if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
       end
-      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      for _, item in ipairs(lane.log_new) do call('RPUSH', key, text(item)) end
       if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
     end,
   }
@@ -5517,9 +5606,9 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
 end
-local function lane_lags(lane, granted_ms)
+local function lane_lags(lane, late_ms)
   local lag = lane.lag or 0
-  lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
+  lane.lag = math.floor(lag + (math.max(0, late_ms) - lag) / 8)
 end
 local function lane_plan()
   for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
@@ -5619,7 +5708,7 @@ if lane.account then return lane.account == account and record_reply(lane) or {}
 local now_ms = lane_text(math.floor(now_us / 1000))
 call('HSET', lane.key, 'account', account, 'created', now_ms, 'updated', now_ms, unpack(fields, 1, #fields))
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/create.lua",1],[2,"lua/limiter/create.lua",3],[3,"lua/limiter/create.lua",6],[4,"lua/limiter/create.lua",5],[5,"lua/limiter/create.lua",4],[6,"lua/limiter/create.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",33],[18,"lua/lib/lane.lua",54],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[41,"lua/lib/limiter/aligned.lua",29],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",51],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[169,"lua/lib/limiter/window.lua",4],[171,"lua/lib/limiter/window.lua",7],[172,"lua/lib/limiter/window.lua",9],[173,"lua/lib/limiter/window.lua",12],[177,"lua/lib/limiter/window.lua",17],[181,"lua/lib/limiter/window.lua",23],[190,"lua/lib/limiter/window.lua",34],[199,"lua/lib/limiter/window.lua",44],[248,"lua/lib/limiter/window.lua",95],[283,"lua/lib/tally.lua",6],[284,"lua/lib/tally.lua",8],[285,"lua/lib/tally.lua",11],[299,"lua/lib/tally.lua",27],[322,"lua/lib/tally.lua",51],[325,"lua/lib/lane.lua",58],[326,"lua/lib/lane.lua",60],[327,"lua/lib/lane.lua",63],[341,"lua/lib/lane.lua",78],[342,"lua/lib/lane.lua",80],[356,"lua/lib/lane.lua",96],[360,"lua/lib/lane.lua",101],[368,"lua/lib/lane.lua",110],[375,"lua/lib/lane.lua",119],[379,"lua/lib/lane.lua",125],[380,"lua/lib/lane.lua",128],[386,"lua/lib/lane.lua",136],[392,"lua/lib/lane.lua",143],[396,"lua/lib/lane.lua",149],[404,"lua/lib/lane.lua",158],[405,"lua/lib/lane.lua",161],[416,"lua/lib/lane.lua",174],[419,"lua/lib/lane.lua",179],[423,"lua/lib/lane.lua",184],[430,"lua/lib/lane.lua",193],[437,"lua/lib/lane.lua",201],[443,"lua/lib/lane.lua",210],[448,"lua/lib/lane.lua",216],[457,"lua/lib/lane.lua",226],[459,"lua/lib/lane.lua",230],[471,"lua/lib/lane.lua",244],[479,"lua/lib/lane.lua",254],[482,"lua/lib/lane.lua",260],[487,"lua/lib/lane.lua",267],[491,"lua/lib/lane.lua",272],[494,"lua/lib/lane.lua",276],[497,"lua/lib/lane.lua",280],[531,"lua/lib/lane.lua",315],[532,"lua/lib/lane.lua",318],[536,"lua/lib/lane.lua",324],[542,"lua/lib/lane.lua",331],[545,"lua/lib/lane.lua",335],[567,"lua/lib/lane.lua",358],[571,"lua/lib/record.lua",6],[572,"lua/lib/record.lua",9],[577,"lua/lib/record.lua",16],[584,"lua/limiter/create.lua",12],[586,"lua/limiter/create.lua",15]],
+  map: [[1,"lua/limiter/create.lua",1],[2,"lua/limiter/create.lua",3],[3,"lua/limiter/create.lua",6],[4,"lua/limiter/create.lua",5],[5,"lua/limiter/create.lua",4],[6,"lua/limiter/create.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",33],[18,"lua/lib/lane.lua",56],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[46,"lua/lib/limiter/aligned.lua",34],[52,"lua/lib/limiter/level.lua",9],[56,"lua/lib/limiter/level.lua",14],[57,"lua/lib/limiter/level.lua",17],[62,"lua/lib/limiter/level.lua",23],[68,"lua/lib/limiter/level.lua",31],[69,"lua/lib/limiter/level.lua",33],[80,"lua/lib/limiter/level.lua",45],[88,"lua/lib/limiter/level.lua",55],[104,"lua/lib/limiter/level.lua",72],[123,"lua/lib/limiter/level.lua",92],[130,"lua/lib/limiter/level.lua",100],[189,"lua/lib/limiter/slots.lua",4],[191,"lua/lib/limiter/slots.lua",7],[192,"lua/lib/limiter/slots.lua",9],[193,"lua/lib/limiter/slots.lua",12],[208,"lua/lib/limiter/slots.lua",28],[218,"lua/lib/limiter/slots.lua",39],[223,"lua/lib/limiter/slots.lua",45],[247,"lua/lib/limiter/window.lua",4],[249,"lua/lib/limiter/window.lua",7],[250,"lua/lib/limiter/window.lua",9],[251,"lua/lib/limiter/window.lua",12],[255,"lua/lib/limiter/window.lua",17],[259,"lua/lib/limiter/window.lua",23],[269,"lua/lib/limiter/window.lua",35],[278,"lua/lib/limiter/window.lua",45],[284,"lua/lib/limiter/window.lua",53],[295,"lua/lib/limiter/window.lua",66],[304,"lua/lib/limiter/window.lua",76],[338,"lua/lib/limiter/window.lua",112],[372,"lua/lib/tally.lua",6],[373,"lua/lib/tally.lua",8],[374,"lua/lib/tally.lua",11],[388,"lua/lib/tally.lua",27],[411,"lua/lib/tally.lua",51],[414,"lua/lib/lane.lua",60],[415,"lua/lib/lane.lua",62],[416,"lua/lib/lane.lua",65],[430,"lua/lib/lane.lua",80],[431,"lua/lib/lane.lua",82],[445,"lua/lib/lane.lua",98],[449,"lua/lib/lane.lua",103],[457,"lua/lib/lane.lua",112],[464,"lua/lib/lane.lua",121],[468,"lua/lib/lane.lua",127],[469,"lua/lib/lane.lua",130],[475,"lua/lib/lane.lua",138],[481,"lua/lib/lane.lua",145],[485,"lua/lib/lane.lua",151],[493,"lua/lib/lane.lua",160],[494,"lua/lib/lane.lua",163],[505,"lua/lib/lane.lua",176],[508,"lua/lib/lane.lua",181],[512,"lua/lib/lane.lua",186],[519,"lua/lib/lane.lua",195],[526,"lua/lib/lane.lua",203],[532,"lua/lib/lane.lua",212],[537,"lua/lib/lane.lua",218],[546,"lua/lib/lane.lua",228],[548,"lua/lib/lane.lua",232],[560,"lua/lib/lane.lua",246],[568,"lua/lib/lane.lua",256],[571,"lua/lib/lane.lua",262],[576,"lua/lib/lane.lua",269],[580,"lua/lib/lane.lua",274],[583,"lua/lib/lane.lua",278],[586,"lua/lib/lane.lua",282],[620,"lua/lib/lane.lua",317],[621,"lua/lib/lane.lua",320],[625,"lua/lib/lane.lua",326],[631,"lua/lib/lane.lua",333],[634,"lua/lib/lane.lua",337],[656,"lua/lib/lane.lua",360],[660,"lua/lib/record.lua",6],[661,"lua/lib/record.lua",9],[666,"lua/lib/record.lua",16],[673,"lua/limiter/create.lua",12],[675,"lua/limiter/create.lua",15]],
 });
 
 /** Deletes a limiter: what waits starts at once, unlimited; its counts stay for 30 days. See lua/limiter/delete.lua. */
@@ -5648,7 +5737,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -5666,6 +5755,11 @@ do
       lane.n = math.max(0, lane.n - units)
       lane.free = math.max(0, lane.max - lane.n)
     end,
+    late = function(lane, units, granted_ms, started_ms)
+      if math.floor(started_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      machines.aligned.give(lane, units, granted_ms)
+      machines.aligned.take(lane, units)
+    end,
     reset = function(lane) lane.n = 0 end,
     adapt = function(lane)
       lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
@@ -5674,6 +5768,7 @@ do
   }
 end
 do
+  local LEVEL_LOG_MAX = 64
   local LEVEL_EXACT_MAX = 9000000000
   local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
   local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
@@ -5688,8 +5783,44 @@ do
     lane.n, lane.rem = n, rem
     lane.free = math.max(0, lane.max - lane.n)
   end
+  local function level_forget(lane) lane.log, lane.log_changed = {}, true end
+  local function level_read(lane)
+    if lane.log then return lane.log end
+    lane.log = {}
+    for i, text in ipairs(call('LRANGE', lane.key .. ':log', 0, -1)) do
+      local ms, at, n, rem, units = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+      lane.log[i] = { ms = tonumber(ms), at = tonumber(at), n = tonumber(n), rem = tonumber(rem), units = tonumber(units) }
+    end
+    for _, item in ipairs(lane.log_new or {}) do lane.log[#lane.log + 1] = item end
+    lane.log_changed, lane.log_new = true, nil
+    return lane.log
+  end
+  local function level_note(lane, units)
+    local list = lane.log
+    if not list then
+      lane.log_new = lane.log_new or {}
+      list = lane.log_new
+    end
+    list[#list + 1] = { ms = math.floor((lane.v - lane.skew) / 1000), at = lane.at, n = lane.n, rem = lane.rem, units = units }
+  end
+  local function level_replay(lane, log, i)
+    local at, n, rem = log[i].at, log[i].n, log[i].rem
+    local function pass(to)
+      local units, rest = level_drained(lane, to - at, rem)
+      at, n, rem = to, n - units, rest
+      if n <= 0 then n, rem = 0, 0 end
+    end
+    for k = i, #log do
+      pass(math.max(at, log[k].at))
+      log[k].n, log[k].rem = n, rem
+      n = n + log[k].units
+    end
+    pass(math.max(at, lane.at))
+    lane.at = at
+    level_set(lane, n, rem)
+  end
   machines.level = {
-    ahead = 'even',
+    ahead = true,
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -5707,8 +5838,10 @@ do
       local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
       return (lane.at + wait) * level_scale(lane)
     end,
+    runs_dry = function(lane) return machines.level.next(lane, lane.max) end,
     take = function(lane, units)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      level_note(lane, units)
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
@@ -5717,8 +5850,26 @@ do
       local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
       local drained, part = level_drained(lane, elapsed, 0)
       if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+      level_forget(lane)
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local log = level_read(lane)
+      local i, left = nil, units
+      for k = #log, 1, -1 do
+        if log[k].ms == granted_ms and left > 0 then
+          local moved = math.min(left, log[k].units)
+          i, left, log[k].units = k, left - moved, log[k].units - moved
+        end
+      end
+      if not i then return machines.level.take(lane, units) end
+      local at = math.min(lane.at, math.max(log[i].at, math.ceil((started_ms * 1000 + lane.skew) / level_scale(lane))))
+      local k = #log
+      while log[k].at > at do k = k - 1 end
+      table.insert(log, k + 1, { ms = started_ms, at = at, units = units })
+      level_replay(lane, log, i)
     end,
     charge = function(lane, difference)
+      level_forget(lane)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
       if lane.n + difference > LEVEL_DEBT * lane.max then
         level_set(lane, LEVEL_DEBT * lane.max, 0)
@@ -5726,14 +5877,30 @@ do
         level_set(lane, lane.n + difference, lane.rem)
       end
     end,
-    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    reset = function(lane)
+      lane.n, lane.rem = 0, 0
+      level_forget(lane)
+    end,
     adapt = function(lane, before)
       local rem = 0
       if before.form == 'level' then
         rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
       end
       lane.at = math.ceil(lane.v / level_scale(lane))
+      level_forget(lane)
       level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+    write = function(lane)
+      local key, list = lane.key .. ':log', lane.log_changed and lane.log or lane.log_new
+      if not list then return end
+      if lane.log_changed then call('DEL', key) end
+      local texts = {}
+      for k = math.max(1, #list - LEVEL_LOG_MAX + 1), #list do
+        local item = list[k]
+        texts[#texts + 1] = string.format('%.0f %.0f %.0f %.0f %.0f', item.ms, item.at, item.n, item.rem, item.units)
+      end
+      if #texts == 0 then return end
+      if call('RPUSH', key, unpack(texts, 1, #texts)) > LEVEL_LOG_MAX then call('LTRIM', key, -LEVEL_LOG_MAX, -1) end
     end,
   }
 end
@@ -5808,17 +5975,44 @@ do
     return { cell = tonumber(cell), units = tonumber(units) }
   end
   local function window_at(lane, i)
-    while i > #lane.log and #lane.log < lane.log_length do
-      local from = #lane.log
-      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
-        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+    if i > lane.log_length then return lane.log_new[i - lane.log_length] end
+    if not lane.log[i] then
+      local from = math.floor((i - 1) / WINDOW_READ) * WINDOW_READ
+      for k, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[from + k] = lane.log[from + k] or window_item(text)
       end
     end
     return lane.log[i]
   end
+  local function window_find(lane, cell)
+    local i, found = lane.log_length + #lane.log_new, nil
+    while i > lane.log_gone do
+      local item = window_at(lane, i)
+      if item.cell < cell then break end
+      found, i = item, i - 1
+    end
+    return found, i + 1
+  end
+  local function window_count(lane, item, i, units)
+    item.units = item.units + units
+    if i <= lane.log_length then lane.log_set[i] = item end
+    lane.n = lane.n + units
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  local function window_add(lane, cell, units)
+    if #lane.log_new == 0 and lane.log_length > lane.log_gone and not lane.log[lane.log_length] then
+      lane.log[lane.log_length] = window_item(call('LINDEX', window_log(lane), -1))
+    end
+    local item, i = window_find(lane, cell)
+    if not item then
+      item, i = { cell = cell, units = 0 }, lane.log_length + #lane.log_new + 1
+      lane.log_new[#lane.log_new + 1] = item
+    end
+    window_count(lane, item, i, units)
+  end
   local function window_pop(lane)
     while true do
-      local item = window_at(lane, lane.log_gone + 1)
+      local item = lane.log_gone < lane.log_length and window_at(lane, lane.log_gone + 1)
       if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
       lane.n = lane.n - item.units
       lane.log_gone = lane.log_gone + 1
@@ -5826,9 +6020,11 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
-      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      if not lane.log then
+        lane.log, lane.log_gone, lane.log_length, lane.log_set, lane.log_new = {}, 0, call('LLEN', window_log(lane)), {}, {}
+      end
       lane.n = lane.n or 0
       window_pop(lane)
     end,
@@ -5836,42 +6032,25 @@ do
       local missing = lane.n + cost - lane.max
       local i = lane.log_gone + 1
       while missing > 0 do
-        local item = window_at(lane, i) or lane.log_new
+        local item = window_at(lane, i)
         if not item then return lane.v end
         missing = missing - item.units
-        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        if missing <= 0 then return item.cell * 1000 + window_us(lane) end
         i = i + 1
       end
       return lane.v
     end,
-    take = function(lane, units)
-      lane.n = lane.n + units
-      lane.free = lane.free - units
-      local cell = window_cell(lane, lane.v)
-      if not lane.log_new and lane.log_gone < lane.log_length then
-        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
-        if last.cell >= cell then
-          last = lane.log_set[lane.log_length] or last
-          last.units = last.units + units
-          lane.log_set[lane.log_length] = last
-          return
-        end
-      end
-      lane.log_new = lane.log_new or { cell = cell, units = 0 }
-      lane.log_new.units = lane.log_new.units + units
-    end,
+    take = function(lane, units) window_add(lane, window_cell(lane, lane.v), units) end,
     give = function(lane, units, granted_ms)
       local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
-      for i = lane.log_gone + 1, lane.log_length do
-        local item = window_at(lane, i)
-        if item.cell == cell then
-          local given = math.min(units, item.units)
-          item.units = item.units - given
-          lane.log_set[i] = item
-          lane.n = lane.n - given
-          lane.free = math.max(0, lane.max - lane.n)
-        end
-      end
+      local item, i = window_find(lane, cell)
+      if item and item.cell == cell then window_count(lane, item, i, -math.min(units, item.units)) end
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local from, to = granted_ms * 1000 + lane.skew, started_ms * 1000 + lane.skew
+      if window_cell(lane, from) == window_cell(lane, to) then return end
+      machines.window.give(lane, units, granted_ms)
+      if window_cell(lane, to) * 1000 + window_us(lane) > lane.v then window_add(lane, window_cell(lane, to), units) end
     end,
     reset = function(lane) lane.n, lane.log_all = 0, {} end,
     adapt = function(lane, before)
@@ -5879,11 +6058,10 @@ do
         lane.free = math.max(0, lane.max - lane.n)
         return
       end
-      window_at(lane, lane.log_length)
       local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
       lane.n = 0
       for i = lane.log_gone + 1, lane.log_length do
-        local item = lane.log[i]
+        local item = window_at(lane, i)
         local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
         if cell * 1000 + window_us(lane) > lane.v then
           if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
@@ -5904,7 +6082,7 @@ do
       for i, item in pairs(lane.log_set) do
         if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
       end
-      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      for _, item in ipairs(lane.log_new) do call('RPUSH', key, text(item)) end
       if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
     end,
   }
@@ -6113,9 +6291,9 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
 end
-local function lane_lags(lane, granted_ms)
+local function lane_lags(lane, late_ms)
   local lag = lane.lag or 0
-  lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
+  lane.lag = math.floor(lag + (math.max(0, late_ms) - lag) / 8)
 end
 local function lane_plan()
   for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
@@ -6217,7 +6395,7 @@ lane_plan()
 call('HSET', lane.key, 'deleted', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",33],[17,"lua/lib/lane.lua",54],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[40,"lua/lib/limiter/aligned.lua",29],[46,"lua/lib/limiter/level.lua",6],[49,"lua/lib/limiter/level.lua",10],[50,"lua/lib/limiter/level.lua",13],[55,"lua/lib/limiter/level.lua",19],[61,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",51],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[168,"lua/lib/limiter/window.lua",4],[170,"lua/lib/limiter/window.lua",7],[171,"lua/lib/limiter/window.lua",9],[172,"lua/lib/limiter/window.lua",12],[176,"lua/lib/limiter/window.lua",17],[180,"lua/lib/limiter/window.lua",23],[189,"lua/lib/limiter/window.lua",34],[198,"lua/lib/limiter/window.lua",44],[247,"lua/lib/limiter/window.lua",95],[282,"lua/lib/tally.lua",6],[283,"lua/lib/tally.lua",8],[284,"lua/lib/tally.lua",11],[298,"lua/lib/tally.lua",27],[321,"lua/lib/tally.lua",51],[324,"lua/lib/lane.lua",58],[325,"lua/lib/lane.lua",60],[326,"lua/lib/lane.lua",63],[340,"lua/lib/lane.lua",78],[341,"lua/lib/lane.lua",80],[355,"lua/lib/lane.lua",96],[359,"lua/lib/lane.lua",101],[367,"lua/lib/lane.lua",110],[374,"lua/lib/lane.lua",119],[378,"lua/lib/lane.lua",125],[379,"lua/lib/lane.lua",128],[385,"lua/lib/lane.lua",136],[391,"lua/lib/lane.lua",143],[395,"lua/lib/lane.lua",149],[403,"lua/lib/lane.lua",158],[404,"lua/lib/lane.lua",161],[415,"lua/lib/lane.lua",174],[418,"lua/lib/lane.lua",179],[422,"lua/lib/lane.lua",184],[429,"lua/lib/lane.lua",193],[436,"lua/lib/lane.lua",201],[442,"lua/lib/lane.lua",210],[447,"lua/lib/lane.lua",216],[456,"lua/lib/lane.lua",226],[458,"lua/lib/lane.lua",230],[470,"lua/lib/lane.lua",244],[478,"lua/lib/lane.lua",254],[481,"lua/lib/lane.lua",260],[486,"lua/lib/lane.lua",267],[490,"lua/lib/lane.lua",272],[493,"lua/lib/lane.lua",276],[496,"lua/lib/lane.lua",280],[530,"lua/lib/lane.lua",315],[531,"lua/lib/lane.lua",318],[535,"lua/lib/lane.lua",324],[541,"lua/lib/lane.lua",331],[544,"lua/lib/lane.lua",335],[566,"lua/lib/lane.lua",358],[570,"lua/lib/record.lua",6],[571,"lua/lib/record.lua",9],[576,"lua/lib/record.lua",16],[583,"lua/limiter/delete.lua",12],[585,"lua/limiter/delete.lua",15]],
+  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",33],[17,"lua/lib/lane.lua",56],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[45,"lua/lib/limiter/aligned.lua",34],[51,"lua/lib/limiter/level.lua",9],[55,"lua/lib/limiter/level.lua",14],[56,"lua/lib/limiter/level.lua",17],[61,"lua/lib/limiter/level.lua",23],[67,"lua/lib/limiter/level.lua",31],[68,"lua/lib/limiter/level.lua",33],[79,"lua/lib/limiter/level.lua",45],[87,"lua/lib/limiter/level.lua",55],[103,"lua/lib/limiter/level.lua",72],[122,"lua/lib/limiter/level.lua",92],[129,"lua/lib/limiter/level.lua",100],[188,"lua/lib/limiter/slots.lua",4],[190,"lua/lib/limiter/slots.lua",7],[191,"lua/lib/limiter/slots.lua",9],[192,"lua/lib/limiter/slots.lua",12],[207,"lua/lib/limiter/slots.lua",28],[217,"lua/lib/limiter/slots.lua",39],[222,"lua/lib/limiter/slots.lua",45],[246,"lua/lib/limiter/window.lua",4],[248,"lua/lib/limiter/window.lua",7],[249,"lua/lib/limiter/window.lua",9],[250,"lua/lib/limiter/window.lua",12],[254,"lua/lib/limiter/window.lua",17],[258,"lua/lib/limiter/window.lua",23],[268,"lua/lib/limiter/window.lua",35],[277,"lua/lib/limiter/window.lua",45],[283,"lua/lib/limiter/window.lua",53],[294,"lua/lib/limiter/window.lua",66],[303,"lua/lib/limiter/window.lua",76],[337,"lua/lib/limiter/window.lua",112],[371,"lua/lib/tally.lua",6],[372,"lua/lib/tally.lua",8],[373,"lua/lib/tally.lua",11],[387,"lua/lib/tally.lua",27],[410,"lua/lib/tally.lua",51],[413,"lua/lib/lane.lua",60],[414,"lua/lib/lane.lua",62],[415,"lua/lib/lane.lua",65],[429,"lua/lib/lane.lua",80],[430,"lua/lib/lane.lua",82],[444,"lua/lib/lane.lua",98],[448,"lua/lib/lane.lua",103],[456,"lua/lib/lane.lua",112],[463,"lua/lib/lane.lua",121],[467,"lua/lib/lane.lua",127],[468,"lua/lib/lane.lua",130],[474,"lua/lib/lane.lua",138],[480,"lua/lib/lane.lua",145],[484,"lua/lib/lane.lua",151],[492,"lua/lib/lane.lua",160],[493,"lua/lib/lane.lua",163],[504,"lua/lib/lane.lua",176],[507,"lua/lib/lane.lua",181],[511,"lua/lib/lane.lua",186],[518,"lua/lib/lane.lua",195],[525,"lua/lib/lane.lua",203],[531,"lua/lib/lane.lua",212],[536,"lua/lib/lane.lua",218],[545,"lua/lib/lane.lua",228],[547,"lua/lib/lane.lua",232],[559,"lua/lib/lane.lua",246],[567,"lua/lib/lane.lua",256],[570,"lua/lib/lane.lua",262],[575,"lua/lib/lane.lua",269],[579,"lua/lib/lane.lua",274],[582,"lua/lib/lane.lua",278],[585,"lua/lib/lane.lua",282],[619,"lua/lib/lane.lua",317],[620,"lua/lib/lane.lua",320],[624,"lua/lib/lane.lua",326],[630,"lua/lib/lane.lua",333],[633,"lua/lib/lane.lua",337],[655,"lua/lib/lane.lua",360],[659,"lua/lib/record.lua",6],[660,"lua/lib/record.lua",9],[665,"lua/lib/record.lua",16],[672,"lua/limiter/delete.lua",12],[674,"lua/limiter/delete.lua",15]],
 });
 
 /** Changes a limiter. What it has let start until now counts by its new config; the tasks that wait feel it at once. See lua/limiter/patch.lua. */
@@ -6247,7 +6425,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -6265,6 +6443,11 @@ do
       lane.n = math.max(0, lane.n - units)
       lane.free = math.max(0, lane.max - lane.n)
     end,
+    late = function(lane, units, granted_ms, started_ms)
+      if math.floor(started_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      machines.aligned.give(lane, units, granted_ms)
+      machines.aligned.take(lane, units)
+    end,
     reset = function(lane) lane.n = 0 end,
     adapt = function(lane)
       lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
@@ -6273,6 +6456,7 @@ do
   }
 end
 do
+  local LEVEL_LOG_MAX = 64
   local LEVEL_EXACT_MAX = 9000000000
   local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
   local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
@@ -6287,8 +6471,44 @@ do
     lane.n, lane.rem = n, rem
     lane.free = math.max(0, lane.max - lane.n)
   end
+  local function level_forget(lane) lane.log, lane.log_changed = {}, true end
+  local function level_read(lane)
+    if lane.log then return lane.log end
+    lane.log = {}
+    for i, text in ipairs(call('LRANGE', lane.key .. ':log', 0, -1)) do
+      local ms, at, n, rem, units = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+      lane.log[i] = { ms = tonumber(ms), at = tonumber(at), n = tonumber(n), rem = tonumber(rem), units = tonumber(units) }
+    end
+    for _, item in ipairs(lane.log_new or {}) do lane.log[#lane.log + 1] = item end
+    lane.log_changed, lane.log_new = true, nil
+    return lane.log
+  end
+  local function level_note(lane, units)
+    local list = lane.log
+    if not list then
+      lane.log_new = lane.log_new or {}
+      list = lane.log_new
+    end
+    list[#list + 1] = { ms = math.floor((lane.v - lane.skew) / 1000), at = lane.at, n = lane.n, rem = lane.rem, units = units }
+  end
+  local function level_replay(lane, log, i)
+    local at, n, rem = log[i].at, log[i].n, log[i].rem
+    local function pass(to)
+      local units, rest = level_drained(lane, to - at, rem)
+      at, n, rem = to, n - units, rest
+      if n <= 0 then n, rem = 0, 0 end
+    end
+    for k = i, #log do
+      pass(math.max(at, log[k].at))
+      log[k].n, log[k].rem = n, rem
+      n = n + log[k].units
+    end
+    pass(math.max(at, lane.at))
+    lane.at = at
+    level_set(lane, n, rem)
+  end
   machines.level = {
-    ahead = 'even',
+    ahead = true,
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -6306,8 +6526,10 @@ do
       local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
       return (lane.at + wait) * level_scale(lane)
     end,
+    runs_dry = function(lane) return machines.level.next(lane, lane.max) end,
     take = function(lane, units)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      level_note(lane, units)
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
@@ -6316,8 +6538,26 @@ do
       local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
       local drained, part = level_drained(lane, elapsed, 0)
       if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+      level_forget(lane)
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local log = level_read(lane)
+      local i, left = nil, units
+      for k = #log, 1, -1 do
+        if log[k].ms == granted_ms and left > 0 then
+          local moved = math.min(left, log[k].units)
+          i, left, log[k].units = k, left - moved, log[k].units - moved
+        end
+      end
+      if not i then return machines.level.take(lane, units) end
+      local at = math.min(lane.at, math.max(log[i].at, math.ceil((started_ms * 1000 + lane.skew) / level_scale(lane))))
+      local k = #log
+      while log[k].at > at do k = k - 1 end
+      table.insert(log, k + 1, { ms = started_ms, at = at, units = units })
+      level_replay(lane, log, i)
     end,
     charge = function(lane, difference)
+      level_forget(lane)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
       if lane.n + difference > LEVEL_DEBT * lane.max then
         level_set(lane, LEVEL_DEBT * lane.max, 0)
@@ -6325,14 +6565,30 @@ do
         level_set(lane, lane.n + difference, lane.rem)
       end
     end,
-    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    reset = function(lane)
+      lane.n, lane.rem = 0, 0
+      level_forget(lane)
+    end,
     adapt = function(lane, before)
       local rem = 0
       if before.form == 'level' then
         rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
       end
       lane.at = math.ceil(lane.v / level_scale(lane))
+      level_forget(lane)
       level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+    write = function(lane)
+      local key, list = lane.key .. ':log', lane.log_changed and lane.log or lane.log_new
+      if not list then return end
+      if lane.log_changed then call('DEL', key) end
+      local texts = {}
+      for k = math.max(1, #list - LEVEL_LOG_MAX + 1), #list do
+        local item = list[k]
+        texts[#texts + 1] = string.format('%.0f %.0f %.0f %.0f %.0f', item.ms, item.at, item.n, item.rem, item.units)
+      end
+      if #texts == 0 then return end
+      if call('RPUSH', key, unpack(texts, 1, #texts)) > LEVEL_LOG_MAX then call('LTRIM', key, -LEVEL_LOG_MAX, -1) end
     end,
   }
 end
@@ -6407,17 +6663,44 @@ do
     return { cell = tonumber(cell), units = tonumber(units) }
   end
   local function window_at(lane, i)
-    while i > #lane.log and #lane.log < lane.log_length do
-      local from = #lane.log
-      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
-        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+    if i > lane.log_length then return lane.log_new[i - lane.log_length] end
+    if not lane.log[i] then
+      local from = math.floor((i - 1) / WINDOW_READ) * WINDOW_READ
+      for k, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[from + k] = lane.log[from + k] or window_item(text)
       end
     end
     return lane.log[i]
   end
+  local function window_find(lane, cell)
+    local i, found = lane.log_length + #lane.log_new, nil
+    while i > lane.log_gone do
+      local item = window_at(lane, i)
+      if item.cell < cell then break end
+      found, i = item, i - 1
+    end
+    return found, i + 1
+  end
+  local function window_count(lane, item, i, units)
+    item.units = item.units + units
+    if i <= lane.log_length then lane.log_set[i] = item end
+    lane.n = lane.n + units
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  local function window_add(lane, cell, units)
+    if #lane.log_new == 0 and lane.log_length > lane.log_gone and not lane.log[lane.log_length] then
+      lane.log[lane.log_length] = window_item(call('LINDEX', window_log(lane), -1))
+    end
+    local item, i = window_find(lane, cell)
+    if not item then
+      item, i = { cell = cell, units = 0 }, lane.log_length + #lane.log_new + 1
+      lane.log_new[#lane.log_new + 1] = item
+    end
+    window_count(lane, item, i, units)
+  end
   local function window_pop(lane)
     while true do
-      local item = window_at(lane, lane.log_gone + 1)
+      local item = lane.log_gone < lane.log_length and window_at(lane, lane.log_gone + 1)
       if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
       lane.n = lane.n - item.units
       lane.log_gone = lane.log_gone + 1
@@ -6425,9 +6708,11 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
-      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      if not lane.log then
+        lane.log, lane.log_gone, lane.log_length, lane.log_set, lane.log_new = {}, 0, call('LLEN', window_log(lane)), {}, {}
+      end
       lane.n = lane.n or 0
       window_pop(lane)
     end,
@@ -6435,42 +6720,25 @@ do
       local missing = lane.n + cost - lane.max
       local i = lane.log_gone + 1
       while missing > 0 do
-        local item = window_at(lane, i) or lane.log_new
+        local item = window_at(lane, i)
         if not item then return lane.v end
         missing = missing - item.units
-        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        if missing <= 0 then return item.cell * 1000 + window_us(lane) end
         i = i + 1
       end
       return lane.v
     end,
-    take = function(lane, units)
-      lane.n = lane.n + units
-      lane.free = lane.free - units
-      local cell = window_cell(lane, lane.v)
-      if not lane.log_new and lane.log_gone < lane.log_length then
-        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
-        if last.cell >= cell then
-          last = lane.log_set[lane.log_length] or last
-          last.units = last.units + units
-          lane.log_set[lane.log_length] = last
-          return
-        end
-      end
-      lane.log_new = lane.log_new or { cell = cell, units = 0 }
-      lane.log_new.units = lane.log_new.units + units
-    end,
+    take = function(lane, units) window_add(lane, window_cell(lane, lane.v), units) end,
     give = function(lane, units, granted_ms)
       local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
-      for i = lane.log_gone + 1, lane.log_length do
-        local item = window_at(lane, i)
-        if item.cell == cell then
-          local given = math.min(units, item.units)
-          item.units = item.units - given
-          lane.log_set[i] = item
-          lane.n = lane.n - given
-          lane.free = math.max(0, lane.max - lane.n)
-        end
-      end
+      local item, i = window_find(lane, cell)
+      if item and item.cell == cell then window_count(lane, item, i, -math.min(units, item.units)) end
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local from, to = granted_ms * 1000 + lane.skew, started_ms * 1000 + lane.skew
+      if window_cell(lane, from) == window_cell(lane, to) then return end
+      machines.window.give(lane, units, granted_ms)
+      if window_cell(lane, to) * 1000 + window_us(lane) > lane.v then window_add(lane, window_cell(lane, to), units) end
     end,
     reset = function(lane) lane.n, lane.log_all = 0, {} end,
     adapt = function(lane, before)
@@ -6478,11 +6746,10 @@ do
         lane.free = math.max(0, lane.max - lane.n)
         return
       end
-      window_at(lane, lane.log_length)
       local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
       lane.n = 0
       for i = lane.log_gone + 1, lane.log_length do
-        local item = lane.log[i]
+        local item = window_at(lane, i)
         local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
         if cell * 1000 + window_us(lane) > lane.v then
           if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
@@ -6503,7 +6770,7 @@ do
       for i, item in pairs(lane.log_set) do
         if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
       end
-      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      for _, item in ipairs(lane.log_new) do call('RPUSH', key, text(item)) end
       if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
     end,
   }
@@ -6712,9 +6979,9 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
 end
-local function lane_lags(lane, granted_ms)
+local function lane_lags(lane, late_ms)
   local lag = lane.lag or 0
-  lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
+  lane.lag = math.floor(lag + (math.max(0, late_ms) - lag) / 8)
 end
 local function lane_plan()
   for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
@@ -6828,7 +7095,7 @@ lane_plan()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)), unpack(fields, 1, #fields))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",33],[18,"lua/lib/lane.lua",54],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[41,"lua/lib/limiter/aligned.lua",29],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",51],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[169,"lua/lib/limiter/window.lua",4],[171,"lua/lib/limiter/window.lua",7],[172,"lua/lib/limiter/window.lua",9],[173,"lua/lib/limiter/window.lua",12],[177,"lua/lib/limiter/window.lua",17],[181,"lua/lib/limiter/window.lua",23],[190,"lua/lib/limiter/window.lua",34],[199,"lua/lib/limiter/window.lua",44],[248,"lua/lib/limiter/window.lua",95],[283,"lua/lib/tally.lua",6],[284,"lua/lib/tally.lua",8],[285,"lua/lib/tally.lua",11],[299,"lua/lib/tally.lua",27],[322,"lua/lib/tally.lua",51],[325,"lua/lib/lane.lua",58],[326,"lua/lib/lane.lua",60],[327,"lua/lib/lane.lua",63],[341,"lua/lib/lane.lua",78],[342,"lua/lib/lane.lua",80],[356,"lua/lib/lane.lua",96],[360,"lua/lib/lane.lua",101],[368,"lua/lib/lane.lua",110],[375,"lua/lib/lane.lua",119],[379,"lua/lib/lane.lua",125],[380,"lua/lib/lane.lua",128],[386,"lua/lib/lane.lua",136],[392,"lua/lib/lane.lua",143],[396,"lua/lib/lane.lua",149],[404,"lua/lib/lane.lua",158],[405,"lua/lib/lane.lua",161],[416,"lua/lib/lane.lua",174],[419,"lua/lib/lane.lua",179],[423,"lua/lib/lane.lua",184],[430,"lua/lib/lane.lua",193],[437,"lua/lib/lane.lua",201],[443,"lua/lib/lane.lua",210],[448,"lua/lib/lane.lua",216],[457,"lua/lib/lane.lua",226],[459,"lua/lib/lane.lua",230],[471,"lua/lib/lane.lua",244],[479,"lua/lib/lane.lua",254],[482,"lua/lib/lane.lua",260],[487,"lua/lib/lane.lua",267],[491,"lua/lib/lane.lua",272],[494,"lua/lib/lane.lua",276],[497,"lua/lib/lane.lua",280],[531,"lua/lib/lane.lua",315],[532,"lua/lib/lane.lua",318],[536,"lua/lib/lane.lua",324],[542,"lua/lib/lane.lua",331],[545,"lua/lib/lane.lua",335],[567,"lua/lib/lane.lua",358],[571,"lua/lib/record.lua",6],[572,"lua/lib/record.lua",9],[577,"lua/lib/record.lua",16],[584,"lua/limiter/patch.lua",12],[586,"lua/limiter/patch.lua",15],[599,"lua/limiter/patch.lua",29]],
+  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",33],[18,"lua/lib/lane.lua",56],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[46,"lua/lib/limiter/aligned.lua",34],[52,"lua/lib/limiter/level.lua",9],[56,"lua/lib/limiter/level.lua",14],[57,"lua/lib/limiter/level.lua",17],[62,"lua/lib/limiter/level.lua",23],[68,"lua/lib/limiter/level.lua",31],[69,"lua/lib/limiter/level.lua",33],[80,"lua/lib/limiter/level.lua",45],[88,"lua/lib/limiter/level.lua",55],[104,"lua/lib/limiter/level.lua",72],[123,"lua/lib/limiter/level.lua",92],[130,"lua/lib/limiter/level.lua",100],[189,"lua/lib/limiter/slots.lua",4],[191,"lua/lib/limiter/slots.lua",7],[192,"lua/lib/limiter/slots.lua",9],[193,"lua/lib/limiter/slots.lua",12],[208,"lua/lib/limiter/slots.lua",28],[218,"lua/lib/limiter/slots.lua",39],[223,"lua/lib/limiter/slots.lua",45],[247,"lua/lib/limiter/window.lua",4],[249,"lua/lib/limiter/window.lua",7],[250,"lua/lib/limiter/window.lua",9],[251,"lua/lib/limiter/window.lua",12],[255,"lua/lib/limiter/window.lua",17],[259,"lua/lib/limiter/window.lua",23],[269,"lua/lib/limiter/window.lua",35],[278,"lua/lib/limiter/window.lua",45],[284,"lua/lib/limiter/window.lua",53],[295,"lua/lib/limiter/window.lua",66],[304,"lua/lib/limiter/window.lua",76],[338,"lua/lib/limiter/window.lua",112],[372,"lua/lib/tally.lua",6],[373,"lua/lib/tally.lua",8],[374,"lua/lib/tally.lua",11],[388,"lua/lib/tally.lua",27],[411,"lua/lib/tally.lua",51],[414,"lua/lib/lane.lua",60],[415,"lua/lib/lane.lua",62],[416,"lua/lib/lane.lua",65],[430,"lua/lib/lane.lua",80],[431,"lua/lib/lane.lua",82],[445,"lua/lib/lane.lua",98],[449,"lua/lib/lane.lua",103],[457,"lua/lib/lane.lua",112],[464,"lua/lib/lane.lua",121],[468,"lua/lib/lane.lua",127],[469,"lua/lib/lane.lua",130],[475,"lua/lib/lane.lua",138],[481,"lua/lib/lane.lua",145],[485,"lua/lib/lane.lua",151],[493,"lua/lib/lane.lua",160],[494,"lua/lib/lane.lua",163],[505,"lua/lib/lane.lua",176],[508,"lua/lib/lane.lua",181],[512,"lua/lib/lane.lua",186],[519,"lua/lib/lane.lua",195],[526,"lua/lib/lane.lua",203],[532,"lua/lib/lane.lua",212],[537,"lua/lib/lane.lua",218],[546,"lua/lib/lane.lua",228],[548,"lua/lib/lane.lua",232],[560,"lua/lib/lane.lua",246],[568,"lua/lib/lane.lua",256],[571,"lua/lib/lane.lua",262],[576,"lua/lib/lane.lua",269],[580,"lua/lib/lane.lua",274],[583,"lua/lib/lane.lua",278],[586,"lua/lib/lane.lua",282],[620,"lua/lib/lane.lua",317],[621,"lua/lib/lane.lua",320],[625,"lua/lib/lane.lua",326],[631,"lua/lib/lane.lua",333],[634,"lua/lib/lane.lua",337],[656,"lua/lib/lane.lua",360],[660,"lua/lib/record.lua",6],[661,"lua/lib/record.lua",9],[666,"lua/lib/record.lua",16],[673,"lua/limiter/patch.lua",12],[675,"lua/limiter/patch.lua",15],[688,"lua/limiter/patch.lua",29]],
 });
 
 /** Closes a limiter: nothing starts until then, or until it is resumed. Time in which it is closed does not count for queue_timeout. See lua/limiter/pause.lua. */
@@ -6858,7 +7125,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -6876,6 +7143,11 @@ do
       lane.n = math.max(0, lane.n - units)
       lane.free = math.max(0, lane.max - lane.n)
     end,
+    late = function(lane, units, granted_ms, started_ms)
+      if math.floor(started_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      machines.aligned.give(lane, units, granted_ms)
+      machines.aligned.take(lane, units)
+    end,
     reset = function(lane) lane.n = 0 end,
     adapt = function(lane)
       lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
@@ -6884,6 +7156,7 @@ do
   }
 end
 do
+  local LEVEL_LOG_MAX = 64
   local LEVEL_EXACT_MAX = 9000000000
   local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
   local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
@@ -6898,8 +7171,44 @@ do
     lane.n, lane.rem = n, rem
     lane.free = math.max(0, lane.max - lane.n)
   end
+  local function level_forget(lane) lane.log, lane.log_changed = {}, true end
+  local function level_read(lane)
+    if lane.log then return lane.log end
+    lane.log = {}
+    for i, text in ipairs(call('LRANGE', lane.key .. ':log', 0, -1)) do
+      local ms, at, n, rem, units = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+      lane.log[i] = { ms = tonumber(ms), at = tonumber(at), n = tonumber(n), rem = tonumber(rem), units = tonumber(units) }
+    end
+    for _, item in ipairs(lane.log_new or {}) do lane.log[#lane.log + 1] = item end
+    lane.log_changed, lane.log_new = true, nil
+    return lane.log
+  end
+  local function level_note(lane, units)
+    local list = lane.log
+    if not list then
+      lane.log_new = lane.log_new or {}
+      list = lane.log_new
+    end
+    list[#list + 1] = { ms = math.floor((lane.v - lane.skew) / 1000), at = lane.at, n = lane.n, rem = lane.rem, units = units }
+  end
+  local function level_replay(lane, log, i)
+    local at, n, rem = log[i].at, log[i].n, log[i].rem
+    local function pass(to)
+      local units, rest = level_drained(lane, to - at, rem)
+      at, n, rem = to, n - units, rest
+      if n <= 0 then n, rem = 0, 0 end
+    end
+    for k = i, #log do
+      pass(math.max(at, log[k].at))
+      log[k].n, log[k].rem = n, rem
+      n = n + log[k].units
+    end
+    pass(math.max(at, lane.at))
+    lane.at = at
+    level_set(lane, n, rem)
+  end
   machines.level = {
-    ahead = 'even',
+    ahead = true,
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -6917,8 +7226,10 @@ do
       local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
       return (lane.at + wait) * level_scale(lane)
     end,
+    runs_dry = function(lane) return machines.level.next(lane, lane.max) end,
     take = function(lane, units)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      level_note(lane, units)
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
@@ -6927,8 +7238,26 @@ do
       local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
       local drained, part = level_drained(lane, elapsed, 0)
       if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+      level_forget(lane)
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local log = level_read(lane)
+      local i, left = nil, units
+      for k = #log, 1, -1 do
+        if log[k].ms == granted_ms and left > 0 then
+          local moved = math.min(left, log[k].units)
+          i, left, log[k].units = k, left - moved, log[k].units - moved
+        end
+      end
+      if not i then return machines.level.take(lane, units) end
+      local at = math.min(lane.at, math.max(log[i].at, math.ceil((started_ms * 1000 + lane.skew) / level_scale(lane))))
+      local k = #log
+      while log[k].at > at do k = k - 1 end
+      table.insert(log, k + 1, { ms = started_ms, at = at, units = units })
+      level_replay(lane, log, i)
     end,
     charge = function(lane, difference)
+      level_forget(lane)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
       if lane.n + difference > LEVEL_DEBT * lane.max then
         level_set(lane, LEVEL_DEBT * lane.max, 0)
@@ -6936,14 +7265,30 @@ do
         level_set(lane, lane.n + difference, lane.rem)
       end
     end,
-    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    reset = function(lane)
+      lane.n, lane.rem = 0, 0
+      level_forget(lane)
+    end,
     adapt = function(lane, before)
       local rem = 0
       if before.form == 'level' then
         rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
       end
       lane.at = math.ceil(lane.v / level_scale(lane))
+      level_forget(lane)
       level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+    write = function(lane)
+      local key, list = lane.key .. ':log', lane.log_changed and lane.log or lane.log_new
+      if not list then return end
+      if lane.log_changed then call('DEL', key) end
+      local texts = {}
+      for k = math.max(1, #list - LEVEL_LOG_MAX + 1), #list do
+        local item = list[k]
+        texts[#texts + 1] = string.format('%.0f %.0f %.0f %.0f %.0f', item.ms, item.at, item.n, item.rem, item.units)
+      end
+      if #texts == 0 then return end
+      if call('RPUSH', key, unpack(texts, 1, #texts)) > LEVEL_LOG_MAX then call('LTRIM', key, -LEVEL_LOG_MAX, -1) end
     end,
   }
 end
@@ -7018,17 +7363,44 @@ do
     return { cell = tonumber(cell), units = tonumber(units) }
   end
   local function window_at(lane, i)
-    while i > #lane.log and #lane.log < lane.log_length do
-      local from = #lane.log
-      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
-        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+    if i > lane.log_length then return lane.log_new[i - lane.log_length] end
+    if not lane.log[i] then
+      local from = math.floor((i - 1) / WINDOW_READ) * WINDOW_READ
+      for k, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[from + k] = lane.log[from + k] or window_item(text)
       end
     end
     return lane.log[i]
   end
+  local function window_find(lane, cell)
+    local i, found = lane.log_length + #lane.log_new, nil
+    while i > lane.log_gone do
+      local item = window_at(lane, i)
+      if item.cell < cell then break end
+      found, i = item, i - 1
+    end
+    return found, i + 1
+  end
+  local function window_count(lane, item, i, units)
+    item.units = item.units + units
+    if i <= lane.log_length then lane.log_set[i] = item end
+    lane.n = lane.n + units
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  local function window_add(lane, cell, units)
+    if #lane.log_new == 0 and lane.log_length > lane.log_gone and not lane.log[lane.log_length] then
+      lane.log[lane.log_length] = window_item(call('LINDEX', window_log(lane), -1))
+    end
+    local item, i = window_find(lane, cell)
+    if not item then
+      item, i = { cell = cell, units = 0 }, lane.log_length + #lane.log_new + 1
+      lane.log_new[#lane.log_new + 1] = item
+    end
+    window_count(lane, item, i, units)
+  end
   local function window_pop(lane)
     while true do
-      local item = window_at(lane, lane.log_gone + 1)
+      local item = lane.log_gone < lane.log_length and window_at(lane, lane.log_gone + 1)
       if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
       lane.n = lane.n - item.units
       lane.log_gone = lane.log_gone + 1
@@ -7036,9 +7408,11 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
-      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      if not lane.log then
+        lane.log, lane.log_gone, lane.log_length, lane.log_set, lane.log_new = {}, 0, call('LLEN', window_log(lane)), {}, {}
+      end
       lane.n = lane.n or 0
       window_pop(lane)
     end,
@@ -7046,42 +7420,25 @@ do
       local missing = lane.n + cost - lane.max
       local i = lane.log_gone + 1
       while missing > 0 do
-        local item = window_at(lane, i) or lane.log_new
+        local item = window_at(lane, i)
         if not item then return lane.v end
         missing = missing - item.units
-        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        if missing <= 0 then return item.cell * 1000 + window_us(lane) end
         i = i + 1
       end
       return lane.v
     end,
-    take = function(lane, units)
-      lane.n = lane.n + units
-      lane.free = lane.free - units
-      local cell = window_cell(lane, lane.v)
-      if not lane.log_new and lane.log_gone < lane.log_length then
-        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
-        if last.cell >= cell then
-          last = lane.log_set[lane.log_length] or last
-          last.units = last.units + units
-          lane.log_set[lane.log_length] = last
-          return
-        end
-      end
-      lane.log_new = lane.log_new or { cell = cell, units = 0 }
-      lane.log_new.units = lane.log_new.units + units
-    end,
+    take = function(lane, units) window_add(lane, window_cell(lane, lane.v), units) end,
     give = function(lane, units, granted_ms)
       local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
-      for i = lane.log_gone + 1, lane.log_length do
-        local item = window_at(lane, i)
-        if item.cell == cell then
-          local given = math.min(units, item.units)
-          item.units = item.units - given
-          lane.log_set[i] = item
-          lane.n = lane.n - given
-          lane.free = math.max(0, lane.max - lane.n)
-        end
-      end
+      local item, i = window_find(lane, cell)
+      if item and item.cell == cell then window_count(lane, item, i, -math.min(units, item.units)) end
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local from, to = granted_ms * 1000 + lane.skew, started_ms * 1000 + lane.skew
+      if window_cell(lane, from) == window_cell(lane, to) then return end
+      machines.window.give(lane, units, granted_ms)
+      if window_cell(lane, to) * 1000 + window_us(lane) > lane.v then window_add(lane, window_cell(lane, to), units) end
     end,
     reset = function(lane) lane.n, lane.log_all = 0, {} end,
     adapt = function(lane, before)
@@ -7089,11 +7446,10 @@ do
         lane.free = math.max(0, lane.max - lane.n)
         return
       end
-      window_at(lane, lane.log_length)
       local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
       lane.n = 0
       for i = lane.log_gone + 1, lane.log_length do
-        local item = lane.log[i]
+        local item = window_at(lane, i)
         local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
         if cell * 1000 + window_us(lane) > lane.v then
           if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
@@ -7114,7 +7470,7 @@ do
       for i, item in pairs(lane.log_set) do
         if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
       end
-      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      for _, item in ipairs(lane.log_new) do call('RPUSH', key, text(item)) end
       if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
     end,
   }
@@ -7323,9 +7679,9 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
 end
-local function lane_lags(lane, granted_ms)
+local function lane_lags(lane, late_ms)
   local lag = lane.lag or 0
-  lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
+  lane.lag = math.floor(lag + (math.max(0, late_ms) - lag) / 8)
 end
 local function lane_plan()
   for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
@@ -7428,7 +7784,7 @@ lane_plan()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",33],[18,"lua/lib/lane.lua",54],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[41,"lua/lib/limiter/aligned.lua",29],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",51],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[169,"lua/lib/limiter/window.lua",4],[171,"lua/lib/limiter/window.lua",7],[172,"lua/lib/limiter/window.lua",9],[173,"lua/lib/limiter/window.lua",12],[177,"lua/lib/limiter/window.lua",17],[181,"lua/lib/limiter/window.lua",23],[190,"lua/lib/limiter/window.lua",34],[199,"lua/lib/limiter/window.lua",44],[248,"lua/lib/limiter/window.lua",95],[283,"lua/lib/tally.lua",6],[284,"lua/lib/tally.lua",8],[285,"lua/lib/tally.lua",11],[299,"lua/lib/tally.lua",27],[322,"lua/lib/tally.lua",51],[325,"lua/lib/lane.lua",58],[326,"lua/lib/lane.lua",60],[327,"lua/lib/lane.lua",63],[341,"lua/lib/lane.lua",78],[342,"lua/lib/lane.lua",80],[356,"lua/lib/lane.lua",96],[360,"lua/lib/lane.lua",101],[368,"lua/lib/lane.lua",110],[375,"lua/lib/lane.lua",119],[379,"lua/lib/lane.lua",125],[380,"lua/lib/lane.lua",128],[386,"lua/lib/lane.lua",136],[392,"lua/lib/lane.lua",143],[396,"lua/lib/lane.lua",149],[404,"lua/lib/lane.lua",158],[405,"lua/lib/lane.lua",161],[416,"lua/lib/lane.lua",174],[419,"lua/lib/lane.lua",179],[423,"lua/lib/lane.lua",184],[430,"lua/lib/lane.lua",193],[437,"lua/lib/lane.lua",201],[443,"lua/lib/lane.lua",210],[448,"lua/lib/lane.lua",216],[457,"lua/lib/lane.lua",226],[459,"lua/lib/lane.lua",230],[471,"lua/lib/lane.lua",244],[479,"lua/lib/lane.lua",254],[482,"lua/lib/lane.lua",260],[487,"lua/lib/lane.lua",267],[491,"lua/lib/lane.lua",272],[494,"lua/lib/lane.lua",276],[497,"lua/lib/lane.lua",280],[531,"lua/lib/lane.lua",315],[532,"lua/lib/lane.lua",318],[536,"lua/lib/lane.lua",324],[542,"lua/lib/lane.lua",331],[545,"lua/lib/lane.lua",335],[567,"lua/lib/lane.lua",358],[571,"lua/lib/record.lua",6],[572,"lua/lib/record.lua",9],[577,"lua/lib/record.lua",16],[584,"lua/limiter/pause.lua",13],[586,"lua/limiter/pause.lua",17]],
+  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",33],[18,"lua/lib/lane.lua",56],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[46,"lua/lib/limiter/aligned.lua",34],[52,"lua/lib/limiter/level.lua",9],[56,"lua/lib/limiter/level.lua",14],[57,"lua/lib/limiter/level.lua",17],[62,"lua/lib/limiter/level.lua",23],[68,"lua/lib/limiter/level.lua",31],[69,"lua/lib/limiter/level.lua",33],[80,"lua/lib/limiter/level.lua",45],[88,"lua/lib/limiter/level.lua",55],[104,"lua/lib/limiter/level.lua",72],[123,"lua/lib/limiter/level.lua",92],[130,"lua/lib/limiter/level.lua",100],[189,"lua/lib/limiter/slots.lua",4],[191,"lua/lib/limiter/slots.lua",7],[192,"lua/lib/limiter/slots.lua",9],[193,"lua/lib/limiter/slots.lua",12],[208,"lua/lib/limiter/slots.lua",28],[218,"lua/lib/limiter/slots.lua",39],[223,"lua/lib/limiter/slots.lua",45],[247,"lua/lib/limiter/window.lua",4],[249,"lua/lib/limiter/window.lua",7],[250,"lua/lib/limiter/window.lua",9],[251,"lua/lib/limiter/window.lua",12],[255,"lua/lib/limiter/window.lua",17],[259,"lua/lib/limiter/window.lua",23],[269,"lua/lib/limiter/window.lua",35],[278,"lua/lib/limiter/window.lua",45],[284,"lua/lib/limiter/window.lua",53],[295,"lua/lib/limiter/window.lua",66],[304,"lua/lib/limiter/window.lua",76],[338,"lua/lib/limiter/window.lua",112],[372,"lua/lib/tally.lua",6],[373,"lua/lib/tally.lua",8],[374,"lua/lib/tally.lua",11],[388,"lua/lib/tally.lua",27],[411,"lua/lib/tally.lua",51],[414,"lua/lib/lane.lua",60],[415,"lua/lib/lane.lua",62],[416,"lua/lib/lane.lua",65],[430,"lua/lib/lane.lua",80],[431,"lua/lib/lane.lua",82],[445,"lua/lib/lane.lua",98],[449,"lua/lib/lane.lua",103],[457,"lua/lib/lane.lua",112],[464,"lua/lib/lane.lua",121],[468,"lua/lib/lane.lua",127],[469,"lua/lib/lane.lua",130],[475,"lua/lib/lane.lua",138],[481,"lua/lib/lane.lua",145],[485,"lua/lib/lane.lua",151],[493,"lua/lib/lane.lua",160],[494,"lua/lib/lane.lua",163],[505,"lua/lib/lane.lua",176],[508,"lua/lib/lane.lua",181],[512,"lua/lib/lane.lua",186],[519,"lua/lib/lane.lua",195],[526,"lua/lib/lane.lua",203],[532,"lua/lib/lane.lua",212],[537,"lua/lib/lane.lua",218],[546,"lua/lib/lane.lua",228],[548,"lua/lib/lane.lua",232],[560,"lua/lib/lane.lua",246],[568,"lua/lib/lane.lua",256],[571,"lua/lib/lane.lua",262],[576,"lua/lib/lane.lua",269],[580,"lua/lib/lane.lua",274],[583,"lua/lib/lane.lua",278],[586,"lua/lib/lane.lua",282],[620,"lua/lib/lane.lua",317],[621,"lua/lib/lane.lua",320],[625,"lua/lib/lane.lua",326],[631,"lua/lib/lane.lua",333],[634,"lua/lib/lane.lua",337],[656,"lua/lib/lane.lua",360],[660,"lua/lib/record.lua",6],[661,"lua/lib/record.lua",9],[666,"lua/lib/record.lua",16],[673,"lua/limiter/pause.lua",13],[675,"lua/limiter/pause.lua",17]],
 });
 
 /** Reads a limiter's record; empty where there is none. See lua/limiter/read.lua. */
@@ -7456,7 +7812,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -7474,6 +7830,11 @@ do
       lane.n = math.max(0, lane.n - units)
       lane.free = math.max(0, lane.max - lane.n)
     end,
+    late = function(lane, units, granted_ms, started_ms)
+      if math.floor(started_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      machines.aligned.give(lane, units, granted_ms)
+      machines.aligned.take(lane, units)
+    end,
     reset = function(lane) lane.n = 0 end,
     adapt = function(lane)
       lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
@@ -7482,6 +7843,7 @@ do
   }
 end
 do
+  local LEVEL_LOG_MAX = 64
   local LEVEL_EXACT_MAX = 9000000000
   local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
   local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
@@ -7496,8 +7858,44 @@ do
     lane.n, lane.rem = n, rem
     lane.free = math.max(0, lane.max - lane.n)
   end
+  local function level_forget(lane) lane.log, lane.log_changed = {}, true end
+  local function level_read(lane)
+    if lane.log then return lane.log end
+    lane.log = {}
+    for i, text in ipairs(call('LRANGE', lane.key .. ':log', 0, -1)) do
+      local ms, at, n, rem, units = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+      lane.log[i] = { ms = tonumber(ms), at = tonumber(at), n = tonumber(n), rem = tonumber(rem), units = tonumber(units) }
+    end
+    for _, item in ipairs(lane.log_new or {}) do lane.log[#lane.log + 1] = item end
+    lane.log_changed, lane.log_new = true, nil
+    return lane.log
+  end
+  local function level_note(lane, units)
+    local list = lane.log
+    if not list then
+      lane.log_new = lane.log_new or {}
+      list = lane.log_new
+    end
+    list[#list + 1] = { ms = math.floor((lane.v - lane.skew) / 1000), at = lane.at, n = lane.n, rem = lane.rem, units = units }
+  end
+  local function level_replay(lane, log, i)
+    local at, n, rem = log[i].at, log[i].n, log[i].rem
+    local function pass(to)
+      local units, rest = level_drained(lane, to - at, rem)
+      at, n, rem = to, n - units, rest
+      if n <= 0 then n, rem = 0, 0 end
+    end
+    for k = i, #log do
+      pass(math.max(at, log[k].at))
+      log[k].n, log[k].rem = n, rem
+      n = n + log[k].units
+    end
+    pass(math.max(at, lane.at))
+    lane.at = at
+    level_set(lane, n, rem)
+  end
   machines.level = {
-    ahead = 'even',
+    ahead = true,
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -7515,8 +7913,10 @@ do
       local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
       return (lane.at + wait) * level_scale(lane)
     end,
+    runs_dry = function(lane) return machines.level.next(lane, lane.max) end,
     take = function(lane, units)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      level_note(lane, units)
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
@@ -7525,8 +7925,26 @@ do
       local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
       local drained, part = level_drained(lane, elapsed, 0)
       if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+      level_forget(lane)
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local log = level_read(lane)
+      local i, left = nil, units
+      for k = #log, 1, -1 do
+        if log[k].ms == granted_ms and left > 0 then
+          local moved = math.min(left, log[k].units)
+          i, left, log[k].units = k, left - moved, log[k].units - moved
+        end
+      end
+      if not i then return machines.level.take(lane, units) end
+      local at = math.min(lane.at, math.max(log[i].at, math.ceil((started_ms * 1000 + lane.skew) / level_scale(lane))))
+      local k = #log
+      while log[k].at > at do k = k - 1 end
+      table.insert(log, k + 1, { ms = started_ms, at = at, units = units })
+      level_replay(lane, log, i)
     end,
     charge = function(lane, difference)
+      level_forget(lane)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
       if lane.n + difference > LEVEL_DEBT * lane.max then
         level_set(lane, LEVEL_DEBT * lane.max, 0)
@@ -7534,14 +7952,30 @@ do
         level_set(lane, lane.n + difference, lane.rem)
       end
     end,
-    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    reset = function(lane)
+      lane.n, lane.rem = 0, 0
+      level_forget(lane)
+    end,
     adapt = function(lane, before)
       local rem = 0
       if before.form == 'level' then
         rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
       end
       lane.at = math.ceil(lane.v / level_scale(lane))
+      level_forget(lane)
       level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+    write = function(lane)
+      local key, list = lane.key .. ':log', lane.log_changed and lane.log or lane.log_new
+      if not list then return end
+      if lane.log_changed then call('DEL', key) end
+      local texts = {}
+      for k = math.max(1, #list - LEVEL_LOG_MAX + 1), #list do
+        local item = list[k]
+        texts[#texts + 1] = string.format('%.0f %.0f %.0f %.0f %.0f', item.ms, item.at, item.n, item.rem, item.units)
+      end
+      if #texts == 0 then return end
+      if call('RPUSH', key, unpack(texts, 1, #texts)) > LEVEL_LOG_MAX then call('LTRIM', key, -LEVEL_LOG_MAX, -1) end
     end,
   }
 end
@@ -7616,17 +8050,44 @@ do
     return { cell = tonumber(cell), units = tonumber(units) }
   end
   local function window_at(lane, i)
-    while i > #lane.log and #lane.log < lane.log_length do
-      local from = #lane.log
-      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
-        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+    if i > lane.log_length then return lane.log_new[i - lane.log_length] end
+    if not lane.log[i] then
+      local from = math.floor((i - 1) / WINDOW_READ) * WINDOW_READ
+      for k, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[from + k] = lane.log[from + k] or window_item(text)
       end
     end
     return lane.log[i]
   end
+  local function window_find(lane, cell)
+    local i, found = lane.log_length + #lane.log_new, nil
+    while i > lane.log_gone do
+      local item = window_at(lane, i)
+      if item.cell < cell then break end
+      found, i = item, i - 1
+    end
+    return found, i + 1
+  end
+  local function window_count(lane, item, i, units)
+    item.units = item.units + units
+    if i <= lane.log_length then lane.log_set[i] = item end
+    lane.n = lane.n + units
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  local function window_add(lane, cell, units)
+    if #lane.log_new == 0 and lane.log_length > lane.log_gone and not lane.log[lane.log_length] then
+      lane.log[lane.log_length] = window_item(call('LINDEX', window_log(lane), -1))
+    end
+    local item, i = window_find(lane, cell)
+    if not item then
+      item, i = { cell = cell, units = 0 }, lane.log_length + #lane.log_new + 1
+      lane.log_new[#lane.log_new + 1] = item
+    end
+    window_count(lane, item, i, units)
+  end
   local function window_pop(lane)
     while true do
-      local item = window_at(lane, lane.log_gone + 1)
+      local item = lane.log_gone < lane.log_length and window_at(lane, lane.log_gone + 1)
       if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
       lane.n = lane.n - item.units
       lane.log_gone = lane.log_gone + 1
@@ -7634,9 +8095,11 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
-      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      if not lane.log then
+        lane.log, lane.log_gone, lane.log_length, lane.log_set, lane.log_new = {}, 0, call('LLEN', window_log(lane)), {}, {}
+      end
       lane.n = lane.n or 0
       window_pop(lane)
     end,
@@ -7644,42 +8107,25 @@ do
       local missing = lane.n + cost - lane.max
       local i = lane.log_gone + 1
       while missing > 0 do
-        local item = window_at(lane, i) or lane.log_new
+        local item = window_at(lane, i)
         if not item then return lane.v end
         missing = missing - item.units
-        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        if missing <= 0 then return item.cell * 1000 + window_us(lane) end
         i = i + 1
       end
       return lane.v
     end,
-    take = function(lane, units)
-      lane.n = lane.n + units
-      lane.free = lane.free - units
-      local cell = window_cell(lane, lane.v)
-      if not lane.log_new and lane.log_gone < lane.log_length then
-        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
-        if last.cell >= cell then
-          last = lane.log_set[lane.log_length] or last
-          last.units = last.units + units
-          lane.log_set[lane.log_length] = last
-          return
-        end
-      end
-      lane.log_new = lane.log_new or { cell = cell, units = 0 }
-      lane.log_new.units = lane.log_new.units + units
-    end,
+    take = function(lane, units) window_add(lane, window_cell(lane, lane.v), units) end,
     give = function(lane, units, granted_ms)
       local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
-      for i = lane.log_gone + 1, lane.log_length do
-        local item = window_at(lane, i)
-        if item.cell == cell then
-          local given = math.min(units, item.units)
-          item.units = item.units - given
-          lane.log_set[i] = item
-          lane.n = lane.n - given
-          lane.free = math.max(0, lane.max - lane.n)
-        end
-      end
+      local item, i = window_find(lane, cell)
+      if item and item.cell == cell then window_count(lane, item, i, -math.min(units, item.units)) end
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local from, to = granted_ms * 1000 + lane.skew, started_ms * 1000 + lane.skew
+      if window_cell(lane, from) == window_cell(lane, to) then return end
+      machines.window.give(lane, units, granted_ms)
+      if window_cell(lane, to) * 1000 + window_us(lane) > lane.v then window_add(lane, window_cell(lane, to), units) end
     end,
     reset = function(lane) lane.n, lane.log_all = 0, {} end,
     adapt = function(lane, before)
@@ -7687,11 +8133,10 @@ do
         lane.free = math.max(0, lane.max - lane.n)
         return
       end
-      window_at(lane, lane.log_length)
       local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
       lane.n = 0
       for i = lane.log_gone + 1, lane.log_length do
-        local item = lane.log[i]
+        local item = window_at(lane, i)
         local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
         if cell * 1000 + window_us(lane) > lane.v then
           if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
@@ -7712,7 +8157,7 @@ do
       for i, item in pairs(lane.log_set) do
         if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
       end
-      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      for _, item in ipairs(lane.log_new) do call('RPUSH', key, text(item)) end
       if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
     end,
   }
@@ -7921,9 +8366,9 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
 end
-local function lane_lags(lane, granted_ms)
+local function lane_lags(lane, late_ms)
   local lag = lane.lag or 0
-  lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
+  lane.lag = math.floor(lag + (math.max(0, late_ms) - lag) / 8)
 end
 local function lane_plan()
   for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
@@ -8020,7 +8465,7 @@ local function record_reply(lane)
 end
 local lane = lane_load(core, now_us)
 return lane.account and record_reply(lane) or {}`,
-  map: [[1,"lua/limiter/read.lua",1],[2,"lua/limiter/read.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/lane.lua",33],[16,"lua/lib/lane.lua",54],[17,"lua/lib/limiter/aligned.lua",2],[19,"lua/lib/limiter/aligned.lua",5],[23,"lua/lib/limiter/aligned.lua",10],[32,"lua/lib/limiter/aligned.lua",20],[33,"lua/lib/limiter/aligned.lua",22],[39,"lua/lib/limiter/aligned.lua",29],[45,"lua/lib/limiter/level.lua",6],[48,"lua/lib/limiter/level.lua",10],[49,"lua/lib/limiter/level.lua",13],[54,"lua/lib/limiter/level.lua",19],[60,"lua/lib/limiter/level.lua",26],[84,"lua/lib/limiter/level.lua",51],[109,"lua/lib/limiter/slots.lua",4],[111,"lua/lib/limiter/slots.lua",7],[112,"lua/lib/limiter/slots.lua",9],[113,"lua/lib/limiter/slots.lua",12],[128,"lua/lib/limiter/slots.lua",28],[138,"lua/lib/limiter/slots.lua",39],[143,"lua/lib/limiter/slots.lua",45],[167,"lua/lib/limiter/window.lua",4],[169,"lua/lib/limiter/window.lua",7],[170,"lua/lib/limiter/window.lua",9],[171,"lua/lib/limiter/window.lua",12],[175,"lua/lib/limiter/window.lua",17],[179,"lua/lib/limiter/window.lua",23],[188,"lua/lib/limiter/window.lua",34],[197,"lua/lib/limiter/window.lua",44],[246,"lua/lib/limiter/window.lua",95],[281,"lua/lib/tally.lua",6],[282,"lua/lib/tally.lua",8],[283,"lua/lib/tally.lua",11],[297,"lua/lib/tally.lua",27],[320,"lua/lib/tally.lua",51],[323,"lua/lib/lane.lua",58],[324,"lua/lib/lane.lua",60],[325,"lua/lib/lane.lua",63],[339,"lua/lib/lane.lua",78],[340,"lua/lib/lane.lua",80],[354,"lua/lib/lane.lua",96],[358,"lua/lib/lane.lua",101],[366,"lua/lib/lane.lua",110],[373,"lua/lib/lane.lua",119],[377,"lua/lib/lane.lua",125],[378,"lua/lib/lane.lua",128],[384,"lua/lib/lane.lua",136],[390,"lua/lib/lane.lua",143],[394,"lua/lib/lane.lua",149],[402,"lua/lib/lane.lua",158],[403,"lua/lib/lane.lua",161],[414,"lua/lib/lane.lua",174],[417,"lua/lib/lane.lua",179],[421,"lua/lib/lane.lua",184],[428,"lua/lib/lane.lua",193],[435,"lua/lib/lane.lua",201],[441,"lua/lib/lane.lua",210],[446,"lua/lib/lane.lua",216],[455,"lua/lib/lane.lua",226],[457,"lua/lib/lane.lua",230],[469,"lua/lib/lane.lua",244],[477,"lua/lib/lane.lua",254],[480,"lua/lib/lane.lua",260],[485,"lua/lib/lane.lua",267],[489,"lua/lib/lane.lua",272],[492,"lua/lib/lane.lua",276],[495,"lua/lib/lane.lua",280],[529,"lua/lib/lane.lua",315],[530,"lua/lib/lane.lua",318],[534,"lua/lib/lane.lua",324],[540,"lua/lib/lane.lua",331],[543,"lua/lib/lane.lua",335],[565,"lua/lib/lane.lua",358],[569,"lua/lib/record.lua",6],[570,"lua/lib/record.lua",9],[575,"lua/lib/record.lua",16],[582,"lua/limiter/read.lua",11]],
+  map: [[1,"lua/limiter/read.lua",1],[2,"lua/limiter/read.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/lane.lua",33],[16,"lua/lib/lane.lua",56],[17,"lua/lib/limiter/aligned.lua",2],[19,"lua/lib/limiter/aligned.lua",5],[23,"lua/lib/limiter/aligned.lua",10],[32,"lua/lib/limiter/aligned.lua",20],[33,"lua/lib/limiter/aligned.lua",22],[44,"lua/lib/limiter/aligned.lua",34],[50,"lua/lib/limiter/level.lua",9],[54,"lua/lib/limiter/level.lua",14],[55,"lua/lib/limiter/level.lua",17],[60,"lua/lib/limiter/level.lua",23],[66,"lua/lib/limiter/level.lua",31],[67,"lua/lib/limiter/level.lua",33],[78,"lua/lib/limiter/level.lua",45],[86,"lua/lib/limiter/level.lua",55],[102,"lua/lib/limiter/level.lua",72],[121,"lua/lib/limiter/level.lua",92],[128,"lua/lib/limiter/level.lua",100],[187,"lua/lib/limiter/slots.lua",4],[189,"lua/lib/limiter/slots.lua",7],[190,"lua/lib/limiter/slots.lua",9],[191,"lua/lib/limiter/slots.lua",12],[206,"lua/lib/limiter/slots.lua",28],[216,"lua/lib/limiter/slots.lua",39],[221,"lua/lib/limiter/slots.lua",45],[245,"lua/lib/limiter/window.lua",4],[247,"lua/lib/limiter/window.lua",7],[248,"lua/lib/limiter/window.lua",9],[249,"lua/lib/limiter/window.lua",12],[253,"lua/lib/limiter/window.lua",17],[257,"lua/lib/limiter/window.lua",23],[267,"lua/lib/limiter/window.lua",35],[276,"lua/lib/limiter/window.lua",45],[282,"lua/lib/limiter/window.lua",53],[293,"lua/lib/limiter/window.lua",66],[302,"lua/lib/limiter/window.lua",76],[336,"lua/lib/limiter/window.lua",112],[370,"lua/lib/tally.lua",6],[371,"lua/lib/tally.lua",8],[372,"lua/lib/tally.lua",11],[386,"lua/lib/tally.lua",27],[409,"lua/lib/tally.lua",51],[412,"lua/lib/lane.lua",60],[413,"lua/lib/lane.lua",62],[414,"lua/lib/lane.lua",65],[428,"lua/lib/lane.lua",80],[429,"lua/lib/lane.lua",82],[443,"lua/lib/lane.lua",98],[447,"lua/lib/lane.lua",103],[455,"lua/lib/lane.lua",112],[462,"lua/lib/lane.lua",121],[466,"lua/lib/lane.lua",127],[467,"lua/lib/lane.lua",130],[473,"lua/lib/lane.lua",138],[479,"lua/lib/lane.lua",145],[483,"lua/lib/lane.lua",151],[491,"lua/lib/lane.lua",160],[492,"lua/lib/lane.lua",163],[503,"lua/lib/lane.lua",176],[506,"lua/lib/lane.lua",181],[510,"lua/lib/lane.lua",186],[517,"lua/lib/lane.lua",195],[524,"lua/lib/lane.lua",203],[530,"lua/lib/lane.lua",212],[535,"lua/lib/lane.lua",218],[544,"lua/lib/lane.lua",228],[546,"lua/lib/lane.lua",232],[558,"lua/lib/lane.lua",246],[566,"lua/lib/lane.lua",256],[569,"lua/lib/lane.lua",262],[574,"lua/lib/lane.lua",269],[578,"lua/lib/lane.lua",274],[581,"lua/lib/lane.lua",278],[584,"lua/lib/lane.lua",282],[618,"lua/lib/lane.lua",317],[619,"lua/lib/lane.lua",320],[623,"lua/lib/lane.lua",326],[629,"lua/lib/lane.lua",333],[632,"lua/lib/lane.lua",337],[654,"lua/lib/lane.lua",360],[658,"lua/lib/record.lua",6],[659,"lua/lib/record.lua",9],[664,"lua/lib/record.lua",16],[671,"lua/limiter/read.lua",11]],
 });
 
 /** Forgets the units that a limiter has given out; slots of running tasks stay taken. See lua/limiter/reset.lua. */
@@ -8049,7 +8494,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -8067,6 +8512,11 @@ do
       lane.n = math.max(0, lane.n - units)
       lane.free = math.max(0, lane.max - lane.n)
     end,
+    late = function(lane, units, granted_ms, started_ms)
+      if math.floor(started_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      machines.aligned.give(lane, units, granted_ms)
+      machines.aligned.take(lane, units)
+    end,
     reset = function(lane) lane.n = 0 end,
     adapt = function(lane)
       lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
@@ -8075,6 +8525,7 @@ do
   }
 end
 do
+  local LEVEL_LOG_MAX = 64
   local LEVEL_EXACT_MAX = 9000000000
   local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
   local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
@@ -8089,8 +8540,44 @@ do
     lane.n, lane.rem = n, rem
     lane.free = math.max(0, lane.max - lane.n)
   end
+  local function level_forget(lane) lane.log, lane.log_changed = {}, true end
+  local function level_read(lane)
+    if lane.log then return lane.log end
+    lane.log = {}
+    for i, text in ipairs(call('LRANGE', lane.key .. ':log', 0, -1)) do
+      local ms, at, n, rem, units = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+      lane.log[i] = { ms = tonumber(ms), at = tonumber(at), n = tonumber(n), rem = tonumber(rem), units = tonumber(units) }
+    end
+    for _, item in ipairs(lane.log_new or {}) do lane.log[#lane.log + 1] = item end
+    lane.log_changed, lane.log_new = true, nil
+    return lane.log
+  end
+  local function level_note(lane, units)
+    local list = lane.log
+    if not list then
+      lane.log_new = lane.log_new or {}
+      list = lane.log_new
+    end
+    list[#list + 1] = { ms = math.floor((lane.v - lane.skew) / 1000), at = lane.at, n = lane.n, rem = lane.rem, units = units }
+  end
+  local function level_replay(lane, log, i)
+    local at, n, rem = log[i].at, log[i].n, log[i].rem
+    local function pass(to)
+      local units, rest = level_drained(lane, to - at, rem)
+      at, n, rem = to, n - units, rest
+      if n <= 0 then n, rem = 0, 0 end
+    end
+    for k = i, #log do
+      pass(math.max(at, log[k].at))
+      log[k].n, log[k].rem = n, rem
+      n = n + log[k].units
+    end
+    pass(math.max(at, lane.at))
+    lane.at = at
+    level_set(lane, n, rem)
+  end
   machines.level = {
-    ahead = 'even',
+    ahead = true,
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -8108,8 +8595,10 @@ do
       local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
       return (lane.at + wait) * level_scale(lane)
     end,
+    runs_dry = function(lane) return machines.level.next(lane, lane.max) end,
     take = function(lane, units)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      level_note(lane, units)
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
@@ -8118,8 +8607,26 @@ do
       local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
       local drained, part = level_drained(lane, elapsed, 0)
       if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+      level_forget(lane)
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local log = level_read(lane)
+      local i, left = nil, units
+      for k = #log, 1, -1 do
+        if log[k].ms == granted_ms and left > 0 then
+          local moved = math.min(left, log[k].units)
+          i, left, log[k].units = k, left - moved, log[k].units - moved
+        end
+      end
+      if not i then return machines.level.take(lane, units) end
+      local at = math.min(lane.at, math.max(log[i].at, math.ceil((started_ms * 1000 + lane.skew) / level_scale(lane))))
+      local k = #log
+      while log[k].at > at do k = k - 1 end
+      table.insert(log, k + 1, { ms = started_ms, at = at, units = units })
+      level_replay(lane, log, i)
     end,
     charge = function(lane, difference)
+      level_forget(lane)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
       if lane.n + difference > LEVEL_DEBT * lane.max then
         level_set(lane, LEVEL_DEBT * lane.max, 0)
@@ -8127,14 +8634,30 @@ do
         level_set(lane, lane.n + difference, lane.rem)
       end
     end,
-    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    reset = function(lane)
+      lane.n, lane.rem = 0, 0
+      level_forget(lane)
+    end,
     adapt = function(lane, before)
       local rem = 0
       if before.form == 'level' then
         rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
       end
       lane.at = math.ceil(lane.v / level_scale(lane))
+      level_forget(lane)
       level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+    write = function(lane)
+      local key, list = lane.key .. ':log', lane.log_changed and lane.log or lane.log_new
+      if not list then return end
+      if lane.log_changed then call('DEL', key) end
+      local texts = {}
+      for k = math.max(1, #list - LEVEL_LOG_MAX + 1), #list do
+        local item = list[k]
+        texts[#texts + 1] = string.format('%.0f %.0f %.0f %.0f %.0f', item.ms, item.at, item.n, item.rem, item.units)
+      end
+      if #texts == 0 then return end
+      if call('RPUSH', key, unpack(texts, 1, #texts)) > LEVEL_LOG_MAX then call('LTRIM', key, -LEVEL_LOG_MAX, -1) end
     end,
   }
 end
@@ -8209,17 +8732,44 @@ do
     return { cell = tonumber(cell), units = tonumber(units) }
   end
   local function window_at(lane, i)
-    while i > #lane.log and #lane.log < lane.log_length do
-      local from = #lane.log
-      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
-        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+    if i > lane.log_length then return lane.log_new[i - lane.log_length] end
+    if not lane.log[i] then
+      local from = math.floor((i - 1) / WINDOW_READ) * WINDOW_READ
+      for k, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[from + k] = lane.log[from + k] or window_item(text)
       end
     end
     return lane.log[i]
   end
+  local function window_find(lane, cell)
+    local i, found = lane.log_length + #lane.log_new, nil
+    while i > lane.log_gone do
+      local item = window_at(lane, i)
+      if item.cell < cell then break end
+      found, i = item, i - 1
+    end
+    return found, i + 1
+  end
+  local function window_count(lane, item, i, units)
+    item.units = item.units + units
+    if i <= lane.log_length then lane.log_set[i] = item end
+    lane.n = lane.n + units
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  local function window_add(lane, cell, units)
+    if #lane.log_new == 0 and lane.log_length > lane.log_gone and not lane.log[lane.log_length] then
+      lane.log[lane.log_length] = window_item(call('LINDEX', window_log(lane), -1))
+    end
+    local item, i = window_find(lane, cell)
+    if not item then
+      item, i = { cell = cell, units = 0 }, lane.log_length + #lane.log_new + 1
+      lane.log_new[#lane.log_new + 1] = item
+    end
+    window_count(lane, item, i, units)
+  end
   local function window_pop(lane)
     while true do
-      local item = window_at(lane, lane.log_gone + 1)
+      local item = lane.log_gone < lane.log_length and window_at(lane, lane.log_gone + 1)
       if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
       lane.n = lane.n - item.units
       lane.log_gone = lane.log_gone + 1
@@ -8227,9 +8777,11 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
-      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      if not lane.log then
+        lane.log, lane.log_gone, lane.log_length, lane.log_set, lane.log_new = {}, 0, call('LLEN', window_log(lane)), {}, {}
+      end
       lane.n = lane.n or 0
       window_pop(lane)
     end,
@@ -8237,42 +8789,25 @@ do
       local missing = lane.n + cost - lane.max
       local i = lane.log_gone + 1
       while missing > 0 do
-        local item = window_at(lane, i) or lane.log_new
+        local item = window_at(lane, i)
         if not item then return lane.v end
         missing = missing - item.units
-        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        if missing <= 0 then return item.cell * 1000 + window_us(lane) end
         i = i + 1
       end
       return lane.v
     end,
-    take = function(lane, units)
-      lane.n = lane.n + units
-      lane.free = lane.free - units
-      local cell = window_cell(lane, lane.v)
-      if not lane.log_new and lane.log_gone < lane.log_length then
-        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
-        if last.cell >= cell then
-          last = lane.log_set[lane.log_length] or last
-          last.units = last.units + units
-          lane.log_set[lane.log_length] = last
-          return
-        end
-      end
-      lane.log_new = lane.log_new or { cell = cell, units = 0 }
-      lane.log_new.units = lane.log_new.units + units
-    end,
+    take = function(lane, units) window_add(lane, window_cell(lane, lane.v), units) end,
     give = function(lane, units, granted_ms)
       local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
-      for i = lane.log_gone + 1, lane.log_length do
-        local item = window_at(lane, i)
-        if item.cell == cell then
-          local given = math.min(units, item.units)
-          item.units = item.units - given
-          lane.log_set[i] = item
-          lane.n = lane.n - given
-          lane.free = math.max(0, lane.max - lane.n)
-        end
-      end
+      local item, i = window_find(lane, cell)
+      if item and item.cell == cell then window_count(lane, item, i, -math.min(units, item.units)) end
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local from, to = granted_ms * 1000 + lane.skew, started_ms * 1000 + lane.skew
+      if window_cell(lane, from) == window_cell(lane, to) then return end
+      machines.window.give(lane, units, granted_ms)
+      if window_cell(lane, to) * 1000 + window_us(lane) > lane.v then window_add(lane, window_cell(lane, to), units) end
     end,
     reset = function(lane) lane.n, lane.log_all = 0, {} end,
     adapt = function(lane, before)
@@ -8280,11 +8815,10 @@ do
         lane.free = math.max(0, lane.max - lane.n)
         return
       end
-      window_at(lane, lane.log_length)
       local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
       lane.n = 0
       for i = lane.log_gone + 1, lane.log_length do
-        local item = lane.log[i]
+        local item = window_at(lane, i)
         local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
         if cell * 1000 + window_us(lane) > lane.v then
           if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
@@ -8305,7 +8839,7 @@ do
       for i, item in pairs(lane.log_set) do
         if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
       end
-      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      for _, item in ipairs(lane.log_new) do call('RPUSH', key, text(item)) end
       if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
     end,
   }
@@ -8514,9 +9048,9 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
 end
-local function lane_lags(lane, granted_ms)
+local function lane_lags(lane, late_ms)
   local lag = lane.lag or 0
-  lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
+  lane.lag = math.floor(lag + (math.max(0, late_ms) - lag) / 8)
 end
 local function lane_plan()
   for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
@@ -8614,12 +9148,12 @@ end
 local lane = record_lane(core, account, now_us)
 if not lane then return {} end
 lane.machine.reset(lane)
-lane.since = math.max(lane.since or 0, lane.now)
+lane.since = math.max(lane.since or 0, lane.now + 1) -- what was granted in this very us is not known apart
 lane_wake(lane, lane.now)
 lane_plan()
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",33],[17,"lua/lib/lane.lua",54],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[40,"lua/lib/limiter/aligned.lua",29],[46,"lua/lib/limiter/level.lua",6],[49,"lua/lib/limiter/level.lua",10],[50,"lua/lib/limiter/level.lua",13],[55,"lua/lib/limiter/level.lua",19],[61,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",51],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[168,"lua/lib/limiter/window.lua",4],[170,"lua/lib/limiter/window.lua",7],[171,"lua/lib/limiter/window.lua",9],[172,"lua/lib/limiter/window.lua",12],[176,"lua/lib/limiter/window.lua",17],[180,"lua/lib/limiter/window.lua",23],[189,"lua/lib/limiter/window.lua",34],[198,"lua/lib/limiter/window.lua",44],[247,"lua/lib/limiter/window.lua",95],[282,"lua/lib/tally.lua",6],[283,"lua/lib/tally.lua",8],[284,"lua/lib/tally.lua",11],[298,"lua/lib/tally.lua",27],[321,"lua/lib/tally.lua",51],[324,"lua/lib/lane.lua",58],[325,"lua/lib/lane.lua",60],[326,"lua/lib/lane.lua",63],[340,"lua/lib/lane.lua",78],[341,"lua/lib/lane.lua",80],[355,"lua/lib/lane.lua",96],[359,"lua/lib/lane.lua",101],[367,"lua/lib/lane.lua",110],[374,"lua/lib/lane.lua",119],[378,"lua/lib/lane.lua",125],[379,"lua/lib/lane.lua",128],[385,"lua/lib/lane.lua",136],[391,"lua/lib/lane.lua",143],[395,"lua/lib/lane.lua",149],[403,"lua/lib/lane.lua",158],[404,"lua/lib/lane.lua",161],[415,"lua/lib/lane.lua",174],[418,"lua/lib/lane.lua",179],[422,"lua/lib/lane.lua",184],[429,"lua/lib/lane.lua",193],[436,"lua/lib/lane.lua",201],[442,"lua/lib/lane.lua",210],[447,"lua/lib/lane.lua",216],[456,"lua/lib/lane.lua",226],[458,"lua/lib/lane.lua",230],[470,"lua/lib/lane.lua",244],[478,"lua/lib/lane.lua",254],[481,"lua/lib/lane.lua",260],[486,"lua/lib/lane.lua",267],[490,"lua/lib/lane.lua",272],[493,"lua/lib/lane.lua",276],[496,"lua/lib/lane.lua",280],[530,"lua/lib/lane.lua",315],[531,"lua/lib/lane.lua",318],[535,"lua/lib/lane.lua",324],[541,"lua/lib/lane.lua",331],[544,"lua/lib/lane.lua",335],[566,"lua/lib/lane.lua",358],[570,"lua/lib/record.lua",6],[571,"lua/lib/record.lua",9],[576,"lua/lib/record.lua",16],[583,"lua/limiter/reset.lua",12],[585,"lua/limiter/reset.lua",15]],
+  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",33],[17,"lua/lib/lane.lua",56],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[45,"lua/lib/limiter/aligned.lua",34],[51,"lua/lib/limiter/level.lua",9],[55,"lua/lib/limiter/level.lua",14],[56,"lua/lib/limiter/level.lua",17],[61,"lua/lib/limiter/level.lua",23],[67,"lua/lib/limiter/level.lua",31],[68,"lua/lib/limiter/level.lua",33],[79,"lua/lib/limiter/level.lua",45],[87,"lua/lib/limiter/level.lua",55],[103,"lua/lib/limiter/level.lua",72],[122,"lua/lib/limiter/level.lua",92],[129,"lua/lib/limiter/level.lua",100],[188,"lua/lib/limiter/slots.lua",4],[190,"lua/lib/limiter/slots.lua",7],[191,"lua/lib/limiter/slots.lua",9],[192,"lua/lib/limiter/slots.lua",12],[207,"lua/lib/limiter/slots.lua",28],[217,"lua/lib/limiter/slots.lua",39],[222,"lua/lib/limiter/slots.lua",45],[246,"lua/lib/limiter/window.lua",4],[248,"lua/lib/limiter/window.lua",7],[249,"lua/lib/limiter/window.lua",9],[250,"lua/lib/limiter/window.lua",12],[254,"lua/lib/limiter/window.lua",17],[258,"lua/lib/limiter/window.lua",23],[268,"lua/lib/limiter/window.lua",35],[277,"lua/lib/limiter/window.lua",45],[283,"lua/lib/limiter/window.lua",53],[294,"lua/lib/limiter/window.lua",66],[303,"lua/lib/limiter/window.lua",76],[337,"lua/lib/limiter/window.lua",112],[371,"lua/lib/tally.lua",6],[372,"lua/lib/tally.lua",8],[373,"lua/lib/tally.lua",11],[387,"lua/lib/tally.lua",27],[410,"lua/lib/tally.lua",51],[413,"lua/lib/lane.lua",60],[414,"lua/lib/lane.lua",62],[415,"lua/lib/lane.lua",65],[429,"lua/lib/lane.lua",80],[430,"lua/lib/lane.lua",82],[444,"lua/lib/lane.lua",98],[448,"lua/lib/lane.lua",103],[456,"lua/lib/lane.lua",112],[463,"lua/lib/lane.lua",121],[467,"lua/lib/lane.lua",127],[468,"lua/lib/lane.lua",130],[474,"lua/lib/lane.lua",138],[480,"lua/lib/lane.lua",145],[484,"lua/lib/lane.lua",151],[492,"lua/lib/lane.lua",160],[493,"lua/lib/lane.lua",163],[504,"lua/lib/lane.lua",176],[507,"lua/lib/lane.lua",181],[511,"lua/lib/lane.lua",186],[518,"lua/lib/lane.lua",195],[525,"lua/lib/lane.lua",203],[531,"lua/lib/lane.lua",212],[536,"lua/lib/lane.lua",218],[545,"lua/lib/lane.lua",228],[547,"lua/lib/lane.lua",232],[559,"lua/lib/lane.lua",246],[567,"lua/lib/lane.lua",256],[570,"lua/lib/lane.lua",262],[575,"lua/lib/lane.lua",269],[579,"lua/lib/lane.lua",274],[582,"lua/lib/lane.lua",278],[585,"lua/lib/lane.lua",282],[619,"lua/lib/lane.lua",317],[620,"lua/lib/lane.lua",320],[624,"lua/lib/lane.lua",326],[630,"lua/lib/lane.lua",333],[633,"lua/lib/lane.lua",337],[655,"lua/lib/lane.lua",360],[659,"lua/lib/record.lua",6],[660,"lua/lib/record.lua",9],[665,"lua/lib/record.lua",16],[672,"lua/limiter/reset.lua",12],[674,"lua/limiter/reset.lua",15]],
 });
 
 /** Opens a limiter that is paused, or that a target has asked to cool down. See lua/limiter/resume.lua. */
@@ -8648,7 +9182,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -8666,6 +9200,11 @@ do
       lane.n = math.max(0, lane.n - units)
       lane.free = math.max(0, lane.max - lane.n)
     end,
+    late = function(lane, units, granted_ms, started_ms)
+      if math.floor(started_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      machines.aligned.give(lane, units, granted_ms)
+      machines.aligned.take(lane, units)
+    end,
     reset = function(lane) lane.n = 0 end,
     adapt = function(lane)
       lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
@@ -8674,6 +9213,7 @@ do
   }
 end
 do
+  local LEVEL_LOG_MAX = 64
   local LEVEL_EXACT_MAX = 9000000000
   local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
   local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
@@ -8688,8 +9228,44 @@ do
     lane.n, lane.rem = n, rem
     lane.free = math.max(0, lane.max - lane.n)
   end
+  local function level_forget(lane) lane.log, lane.log_changed = {}, true end
+  local function level_read(lane)
+    if lane.log then return lane.log end
+    lane.log = {}
+    for i, text in ipairs(call('LRANGE', lane.key .. ':log', 0, -1)) do
+      local ms, at, n, rem, units = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+      lane.log[i] = { ms = tonumber(ms), at = tonumber(at), n = tonumber(n), rem = tonumber(rem), units = tonumber(units) }
+    end
+    for _, item in ipairs(lane.log_new or {}) do lane.log[#lane.log + 1] = item end
+    lane.log_changed, lane.log_new = true, nil
+    return lane.log
+  end
+  local function level_note(lane, units)
+    local list = lane.log
+    if not list then
+      lane.log_new = lane.log_new or {}
+      list = lane.log_new
+    end
+    list[#list + 1] = { ms = math.floor((lane.v - lane.skew) / 1000), at = lane.at, n = lane.n, rem = lane.rem, units = units }
+  end
+  local function level_replay(lane, log, i)
+    local at, n, rem = log[i].at, log[i].n, log[i].rem
+    local function pass(to)
+      local units, rest = level_drained(lane, to - at, rem)
+      at, n, rem = to, n - units, rest
+      if n <= 0 then n, rem = 0, 0 end
+    end
+    for k = i, #log do
+      pass(math.max(at, log[k].at))
+      log[k].n, log[k].rem = n, rem
+      n = n + log[k].units
+    end
+    pass(math.max(at, lane.at))
+    lane.at = at
+    level_set(lane, n, rem)
+  end
   machines.level = {
-    ahead = 'even',
+    ahead = true,
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -8707,8 +9283,10 @@ do
       local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
       return (lane.at + wait) * level_scale(lane)
     end,
+    runs_dry = function(lane) return machines.level.next(lane, lane.max) end,
     take = function(lane, units)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      level_note(lane, units)
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
@@ -8717,8 +9295,26 @@ do
       local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
       local drained, part = level_drained(lane, elapsed, 0)
       if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+      level_forget(lane)
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local log = level_read(lane)
+      local i, left = nil, units
+      for k = #log, 1, -1 do
+        if log[k].ms == granted_ms and left > 0 then
+          local moved = math.min(left, log[k].units)
+          i, left, log[k].units = k, left - moved, log[k].units - moved
+        end
+      end
+      if not i then return machines.level.take(lane, units) end
+      local at = math.min(lane.at, math.max(log[i].at, math.ceil((started_ms * 1000 + lane.skew) / level_scale(lane))))
+      local k = #log
+      while log[k].at > at do k = k - 1 end
+      table.insert(log, k + 1, { ms = started_ms, at = at, units = units })
+      level_replay(lane, log, i)
     end,
     charge = function(lane, difference)
+      level_forget(lane)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
       if lane.n + difference > LEVEL_DEBT * lane.max then
         level_set(lane, LEVEL_DEBT * lane.max, 0)
@@ -8726,14 +9322,30 @@ do
         level_set(lane, lane.n + difference, lane.rem)
       end
     end,
-    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    reset = function(lane)
+      lane.n, lane.rem = 0, 0
+      level_forget(lane)
+    end,
     adapt = function(lane, before)
       local rem = 0
       if before.form == 'level' then
         rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
       end
       lane.at = math.ceil(lane.v / level_scale(lane))
+      level_forget(lane)
       level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+    write = function(lane)
+      local key, list = lane.key .. ':log', lane.log_changed and lane.log or lane.log_new
+      if not list then return end
+      if lane.log_changed then call('DEL', key) end
+      local texts = {}
+      for k = math.max(1, #list - LEVEL_LOG_MAX + 1), #list do
+        local item = list[k]
+        texts[#texts + 1] = string.format('%.0f %.0f %.0f %.0f %.0f', item.ms, item.at, item.n, item.rem, item.units)
+      end
+      if #texts == 0 then return end
+      if call('RPUSH', key, unpack(texts, 1, #texts)) > LEVEL_LOG_MAX then call('LTRIM', key, -LEVEL_LOG_MAX, -1) end
     end,
   }
 end
@@ -8808,17 +9420,44 @@ do
     return { cell = tonumber(cell), units = tonumber(units) }
   end
   local function window_at(lane, i)
-    while i > #lane.log and #lane.log < lane.log_length do
-      local from = #lane.log
-      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
-        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+    if i > lane.log_length then return lane.log_new[i - lane.log_length] end
+    if not lane.log[i] then
+      local from = math.floor((i - 1) / WINDOW_READ) * WINDOW_READ
+      for k, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[from + k] = lane.log[from + k] or window_item(text)
       end
     end
     return lane.log[i]
   end
+  local function window_find(lane, cell)
+    local i, found = lane.log_length + #lane.log_new, nil
+    while i > lane.log_gone do
+      local item = window_at(lane, i)
+      if item.cell < cell then break end
+      found, i = item, i - 1
+    end
+    return found, i + 1
+  end
+  local function window_count(lane, item, i, units)
+    item.units = item.units + units
+    if i <= lane.log_length then lane.log_set[i] = item end
+    lane.n = lane.n + units
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  local function window_add(lane, cell, units)
+    if #lane.log_new == 0 and lane.log_length > lane.log_gone and not lane.log[lane.log_length] then
+      lane.log[lane.log_length] = window_item(call('LINDEX', window_log(lane), -1))
+    end
+    local item, i = window_find(lane, cell)
+    if not item then
+      item, i = { cell = cell, units = 0 }, lane.log_length + #lane.log_new + 1
+      lane.log_new[#lane.log_new + 1] = item
+    end
+    window_count(lane, item, i, units)
+  end
   local function window_pop(lane)
     while true do
-      local item = window_at(lane, lane.log_gone + 1)
+      local item = lane.log_gone < lane.log_length and window_at(lane, lane.log_gone + 1)
       if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
       lane.n = lane.n - item.units
       lane.log_gone = lane.log_gone + 1
@@ -8826,9 +9465,11 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
-      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      if not lane.log then
+        lane.log, lane.log_gone, lane.log_length, lane.log_set, lane.log_new = {}, 0, call('LLEN', window_log(lane)), {}, {}
+      end
       lane.n = lane.n or 0
       window_pop(lane)
     end,
@@ -8836,42 +9477,25 @@ do
       local missing = lane.n + cost - lane.max
       local i = lane.log_gone + 1
       while missing > 0 do
-        local item = window_at(lane, i) or lane.log_new
+        local item = window_at(lane, i)
         if not item then return lane.v end
         missing = missing - item.units
-        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        if missing <= 0 then return item.cell * 1000 + window_us(lane) end
         i = i + 1
       end
       return lane.v
     end,
-    take = function(lane, units)
-      lane.n = lane.n + units
-      lane.free = lane.free - units
-      local cell = window_cell(lane, lane.v)
-      if not lane.log_new and lane.log_gone < lane.log_length then
-        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
-        if last.cell >= cell then
-          last = lane.log_set[lane.log_length] or last
-          last.units = last.units + units
-          lane.log_set[lane.log_length] = last
-          return
-        end
-      end
-      lane.log_new = lane.log_new or { cell = cell, units = 0 }
-      lane.log_new.units = lane.log_new.units + units
-    end,
+    take = function(lane, units) window_add(lane, window_cell(lane, lane.v), units) end,
     give = function(lane, units, granted_ms)
       local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
-      for i = lane.log_gone + 1, lane.log_length do
-        local item = window_at(lane, i)
-        if item.cell == cell then
-          local given = math.min(units, item.units)
-          item.units = item.units - given
-          lane.log_set[i] = item
-          lane.n = lane.n - given
-          lane.free = math.max(0, lane.max - lane.n)
-        end
-      end
+      local item, i = window_find(lane, cell)
+      if item and item.cell == cell then window_count(lane, item, i, -math.min(units, item.units)) end
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local from, to = granted_ms * 1000 + lane.skew, started_ms * 1000 + lane.skew
+      if window_cell(lane, from) == window_cell(lane, to) then return end
+      machines.window.give(lane, units, granted_ms)
+      if window_cell(lane, to) * 1000 + window_us(lane) > lane.v then window_add(lane, window_cell(lane, to), units) end
     end,
     reset = function(lane) lane.n, lane.log_all = 0, {} end,
     adapt = function(lane, before)
@@ -8879,11 +9503,10 @@ do
         lane.free = math.max(0, lane.max - lane.n)
         return
       end
-      window_at(lane, lane.log_length)
       local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
       lane.n = 0
       for i = lane.log_gone + 1, lane.log_length do
-        local item = lane.log[i]
+        local item = window_at(lane, i)
         local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
         if cell * 1000 + window_us(lane) > lane.v then
           if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
@@ -8904,7 +9527,7 @@ do
       for i, item in pairs(lane.log_set) do
         if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
       end
-      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      for _, item in ipairs(lane.log_new) do call('RPUSH', key, text(item)) end
       if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
     end,
   }
@@ -9113,9 +9736,9 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
 end
-local function lane_lags(lane, granted_ms)
+local function lane_lags(lane, late_ms)
   local lag = lane.lag or 0
-  lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
+  lane.lag = math.floor(lag + (math.max(0, late_ms) - lag) / 8)
 end
 local function lane_plan()
   for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
@@ -9218,7 +9841,7 @@ lane_plan()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",33],[17,"lua/lib/lane.lua",54],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[40,"lua/lib/limiter/aligned.lua",29],[46,"lua/lib/limiter/level.lua",6],[49,"lua/lib/limiter/level.lua",10],[50,"lua/lib/limiter/level.lua",13],[55,"lua/lib/limiter/level.lua",19],[61,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",51],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[168,"lua/lib/limiter/window.lua",4],[170,"lua/lib/limiter/window.lua",7],[171,"lua/lib/limiter/window.lua",9],[172,"lua/lib/limiter/window.lua",12],[176,"lua/lib/limiter/window.lua",17],[180,"lua/lib/limiter/window.lua",23],[189,"lua/lib/limiter/window.lua",34],[198,"lua/lib/limiter/window.lua",44],[247,"lua/lib/limiter/window.lua",95],[282,"lua/lib/tally.lua",6],[283,"lua/lib/tally.lua",8],[284,"lua/lib/tally.lua",11],[298,"lua/lib/tally.lua",27],[321,"lua/lib/tally.lua",51],[324,"lua/lib/lane.lua",58],[325,"lua/lib/lane.lua",60],[326,"lua/lib/lane.lua",63],[340,"lua/lib/lane.lua",78],[341,"lua/lib/lane.lua",80],[355,"lua/lib/lane.lua",96],[359,"lua/lib/lane.lua",101],[367,"lua/lib/lane.lua",110],[374,"lua/lib/lane.lua",119],[378,"lua/lib/lane.lua",125],[379,"lua/lib/lane.lua",128],[385,"lua/lib/lane.lua",136],[391,"lua/lib/lane.lua",143],[395,"lua/lib/lane.lua",149],[403,"lua/lib/lane.lua",158],[404,"lua/lib/lane.lua",161],[415,"lua/lib/lane.lua",174],[418,"lua/lib/lane.lua",179],[422,"lua/lib/lane.lua",184],[429,"lua/lib/lane.lua",193],[436,"lua/lib/lane.lua",201],[442,"lua/lib/lane.lua",210],[447,"lua/lib/lane.lua",216],[456,"lua/lib/lane.lua",226],[458,"lua/lib/lane.lua",230],[470,"lua/lib/lane.lua",244],[478,"lua/lib/lane.lua",254],[481,"lua/lib/lane.lua",260],[486,"lua/lib/lane.lua",267],[490,"lua/lib/lane.lua",272],[493,"lua/lib/lane.lua",276],[496,"lua/lib/lane.lua",280],[530,"lua/lib/lane.lua",315],[531,"lua/lib/lane.lua",318],[535,"lua/lib/lane.lua",324],[541,"lua/lib/lane.lua",331],[544,"lua/lib/lane.lua",335],[566,"lua/lib/lane.lua",358],[570,"lua/lib/record.lua",6],[571,"lua/lib/record.lua",9],[576,"lua/lib/record.lua",16],[583,"lua/limiter/resume.lua",12],[585,"lua/limiter/resume.lua",15]],
+  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",33],[17,"lua/lib/lane.lua",56],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[45,"lua/lib/limiter/aligned.lua",34],[51,"lua/lib/limiter/level.lua",9],[55,"lua/lib/limiter/level.lua",14],[56,"lua/lib/limiter/level.lua",17],[61,"lua/lib/limiter/level.lua",23],[67,"lua/lib/limiter/level.lua",31],[68,"lua/lib/limiter/level.lua",33],[79,"lua/lib/limiter/level.lua",45],[87,"lua/lib/limiter/level.lua",55],[103,"lua/lib/limiter/level.lua",72],[122,"lua/lib/limiter/level.lua",92],[129,"lua/lib/limiter/level.lua",100],[188,"lua/lib/limiter/slots.lua",4],[190,"lua/lib/limiter/slots.lua",7],[191,"lua/lib/limiter/slots.lua",9],[192,"lua/lib/limiter/slots.lua",12],[207,"lua/lib/limiter/slots.lua",28],[217,"lua/lib/limiter/slots.lua",39],[222,"lua/lib/limiter/slots.lua",45],[246,"lua/lib/limiter/window.lua",4],[248,"lua/lib/limiter/window.lua",7],[249,"lua/lib/limiter/window.lua",9],[250,"lua/lib/limiter/window.lua",12],[254,"lua/lib/limiter/window.lua",17],[258,"lua/lib/limiter/window.lua",23],[268,"lua/lib/limiter/window.lua",35],[277,"lua/lib/limiter/window.lua",45],[283,"lua/lib/limiter/window.lua",53],[294,"lua/lib/limiter/window.lua",66],[303,"lua/lib/limiter/window.lua",76],[337,"lua/lib/limiter/window.lua",112],[371,"lua/lib/tally.lua",6],[372,"lua/lib/tally.lua",8],[373,"lua/lib/tally.lua",11],[387,"lua/lib/tally.lua",27],[410,"lua/lib/tally.lua",51],[413,"lua/lib/lane.lua",60],[414,"lua/lib/lane.lua",62],[415,"lua/lib/lane.lua",65],[429,"lua/lib/lane.lua",80],[430,"lua/lib/lane.lua",82],[444,"lua/lib/lane.lua",98],[448,"lua/lib/lane.lua",103],[456,"lua/lib/lane.lua",112],[463,"lua/lib/lane.lua",121],[467,"lua/lib/lane.lua",127],[468,"lua/lib/lane.lua",130],[474,"lua/lib/lane.lua",138],[480,"lua/lib/lane.lua",145],[484,"lua/lib/lane.lua",151],[492,"lua/lib/lane.lua",160],[493,"lua/lib/lane.lua",163],[504,"lua/lib/lane.lua",176],[507,"lua/lib/lane.lua",181],[511,"lua/lib/lane.lua",186],[518,"lua/lib/lane.lua",195],[525,"lua/lib/lane.lua",203],[531,"lua/lib/lane.lua",212],[536,"lua/lib/lane.lua",218],[545,"lua/lib/lane.lua",228],[547,"lua/lib/lane.lua",232],[559,"lua/lib/lane.lua",246],[567,"lua/lib/lane.lua",256],[570,"lua/lib/lane.lua",262],[575,"lua/lib/lane.lua",269],[579,"lua/lib/lane.lua",274],[582,"lua/lib/lane.lua",278],[585,"lua/lib/lane.lua",282],[619,"lua/lib/lane.lua",317],[620,"lua/lib/lane.lua",320],[624,"lua/lib/lane.lua",326],[630,"lua/lib/lane.lua",333],[633,"lua/lib/lane.lua",337],[655,"lua/lib/lane.lua",360],[659,"lua/lib/record.lua",6],[660,"lua/lib/record.lua",9],[665,"lua/lib/record.lua",16],[672,"lua/limiter/resume.lua",12],[674,"lua/limiter/resume.lua",15]],
 });
 
 /** Reads how a limiter is used; changes nothing. See lua/limiter/usage.lua. */
@@ -9247,7 +9870,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -9265,6 +9888,11 @@ do
       lane.n = math.max(0, lane.n - units)
       lane.free = math.max(0, lane.max - lane.n)
     end,
+    late = function(lane, units, granted_ms, started_ms)
+      if math.floor(started_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      machines.aligned.give(lane, units, granted_ms)
+      machines.aligned.take(lane, units)
+    end,
     reset = function(lane) lane.n = 0 end,
     adapt = function(lane)
       lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
@@ -9273,6 +9901,7 @@ do
   }
 end
 do
+  local LEVEL_LOG_MAX = 64
   local LEVEL_EXACT_MAX = 9000000000
   local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
   local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
@@ -9287,8 +9916,44 @@ do
     lane.n, lane.rem = n, rem
     lane.free = math.max(0, lane.max - lane.n)
   end
+  local function level_forget(lane) lane.log, lane.log_changed = {}, true end
+  local function level_read(lane)
+    if lane.log then return lane.log end
+    lane.log = {}
+    for i, text in ipairs(call('LRANGE', lane.key .. ':log', 0, -1)) do
+      local ms, at, n, rem, units = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+      lane.log[i] = { ms = tonumber(ms), at = tonumber(at), n = tonumber(n), rem = tonumber(rem), units = tonumber(units) }
+    end
+    for _, item in ipairs(lane.log_new or {}) do lane.log[#lane.log + 1] = item end
+    lane.log_changed, lane.log_new = true, nil
+    return lane.log
+  end
+  local function level_note(lane, units)
+    local list = lane.log
+    if not list then
+      lane.log_new = lane.log_new or {}
+      list = lane.log_new
+    end
+    list[#list + 1] = { ms = math.floor((lane.v - lane.skew) / 1000), at = lane.at, n = lane.n, rem = lane.rem, units = units }
+  end
+  local function level_replay(lane, log, i)
+    local at, n, rem = log[i].at, log[i].n, log[i].rem
+    local function pass(to)
+      local units, rest = level_drained(lane, to - at, rem)
+      at, n, rem = to, n - units, rest
+      if n <= 0 then n, rem = 0, 0 end
+    end
+    for k = i, #log do
+      pass(math.max(at, log[k].at))
+      log[k].n, log[k].rem = n, rem
+      n = n + log[k].units
+    end
+    pass(math.max(at, lane.at))
+    lane.at = at
+    level_set(lane, n, rem)
+  end
   machines.level = {
-    ahead = 'even',
+    ahead = true,
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -9306,8 +9971,10 @@ do
       local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
       return (lane.at + wait) * level_scale(lane)
     end,
+    runs_dry = function(lane) return machines.level.next(lane, lane.max) end,
     take = function(lane, units)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      level_note(lane, units)
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
@@ -9316,8 +9983,26 @@ do
       local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
       local drained, part = level_drained(lane, elapsed, 0)
       if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+      level_forget(lane)
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local log = level_read(lane)
+      local i, left = nil, units
+      for k = #log, 1, -1 do
+        if log[k].ms == granted_ms and left > 0 then
+          local moved = math.min(left, log[k].units)
+          i, left, log[k].units = k, left - moved, log[k].units - moved
+        end
+      end
+      if not i then return machines.level.take(lane, units) end
+      local at = math.min(lane.at, math.max(log[i].at, math.ceil((started_ms * 1000 + lane.skew) / level_scale(lane))))
+      local k = #log
+      while log[k].at > at do k = k - 1 end
+      table.insert(log, k + 1, { ms = started_ms, at = at, units = units })
+      level_replay(lane, log, i)
     end,
     charge = function(lane, difference)
+      level_forget(lane)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
       if lane.n + difference > LEVEL_DEBT * lane.max then
         level_set(lane, LEVEL_DEBT * lane.max, 0)
@@ -9325,14 +10010,30 @@ do
         level_set(lane, lane.n + difference, lane.rem)
       end
     end,
-    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    reset = function(lane)
+      lane.n, lane.rem = 0, 0
+      level_forget(lane)
+    end,
     adapt = function(lane, before)
       local rem = 0
       if before.form == 'level' then
         rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
       end
       lane.at = math.ceil(lane.v / level_scale(lane))
+      level_forget(lane)
       level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+    write = function(lane)
+      local key, list = lane.key .. ':log', lane.log_changed and lane.log or lane.log_new
+      if not list then return end
+      if lane.log_changed then call('DEL', key) end
+      local texts = {}
+      for k = math.max(1, #list - LEVEL_LOG_MAX + 1), #list do
+        local item = list[k]
+        texts[#texts + 1] = string.format('%.0f %.0f %.0f %.0f %.0f', item.ms, item.at, item.n, item.rem, item.units)
+      end
+      if #texts == 0 then return end
+      if call('RPUSH', key, unpack(texts, 1, #texts)) > LEVEL_LOG_MAX then call('LTRIM', key, -LEVEL_LOG_MAX, -1) end
     end,
   }
 end
@@ -9407,17 +10108,44 @@ do
     return { cell = tonumber(cell), units = tonumber(units) }
   end
   local function window_at(lane, i)
-    while i > #lane.log and #lane.log < lane.log_length do
-      local from = #lane.log
-      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
-        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+    if i > lane.log_length then return lane.log_new[i - lane.log_length] end
+    if not lane.log[i] then
+      local from = math.floor((i - 1) / WINDOW_READ) * WINDOW_READ
+      for k, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[from + k] = lane.log[from + k] or window_item(text)
       end
     end
     return lane.log[i]
   end
+  local function window_find(lane, cell)
+    local i, found = lane.log_length + #lane.log_new, nil
+    while i > lane.log_gone do
+      local item = window_at(lane, i)
+      if item.cell < cell then break end
+      found, i = item, i - 1
+    end
+    return found, i + 1
+  end
+  local function window_count(lane, item, i, units)
+    item.units = item.units + units
+    if i <= lane.log_length then lane.log_set[i] = item end
+    lane.n = lane.n + units
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  local function window_add(lane, cell, units)
+    if #lane.log_new == 0 and lane.log_length > lane.log_gone and not lane.log[lane.log_length] then
+      lane.log[lane.log_length] = window_item(call('LINDEX', window_log(lane), -1))
+    end
+    local item, i = window_find(lane, cell)
+    if not item then
+      item, i = { cell = cell, units = 0 }, lane.log_length + #lane.log_new + 1
+      lane.log_new[#lane.log_new + 1] = item
+    end
+    window_count(lane, item, i, units)
+  end
   local function window_pop(lane)
     while true do
-      local item = window_at(lane, lane.log_gone + 1)
+      local item = lane.log_gone < lane.log_length and window_at(lane, lane.log_gone + 1)
       if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
       lane.n = lane.n - item.units
       lane.log_gone = lane.log_gone + 1
@@ -9425,9 +10153,11 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
-      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      if not lane.log then
+        lane.log, lane.log_gone, lane.log_length, lane.log_set, lane.log_new = {}, 0, call('LLEN', window_log(lane)), {}, {}
+      end
       lane.n = lane.n or 0
       window_pop(lane)
     end,
@@ -9435,42 +10165,25 @@ do
       local missing = lane.n + cost - lane.max
       local i = lane.log_gone + 1
       while missing > 0 do
-        local item = window_at(lane, i) or lane.log_new
+        local item = window_at(lane, i)
         if not item then return lane.v end
         missing = missing - item.units
-        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        if missing <= 0 then return item.cell * 1000 + window_us(lane) end
         i = i + 1
       end
       return lane.v
     end,
-    take = function(lane, units)
-      lane.n = lane.n + units
-      lane.free = lane.free - units
-      local cell = window_cell(lane, lane.v)
-      if not lane.log_new and lane.log_gone < lane.log_length then
-        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
-        if last.cell >= cell then
-          last = lane.log_set[lane.log_length] or last
-          last.units = last.units + units
-          lane.log_set[lane.log_length] = last
-          return
-        end
-      end
-      lane.log_new = lane.log_new or { cell = cell, units = 0 }
-      lane.log_new.units = lane.log_new.units + units
-    end,
+    take = function(lane, units) window_add(lane, window_cell(lane, lane.v), units) end,
     give = function(lane, units, granted_ms)
       local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
-      for i = lane.log_gone + 1, lane.log_length do
-        local item = window_at(lane, i)
-        if item.cell == cell then
-          local given = math.min(units, item.units)
-          item.units = item.units - given
-          lane.log_set[i] = item
-          lane.n = lane.n - given
-          lane.free = math.max(0, lane.max - lane.n)
-        end
-      end
+      local item, i = window_find(lane, cell)
+      if item and item.cell == cell then window_count(lane, item, i, -math.min(units, item.units)) end
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local from, to = granted_ms * 1000 + lane.skew, started_ms * 1000 + lane.skew
+      if window_cell(lane, from) == window_cell(lane, to) then return end
+      machines.window.give(lane, units, granted_ms)
+      if window_cell(lane, to) * 1000 + window_us(lane) > lane.v then window_add(lane, window_cell(lane, to), units) end
     end,
     reset = function(lane) lane.n, lane.log_all = 0, {} end,
     adapt = function(lane, before)
@@ -9478,11 +10191,10 @@ do
         lane.free = math.max(0, lane.max - lane.n)
         return
       end
-      window_at(lane, lane.log_length)
       local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
       lane.n = 0
       for i = lane.log_gone + 1, lane.log_length do
-        local item = lane.log[i]
+        local item = window_at(lane, i)
         local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
         if cell * 1000 + window_us(lane) > lane.v then
           if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
@@ -9503,7 +10215,7 @@ do
       for i, item in pairs(lane.log_set) do
         if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
       end
-      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      for _, item in ipairs(lane.log_new) do call('RPUSH', key, text(item)) end
       if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
     end,
   }
@@ -9712,9 +10424,9 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
 end
-local function lane_lags(lane, granted_ms)
+local function lane_lags(lane, late_ms)
   local lag = lane.lag or 0
-  lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
+  lane.lag = math.floor(lag + (math.max(0, late_ms) - lag) / 8)
 end
 local function lane_plan()
   for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
@@ -9821,7 +10533,7 @@ if lane.machine then
 end
 local next_ms = next_us and next_us < math.huge and lane_text(math.ceil((next_us - lane.skew) / 1000)) or ''
 return { math.floor(lane.now / 1000), lane.waiting, lane.held or 0, free, next_ms, call('HGETALL', lane.key .. ':use') }`,
-  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",33],[17,"lua/lib/lane.lua",54],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[40,"lua/lib/limiter/aligned.lua",29],[46,"lua/lib/limiter/level.lua",6],[49,"lua/lib/limiter/level.lua",10],[50,"lua/lib/limiter/level.lua",13],[55,"lua/lib/limiter/level.lua",19],[61,"lua/lib/limiter/level.lua",26],[85,"lua/lib/limiter/level.lua",51],[110,"lua/lib/limiter/slots.lua",4],[112,"lua/lib/limiter/slots.lua",7],[113,"lua/lib/limiter/slots.lua",9],[114,"lua/lib/limiter/slots.lua",12],[129,"lua/lib/limiter/slots.lua",28],[139,"lua/lib/limiter/slots.lua",39],[144,"lua/lib/limiter/slots.lua",45],[168,"lua/lib/limiter/window.lua",4],[170,"lua/lib/limiter/window.lua",7],[171,"lua/lib/limiter/window.lua",9],[172,"lua/lib/limiter/window.lua",12],[176,"lua/lib/limiter/window.lua",17],[180,"lua/lib/limiter/window.lua",23],[189,"lua/lib/limiter/window.lua",34],[198,"lua/lib/limiter/window.lua",44],[247,"lua/lib/limiter/window.lua",95],[282,"lua/lib/tally.lua",6],[283,"lua/lib/tally.lua",8],[284,"lua/lib/tally.lua",11],[298,"lua/lib/tally.lua",27],[321,"lua/lib/tally.lua",51],[324,"lua/lib/lane.lua",58],[325,"lua/lib/lane.lua",60],[326,"lua/lib/lane.lua",63],[340,"lua/lib/lane.lua",78],[341,"lua/lib/lane.lua",80],[355,"lua/lib/lane.lua",96],[359,"lua/lib/lane.lua",101],[367,"lua/lib/lane.lua",110],[374,"lua/lib/lane.lua",119],[378,"lua/lib/lane.lua",125],[379,"lua/lib/lane.lua",128],[385,"lua/lib/lane.lua",136],[391,"lua/lib/lane.lua",143],[395,"lua/lib/lane.lua",149],[403,"lua/lib/lane.lua",158],[404,"lua/lib/lane.lua",161],[415,"lua/lib/lane.lua",174],[418,"lua/lib/lane.lua",179],[422,"lua/lib/lane.lua",184],[429,"lua/lib/lane.lua",193],[436,"lua/lib/lane.lua",201],[442,"lua/lib/lane.lua",210],[447,"lua/lib/lane.lua",216],[456,"lua/lib/lane.lua",226],[458,"lua/lib/lane.lua",230],[470,"lua/lib/lane.lua",244],[478,"lua/lib/lane.lua",254],[481,"lua/lib/lane.lua",260],[486,"lua/lib/lane.lua",267],[490,"lua/lib/lane.lua",272],[493,"lua/lib/lane.lua",276],[496,"lua/lib/lane.lua",280],[530,"lua/lib/lane.lua",315],[531,"lua/lib/lane.lua",318],[535,"lua/lib/lane.lua",324],[541,"lua/lib/lane.lua",331],[544,"lua/lib/lane.lua",335],[566,"lua/lib/lane.lua",358],[570,"lua/lib/record.lua",6],[571,"lua/lib/record.lua",9],[576,"lua/lib/record.lua",16],[583,"lua/limiter/usage.lua",12],[586,"lua/limiter/usage.lua",16]],
+  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",33],[17,"lua/lib/lane.lua",56],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[45,"lua/lib/limiter/aligned.lua",34],[51,"lua/lib/limiter/level.lua",9],[55,"lua/lib/limiter/level.lua",14],[56,"lua/lib/limiter/level.lua",17],[61,"lua/lib/limiter/level.lua",23],[67,"lua/lib/limiter/level.lua",31],[68,"lua/lib/limiter/level.lua",33],[79,"lua/lib/limiter/level.lua",45],[87,"lua/lib/limiter/level.lua",55],[103,"lua/lib/limiter/level.lua",72],[122,"lua/lib/limiter/level.lua",92],[129,"lua/lib/limiter/level.lua",100],[188,"lua/lib/limiter/slots.lua",4],[190,"lua/lib/limiter/slots.lua",7],[191,"lua/lib/limiter/slots.lua",9],[192,"lua/lib/limiter/slots.lua",12],[207,"lua/lib/limiter/slots.lua",28],[217,"lua/lib/limiter/slots.lua",39],[222,"lua/lib/limiter/slots.lua",45],[246,"lua/lib/limiter/window.lua",4],[248,"lua/lib/limiter/window.lua",7],[249,"lua/lib/limiter/window.lua",9],[250,"lua/lib/limiter/window.lua",12],[254,"lua/lib/limiter/window.lua",17],[258,"lua/lib/limiter/window.lua",23],[268,"lua/lib/limiter/window.lua",35],[277,"lua/lib/limiter/window.lua",45],[283,"lua/lib/limiter/window.lua",53],[294,"lua/lib/limiter/window.lua",66],[303,"lua/lib/limiter/window.lua",76],[337,"lua/lib/limiter/window.lua",112],[371,"lua/lib/tally.lua",6],[372,"lua/lib/tally.lua",8],[373,"lua/lib/tally.lua",11],[387,"lua/lib/tally.lua",27],[410,"lua/lib/tally.lua",51],[413,"lua/lib/lane.lua",60],[414,"lua/lib/lane.lua",62],[415,"lua/lib/lane.lua",65],[429,"lua/lib/lane.lua",80],[430,"lua/lib/lane.lua",82],[444,"lua/lib/lane.lua",98],[448,"lua/lib/lane.lua",103],[456,"lua/lib/lane.lua",112],[463,"lua/lib/lane.lua",121],[467,"lua/lib/lane.lua",127],[468,"lua/lib/lane.lua",130],[474,"lua/lib/lane.lua",138],[480,"lua/lib/lane.lua",145],[484,"lua/lib/lane.lua",151],[492,"lua/lib/lane.lua",160],[493,"lua/lib/lane.lua",163],[504,"lua/lib/lane.lua",176],[507,"lua/lib/lane.lua",181],[511,"lua/lib/lane.lua",186],[518,"lua/lib/lane.lua",195],[525,"lua/lib/lane.lua",203],[531,"lua/lib/lane.lua",212],[536,"lua/lib/lane.lua",218],[545,"lua/lib/lane.lua",228],[547,"lua/lib/lane.lua",232],[559,"lua/lib/lane.lua",246],[567,"lua/lib/lane.lua",256],[570,"lua/lib/lane.lua",262],[575,"lua/lib/lane.lua",269],[579,"lua/lib/lane.lua",274],[582,"lua/lib/lane.lua",278],[585,"lua/lib/lane.lua",282],[619,"lua/lib/lane.lua",317],[620,"lua/lib/lane.lua",320],[624,"lua/lib/lane.lua",326],[630,"lua/lib/lane.lua",333],[633,"lua/lib/lane.lua",337],[655,"lua/lib/lane.lua",360],[659,"lua/lib/record.lua",6],[660,"lua/lib/record.lua",9],[665,"lua/lib/record.lua",16],[672,"lua/limiter/usage.lua",12],[675,"lua/limiter/usage.lua",16]],
 });
 
 /** Says that a process is alive and answers with all that are, by this shard's clock. See lua/member/beat.lua. */
@@ -11317,16 +12029,17 @@ return { now_ms, #fields == count and 1 or 0, named }`,
 });
 
 /** Applies the messages of another partition, each once and in their order, and advances the mark that says so. See lua/outbox/receive.lua. */
-export const outboxReceive = script<{ meta: string }, { source: number; source_ms: number; keep_ms: number; tray_keep_ms: number; now_ms?: number | '' | undefined; messages: readonly RestValue[] }, [number, number, number, number]>({
+export const outboxReceive = script<{ meta: string }, { source: number; source_ms: number; unsure_ms: number; keep_ms: number; tray_keep_ms: number; now_ms?: number | '' | undefined; messages: readonly RestValue[] }, [number, number, number, number]>({
   name: 'outbox/receive',
   keys: ["meta"],
-  args: [["source","int"],["source_ms","int"],["keep_ms","int"],["tray_keep_ms","int"],["now_ms","now"]],
+  args: [["source","int"],["source_ms","int"],["unsure_ms","int"],["keep_ms","int"],["tray_keep_ms","int"],["now_ms","now"]],
   rest: "messages",
   lua: `#!lua flags=allow-oom
 local meta = KEYS[1]
 local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
 local tray_keep_ms = tonumber(table.remove(ARGV))
 local keep_ms = tonumber(table.remove(ARGV))
+local unsure_ms = tonumber(table.remove(ARGV))
 local source_ms = tonumber(table.remove(ARGV))
 local source = tonumber(table.remove(ARGV))
 local messages = ARGV
@@ -12058,7 +12771,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -12076,6 +12789,11 @@ do
       lane.n = math.max(0, lane.n - units)
       lane.free = math.max(0, lane.max - lane.n)
     end,
+    late = function(lane, units, granted_ms, started_ms)
+      if math.floor(started_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      machines.aligned.give(lane, units, granted_ms)
+      machines.aligned.take(lane, units)
+    end,
     reset = function(lane) lane.n = 0 end,
     adapt = function(lane)
       lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
@@ -12084,6 +12802,7 @@ do
   }
 end
 do
+  local LEVEL_LOG_MAX = 64
   local LEVEL_EXACT_MAX = 9000000000
   local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
   local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
@@ -12098,8 +12817,44 @@ do
     lane.n, lane.rem = n, rem
     lane.free = math.max(0, lane.max - lane.n)
   end
+  local function level_forget(lane) lane.log, lane.log_changed = {}, true end
+  local function level_read(lane)
+    if lane.log then return lane.log end
+    lane.log = {}
+    for i, text in ipairs(call('LRANGE', lane.key .. ':log', 0, -1)) do
+      local ms, at, n, rem, units = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+      lane.log[i] = { ms = tonumber(ms), at = tonumber(at), n = tonumber(n), rem = tonumber(rem), units = tonumber(units) }
+    end
+    for _, item in ipairs(lane.log_new or {}) do lane.log[#lane.log + 1] = item end
+    lane.log_changed, lane.log_new = true, nil
+    return lane.log
+  end
+  local function level_note(lane, units)
+    local list = lane.log
+    if not list then
+      lane.log_new = lane.log_new or {}
+      list = lane.log_new
+    end
+    list[#list + 1] = { ms = math.floor((lane.v - lane.skew) / 1000), at = lane.at, n = lane.n, rem = lane.rem, units = units }
+  end
+  local function level_replay(lane, log, i)
+    local at, n, rem = log[i].at, log[i].n, log[i].rem
+    local function pass(to)
+      local units, rest = level_drained(lane, to - at, rem)
+      at, n, rem = to, n - units, rest
+      if n <= 0 then n, rem = 0, 0 end
+    end
+    for k = i, #log do
+      pass(math.max(at, log[k].at))
+      log[k].n, log[k].rem = n, rem
+      n = n + log[k].units
+    end
+    pass(math.max(at, lane.at))
+    lane.at = at
+    level_set(lane, n, rem)
+  end
   machines.level = {
-    ahead = 'even',
+    ahead = true,
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -12117,8 +12872,10 @@ do
       local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
       return (lane.at + wait) * level_scale(lane)
     end,
+    runs_dry = function(lane) return machines.level.next(lane, lane.max) end,
     take = function(lane, units)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      level_note(lane, units)
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
@@ -12127,8 +12884,26 @@ do
       local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
       local drained, part = level_drained(lane, elapsed, 0)
       if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+      level_forget(lane)
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local log = level_read(lane)
+      local i, left = nil, units
+      for k = #log, 1, -1 do
+        if log[k].ms == granted_ms and left > 0 then
+          local moved = math.min(left, log[k].units)
+          i, left, log[k].units = k, left - moved, log[k].units - moved
+        end
+      end
+      if not i then return machines.level.take(lane, units) end
+      local at = math.min(lane.at, math.max(log[i].at, math.ceil((started_ms * 1000 + lane.skew) / level_scale(lane))))
+      local k = #log
+      while log[k].at > at do k = k - 1 end
+      table.insert(log, k + 1, { ms = started_ms, at = at, units = units })
+      level_replay(lane, log, i)
     end,
     charge = function(lane, difference)
+      level_forget(lane)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
       if lane.n + difference > LEVEL_DEBT * lane.max then
         level_set(lane, LEVEL_DEBT * lane.max, 0)
@@ -12136,14 +12911,30 @@ do
         level_set(lane, lane.n + difference, lane.rem)
       end
     end,
-    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    reset = function(lane)
+      lane.n, lane.rem = 0, 0
+      level_forget(lane)
+    end,
     adapt = function(lane, before)
       local rem = 0
       if before.form == 'level' then
         rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
       end
       lane.at = math.ceil(lane.v / level_scale(lane))
+      level_forget(lane)
       level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+    write = function(lane)
+      local key, list = lane.key .. ':log', lane.log_changed and lane.log or lane.log_new
+      if not list then return end
+      if lane.log_changed then call('DEL', key) end
+      local texts = {}
+      for k = math.max(1, #list - LEVEL_LOG_MAX + 1), #list do
+        local item = list[k]
+        texts[#texts + 1] = string.format('%.0f %.0f %.0f %.0f %.0f', item.ms, item.at, item.n, item.rem, item.units)
+      end
+      if #texts == 0 then return end
+      if call('RPUSH', key, unpack(texts, 1, #texts)) > LEVEL_LOG_MAX then call('LTRIM', key, -LEVEL_LOG_MAX, -1) end
     end,
   }
 end
@@ -12218,17 +13009,44 @@ do
     return { cell = tonumber(cell), units = tonumber(units) }
   end
   local function window_at(lane, i)
-    while i > #lane.log and #lane.log < lane.log_length do
-      local from = #lane.log
-      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
-        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+    if i > lane.log_length then return lane.log_new[i - lane.log_length] end
+    if not lane.log[i] then
+      local from = math.floor((i - 1) / WINDOW_READ) * WINDOW_READ
+      for k, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[from + k] = lane.log[from + k] or window_item(text)
       end
     end
     return lane.log[i]
   end
+  local function window_find(lane, cell)
+    local i, found = lane.log_length + #lane.log_new, nil
+    while i > lane.log_gone do
+      local item = window_at(lane, i)
+      if item.cell < cell then break end
+      found, i = item, i - 1
+    end
+    return found, i + 1
+  end
+  local function window_count(lane, item, i, units)
+    item.units = item.units + units
+    if i <= lane.log_length then lane.log_set[i] = item end
+    lane.n = lane.n + units
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  local function window_add(lane, cell, units)
+    if #lane.log_new == 0 and lane.log_length > lane.log_gone and not lane.log[lane.log_length] then
+      lane.log[lane.log_length] = window_item(call('LINDEX', window_log(lane), -1))
+    end
+    local item, i = window_find(lane, cell)
+    if not item then
+      item, i = { cell = cell, units = 0 }, lane.log_length + #lane.log_new + 1
+      lane.log_new[#lane.log_new + 1] = item
+    end
+    window_count(lane, item, i, units)
+  end
   local function window_pop(lane)
     while true do
-      local item = window_at(lane, lane.log_gone + 1)
+      local item = lane.log_gone < lane.log_length and window_at(lane, lane.log_gone + 1)
       if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
       lane.n = lane.n - item.units
       lane.log_gone = lane.log_gone + 1
@@ -12236,9 +13054,11 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
-      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      if not lane.log then
+        lane.log, lane.log_gone, lane.log_length, lane.log_set, lane.log_new = {}, 0, call('LLEN', window_log(lane)), {}, {}
+      end
       lane.n = lane.n or 0
       window_pop(lane)
     end,
@@ -12246,42 +13066,25 @@ do
       local missing = lane.n + cost - lane.max
       local i = lane.log_gone + 1
       while missing > 0 do
-        local item = window_at(lane, i) or lane.log_new
+        local item = window_at(lane, i)
         if not item then return lane.v end
         missing = missing - item.units
-        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        if missing <= 0 then return item.cell * 1000 + window_us(lane) end
         i = i + 1
       end
       return lane.v
     end,
-    take = function(lane, units)
-      lane.n = lane.n + units
-      lane.free = lane.free - units
-      local cell = window_cell(lane, lane.v)
-      if not lane.log_new and lane.log_gone < lane.log_length then
-        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
-        if last.cell >= cell then
-          last = lane.log_set[lane.log_length] or last
-          last.units = last.units + units
-          lane.log_set[lane.log_length] = last
-          return
-        end
-      end
-      lane.log_new = lane.log_new or { cell = cell, units = 0 }
-      lane.log_new.units = lane.log_new.units + units
-    end,
+    take = function(lane, units) window_add(lane, window_cell(lane, lane.v), units) end,
     give = function(lane, units, granted_ms)
       local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
-      for i = lane.log_gone + 1, lane.log_length do
-        local item = window_at(lane, i)
-        if item.cell == cell then
-          local given = math.min(units, item.units)
-          item.units = item.units - given
-          lane.log_set[i] = item
-          lane.n = lane.n - given
-          lane.free = math.max(0, lane.max - lane.n)
-        end
-      end
+      local item, i = window_find(lane, cell)
+      if item and item.cell == cell then window_count(lane, item, i, -math.min(units, item.units)) end
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local from, to = granted_ms * 1000 + lane.skew, started_ms * 1000 + lane.skew
+      if window_cell(lane, from) == window_cell(lane, to) then return end
+      machines.window.give(lane, units, granted_ms)
+      if window_cell(lane, to) * 1000 + window_us(lane) > lane.v then window_add(lane, window_cell(lane, to), units) end
     end,
     reset = function(lane) lane.n, lane.log_all = 0, {} end,
     adapt = function(lane, before)
@@ -12289,11 +13092,10 @@ do
         lane.free = math.max(0, lane.max - lane.n)
         return
       end
-      window_at(lane, lane.log_length)
       local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
       lane.n = 0
       for i = lane.log_gone + 1, lane.log_length do
-        local item = lane.log[i]
+        local item = window_at(lane, i)
         local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
         if cell * 1000 + window_us(lane) > lane.v then
           if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
@@ -12314,7 +13116,7 @@ do
       for i, item in pairs(lane.log_set) do
         if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
       end
-      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      for _, item in ipairs(lane.log_new) do call('RPUSH', key, text(item)) end
       if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
     end,
   }
@@ -12523,9 +13325,9 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
 end
-local function lane_lags(lane, granted_ms)
+local function lane_lags(lane, late_ms)
   local lag = lane.lag or 0
-  lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
+  lane.lag = math.floor(lag + (math.max(0, late_ms) - lag) / 8)
 end
 local function lane_plan()
   for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
@@ -12610,7 +13412,7 @@ end
 kinds.back = function(body, _, now_ms)
   local core, place, granted_ms, entry = string.match(body, '^(%w+) (%d+) (%d+) (.*)$')
   local lane, range = lane_settle(lane_load(core, now_ms * 1000)), lane_read(entry)
-  lane_lags(lane, tonumber(granted_ms))
+  lane_lags(lane, lane.now / 1000 - tonumber(granted_ms))
   lane_give(lane, (range.to - range.from + 1) * range.cost, range.to - range.from + 1, tonumber(granted_ms), range.core, range.from, range.to)
   lane_return(lane, range, tonumber(place))
 end
@@ -12686,12 +13488,13 @@ local function grant_away(field, entry, to, now)
     held.due_ms, held.limit)
   away_set(away_field(string.match(field, '^%w+'), text), seq .. ' ' .. text, now)
 end
-kinds.grant = function(body, source_ms, now)
+kinds.grant = function(body, source_ms, now, unsure_ms)
   local lane, place, granted_ms, life_ms, to, flow, text = string.match(body, '^(%w+) (%d+) (%d+) (%d+) (%d+) ([^|]+)|(.*)$')
   local entry = entry_read(text)
   grant_away(lane .. ' ' .. entry.core .. ',' .. to .. ',' .. whole(entry.attempts), entry, tonumber(to), now)
+  life_ms = math.max(0, life_ms - unsure_ms)
   local left_ms = life_ms - (source_ms - tonumber(granted_ms))
-  local marks = ',' .. place .. ',' .. granted_ms .. ',' .. life_ms
+  local marks = string.format(',%s,%s,%.0f', place, granted_ms, life_ms)
   if left_ms <= 0 then
     entry.limit = entry.limit .. marks
     return limited_return(now, flow, entry)
@@ -12699,14 +13502,13 @@ kinds.grant = function(body, source_ms, now)
   granted_add(now + left_ms, flow .. '|' .. text .. marks)
 end
 kinds.late = function(body, _, now_ms)
-  local core, granted_ms, units = string.match(body, '^(%w+) (%d+) (%d+)$')
+  local core, granted_ms, late_ms, units = string.match(body, '^(%w+) (%d+) (%d+) (%d+)$')
+  granted_ms, late_ms = tonumber(granted_ms), tonumber(late_ms)
   local lane = lane_settle(lane_load(core, now_ms * 1000))
-  if not lane.machine or lane.form == 'slots' then return end
-  if tonumber(granted_ms) * 1000 < (lane.since or 0) then return end
-  lane_lags(lane, tonumber(granted_ms))
-  lane.machine.give(lane, tonumber(units), tonumber(granted_ms))
-  lane.machine.take(lane, tonumber(units))
-  lane.free = math.max(0, lane.free)
+  if not lane.machine or not lane.machine.late then return end
+  if granted_ms * 1000 < (lane.since or 0) then return end
+  lane_lags(lane, late_ms)
+  lane.machine.late(lane, tonumber(units), granted_ms, granted_ms + late_ms)
 end
 kinds.points = function(body, _, now_ms)
   local core, difference = string.match(body, '^(%w+) (%-?%d+)$')
@@ -12735,7 +13537,7 @@ for _, message in ipairs(messages) do
   before = seq
   if seq > mark then
     if not kinds[kind] or failed_count >= FAILED_MAX then break end
-    kinds[kind](body, source_ms, now_ms)
+    kinds[kind](body, source_ms, now_ms, unsure_ms)
     mark = seq
     applied = applied + 1
   end
@@ -12754,7 +13556,7 @@ local wrote = outbox_write()
 ring_bell(nil, #granted_new > 0)
 if applied > 0 then call('HSET', root .. 'hw', field, string.format('%.0f', mark)) end
 return { mark, done, applied, wrote }`,
-  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",14],[4,"lua/outbox/receive.lua",13],[5,"lua/outbox/receive.lua",12],[6,"lua/outbox/receive.lua",11],[7,"lua/outbox/receive.lua",10],[8,"lua/outbox/receive.lua",15],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/batch.lua",12],[13,"lua/lib/batch.lua",14],[34,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",43],[40,"lua/lib/batch.lua",45],[41,"lua/lib/batch.lua",49],[42,"lua/lib/batch.lua",51],[43,"lua/lib/batch.lua",53],[44,"lua/lib/batch.lua",56],[48,"lua/lib/batch.lua",62],[60,"lua/lib/batch.lua",75],[61,"lua/lib/batch.lua",77],[65,"lua/lib/batch.lua",83],[81,"lua/lib/batch.lua",101],[88,"lua/lib/batch.lua",109],[91,"lua/lib/batch.lua",114],[96,"lua/lib/batch.lua",121],[101,"lua/lib/batch.lua",129],[109,"lua/lib/batch.lua",138],[127,"lua/lib/ring.lua",4],[128,"lua/lib/ring.lua",6],[136,"lua/lib/ring.lua",16],[142,"lua/lib/ring.lua",23],[143,"lua/lib/ring.lua",25],[144,"lua/lib/ring.lua",28],[151,"lua/lib/ring.lua",37],[155,"lua/lib/ring.lua",43],[163,"lua/lib/ring.lua",52],[169,"lua/lib/ready.lua",9],[170,"lua/lib/ready.lua",11],[171,"lua/lib/ready.lua",14],[185,"lua/lib/ready.lua",29],[190,"lua/lib/ready.lua",35],[202,"lua/lib/ready.lua",48],[205,"lua/lib/ready.lua",52],[211,"lua/lib/ready.lua",63],[214,"lua/lib/ready.lua",67],[221,"lua/lib/ready.lua",76],[222,"lua/lib/ready.lua",79],[223,"lua/lib/delayed.lua",3],[224,"lua/lib/delayed.lua",5],[225,"lua/lib/delayed.lua",7],[229,"lua/lib/delayed.lua",13],[232,"lua/lib/delayed.lua",17],[239,"lua/lib/delayed.lua",26],[246,"lua/lib/delayed.lua",37],[253,"lua/lib/outbox.lua",15],[257,"lua/lib/outbox.lua",20],[258,"lua/lib/outbox.lua",22],[259,"lua/lib/outbox.lua",24],[260,"lua/lib/outbox.lua",27],[261,"lua/lib/outbox.lua",29],[265,"lua/lib/outbox.lua",35],[277,"lua/lib/outbox.lua",49],[281,"lua/lib/outbox.lua",54],[291,"lua/lib/outbox.lua",66],[295,"lua/lib/outbox.lua",72],[299,"lua/lib/outbox.lua",78],[304,"lua/lib/outbox.lua",85],[305,"lua/lib/outbox.lua",88],[334,"lua/lib/outbox.lua",120],[343,"lua/lib/outbox.lua",131],[346,"lua/lib/limited.lua",12],[347,"lua/lib/limited.lua",14],[354,"lua/lib/limited.lua",23],[358,"lua/lib/limited.lua",29],[369,"lua/lib/limited.lua",42],[373,"lua/lib/limited.lua",48],[381,"lua/lib/limited.lua",58],[386,"lua/lib/limited.lua",65],[391,"lua/lib/limited.lua",72],[395,"lua/lib/limited.lua",78],[407,"lua/lib/limited.lua",92],[419,"lua/lib/limited.lua",107],[431,"lua/lib/limited.lua",120],[434,"lua/lib/limited.lua",125],[441,"lua/lib/granted.lua",3],[442,"lua/lib/granted.lua",5],[446,"lua/lib/granted.lua",10],[447,"lua/lib/granted.lua",12],[451,"lua/lib/results.lua",3],[460,"lua/lib/results.lua",13],[461,"lua/lib/results.lua",15],[462,"lua/lib/lost.lua",4],[463,"lua/lib/lost.lua",7],[474,"lua/lib/lost.lua",19],[479,"lua/lib/notify.lua",19],[480,"lua/lib/notify.lua",22],[489,"lua/lib/notify.lua",34],[490,"lua/lib/notify.lua",36],[495,"lua/lib/notify.lua",43],[511,"lua/lib/notify.lua",60],[523,"lua/lib/notify.lua",74],[533,"lua/lib/notify.lua",85],[551,"lua/lib/notify.lua",105],[558,"lua/lib/notify.lua",115],[570,"lua/lib/notify.lua",130],[586,"lua/lib/notify.lua",148],[598,"lua/lib/notify.lua",161],[601,"lua/lib/notify.lua",166],[612,"lua/lib/notify.lua",179],[625,"lua/lib/notify.lua",193],[630,"lua/lib/notify.lua",199],[633,"lua/lib/notify.lua",204],[638,"lua/lib/notify.lua",211],[668,"lua/lib/notify.lua",243],[690,"lua/lib/notify.lua",267],[691,"lua/lib/notify.lua",269],[697,"lua/lib/notify.lua",276],[712,"lua/lib/notify.lua",292],[714,"lua/lib/notify.lua",296],[720,"lua/lib/notify.lua",303],[723,"lua/outbox/receive.lua",23],[725,"lua/lib/lane.lua",33],[733,"lua/lib/lane.lua",54],[734,"lua/lib/limiter/aligned.lua",2],[736,"lua/lib/limiter/aligned.lua",5],[740,"lua/lib/limiter/aligned.lua",10],[749,"lua/lib/limiter/aligned.lua",20],[750,"lua/lib/limiter/aligned.lua",22],[756,"lua/lib/limiter/aligned.lua",29],[762,"lua/lib/limiter/level.lua",6],[765,"lua/lib/limiter/level.lua",10],[766,"lua/lib/limiter/level.lua",13],[771,"lua/lib/limiter/level.lua",19],[777,"lua/lib/limiter/level.lua",26],[801,"lua/lib/limiter/level.lua",51],[826,"lua/lib/limiter/slots.lua",4],[828,"lua/lib/limiter/slots.lua",7],[829,"lua/lib/limiter/slots.lua",9],[830,"lua/lib/limiter/slots.lua",12],[845,"lua/lib/limiter/slots.lua",28],[855,"lua/lib/limiter/slots.lua",39],[860,"lua/lib/limiter/slots.lua",45],[884,"lua/lib/limiter/window.lua",4],[886,"lua/lib/limiter/window.lua",7],[887,"lua/lib/limiter/window.lua",9],[888,"lua/lib/limiter/window.lua",12],[892,"lua/lib/limiter/window.lua",17],[896,"lua/lib/limiter/window.lua",23],[905,"lua/lib/limiter/window.lua",34],[914,"lua/lib/limiter/window.lua",44],[963,"lua/lib/limiter/window.lua",95],[998,"lua/lib/tally.lua",6],[999,"lua/lib/tally.lua",8],[1000,"lua/lib/tally.lua",11],[1014,"lua/lib/tally.lua",27],[1037,"lua/lib/tally.lua",51],[1040,"lua/lib/lane.lua",58],[1041,"lua/lib/lane.lua",60],[1042,"lua/lib/lane.lua",63],[1056,"lua/lib/lane.lua",78],[1057,"lua/lib/lane.lua",80],[1071,"lua/lib/lane.lua",96],[1075,"lua/lib/lane.lua",101],[1083,"lua/lib/lane.lua",110],[1090,"lua/lib/lane.lua",119],[1094,"lua/lib/lane.lua",125],[1095,"lua/lib/lane.lua",128],[1101,"lua/lib/lane.lua",136],[1107,"lua/lib/lane.lua",143],[1111,"lua/lib/lane.lua",149],[1119,"lua/lib/lane.lua",158],[1120,"lua/lib/lane.lua",161],[1131,"lua/lib/lane.lua",174],[1134,"lua/lib/lane.lua",179],[1138,"lua/lib/lane.lua",184],[1145,"lua/lib/lane.lua",193],[1152,"lua/lib/lane.lua",201],[1158,"lua/lib/lane.lua",210],[1163,"lua/lib/lane.lua",216],[1172,"lua/lib/lane.lua",226],[1174,"lua/lib/lane.lua",230],[1186,"lua/lib/lane.lua",244],[1194,"lua/lib/lane.lua",254],[1197,"lua/lib/lane.lua",260],[1202,"lua/lib/lane.lua",267],[1206,"lua/lib/lane.lua",272],[1209,"lua/lib/lane.lua",276],[1212,"lua/lib/lane.lua",280],[1246,"lua/lib/lane.lua",315],[1247,"lua/lib/lane.lua",318],[1251,"lua/lib/lane.lua",324],[1257,"lua/lib/lane.lua",331],[1260,"lua/lib/lane.lua",335],[1282,"lua/lib/lane.lua",358],[1286,"lua/lib/receive/back.lua",3],[1293,"lua/lib/receive/cool.lua",3],[1294,"lua/lib/receive/cool.lua",5],[1299,"lua/lib/receive/cool.lua",11],[1301,"lua/lib/receive/drop.lua",3],[1305,"lua/lib/receive/fail.lua",5],[1311,"lua/lib/receive/fail.lua",12],[1312,"lua/lib/receive/fail.lua",14],[1325,"lua/lib/receive/fail.lua",28],[1338,"lua/lib/receive/fail.lua",42],[1341,"lua/lib/receive/free.lua",3],[1349,"lua/lib/receive/grant.lua",7],[1365,"lua/lib/receive/grant.lua",24],[1369,"lua/lib/receive/grant.lua",29],[1377,"lua/lib/receive/late.lua",3],[1381,"lua/lib/receive/late.lua",8],[1387,"lua/lib/receive/points.lua",3],[1395,"lua/lib/receive/queue.lua",3],[1399,"lua/lib/receive/unused.lua",3],[1404,"lua/outbox/receive.lua",27],[1410,"lua/outbox/receive.lua",34],[1420,"lua/outbox/receive.lua",45],[1422,"lua/outbox/receive.lua",48]],
+  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",15],[4,"lua/outbox/receive.lua",14],[5,"lua/outbox/receive.lua",13],[6,"lua/outbox/receive.lua",12],[7,"lua/outbox/receive.lua",11],[8,"lua/outbox/receive.lua",10],[9,"lua/outbox/receive.lua",16],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/batch.lua",12],[14,"lua/lib/batch.lua",14],[35,"lua/lib/batch.lua",37],[40,"lua/lib/batch.lua",43],[41,"lua/lib/batch.lua",45],[42,"lua/lib/batch.lua",49],[43,"lua/lib/batch.lua",51],[44,"lua/lib/batch.lua",53],[45,"lua/lib/batch.lua",56],[49,"lua/lib/batch.lua",62],[61,"lua/lib/batch.lua",75],[62,"lua/lib/batch.lua",77],[66,"lua/lib/batch.lua",83],[82,"lua/lib/batch.lua",101],[89,"lua/lib/batch.lua",109],[92,"lua/lib/batch.lua",114],[97,"lua/lib/batch.lua",121],[102,"lua/lib/batch.lua",129],[110,"lua/lib/batch.lua",138],[128,"lua/lib/ring.lua",4],[129,"lua/lib/ring.lua",6],[137,"lua/lib/ring.lua",16],[143,"lua/lib/ring.lua",23],[144,"lua/lib/ring.lua",25],[145,"lua/lib/ring.lua",28],[152,"lua/lib/ring.lua",37],[156,"lua/lib/ring.lua",43],[164,"lua/lib/ring.lua",52],[170,"lua/lib/ready.lua",9],[171,"lua/lib/ready.lua",11],[172,"lua/lib/ready.lua",14],[186,"lua/lib/ready.lua",29],[191,"lua/lib/ready.lua",35],[203,"lua/lib/ready.lua",48],[206,"lua/lib/ready.lua",52],[212,"lua/lib/ready.lua",63],[215,"lua/lib/ready.lua",67],[222,"lua/lib/ready.lua",76],[223,"lua/lib/ready.lua",79],[224,"lua/lib/delayed.lua",3],[225,"lua/lib/delayed.lua",5],[226,"lua/lib/delayed.lua",7],[230,"lua/lib/delayed.lua",13],[233,"lua/lib/delayed.lua",17],[240,"lua/lib/delayed.lua",26],[247,"lua/lib/delayed.lua",37],[254,"lua/lib/outbox.lua",15],[258,"lua/lib/outbox.lua",20],[259,"lua/lib/outbox.lua",22],[260,"lua/lib/outbox.lua",24],[261,"lua/lib/outbox.lua",27],[262,"lua/lib/outbox.lua",29],[266,"lua/lib/outbox.lua",35],[278,"lua/lib/outbox.lua",49],[282,"lua/lib/outbox.lua",54],[292,"lua/lib/outbox.lua",66],[296,"lua/lib/outbox.lua",72],[300,"lua/lib/outbox.lua",78],[305,"lua/lib/outbox.lua",85],[306,"lua/lib/outbox.lua",88],[335,"lua/lib/outbox.lua",120],[344,"lua/lib/outbox.lua",131],[347,"lua/lib/limited.lua",12],[348,"lua/lib/limited.lua",14],[355,"lua/lib/limited.lua",23],[359,"lua/lib/limited.lua",29],[370,"lua/lib/limited.lua",42],[374,"lua/lib/limited.lua",48],[382,"lua/lib/limited.lua",58],[387,"lua/lib/limited.lua",65],[392,"lua/lib/limited.lua",72],[396,"lua/lib/limited.lua",78],[408,"lua/lib/limited.lua",92],[420,"lua/lib/limited.lua",107],[432,"lua/lib/limited.lua",120],[435,"lua/lib/limited.lua",125],[442,"lua/lib/granted.lua",3],[443,"lua/lib/granted.lua",5],[447,"lua/lib/granted.lua",10],[448,"lua/lib/granted.lua",12],[452,"lua/lib/results.lua",3],[461,"lua/lib/results.lua",13],[462,"lua/lib/results.lua",15],[463,"lua/lib/lost.lua",4],[464,"lua/lib/lost.lua",7],[475,"lua/lib/lost.lua",19],[480,"lua/lib/notify.lua",19],[481,"lua/lib/notify.lua",22],[490,"lua/lib/notify.lua",34],[491,"lua/lib/notify.lua",36],[496,"lua/lib/notify.lua",43],[512,"lua/lib/notify.lua",60],[524,"lua/lib/notify.lua",74],[534,"lua/lib/notify.lua",85],[552,"lua/lib/notify.lua",105],[559,"lua/lib/notify.lua",115],[571,"lua/lib/notify.lua",130],[587,"lua/lib/notify.lua",148],[599,"lua/lib/notify.lua",161],[602,"lua/lib/notify.lua",166],[613,"lua/lib/notify.lua",179],[626,"lua/lib/notify.lua",193],[631,"lua/lib/notify.lua",199],[634,"lua/lib/notify.lua",204],[639,"lua/lib/notify.lua",211],[669,"lua/lib/notify.lua",243],[691,"lua/lib/notify.lua",267],[692,"lua/lib/notify.lua",269],[698,"lua/lib/notify.lua",276],[713,"lua/lib/notify.lua",292],[715,"lua/lib/notify.lua",296],[721,"lua/lib/notify.lua",303],[724,"lua/outbox/receive.lua",24],[726,"lua/lib/lane.lua",33],[734,"lua/lib/lane.lua",56],[735,"lua/lib/limiter/aligned.lua",2],[737,"lua/lib/limiter/aligned.lua",5],[741,"lua/lib/limiter/aligned.lua",10],[750,"lua/lib/limiter/aligned.lua",20],[751,"lua/lib/limiter/aligned.lua",22],[762,"lua/lib/limiter/aligned.lua",34],[768,"lua/lib/limiter/level.lua",9],[772,"lua/lib/limiter/level.lua",14],[773,"lua/lib/limiter/level.lua",17],[778,"lua/lib/limiter/level.lua",23],[784,"lua/lib/limiter/level.lua",31],[785,"lua/lib/limiter/level.lua",33],[796,"lua/lib/limiter/level.lua",45],[804,"lua/lib/limiter/level.lua",55],[820,"lua/lib/limiter/level.lua",72],[839,"lua/lib/limiter/level.lua",92],[846,"lua/lib/limiter/level.lua",100],[905,"lua/lib/limiter/slots.lua",4],[907,"lua/lib/limiter/slots.lua",7],[908,"lua/lib/limiter/slots.lua",9],[909,"lua/lib/limiter/slots.lua",12],[924,"lua/lib/limiter/slots.lua",28],[934,"lua/lib/limiter/slots.lua",39],[939,"lua/lib/limiter/slots.lua",45],[963,"lua/lib/limiter/window.lua",4],[965,"lua/lib/limiter/window.lua",7],[966,"lua/lib/limiter/window.lua",9],[967,"lua/lib/limiter/window.lua",12],[971,"lua/lib/limiter/window.lua",17],[975,"lua/lib/limiter/window.lua",23],[985,"lua/lib/limiter/window.lua",35],[994,"lua/lib/limiter/window.lua",45],[1000,"lua/lib/limiter/window.lua",53],[1011,"lua/lib/limiter/window.lua",66],[1020,"lua/lib/limiter/window.lua",76],[1054,"lua/lib/limiter/window.lua",112],[1088,"lua/lib/tally.lua",6],[1089,"lua/lib/tally.lua",8],[1090,"lua/lib/tally.lua",11],[1104,"lua/lib/tally.lua",27],[1127,"lua/lib/tally.lua",51],[1130,"lua/lib/lane.lua",60],[1131,"lua/lib/lane.lua",62],[1132,"lua/lib/lane.lua",65],[1146,"lua/lib/lane.lua",80],[1147,"lua/lib/lane.lua",82],[1161,"lua/lib/lane.lua",98],[1165,"lua/lib/lane.lua",103],[1173,"lua/lib/lane.lua",112],[1180,"lua/lib/lane.lua",121],[1184,"lua/lib/lane.lua",127],[1185,"lua/lib/lane.lua",130],[1191,"lua/lib/lane.lua",138],[1197,"lua/lib/lane.lua",145],[1201,"lua/lib/lane.lua",151],[1209,"lua/lib/lane.lua",160],[1210,"lua/lib/lane.lua",163],[1221,"lua/lib/lane.lua",176],[1224,"lua/lib/lane.lua",181],[1228,"lua/lib/lane.lua",186],[1235,"lua/lib/lane.lua",195],[1242,"lua/lib/lane.lua",203],[1248,"lua/lib/lane.lua",212],[1253,"lua/lib/lane.lua",218],[1262,"lua/lib/lane.lua",228],[1264,"lua/lib/lane.lua",232],[1276,"lua/lib/lane.lua",246],[1284,"lua/lib/lane.lua",256],[1287,"lua/lib/lane.lua",262],[1292,"lua/lib/lane.lua",269],[1296,"lua/lib/lane.lua",274],[1299,"lua/lib/lane.lua",278],[1302,"lua/lib/lane.lua",282],[1336,"lua/lib/lane.lua",317],[1337,"lua/lib/lane.lua",320],[1341,"lua/lib/lane.lua",326],[1347,"lua/lib/lane.lua",333],[1350,"lua/lib/lane.lua",337],[1372,"lua/lib/lane.lua",360],[1376,"lua/lib/receive/back.lua",3],[1383,"lua/lib/receive/cool.lua",3],[1384,"lua/lib/receive/cool.lua",5],[1389,"lua/lib/receive/cool.lua",11],[1391,"lua/lib/receive/drop.lua",3],[1395,"lua/lib/receive/fail.lua",5],[1401,"lua/lib/receive/fail.lua",12],[1402,"lua/lib/receive/fail.lua",14],[1415,"lua/lib/receive/fail.lua",28],[1428,"lua/lib/receive/fail.lua",42],[1431,"lua/lib/receive/free.lua",3],[1439,"lua/lib/receive/grant.lua",7],[1455,"lua/lib/receive/grant.lua",24],[1459,"lua/lib/receive/grant.lua",29],[1460,"lua/lib/receive/grant.lua",31],[1468,"lua/lib/receive/late.lua",3],[1473,"lua/lib/receive/late.lua",9],[1477,"lua/lib/receive/points.lua",3],[1485,"lua/lib/receive/queue.lua",3],[1489,"lua/lib/receive/unused.lua",3],[1494,"lua/outbox/receive.lua",28],[1500,"lua/outbox/receive.lua",35],[1510,"lua/outbox/receive.lua",46],[1512,"lua/outbox/receive.lua",49]],
 });
 
 /** Reads the first messages that wait for other partitions, oldest destination first; takes nothing away. See lua/outbox/slice.lua. */
@@ -13681,7 +14483,7 @@ local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
   machines.aligned = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       if not lane.at or window > lane.at then lane.n = 0 end
@@ -13699,6 +14501,11 @@ do
       lane.n = math.max(0, lane.n - units)
       lane.free = math.max(0, lane.max - lane.n)
     end,
+    late = function(lane, units, granted_ms, started_ms)
+      if math.floor(started_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      machines.aligned.give(lane, units, granted_ms)
+      machines.aligned.take(lane, units)
+    end,
     reset = function(lane) lane.n = 0 end,
     adapt = function(lane)
       lane.at, lane.rem = math.floor(lane.now / aligned_us(lane)), 0
@@ -13707,6 +14514,7 @@ do
   }
 end
 do
+  local LEVEL_LOG_MAX = 64
   local LEVEL_EXACT_MAX = 9000000000
   local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
   local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
@@ -13721,8 +14529,44 @@ do
     lane.n, lane.rem = n, rem
     lane.free = math.max(0, lane.max - lane.n)
   end
+  local function level_forget(lane) lane.log, lane.log_changed = {}, true end
+  local function level_read(lane)
+    if lane.log then return lane.log end
+    lane.log = {}
+    for i, text in ipairs(call('LRANGE', lane.key .. ':log', 0, -1)) do
+      local ms, at, n, rem, units = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+      lane.log[i] = { ms = tonumber(ms), at = tonumber(at), n = tonumber(n), rem = tonumber(rem), units = tonumber(units) }
+    end
+    for _, item in ipairs(lane.log_new or {}) do lane.log[#lane.log + 1] = item end
+    lane.log_changed, lane.log_new = true, nil
+    return lane.log
+  end
+  local function level_note(lane, units)
+    local list = lane.log
+    if not list then
+      lane.log_new = lane.log_new or {}
+      list = lane.log_new
+    end
+    list[#list + 1] = { ms = math.floor((lane.v - lane.skew) / 1000), at = lane.at, n = lane.n, rem = lane.rem, units = units }
+  end
+  local function level_replay(lane, log, i)
+    local at, n, rem = log[i].at, log[i].n, log[i].rem
+    local function pass(to)
+      local units, rest = level_drained(lane, to - at, rem)
+      at, n, rem = to, n - units, rest
+      if n <= 0 then n, rem = 0, 0 end
+    end
+    for k = i, #log do
+      pass(math.max(at, log[k].at))
+      log[k].n, log[k].rem = n, rem
+      n = n + log[k].units
+    end
+    pass(math.max(at, lane.at))
+    lane.at = at
+    level_set(lane, n, rem)
+  end
   machines.level = {
-    ahead = 'even',
+    ahead = true,
     settle = function(lane)
       local at = math.floor(lane.v / level_scale(lane))
       lane.n, lane.rem, lane.at = lane.n or 0, lane.rem or 0, lane.at or at
@@ -13740,8 +14584,10 @@ do
       local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
       return (lane.at + wait) * level_scale(lane)
     end,
+    runs_dry = function(lane) return machines.level.next(lane, lane.max) end,
     take = function(lane, units)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
+      level_note(lane, units)
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
@@ -13750,8 +14596,26 @@ do
       local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
       local drained, part = level_drained(lane, elapsed, 0)
       if drained < units then level_set(lane, lane.n - (units - drained), lane.rem - part) end
+      level_forget(lane)
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local log = level_read(lane)
+      local i, left = nil, units
+      for k = #log, 1, -1 do
+        if log[k].ms == granted_ms and left > 0 then
+          local moved = math.min(left, log[k].units)
+          i, left, log[k].units = k, left - moved, log[k].units - moved
+        end
+      end
+      if not i then return machines.level.take(lane, units) end
+      local at = math.min(lane.at, math.max(log[i].at, math.ceil((started_ms * 1000 + lane.skew) / level_scale(lane))))
+      local k = #log
+      while log[k].at > at do k = k - 1 end
+      table.insert(log, k + 1, { ms = started_ms, at = at, units = units })
+      level_replay(lane, log, i)
     end,
     charge = function(lane, difference)
+      level_forget(lane)
       if lane.n == 0 then lane.at, lane.rem = math.ceil(lane.v / level_scale(lane)), 0 end
       if lane.n + difference > LEVEL_DEBT * lane.max then
         level_set(lane, LEVEL_DEBT * lane.max, 0)
@@ -13759,14 +14623,30 @@ do
         level_set(lane, lane.n + difference, lane.rem)
       end
     end,
-    reset = function(lane) lane.n, lane.rem = 0, 0 end,
+    reset = function(lane)
+      lane.n, lane.rem = 0, 0
+      level_forget(lane)
+    end,
     adapt = function(lane, before)
       local rem = 0
       if before.form == 'level' then
         rem = math.floor((lane.rem or 0) * (lane.interval_s / level_scale(lane)) / (before.interval_s / level_scale(before)))
       end
       lane.at = math.ceil(lane.v / level_scale(lane))
+      level_forget(lane)
       level_set(lane, math.min(lane.n or 0, lane.max), (lane.n or 0) > lane.max and 0 or rem)
+    end,
+    write = function(lane)
+      local key, list = lane.key .. ':log', lane.log_changed and lane.log or lane.log_new
+      if not list then return end
+      if lane.log_changed then call('DEL', key) end
+      local texts = {}
+      for k = math.max(1, #list - LEVEL_LOG_MAX + 1), #list do
+        local item = list[k]
+        texts[#texts + 1] = string.format('%.0f %.0f %.0f %.0f %.0f', item.ms, item.at, item.n, item.rem, item.units)
+      end
+      if #texts == 0 then return end
+      if call('RPUSH', key, unpack(texts, 1, #texts)) > LEVEL_LOG_MAX then call('LTRIM', key, -LEVEL_LOG_MAX, -1) end
     end,
   }
 end
@@ -13841,17 +14721,44 @@ do
     return { cell = tonumber(cell), units = tonumber(units) }
   end
   local function window_at(lane, i)
-    while i > #lane.log and #lane.log < lane.log_length do
-      local from = #lane.log
-      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
-        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+    if i > lane.log_length then return lane.log_new[i - lane.log_length] end
+    if not lane.log[i] then
+      local from = math.floor((i - 1) / WINDOW_READ) * WINDOW_READ
+      for k, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[from + k] = lane.log[from + k] or window_item(text)
       end
     end
     return lane.log[i]
   end
+  local function window_find(lane, cell)
+    local i, found = lane.log_length + #lane.log_new, nil
+    while i > lane.log_gone do
+      local item = window_at(lane, i)
+      if item.cell < cell then break end
+      found, i = item, i - 1
+    end
+    return found, i + 1
+  end
+  local function window_count(lane, item, i, units)
+    item.units = item.units + units
+    if i <= lane.log_length then lane.log_set[i] = item end
+    lane.n = lane.n + units
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+  local function window_add(lane, cell, units)
+    if #lane.log_new == 0 and lane.log_length > lane.log_gone and not lane.log[lane.log_length] then
+      lane.log[lane.log_length] = window_item(call('LINDEX', window_log(lane), -1))
+    end
+    local item, i = window_find(lane, cell)
+    if not item then
+      item, i = { cell = cell, units = 0 }, lane.log_length + #lane.log_new + 1
+      lane.log_new[#lane.log_new + 1] = item
+    end
+    window_count(lane, item, i, units)
+  end
   local function window_pop(lane)
     while true do
-      local item = window_at(lane, lane.log_gone + 1)
+      local item = lane.log_gone < lane.log_length and window_at(lane, lane.log_gone + 1)
       if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
       lane.n = lane.n - item.units
       lane.log_gone = lane.log_gone + 1
@@ -13859,9 +14766,11 @@ do
     lane.free = math.max(0, lane.max - lane.n)
   end
   machines.window = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
-      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      if not lane.log then
+        lane.log, lane.log_gone, lane.log_length, lane.log_set, lane.log_new = {}, 0, call('LLEN', window_log(lane)), {}, {}
+      end
       lane.n = lane.n or 0
       window_pop(lane)
     end,
@@ -13869,42 +14778,25 @@ do
       local missing = lane.n + cost - lane.max
       local i = lane.log_gone + 1
       while missing > 0 do
-        local item = window_at(lane, i) or lane.log_new
+        local item = window_at(lane, i)
         if not item then return lane.v end
         missing = missing - item.units
-        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        if missing <= 0 then return item.cell * 1000 + window_us(lane) end
         i = i + 1
       end
       return lane.v
     end,
-    take = function(lane, units)
-      lane.n = lane.n + units
-      lane.free = lane.free - units
-      local cell = window_cell(lane, lane.v)
-      if not lane.log_new and lane.log_gone < lane.log_length then
-        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
-        if last.cell >= cell then
-          last = lane.log_set[lane.log_length] or last
-          last.units = last.units + units
-          lane.log_set[lane.log_length] = last
-          return
-        end
-      end
-      lane.log_new = lane.log_new or { cell = cell, units = 0 }
-      lane.log_new.units = lane.log_new.units + units
-    end,
+    take = function(lane, units) window_add(lane, window_cell(lane, lane.v), units) end,
     give = function(lane, units, granted_ms)
       local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
-      for i = lane.log_gone + 1, lane.log_length do
-        local item = window_at(lane, i)
-        if item.cell == cell then
-          local given = math.min(units, item.units)
-          item.units = item.units - given
-          lane.log_set[i] = item
-          lane.n = lane.n - given
-          lane.free = math.max(0, lane.max - lane.n)
-        end
-      end
+      local item, i = window_find(lane, cell)
+      if item and item.cell == cell then window_count(lane, item, i, -math.min(units, item.units)) end
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local from, to = granted_ms * 1000 + lane.skew, started_ms * 1000 + lane.skew
+      if window_cell(lane, from) == window_cell(lane, to) then return end
+      machines.window.give(lane, units, granted_ms)
+      if window_cell(lane, to) * 1000 + window_us(lane) > lane.v then window_add(lane, window_cell(lane, to), units) end
     end,
     reset = function(lane) lane.n, lane.log_all = 0, {} end,
     adapt = function(lane, before)
@@ -13912,11 +14804,10 @@ do
         lane.free = math.max(0, lane.max - lane.n)
         return
       end
-      window_at(lane, lane.log_length)
       local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
       lane.n = 0
       for i = lane.log_gone + 1, lane.log_length do
-        local item = lane.log[i]
+        local item = window_at(lane, i)
         local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
         if cell * 1000 + window_us(lane) > lane.v then
           if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
@@ -13937,7 +14828,7 @@ do
       for i, item in pairs(lane.log_set) do
         if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
       end
-      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      for _, item in ipairs(lane.log_new) do call('RPUSH', key, text(item)) end
       if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
     end,
   }
@@ -14146,9 +15037,9 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
 end
-local function lane_lags(lane, granted_ms)
+local function lane_lags(lane, late_ms)
   local lag = lane.lag or 0
-  lane.lag = math.floor(lag + (math.max(0, lane.now / 1000 - granted_ms) - lag) / 8)
+  lane.lag = math.floor(lag + (math.max(0, late_ms) - lag) / 8)
 end
 local function lane_plan()
   for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
@@ -14325,7 +15216,8 @@ local function outbox_bell()
 end
 local GRANT_AGED_MAX, GRANT_RANGES_MAX, GRANT_KEEP_US = 200, 500, 2592000000000 -- a deleted limiter's usage stays for 30 days
 local GRANT_MS = 500
-local GRANT_PAUSE_US = 5000 -- between two looks at a lane that grants ahead of time
+local GRANT_PAUSE_US, GRANT_TOGETHER_US = 5000, 3000 -- between two looks at a lane that grants ahead of time; of what it grants so
+local GRANT_BURST_MIN, GRANT_BURST_MS, GRANT_BURST_EVEN = 2, 500, 4 -- a ms: tasks at least; the limit's part; times what is even
 local GRANT_LAG_MS, GRANT_PACE_MIN = 50, 8
 local function grant_send(lane, range, kind, body)
   outbox_send(math.floor((lane.now - lane.ahead) / 1000), partition_of(range.core), kind, lane.core .. ' ' .. body)
@@ -14397,7 +15289,7 @@ local function grant_line(lane, tasks_max)
             local granted = grant_range(lane, range, tasks_max)
             tasks_max = tasks_max - granted
             if granted < tasks then
-              if tasks_max == 0 then return false end
+              if tasks_max == 0 and (not lane.machine or lane.free >= math.min(range.cost, lane.max)) then return false end
               return range
             end
           end
@@ -14405,7 +15297,7 @@ local function grant_line(lane, tasks_max)
       end
     end
     seen = seen + #keys
-    if seen >= GRANT_RANGES_MAX or tasks_max == 0 then
+    if seen >= GRANT_RANGES_MAX then
       if call('ZCARD', lane.key .. ':q') > seen then return false end
       return nil
     end
@@ -14446,12 +15338,23 @@ local function grant_next(lane, range, ahead_us)
   if lane.deleted then no_later(lane.deleted * 1000 + GRANT_KEEP_US) end
   return at < math.huge and math.max(at, lane.now - lane.ahead) or false
 end
-local function grant_ahead(lane, range, ahead_us)
+local function grant_burst(lane, ahead_us)
   local machine = lane.machine
-  if not range or lane.granted > 0 or lane.closed or not machine or not machine.ahead then return false end
-  local step, most = machine.next(lane, math.min(range.cost, lane.max)) - lane.v, ahead_us - lane.ahead
-  if step <= 0 or step > most then return false end
-  if machine.ahead == 'even' then step = math.max(step, math.min(most, GRANT_PAUSE_US)) end
+  if ahead_us == 0 or not machine or not machine.ahead then return math.huge end
+  local even = (lane.rate or 0) / (lane.interval_s * 1000)
+  return math.max(GRANT_BURST_MIN, math.ceil(lane.max / GRANT_BURST_MS), math.ceil(GRANT_BURST_EVEN * even))
+end
+local function grant_ahead(lane, range, ahead_us, full)
+  local machine = lane.machine
+  if range == nil or (range == false and not full) or lane.closed or not machine or not machine.ahead then return false end
+  local step, most = 1000, ahead_us - lane.ahead
+  if not full then
+    step = machine.next(lane, math.min(range.cost, lane.max)) - lane.v
+    if step <= 0 or step > most then return false end
+    if machine.runs_dry then step = math.max(step, math.min(most, GRANT_TOGETHER_US, machine.runs_dry(lane) - lane.v)) end
+  elseif step > most then
+    return false
+  end
   step = math.ceil((lane.now + step) / 1000) * 1000 - lane.now -- a grant tells its time in whole ms, which must not be before it
   lane.v, lane.t, lane.now, lane.active = lane.v + step, lane.v + step, lane.now + step, lane.active + step
   lane.ahead, lane.settled = lane.ahead + step, false
@@ -14472,9 +15375,17 @@ local function grant_lane(lane, tasks_max, ahead_us)
   local paced = ahead_us > 0 and lag > GRANT_LAG_MS
   if paced then tasks_max = math.min(tasks_max, math.max(GRANT_PACE_MIN, math.floor(tasks_max * (GRANT_LAG_MS / lag) ^ 2))) end
   if lag > 0 then lane.lag = math.floor(lag * 0.95) end
-  local range = grant_line(lane, tasks_max)
-  if grant_ahead(lane, range, ahead_us) then range = grant_line(lane, tasks_max) end
-  if range == false and paced and not lane.more then
+  local burst, range, full = grant_burst(lane, ahead_us), nil, nil
+  local at_once = burst
+  repeat
+    local before, at_most = lane.granted, math.min(tasks_max - lane.granted, at_once)
+    range = grant_line(lane, at_most)
+    full = at_most == at_once and lane.granted - before == at_once
+    local free = lane.free
+    local went = grant_ahead(lane, range, ahead_us, full)
+    if went then at_once = math.max(burst, math.min(2 * burst, lane.free - free)) end
+  until not went
+  if range == false and (paced or full) and not lane.more then
     lane.next = lane.real + GRANT_PAUSE_US
   elseif range == false or lane.more then
     lane.more = true
@@ -14524,7 +15435,7 @@ for i, lane in ipairs(shown) do
 end
 if next_ms <= now_ms then more = 1 end
 return { math.floor(now_ms), next_ms < math.huge and string.format('%.3f', next_ms) or '', more, wrote, reply, outbox_slices() }`,
-  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",33],[18,"lua/lib/lane.lua",54],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[41,"lua/lib/limiter/aligned.lua",29],[47,"lua/lib/limiter/level.lua",6],[50,"lua/lib/limiter/level.lua",10],[51,"lua/lib/limiter/level.lua",13],[56,"lua/lib/limiter/level.lua",19],[62,"lua/lib/limiter/level.lua",26],[86,"lua/lib/limiter/level.lua",51],[111,"lua/lib/limiter/slots.lua",4],[113,"lua/lib/limiter/slots.lua",7],[114,"lua/lib/limiter/slots.lua",9],[115,"lua/lib/limiter/slots.lua",12],[130,"lua/lib/limiter/slots.lua",28],[140,"lua/lib/limiter/slots.lua",39],[145,"lua/lib/limiter/slots.lua",45],[169,"lua/lib/limiter/window.lua",4],[171,"lua/lib/limiter/window.lua",7],[172,"lua/lib/limiter/window.lua",9],[173,"lua/lib/limiter/window.lua",12],[177,"lua/lib/limiter/window.lua",17],[181,"lua/lib/limiter/window.lua",23],[190,"lua/lib/limiter/window.lua",34],[199,"lua/lib/limiter/window.lua",44],[248,"lua/lib/limiter/window.lua",95],[283,"lua/lib/tally.lua",6],[284,"lua/lib/tally.lua",8],[285,"lua/lib/tally.lua",11],[299,"lua/lib/tally.lua",27],[322,"lua/lib/tally.lua",51],[325,"lua/lib/lane.lua",58],[326,"lua/lib/lane.lua",60],[327,"lua/lib/lane.lua",63],[341,"lua/lib/lane.lua",78],[342,"lua/lib/lane.lua",80],[356,"lua/lib/lane.lua",96],[360,"lua/lib/lane.lua",101],[368,"lua/lib/lane.lua",110],[375,"lua/lib/lane.lua",119],[379,"lua/lib/lane.lua",125],[380,"lua/lib/lane.lua",128],[386,"lua/lib/lane.lua",136],[392,"lua/lib/lane.lua",143],[396,"lua/lib/lane.lua",149],[404,"lua/lib/lane.lua",158],[405,"lua/lib/lane.lua",161],[416,"lua/lib/lane.lua",174],[419,"lua/lib/lane.lua",179],[423,"lua/lib/lane.lua",184],[430,"lua/lib/lane.lua",193],[437,"lua/lib/lane.lua",201],[443,"lua/lib/lane.lua",210],[448,"lua/lib/lane.lua",216],[457,"lua/lib/lane.lua",226],[459,"lua/lib/lane.lua",230],[471,"lua/lib/lane.lua",244],[479,"lua/lib/lane.lua",254],[482,"lua/lib/lane.lua",260],[487,"lua/lib/lane.lua",267],[491,"lua/lib/lane.lua",272],[494,"lua/lib/lane.lua",276],[497,"lua/lib/lane.lua",280],[531,"lua/lib/lane.lua",315],[532,"lua/lib/lane.lua",318],[536,"lua/lib/lane.lua",324],[542,"lua/lib/lane.lua",331],[545,"lua/lib/lane.lua",335],[567,"lua/lib/lane.lua",358],[571,"lua/lib/outbox.lua",15],[575,"lua/lib/outbox.lua",20],[576,"lua/lib/outbox.lua",22],[577,"lua/lib/outbox.lua",24],[578,"lua/lib/outbox.lua",27],[579,"lua/lib/outbox.lua",29],[583,"lua/lib/outbox.lua",35],[595,"lua/lib/outbox.lua",49],[599,"lua/lib/outbox.lua",54],[609,"lua/lib/outbox.lua",66],[613,"lua/lib/outbox.lua",72],[617,"lua/lib/outbox.lua",78],[622,"lua/lib/outbox.lua",85],[623,"lua/lib/outbox.lua",88],[652,"lua/lib/outbox.lua",120],[661,"lua/lib/outbox.lua",131],[664,"lua/lib/grant.lua",5],[665,"lua/lib/grant.lua",7],[667,"lua/lib/grant.lua",10],[668,"lua/lib/grant.lua",12],[671,"lua/lib/grant.lua",17],[677,"lua/lib/grant.lua",25],[692,"lua/lib/grant.lua",42],[697,"lua/lib/grant.lua",49],[715,"lua/lib/grant.lua",69],[753,"lua/lib/grant.lua",109],[764,"lua/lib/grant.lua",122],[787,"lua/lib/grant.lua",148],[799,"lua/lib/grant.lua",162],[800,"lua/lib/grant.lua",164],[821,"lua/lib/grant.lua",186],[829,"lua/partition/grant.lua",17],[832,"lua/partition/grant.lua",22],[835,"lua/partition/grant.lua",26],[845,"lua/partition/grant.lua",37],[846,"lua/partition/grant.lua",39],[847,"lua/partition/grant.lua",41],[854,"lua/partition/grant.lua",49]],
+  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",33],[18,"lua/lib/lane.lua",56],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[46,"lua/lib/limiter/aligned.lua",34],[52,"lua/lib/limiter/level.lua",9],[56,"lua/lib/limiter/level.lua",14],[57,"lua/lib/limiter/level.lua",17],[62,"lua/lib/limiter/level.lua",23],[68,"lua/lib/limiter/level.lua",31],[69,"lua/lib/limiter/level.lua",33],[80,"lua/lib/limiter/level.lua",45],[88,"lua/lib/limiter/level.lua",55],[104,"lua/lib/limiter/level.lua",72],[123,"lua/lib/limiter/level.lua",92],[130,"lua/lib/limiter/level.lua",100],[189,"lua/lib/limiter/slots.lua",4],[191,"lua/lib/limiter/slots.lua",7],[192,"lua/lib/limiter/slots.lua",9],[193,"lua/lib/limiter/slots.lua",12],[208,"lua/lib/limiter/slots.lua",28],[218,"lua/lib/limiter/slots.lua",39],[223,"lua/lib/limiter/slots.lua",45],[247,"lua/lib/limiter/window.lua",4],[249,"lua/lib/limiter/window.lua",7],[250,"lua/lib/limiter/window.lua",9],[251,"lua/lib/limiter/window.lua",12],[255,"lua/lib/limiter/window.lua",17],[259,"lua/lib/limiter/window.lua",23],[269,"lua/lib/limiter/window.lua",35],[278,"lua/lib/limiter/window.lua",45],[284,"lua/lib/limiter/window.lua",53],[295,"lua/lib/limiter/window.lua",66],[304,"lua/lib/limiter/window.lua",76],[338,"lua/lib/limiter/window.lua",112],[372,"lua/lib/tally.lua",6],[373,"lua/lib/tally.lua",8],[374,"lua/lib/tally.lua",11],[388,"lua/lib/tally.lua",27],[411,"lua/lib/tally.lua",51],[414,"lua/lib/lane.lua",60],[415,"lua/lib/lane.lua",62],[416,"lua/lib/lane.lua",65],[430,"lua/lib/lane.lua",80],[431,"lua/lib/lane.lua",82],[445,"lua/lib/lane.lua",98],[449,"lua/lib/lane.lua",103],[457,"lua/lib/lane.lua",112],[464,"lua/lib/lane.lua",121],[468,"lua/lib/lane.lua",127],[469,"lua/lib/lane.lua",130],[475,"lua/lib/lane.lua",138],[481,"lua/lib/lane.lua",145],[485,"lua/lib/lane.lua",151],[493,"lua/lib/lane.lua",160],[494,"lua/lib/lane.lua",163],[505,"lua/lib/lane.lua",176],[508,"lua/lib/lane.lua",181],[512,"lua/lib/lane.lua",186],[519,"lua/lib/lane.lua",195],[526,"lua/lib/lane.lua",203],[532,"lua/lib/lane.lua",212],[537,"lua/lib/lane.lua",218],[546,"lua/lib/lane.lua",228],[548,"lua/lib/lane.lua",232],[560,"lua/lib/lane.lua",246],[568,"lua/lib/lane.lua",256],[571,"lua/lib/lane.lua",262],[576,"lua/lib/lane.lua",269],[580,"lua/lib/lane.lua",274],[583,"lua/lib/lane.lua",278],[586,"lua/lib/lane.lua",282],[620,"lua/lib/lane.lua",317],[621,"lua/lib/lane.lua",320],[625,"lua/lib/lane.lua",326],[631,"lua/lib/lane.lua",333],[634,"lua/lib/lane.lua",337],[656,"lua/lib/lane.lua",360],[660,"lua/lib/outbox.lua",15],[664,"lua/lib/outbox.lua",20],[665,"lua/lib/outbox.lua",22],[666,"lua/lib/outbox.lua",24],[667,"lua/lib/outbox.lua",27],[668,"lua/lib/outbox.lua",29],[672,"lua/lib/outbox.lua",35],[684,"lua/lib/outbox.lua",49],[688,"lua/lib/outbox.lua",54],[698,"lua/lib/outbox.lua",66],[702,"lua/lib/outbox.lua",72],[706,"lua/lib/outbox.lua",78],[711,"lua/lib/outbox.lua",85],[712,"lua/lib/outbox.lua",88],[741,"lua/lib/outbox.lua",120],[750,"lua/lib/outbox.lua",131],[753,"lua/lib/grant.lua",5],[754,"lua/lib/grant.lua",7],[756,"lua/lib/grant.lua",10],[758,"lua/lib/grant.lua",13],[761,"lua/lib/grant.lua",18],[767,"lua/lib/grant.lua",26],[782,"lua/lib/grant.lua",43],[787,"lua/lib/grant.lua",50],[805,"lua/lib/grant.lua",70],[843,"lua/lib/grant.lua",110],[854,"lua/lib/grant.lua",123],[877,"lua/lib/grant.lua",149],[883,"lua/lib/grant.lua",159],[900,"lua/lib/grant.lua",178],[901,"lua/lib/grant.lua",180],[922,"lua/lib/grant.lua",202],[930,"lua/lib/grant.lua",211],[938,"lua/partition/grant.lua",17],[941,"lua/partition/grant.lua",22],[944,"lua/partition/grant.lua",26],[954,"lua/partition/grant.lua",37],[955,"lua/partition/grant.lua",39],[956,"lua/partition/grant.lua",41],[963,"lua/partition/grant.lua",49]],
 });
 
 /** Tells limiters of tasks whose requests were written later than they were granted, so that no span holds more than it may. See lua/partition/late.lua. */
@@ -14633,8 +15544,8 @@ end
 local function outbox_bell()
   if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
 end
-for i = 1, #lates, 3 do
-  outbox_send(now_ms, partition_of(lates[i]), 'late', lates[i] .. ' ' .. lates[i + 1] .. ' ' .. lates[i + 2])
+for i = 1, #lates, 4 do
+  outbox_send(now_ms, partition_of(lates[i]), 'late', table.concat(lates, ' ', i, i + 3))
 end
 return outbox_write()`,
   map: [[1,"lua/partition/late.lua",1],[2,"lua/partition/late.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/outbox.lua",15],[12,"lua/lib/outbox.lua",20],[13,"lua/lib/outbox.lua",22],[14,"lua/lib/outbox.lua",24],[15,"lua/lib/outbox.lua",27],[16,"lua/lib/outbox.lua",29],[20,"lua/lib/outbox.lua",35],[32,"lua/lib/outbox.lua",49],[36,"lua/lib/outbox.lua",54],[46,"lua/lib/outbox.lua",66],[50,"lua/lib/outbox.lua",72],[54,"lua/lib/outbox.lua",78],[59,"lua/lib/outbox.lua",85],[60,"lua/lib/outbox.lua",88],[89,"lua/lib/outbox.lua",120],[98,"lua/lib/outbox.lua",131],[101,"lua/partition/late.lua",11]],

@@ -17,7 +17,7 @@ function clocks(): {
     at: (ms) => {
       now_ms = ms;
     },
-    answer: (way_ms) => clock.read(Math.floor(now_ms + ahead_ms - way_ms)),
+    answer: (way_ms) => clock.heard(Math.floor(now_ms + ahead_ms - way_ms), now_ms - 2 * way_ms),
     shift: (ms) => {
       ahead_ms += ms;
     },
@@ -64,5 +64,15 @@ test('a clock that goes slower is followed', () => {
 test('a moment of the partition is named by our own clock', () => {
   const { clock, answer } = clocks();
   answer(0);
-  assert.equal(clock.here_ms(clock.now_ms() + 7), 57);
+  assert.equal(clock.latest_ms(clock.now_ms() + 7), 57);
+});
+
+test('what it may be later than it is taken for is told, and never too little', () => {
+  const { clock, at, answer, off_ms } = clocks();
+  for (let ms = 50; ms < 500; ms += 10.3) {
+    at(ms);
+    answer(ms % 4);
+    assert.ok(-off_ms() <= clock.unsure_ms + 1e-6, `${-off_ms()} of ${clock.unsure_ms} ms`);
+  }
+  assert.ok(clock.unsure_ms < 1.5, `${clock.unsure_ms} ms`);
 });

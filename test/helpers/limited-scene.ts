@@ -131,7 +131,7 @@ export const LIMIT_CALLS: Record<string, Make[]> = {
     ({ away, now_us }) => ({ asked_ms: now_us / 1000, answers: away.flatMap(([field, sequence], i) => [field, sequence, i % 2]) }),
   ],
   'outbox/overdue': [() => ({ after_ms: 30_000, limit: 500, late_ms: 60_000 })],
-  'outbox/receive': [({ messages }) => ({ ...KEEP, source: 0, source_ms: 0, messages })],
+  'outbox/receive': [({ messages }) => ({ ...KEEP, source: 0, source_ms: 0, unsure_ms: 0, messages })],
   'partition/claim': [
     () => ({ holder: 'h2', call_no: 7000, budget: 500, room: 1000, notes: 10, grace_ms: 5000, limits: [0, 0] }),
     () => ({ holder: 'h2', call_no: 7001, budget: 500, room: 3, notes: 10, grace_ms: 5000, limits: [0, 0] }),
@@ -141,7 +141,7 @@ export const LIMIT_CALLS: Record<string, Make[]> = {
     ({ now_us }) => ({ lanes_max: 16, tasks_max: 500, ahead_us: 0, now_us: now_us + 90_000_000 }),
     ({ now_us }) => ({ lanes_max: 16, tasks_max: 7, ahead_us: 30_000_000, now_us: now_us + 1_500_000 }),
   ],
-  'partition/late': [({ window, points, now_us }) => ({ lates: [window.lane, now_us / 1000, 3, points.lane, now_us / 1000, 5] })],
+  'partition/late': [({ window, points, now_us }) => ({ lates: [window.lane, now_us / 1000, 4, 3, points.lane, now_us / 1000, 4, 5] })],
   'partition/settle': [
     ({ flown }) => ({
       ...KEEP,

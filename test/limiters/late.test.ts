@@ -1,9 +1,11 @@
 // What a lane does when it hears that tasks started a while after they were granted: their units count as of then.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { LimiterConfig } from '../../src/store/limiter-machines.ts';
 import { Lane } from '../helpers/lane.ts';
 import { startRedis } from '../helpers/redis.ts';
-import { ROWS } from './kinds.ts';
+import { Chance } from './chance.ts';
+import { ROWS, type Start } from './kinds.ts';
 
 const T = 1_800_000_000_000_000;
 const T_MS = T / 1000;
@@ -22,7 +24,7 @@ for (const [i, row] of ROWS.entries()) {
 
   test(`${row.name}: what started late is used from then on${row.timed ? '' : ', which says nothing of slots'}`, async () => {
     const lane = await begin(0);
-    await lane.receive(T + 90 * S, `late ${lane.core} ${T_MS} 3`, `late ${lane.core} ${T_MS} 2`);
+    await lane.receive(T + 90 * S, `late ${lane.core} ${T_MS} 90000 3`, `late ${lane.core} ${T_MS} 90000 2`);
     assert.equal((await lane.look(T + 90 * S)).granted, 0);
     if (row.timed) assert.equal((await lane.lookAll(T + 150 * S)).granted, 5);
   });
@@ -31,8 +33,36 @@ for (const [i, row] of ROWS.entries()) {
     test(`${row.name}: what a reset has forgotten does not come back because it started late`, async () => {
       const lane = await begin(2);
       await lane.reset(T + S);
-      await lane.receive(T + 2 * S, `late ${lane.core} ${T_MS} 5`);
+      await lane.receive(T + 2 * S, `late ${lane.core} ${T_MS} 2000 5`);
       assert.equal((await lane.look(T + 2 * S)).granted, 5);
     });
+    test(`${row.name}: with all that started late at its true time, no look lets more start than the definition allows`, async () => {
+      for (let seed = 1; seed <= 60; seed++) await lateLife(row, 1_000 + seed * 2, new Chance(seed));
+    });
+  }
+}
+
+/** Looks at random times; some of what they let start does so up to 150 ms later, and the lane is told. */
+async function lateLife(row: (typeof ROWS)[number], partition: number, chance: Chance): Promise<void> {
+  const config: LimiterConfig = { ...row.config(chance), interval: 1 };
+  const definition = row.define(config);
+  const lane = await Lane.create(redis, partition, { type: row.type, config, now_us: T });
+  await lane.queue(T, { batch: lane.newBatch(T), from: 0, to: 9_999, first_ms: T_MS });
+  let starts: Start[] = [];
+  for (let step = 0, at = T; step < 25; step++) {
+    at += chance.int(1, 200) * 1000;
+    const before = starts;
+    const { granted } = await lane.look(at, 500);
+    starts = [...starts, ...Array.from({ length: granted }, () => ({ at, cost: 1, lease_us: 0 }))];
+    const allowed = config.limit === undefined ? granted <= definition.free(before, at) : definition.allows(starts, at);
+    assert.ok(allowed || granted === 0, `${granted} start in step ${step} of ${JSON.stringify(config)}`);
+    const late = granted === 0 ? 0 : chance.int(0, granted);
+    if (late === 0) continue;
+    // What is taken from a fixed window starts in it.
+    const late_ms = Math.min(chance.int(1, 150), 999 - ((at / 1000) % 1000));
+    const moved = starts.length - late;
+    starts = starts.map((start, i) => (i < moved ? start : { ...start, at: at + late_ms * 1000 }));
+    await lane.receive(at + (late_ms + 5) * 1000, `late ${lane.core} ${at / 1000} ${late_ms} ${late}`);
+    at += (late_ms + 6) * 1000;
   }
 }

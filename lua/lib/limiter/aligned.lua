@@ -3,7 +3,7 @@ do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
 
   machines.aligned = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
       local window = math.floor(lane.now / aligned_us(lane))
       -- A clock that was set back brings an earlier window, which goes on with the count.
@@ -23,6 +23,11 @@ do
       if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
       lane.n = math.max(0, lane.n - units)
       lane.free = math.max(0, lane.max - lane.n)
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      if math.floor(started_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
+      machines.aligned.give(lane, units, granted_ms)
+      machines.aligned.take(lane, units)
     end,
     reset = function(lane) lane.n = 0 end,
     -- The running count goes on in the window that holds this moment.

@@ -19,21 +19,53 @@ do
     return { cell = tonumber(cell), units = tonumber(units) }
   end
 
-  -- The i-th of the log as it is stored, from 1; read a few at a time.
+  -- The i-th of the log, from 1: as it is stored, read a few at a time, and behind that what is new. nil where there is none.
   local function window_at(lane, i)
-    while i > #lane.log and #lane.log < lane.log_length do
-      local from = #lane.log
-      for _, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
-        lane.log[#lane.log + 1] = lane.log_set[#lane.log + 1] or window_item(text)
+    if i > lane.log_length then return lane.log_new[i - lane.log_length] end
+    if not lane.log[i] then
+      local from = math.floor((i - 1) / WINDOW_READ) * WINDOW_READ
+      for k, text in ipairs(call('LRANGE', window_log(lane), from, from + WINDOW_READ - 1)) do
+        lane.log[from + k] = lane.log[from + k] or window_item(text)
       end
     end
     return lane.log[i]
   end
 
+  -- The first in the log that ends at a cell or later, and its number; looked for from the end.
+  local function window_find(lane, cell)
+    local i, found = lane.log_length + #lane.log_new, nil
+    while i > lane.log_gone do
+      local item = window_at(lane, i)
+      if item.cell < cell then break end
+      found, i = item, i - 1
+    end
+    return found, i + 1
+  end
+
+  local function window_count(lane, item, i, units)
+    item.units = item.units + units
+    if i <= lane.log_length then lane.log_set[i] = item end
+    lane.n = lane.n + units
+    lane.free = math.max(0, lane.max - lane.n)
+  end
+
+  -- Units that are taken in a cell. Where the log has later ones but not this, with the first of those: it is made longer at its end only.
+  local function window_add(lane, cell, units)
+    if #lane.log_new == 0 and lane.log_length > lane.log_gone and not lane.log[lane.log_length] then
+      lane.log[lane.log_length] = window_item(call('LINDEX', window_log(lane), -1))
+    end
+    local item, i = window_find(lane, cell)
+    if not item then
+      item, i = { cell = cell, units = 0 }, lane.log_length + #lane.log_new + 1
+      lane.log_new[#lane.log_new + 1] = item
+    end
+    window_count(lane, item, i, units)
+  end
+
   -- Drops what is older than an interval.
   local function window_pop(lane)
     while true do
-      local item = window_at(lane, lane.log_gone + 1)
+      local item = lane.log_gone < lane.log_length and window_at(lane, lane.log_gone + 1)
       if not item or item.cell * 1000 + window_us(lane) > lane.v then break end
       lane.n = lane.n - item.units
       lane.log_gone = lane.log_gone + 1
@@ -42,9 +74,11 @@ do
   end
 
   machines.window = {
-    ahead = 'exact',
+    ahead = true,
     settle = function(lane)
-      lane.log, lane.log_gone, lane.log_length, lane.log_set = {}, 0, call('LLEN', window_log(lane)), {}
+      if not lane.log then
+        lane.log, lane.log_gone, lane.log_length, lane.log_set, lane.log_new = {}, 0, call('LLEN', window_log(lane)), {}, {}
+      end
       lane.n = lane.n or 0
       window_pop(lane)
     end,
@@ -52,42 +86,25 @@ do
       local missing = lane.n + cost - lane.max
       local i = lane.log_gone + 1
       while missing > 0 do
-        local item = window_at(lane, i) or lane.log_new
+        local item = window_at(lane, i)
         if not item then return lane.v end
         missing = missing - item.units
-        if missing <= 0 or item == lane.log_new then return item.cell * 1000 + window_us(lane) end
+        if missing <= 0 then return item.cell * 1000 + window_us(lane) end
         i = i + 1
       end
       return lane.v
     end,
-    take = function(lane, units)
-      lane.n = lane.n + units
-      lane.free = lane.free - units
-      local cell = window_cell(lane, lane.v)
-      if not lane.log_new and lane.log_gone < lane.log_length then
-        local last = lane.log[lane.log_length] or window_item(call('LINDEX', window_log(lane), -1))
-        if last.cell >= cell then
-          last = lane.log_set[lane.log_length] or last
-          last.units = last.units + units
-          lane.log_set[lane.log_length] = last
-          return
-        end
-      end
-      lane.log_new = lane.log_new or { cell = cell, units = 0 }
-      lane.log_new.units = lane.log_new.units + units
-    end,
+    take = function(lane, units) window_add(lane, window_cell(lane, lane.v), units) end,
     give = function(lane, units, granted_ms)
       local cell = window_cell(lane, granted_ms * 1000 + lane.skew)
-      for i = lane.log_gone + 1, lane.log_length do
-        local item = window_at(lane, i)
-        if item.cell == cell then
-          local given = math.min(units, item.units)
-          item.units = item.units - given
-          lane.log_set[i] = item
-          lane.n = lane.n - given
-          lane.free = math.max(0, lane.max - lane.n)
-        end
-      end
+      local item, i = window_find(lane, cell)
+      if item and item.cell == cell then window_count(lane, item, i, -math.min(units, item.units)) end
+    end,
+    late = function(lane, units, granted_ms, started_ms)
+      local from, to = granted_ms * 1000 + lane.skew, started_ms * 1000 + lane.skew
+      if window_cell(lane, from) == window_cell(lane, to) then return end
+      machines.window.give(lane, units, granted_ms)
+      if window_cell(lane, to) * 1000 + window_us(lane) > lane.v then window_add(lane, window_cell(lane, to), units) end
     end,
     reset = function(lane) lane.n, lane.log_all = 0, {} end,
     -- The log in cells of the new width, each at or after its old end, but none later than what is taken now: a cell of a long interval
@@ -97,11 +114,10 @@ do
         lane.free = math.max(0, lane.max - lane.n)
         return
       end
-      window_at(lane, lane.log_length)
       local width, all = math.ceil(lane.interval_s * 1000 / WINDOW_CELLS), {}
       lane.n = 0
       for i = lane.log_gone + 1, lane.log_length do
-        local item = lane.log[i]
+        local item = window_at(lane, i)
         local cell = math.min(math.ceil(item.cell / width) * width, window_cell(lane, lane.v))
         if cell * 1000 + window_us(lane) > lane.v then
           if #all == 0 or all[#all].cell < cell then all[#all + 1] = { cell = cell, units = 0 } end
@@ -122,7 +138,7 @@ do
       for i, item in pairs(lane.log_set) do
         if i > lane.log_gone then call('LSET', key, i - 1, text(item)) end
       end
-      if lane.log_new then call('RPUSH', key, text(lane.log_new)) end
+      for _, item in ipairs(lane.log_new) do call('RPUSH', key, text(item)) end
       if lane.log_gone > 0 then call('LTRIM', key, lane.log_gone, -1) end
     end,
   }

@@ -21,13 +21,15 @@ local function grant_away(field, entry, to, now)
   away_set(away_field(string.match(field, '^%w+'), text), seq .. ' ' .. text, now)
 end
 
-kinds.grant = function(body, source_ms, now)
+kinds.grant = function(body, source_ms, now, unsure_ms)
   local lane, place, granted_ms, life_ms, to, flow, text = string.match(body, '^(%w+) (%d+) (%d+) (%d+) (%d+) ([^|]+)|(.*)$')
   local entry = entry_read(text)
   grant_away(lane .. ' ' .. entry.core .. ',' .. to .. ',' .. whole(entry.attempts), entry, tonumber(to), now)
+  -- By the least that the sender's clock can be it starts, which is never too early then; by the most it may start no more.
+  life_ms = math.max(0, life_ms - unsure_ms)
   -- Of one that was granted ahead of its time more than all.
   local left_ms = life_ms - (source_ms - tonumber(granted_ms))
-  local marks = ',' .. place .. ',' .. granted_ms .. ',' .. life_ms
+  local marks = string.format(',%s,%s,%.0f', place, granted_ms, life_ms)
   if left_ms <= 0 then
     entry.limit = entry.limit .. marks
     return limited_return(now, flow, entry)

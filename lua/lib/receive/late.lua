@@ -1,13 +1,12 @@
 -- @include lib/lane
--- `late`: tasks started a while after they were granted: their units count as taken now.
+-- `late`: tasks started so many ms after the time that they were granted for: their units count as taken then.
 kinds.late = function(body, _, now_ms)
-  local core, granted_ms, units = string.match(body, '^(%w+) (%d+) (%d+)$')
+  local core, granted_ms, late_ms, units = string.match(body, '^(%w+) (%d+) (%d+) (%d+)$')
+  granted_ms, late_ms = tonumber(granted_ms), tonumber(late_ms)
   local lane = lane_settle(lane_load(core, now_ms * 1000))
-  if not lane.machine or lane.form == 'slots' then return end
+  if not lane.machine or not lane.machine.late then return end
   -- What was taken before a reset, a PATCH or a step of the clock is forgotten, or counted otherwise by now; see lane_give.
-  if tonumber(granted_ms) * 1000 < (lane.since or 0) then return end
-  lane_lags(lane, tonumber(granted_ms))
-  lane.machine.give(lane, tonumber(units), tonumber(granted_ms))
-  lane.machine.take(lane, tonumber(units))
-  lane.free = math.max(0, lane.free)
+  if granted_ms * 1000 < (lane.since or 0) then return end
+  lane_lags(lane, late_ms)
+  lane.machine.late(lane, tonumber(units), granted_ms, granted_ms + late_ms)
 end
