@@ -10,7 +10,7 @@ import type { Scene } from '../lib/scene.ts';
 const PATH = '/flood';
 const SINGLE = '/single';
 const EACH = 1_000;
-const BATCHES = 60;
+const BATCHES = 200;
 const BATCHES_QUICK = 20;
 const TOGETHER = 2;
 const SINGLES = 100;
