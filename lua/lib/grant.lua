@@ -6,8 +6,8 @@ local GRANT_AGED_MAX, GRANT_RANGES_MAX, GRANT_KEEP_US = 200, 500, 2592000000000 
 -- How long a grant is good. One that starts more than 3 ms late is told to the lane (`late`), and that must arrive before the shortest interval is over.
 local GRANT_MS = 500
 local GRANT_PAUSE_US, GRANT_TOGETHER_US = 5000, 3000 -- between two looks at a lane that grants ahead of time; of what it grants so
--- Where starts are late by more than this, a look lets less start: the square of how much more, but so many at least.
 local GRANT_BURST_MIN, GRANT_BURST_MS, GRANT_BURST_EVEN = 2, 500, 4 -- a ms: tasks at least; the limit's part; times what is even
+-- Where starts are late by more than this, a look lets less start: the square of how much more, but so many at least.
 local GRANT_LAG_MS, GRANT_PACE_MIN = 50, 8
 
 local function grant_send(lane, range, kind, body)

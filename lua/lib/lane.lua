@@ -8,6 +8,7 @@
 --   queue  <lane> <E>                                        to the end of the line
 --   back   <lane> <place> <granted_ms> <E>                   granted and not started: to its old place, its units given back
 --   unused <lane> <granted_ms> <tasks> <units> <core> <from> <to>   granted and gone: its units given back
+--   late   <lane> <granted_ms> <units> <late_ms>             granted, and started so much later
 --   free   <lane> <core> <from> <to>                         these slots are free
 --   points <lane> <difference>                               actual less estimate
 --   cool   <lane> <ms>                                       closed for so long

@@ -3,7 +3,7 @@
 -- @flags allow-oom
 -- @key   meta      hash    {pN}:m
 -- @arg   now_ms    now     this shard's clock
--- @rest  lates             of each grant, and so late: lane, granted_ms, late_ms, units
+-- @rest  lates             of each grant, and so late: lane, granted_ms, units, late_ms
 -- @reply number            1
 -- @cost  O(lates)
 -- @include lib/outbox

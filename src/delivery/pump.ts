@@ -280,10 +280,10 @@ export class Pump {
     if (told === null && lates.length > 0) this.#lates.unshift(...lates);
     const carried = granted !== null && granted.slices.length > 0;
     if (carried) {
-      const told = this.clock.told();
+      const dated = this.clock.told();
       this.#host.carry(
         this.partition,
-        granted.slices.map((slice) => ({ ...slice, ...told })),
+        granted.slices.map((slice) => ({ ...slice, ...dated })),
       );
     }
     const messages = settled?.messages || ticked?.messages || claimed?.messages || told || (granted?.messages && !carried);

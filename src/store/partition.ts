@@ -1,5 +1,4 @@
 // One partition as its callback thread sees it: a turn settles outcomes, lets time pass and claims work, in one round trip.
-import { monotonicMs } from '../base/clock.ts';
 import { groupBy } from '../base/group-by.ts';
 import { type ClaimReply, type Flight, readClaimed } from './claimed.ts';
 import { keys } from './keys.ts';
@@ -139,8 +138,8 @@ export interface GrantReply {
   more: boolean;
   messages: boolean;
   lanes: LaneGrant[];
-  /** What can be carried over at once; not always all that waits. */
-  slices: Slice[];
+  /** What can be carried over at once, not dated yet; not always all that waits. */
+  slices: Pick<Slice, 'destination' | 'messages'>[];
 }
 
 /** Each part as it was asked for, or the error that it met; the parts are independent of one another. */
@@ -212,7 +211,6 @@ async function tryTurn(client: RedisClient, partition: number, settings: TurnSet
     partitionGrant.queue(pipeline, { meta }, { lanes_max: LANES_MAX, tasks_max: GRANTS_MAX, ahead_us: GRANT_AHEAD_US });
   const lates = lateParts(request.lates ?? []);
   if (lates.length > 0) partitionLate.queue(pipeline, { meta }, { lates });
-  const sent_ms = monotonicMs();
   const replies = await execPipeline(client, pipeline);
   let at = 0;
   const next = <T>(asked: boolean, read: (reply: unknown) => T): T | Error | null => {
@@ -224,7 +222,7 @@ async function tryTurn(client: RedisClient, partition: number, settings: TurnSet
     settled: next(groups.length > 0, (settled) => readSettled(settled, groups)),
     tick: next(request.tick, readTick),
     claimed: next(request.claim !== null, readClaimed),
-    granted: next(request.grant === true, (granted) => readGranted(granted, sent_ms)),
+    granted: next(request.grant === true, readGranted),
     told: next(lates.length > 0, () => true),
   };
   // A claim finds what the two before it made ready, unless their texts had to be sent and they ran after it.
@@ -240,7 +238,7 @@ function lateParts(lates: readonly Late[]): (string | number)[] {
     const name = `${late.lane} ${late.granted_ms} ${late.late_ms}`;
     grants.set(name, { ...late, units: late.units + (grants.get(name)?.units ?? 0) });
   }
-  return [...grants.values()].flatMap(({ lane, granted_ms, late_ms, units }) => [lane, granted_ms, late_ms, units]);
+  return [...grants.values()].flatMap(({ lane, granted_ms, late_ms, units }) => [lane, granted_ms, units, late_ms]);
 }
 
 /**
@@ -333,10 +331,8 @@ function readTick(reply: unknown): TickReply {
   };
 }
 
-function readGranted(reply: unknown, asked_ms: number): GrantReply {
+function readGranted(reply: unknown): GrantReply {
   const [now_ms, next_ms, more, messages, lanes, slices] = reply as [number, string, number, number, LaneReply[], [number, string[]][]];
-  const read_ms = monotonicMs();
-  const unsure_ms = read_ms - asked_ms + 1;
   return {
     now_ms,
     next_ms: Number(next_ms),
@@ -345,7 +341,7 @@ function readGranted(reply: unknown, asked_ms: number): GrantReply {
     lanes: lanes.map(([lane, kind, granted, expired, reclaimed, waiting, waits, account, name]) => {
       return { lane, kind, granted, expired, reclaimed, waiting, waits, account, name };
     }),
-    slices: slices.map(([destination, texts]) => ({ destination, messages: texts, read_ms, source_ms: now_ms, unsure_ms })),
+    slices: slices.map(([destination, texts]) => ({ destination, messages: texts })),
   };
 }
 

@@ -141,7 +141,7 @@ export const LIMIT_CALLS: Record<string, Make[]> = {
     ({ now_us }) => ({ lanes_max: 16, tasks_max: 500, ahead_us: 0, now_us: now_us + 90_000_000 }),
     ({ now_us }) => ({ lanes_max: 16, tasks_max: 7, ahead_us: 30_000_000, now_us: now_us + 1_500_000 }),
   ],
-  'partition/late': [({ window, points, now_us }) => ({ lates: [window.lane, now_us / 1000, 4, 3, points.lane, now_us / 1000, 4, 5] })],
+  'partition/late': [({ window, points, now_us }) => ({ lates: [window.lane, now_us / 1000, 3, 4, points.lane, now_us / 1000, 5, 4] })],
   'partition/settle': [
     ({ flown }) => ({
       ...KEEP,

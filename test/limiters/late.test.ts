@@ -24,7 +24,7 @@ for (const [i, row] of ROWS.entries()) {
 
   test(`${row.name}: what started late is used from then on${row.timed ? '' : ', which says nothing of slots'}`, async () => {
     const lane = await begin(0);
-    await lane.receive(T + 90 * S, `late ${lane.core} ${T_MS} 90000 3`, `late ${lane.core} ${T_MS} 90000 2`);
+    await lane.receive(T + 90 * S, `late ${lane.core} ${T_MS} 3 90000`, `late ${lane.core} ${T_MS} 2`);
     assert.equal((await lane.look(T + 90 * S)).granted, 0);
     if (row.timed) assert.equal((await lane.lookAll(T + 150 * S)).granted, 5);
   });
@@ -33,7 +33,7 @@ for (const [i, row] of ROWS.entries()) {
     test(`${row.name}: what a reset has forgotten does not come back because it started late`, async () => {
       const lane = await begin(2);
       await lane.reset(T + S);
-      await lane.receive(T + 2 * S, `late ${lane.core} ${T_MS} 2000 5`);
+      await lane.receive(T + 2 * S, `late ${lane.core} ${T_MS} 5 2000`);
       assert.equal((await lane.look(T + 2 * S)).granted, 5);
     });
     test(`${row.name}: with all that started late at its true time, no look lets more start than the definition allows`, async () => {
@@ -62,7 +62,7 @@ async function lateLife(row: (typeof ROWS)[number], partition: number, chance: C
     const late_ms = Math.min(chance.int(1, 150), 999 - ((at / 1000) % 1000));
     const moved = starts.length - late;
     starts = starts.map((start, i) => (i < moved ? start : { ...start, at: at + late_ms * 1000 }));
-    await lane.receive(at + (late_ms + 5) * 1000, `late ${lane.core} ${at / 1000} ${late_ms} ${late}`);
+    await lane.receive(at + (late_ms + 5) * 1000, `late ${lane.core} ${at / 1000} ${late} ${late_ms}`);
     at += (late_ms + 6) * 1000;
   }
 }

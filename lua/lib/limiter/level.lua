@@ -116,7 +116,7 @@ do
       if not i then return machines.level.take(lane, units) end
       local at = math.min(lane.at, math.max(log[i].at, math.ceil((started_ms * 1000 + lane.skew) / level_scale(lane))))
       local k = #log
-      while log[k].at > at do k = k - 1 end
+      while k > i and log[k].at > at do k = k - 1 end
       table.insert(log, k + 1, { ms = started_ms, at = at, units = units })
       level_replay(lane, log, i)
     end,
