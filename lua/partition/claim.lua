@@ -327,7 +327,7 @@ if #runs > 0 then
   if alone then call('HSET', meta, 'last', now_ms) end
   -- Who owns the partition may not know that another works here, too (one that takes itself for the owner still), and look again
   -- only after many seconds. Were that one to die now, so long nobody would miss it.
-  if call('HSETNX', holders, holder, now_ms) == 1 then
+  if call('HSET', holders, holder, now_ms) == 1 then
     call('SPUBLISH', root .. 'bell', string.format('%.0f', now_ms + ALIVE_MS))
   end
 end

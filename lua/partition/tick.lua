@@ -2,8 +2,9 @@
 --
 -- Liveness is judged here, by this shard's clock alone. A holder with work calls at least every 2.5 s; one silent for
 -- `silence_ms` is reaped, and its silence is looked for at the very time when it is too long. If nobody called for a while
--- (Redis frozen, failover, clock step) all marks move forward by the gap first, so a thaw is not a massacre: but none to later
+-- (Redis frozen, failover, clock step) all marks move with the gap first, so a thaw is not a massacre: but none forward to later
 -- than QUIET of the silence ago, since who lives may be as quiet as that at any time. So the dead are gone soon after a gap, too.
+-- Marks that a claim has made since then are as the clock is now, and stay.
 --
 -- @flags allow-oom
 -- @key   meta       hash    {pN}:m
@@ -55,26 +56,27 @@ local shift_ms = 0
 if now_ms - last_ms > gap_ms then shift_ms = now_ms - last_ms end
 if now_ms < last_ms then shift_ms = now_ms - last_ms end
 -- Leases have the same grace: a call whose lease ran out meanwhile has ended, and its outcome is on its way.
-local thaw_ms = shift_ms ~= 0 and now_ms or tonumber(before[2] or 0)
+local thaw_ms = shift_ms ~= 0 and now_ms or math.min(now_ms, tonumber(before[2] or 0))
 local thawed = now_ms - thaw_ms >= silence_ms
 local marks = call('HGETALL', root .. 'holders')
 local silent, marks_new, others, first_silent_ms = {}, {}, 0, math.huge
--- As a mark is after a gap; a step back only moves it.
+-- As a mark is after a gap, and after a step back if it is from before it: such a mark is ahead of the clock.
 local function mark_moved(seen_ms)
-  local moved_ms = seen_ms + shift_ms
-  if shift_ms > 0 then moved_ms = math.max(seen_ms, math.min(moved_ms, now_ms - math.floor(QUIET * silence_ms))) end
-  return math.min(now_ms, moved_ms)
+  local quiet_ms = now_ms - math.floor(QUIET * silence_ms)
+  if seen_ms > now_ms then return math.max(math.min(now_ms, seen_ms + shift_ms), quiet_ms) end
+  return shift_ms > 0 and math.max(seen_ms, math.min(seen_ms + shift_ms, quiet_ms)) or seen_ms
 end
 local mine = call('ZCARD', root .. 'active:' .. holder)
 for i = 1, #marks, 2 do
-  local name, seen_ms = marks[i], mark_moved(tonumber(marks[i + 1]))
+  local name, was_ms = marks[i], tonumber(marks[i + 1])
+  local seen_ms = mark_moved(was_ms)
   if name ~= holder then
     others = others + 1
     if now_ms - seen_ms > silence_ms then
       silent[#silent + 1] = name
     else
       first_silent_ms = math.min(first_silent_ms, seen_ms + silence_ms + 1)
-      if shift_ms ~= 0 then
+      if seen_ms ~= was_ms then
         marks_new[#marks_new + 1] = name
         marks_new[#marks_new + 1] = seen_ms
       end

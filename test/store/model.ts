@@ -133,7 +133,7 @@ export class Model {
     for (const origin of reply.parked) state.parked.add(origin);
     if (reply.tasks.length > 0) {
       state.claims.set(holder, { call_no, tasks: [...reply.tasks] });
-      if (!state.marks.has(holder)) state.marks.set(holder, this.now_ms);
+      state.marks.set(holder, this.now_ms);
     }
     if (reply.more) return;
     for (const batch of this.#live(partition)) {
