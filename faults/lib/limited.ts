@@ -1,15 +1,32 @@
 // Tasks of a rate limiter beside the load, and how many of them a receiver heard in any one second.
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { after } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import type { Scene } from './scene.ts';
 
 export const LIMIT = 50;
-const PATH = '/by-the-second';
 /** Longer than any clock jumps: an hour ahead, all that waits has waited for an hour. */
 const WAIT_S_MAX = 604_800;
 /** What the way to the receiver may squeeze together: it hears later than was written, and not evenly. */
 const JITTER_MS = 100;
+const PROCESS = fileURLToPath(new URL('./limited.process.ts', import.meta.url));
+
+export interface Limited {
+  /** The most that came in any second, the receiver's jitter aside. */
+  mostInASecond(): number;
+}
 
 /** A window of 50 a second, and tasks that it keeps busy for so long. */
-export async function startLimited(scene: Scene, seconds: number): Promise<void> {
+export async function startLimited(scene: Scene, seconds: number): Promise<Limited> {
+  const receiver = fork(PROCESS, { execArgv: ['--import', 'tsx'] });
+  after(() => receiver.kill());
+  const [{ port }] = (await once(receiver, 'message')) as [{ port: number }];
+  const heard_ms: number[] = [];
+  receiver.on('message', ({ id, at_ms }: { id: string; at_ms: number }) => {
+    heard_ms.push(at_ms);
+    scene.heard(id, at_ms);
+  });
   const body = {
     name: 'by-the-second',
     type: 'window',
@@ -17,18 +34,17 @@ export async function startLimited(scene: Scene, seconds: number): Promise<void>
     timeouts: { queue_timeout: WAIT_S_MAX, validity_timeout: WAIT_S_MAX },
   };
   await scene.client().ask('POST', '/v1/rate-limiters', { body });
-  const target = scene.slow.at(PATH);
+  const target = `http://127.0.0.1:${port}/`;
   const tasks = Array.from({ length: LIMIT * seconds }, () => ({
     target,
     rate_limiter: 'by-the-second',
     retry: { max_retries: 5, delay: 0.2 },
   }));
   await scene.driver.batch(tasks);
+  return { mostInASecond: () => mostInASecond(heard_ms) };
 }
 
-/** The most that came in any second, the receiver's jitter aside. */
-export function mostInASecond(scene: Scene): number {
-  const at_ms = scene.slow.to(PATH).map((call) => call.at_ms);
+function mostInASecond(at_ms: readonly number[]): number {
   let most = 0;
   for (let first = 0, last = 0; last < at_ms.length; last++) {
     while ((at_ms[last] ?? 0) - (at_ms[first] ?? 0) >= 1_000 - JITTER_MS) first++;

@@ -208,8 +208,8 @@ export class Scene {
   }
 
   /** A call came to a receiver that is none of the scene's. */
-  heard(id: string): void {
-    this.#elsewhere.push({ ...NOWHERE, id, at_ms: Date.now() });
+  heard(id: string, at_ms = Date.now()): void {
+    this.#elsewhere.push({ ...NOWHERE, id, at_ms });
   }
 
   calls(): ReceivedCall[] {

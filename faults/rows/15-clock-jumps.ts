@@ -2,7 +2,7 @@
 import { startKillableRedis } from '../../test/engine/killable-redis.ts';
 import { makeClock } from '../lib/clock.ts';
 import type { Fault } from '../lib/fault.ts';
-import { LIMIT, mostInASecond, startLimited } from '../lib/limited.ts';
+import { LIMIT, startLimited } from '../lib/limited.ts';
 
 const HELD = 1_000;
 const S = 1_000;
@@ -23,7 +23,7 @@ export const clockJumps: Fault = {
     await scene.engine({ redis_url: redis.url });
     await scene.driver.more(scene.some);
     const held = await scene.hold(HELD);
-    await startLimited(scene, LIMITED_S);
+    const limited = await startLimited(scene, LIMITED_S);
     scene.begins();
     for (const [i, offset_ms] of JUMPS.entries()) {
       clock.set(offset_ms);
@@ -36,7 +36,7 @@ export const clockJumps: Fault = {
     scene.over();
     await scene.driver.more(scene.some);
     await scene.quiet();
-    const most = mostInASecond(scene);
+    const most = limited.mostInASecond();
     scene.figure('most_in_a_second', most);
     // Each jump forward may let one more window go.
     scene.check(most <= 2 * LIMIT, `${most} in a second where ${LIMIT} may be`);

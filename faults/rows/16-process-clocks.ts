@@ -2,7 +2,7 @@
 import { startRedis } from '../../test/helpers/redis.ts';
 import { makeClock } from '../lib/clock.ts';
 import type { Fault } from '../lib/fault.ts';
-import { LIMIT, mostInASecond, startLimited } from '../lib/limited.ts';
+import { LIMIT, startLimited } from '../lib/limited.ts';
 
 const AHEAD_MS = 90_000;
 const LIMITED_S = 10;
@@ -20,13 +20,13 @@ export const processClocks: Fault = {
     await scene.engine({ redis_url });
     await scene.engine({ redis_url, env: clock.env });
     scene.begins();
-    await startLimited(scene, LIMITED_S);
+    const limited = await startLimited(scene, LIMITED_S);
     await scene.driver.more(2 * scene.some);
     scene.over();
     await scene.quiet();
-    const ahead_s = scene.calls().map((call) => Number(call.headers['webhook-timestamp']) - call.at_ms / 1_000);
+    const ahead_s = scene.receiver.calls.map((call) => Number(call.headers['webhook-timestamp']) - call.at_ms / 1_000);
     scene.check(Math.max(...ahead_s) > (AHEAD_MS - 10_000) / 1_000, 'no process had another clock');
-    const most = mostInASecond(scene);
+    const most = limited.mostInASecond();
     scene.figure('most_in_a_second', most);
     scene.check(most <= LIMIT * JITTER, `${most} in a second where ${LIMIT} may be`);
     return scene.judge({ duplicates_max: 0 });
