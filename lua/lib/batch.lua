@@ -72,7 +72,7 @@ local function segment_bounds(b, i)
   return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
 end
 
-local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
 
 local function segment_last(b)
   if not b.g then return 0 end
@@ -129,9 +129,9 @@ end
 local function batch_tell(b, now)
   local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
   if now >= tonumber(till) then return end
-  number = string.format('%.0f', number + 1)
+  number = string.format('%d', number + 1)
   call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
-  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
 

@@ -46,7 +46,7 @@ local function ready_write()
 end
 
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
+  return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 
 local function entry_read(entry)
@@ -61,7 +61,7 @@ end
 -- later start has a name of its own. So a byte `p` (first start) belongs to one range for ever, and a byte `P` (a later
 -- start) to one name at a time: whoever is asked about a range finds in the bytes what is still in flight of it.
 local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 
 local function member_read(member)

@@ -41,7 +41,7 @@ local starved = {}
 local function pages_of(b, base, from, to)
   local fields = {}
   for page = math.floor((from - base) / PAGE_TASKS), math.floor((to - base) / PAGE_TASKS) do
-    fields[#fields + 1] = string.format('%.0f', page)
+    fields[#fields + 1] = string.format('%d', page)
   end
   return call('HMGET', segment_key(b, base), unpack(fields, 1, #fields))
 end
@@ -61,7 +61,7 @@ end
 
 local function replay()
   local saved = call('HGET', root .. 'claims', holder)
-  if not saved or string.match(saved, '^(%d+) ') ~= string.format('%.0f', call_no) then return false end
+  if not saved or string.match(saved, '^(%d+) ') ~= string.format('%d', call_no) then return false end
   for member, due_ms in string.gmatch(saved, '(%S+)@(%d+)') do
     local ref = member_read(member)
     local b = ref and batch_load(ref.core)
@@ -90,7 +90,7 @@ local function start(b, base, from, to, entry, flow, byte)
   active[#active + 1] = now_ms + entry.timeout_s * 1000 + grace_ms
   active[#active + 1] = member
   starts[#starts + 1] = { b.key .. ':s', from, string.rep(byte, to - from + 1) }
-  saved[#saved + 1] = member .. '@' .. string.format('%.0f', entry.due_ms)
+  saved[#saved + 1] = member .. '@' .. string.format('%d', entry.due_ms)
   b.r = b.r + to - from + 1
   b.dirty = true
   if b.s == 'pending' then b.s = 'processing' end
@@ -322,13 +322,13 @@ for _, b in ipairs(batches_loaded) do
 end
 batch_save(now_ms)
 if #runs > 0 then
-  call('HSET', root .. 'claims', holder, string.format('%.0f ', call_no) .. table.concat(saved, ' '))
+  call('HSET', root .. 'claims', holder, string.format('%d ', call_no) .. table.concat(saved, ' '))
   -- Where nobody held anything nobody called: what `tick` would take for a gap is none.
   if alone then call('HSET', meta, 'last', now_ms) end
   -- Who owns the partition may not know that another works here, too (one that takes itself for the owner still), and look again
   -- only after many seconds. Were that one to die now, so long nobody would miss it.
   if call('HSET', holders, holder, now_ms) == 1 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', now_ms + ALIVE_MS))
+    call('SPUBLISH', root .. 'bell', string.format('%d', now_ms + ALIVE_MS))
   end
 end
 return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded or #granted == 2 * GRANTED_MAX) and 1 or notes_ready, delays_first() or 0, parked, runs, outbox_write() }

@@ -71,7 +71,7 @@ local function segment_bounds(b, i)
   local base = struct.unpack('>I4', g, lo * 4 + 1)
   return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
 end
-local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
 local function segment_last(b)
   if not b.g then return 0 end
   return struct.unpack('>I4', b.g, #b.g - 3)
@@ -115,9 +115,9 @@ end
 local function batch_tell(b, now)
   local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
   if now >= tonumber(till) then return end
-  number = string.format('%.0f', number + 1)
+  number = string.format('%d', number + 1)
   call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
-  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
 local function batch_save(now)
@@ -214,7 +214,7 @@ local function ready_write()
   depth_write()
 end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
+  return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
   local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
@@ -223,7 +223,7 @@ local function entry_read(entry)
     recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
 local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
   local core, from, to, attempt, recoveries, timeout_s, flow, limit =
@@ -944,7 +944,7 @@ local function segment_bounds(b, i)
   local base = struct.unpack('>I4', g, lo * 4 + 1)
   return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
 end
-local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
 local function segment_last(b)
   if not b.g then return 0 end
   return struct.unpack('>I4', b.g, #b.g - 3)
@@ -988,9 +988,9 @@ end
 local function batch_tell(b, now)
   local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
   if now >= tonumber(till) then return end
-  number = string.format('%.0f', number + 1)
+  number = string.format('%d', number + 1)
   call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
-  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
 local function batch_save(now)
@@ -1087,7 +1087,7 @@ local function ready_write()
   depth_write()
 end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
+  return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
   local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
@@ -1096,7 +1096,7 @@ local function entry_read(entry)
     recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
 local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
   local core, from, to, attempt, recoveries, timeout_s, flow, limit =
@@ -1666,7 +1666,7 @@ local function segment_bounds(b, i)
   local base = struct.unpack('>I4', g, lo * 4 + 1)
   return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
 end
-local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
 local function segment_last(b)
   if not b.g then return 0 end
   return struct.unpack('>I4', b.g, #b.g - 3)
@@ -1710,9 +1710,9 @@ end
 local function batch_tell(b, now)
   local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
   if now >= tonumber(till) then return end
-  number = string.format('%.0f', number + 1)
+  number = string.format('%d', number + 1)
   call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
-  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
 local function batch_save(now)
@@ -1809,7 +1809,7 @@ local function ready_write()
   depth_write()
 end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
+  return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
   local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
@@ -1818,7 +1818,7 @@ local function entry_read(entry)
     recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
 local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
   local core, from, to, attempt, recoveries, timeout_s, flow, limit =
@@ -2172,7 +2172,7 @@ local function segment_bounds(b, i)
   local base = struct.unpack('>I4', g, lo * 4 + 1)
   return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
 end
-local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
 local function segment_last(b)
   if not b.g then return 0 end
   return struct.unpack('>I4', b.g, #b.g - 3)
@@ -2216,9 +2216,9 @@ end
 local function batch_tell(b, now)
   local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
   if now >= tonumber(till) then return end
-  number = string.format('%.0f', number + 1)
+  number = string.format('%d', number + 1)
   call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
-  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
 local function batch_save(now)
@@ -2320,7 +2320,7 @@ local function segment_bounds(b, i)
   local base = struct.unpack('>I4', g, lo * 4 + 1)
   return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
 end
-local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
 local function segment_last(b)
   if not b.g then return 0 end
   return struct.unpack('>I4', b.g, #b.g - 3)
@@ -2364,9 +2364,9 @@ end
 local function batch_tell(b, now)
   local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
   if now >= tonumber(till) then return end
-  number = string.format('%.0f', number + 1)
+  number = string.format('%d', number + 1)
   call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
-  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
 local function batch_save(now)
@@ -2560,7 +2560,7 @@ local function segment_bounds(b, i)
   local base = struct.unpack('>I4', g, lo * 4 + 1)
   return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
 end
-local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
 local function segment_last(b)
   if not b.g then return 0 end
   return struct.unpack('>I4', b.g, #b.g - 3)
@@ -2604,9 +2604,9 @@ end
 local function batch_tell(b, now)
   local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
   if now >= tonumber(till) then return end
-  number = string.format('%.0f', number + 1)
+  number = string.format('%d', number + 1)
   call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
-  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
 local function batch_save(now)
@@ -2703,7 +2703,7 @@ local function ready_write()
   depth_write()
 end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
+  return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
   local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
@@ -2712,7 +2712,7 @@ local function entry_read(entry)
     recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
 local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
   local core, from, to, attempt, recoveries, timeout_s, flow, limit =
@@ -3082,7 +3082,7 @@ local function segment_bounds(b, i)
   local base = struct.unpack('>I4', g, lo * 4 + 1)
   return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
 end
-local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
 local function segment_last(b)
   if not b.g then return 0 end
   return struct.unpack('>I4', b.g, #b.g - 3)
@@ -3126,9 +3126,9 @@ end
 local function batch_tell(b, now)
   local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
   if now >= tonumber(till) then return end
-  number = string.format('%.0f', number + 1)
+  number = string.format('%d', number + 1)
   call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
-  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
 local function batch_save(now)
@@ -3254,7 +3254,7 @@ local function ready_write()
   depth_write()
 end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
+  return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
   local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
@@ -3263,7 +3263,7 @@ local function entry_read(entry)
     recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
 local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
   local core, from, to, attempt, recoveries, timeout_s, flow, limit =
@@ -3654,7 +3654,7 @@ local function segment_bounds(b, i)
   local base = struct.unpack('>I4', g, lo * 4 + 1)
   return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
 end
-local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
 local function segment_last(b)
   if not b.g then return 0 end
   return struct.unpack('>I4', b.g, #b.g - 3)
@@ -3698,9 +3698,9 @@ end
 local function batch_tell(b, now)
   local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
   if now >= tonumber(till) then return end
-  number = string.format('%.0f', number + 1)
+  number = string.format('%d', number + 1)
   call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
-  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
 local function batch_save(now)
@@ -3800,7 +3800,7 @@ local function ready_write()
   depth_write()
 end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
+  return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
   local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
@@ -3809,7 +3809,7 @@ local function entry_read(entry)
     recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
 local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
   local core, from, to, attempt, recoveries, timeout_s, flow, limit =
@@ -4411,7 +4411,7 @@ local function segment_bounds(b, i)
   local base = struct.unpack('>I4', g, lo * 4 + 1)
   return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
 end
-local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
 local function segment_last(b)
   if not b.g then return 0 end
   return struct.unpack('>I4', b.g, #b.g - 3)
@@ -4455,9 +4455,9 @@ end
 local function batch_tell(b, now)
   local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
   if now >= tonumber(till) then return end
-  number = string.format('%.0f', number + 1)
+  number = string.format('%d', number + 1)
   call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
-  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
 local function batch_save(now)
@@ -4627,7 +4627,7 @@ local function ready_write()
   depth_write()
 end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
+  return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
   local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
@@ -4636,7 +4636,7 @@ local function entry_read(entry)
     recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
 local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
   local core, from, to, attempt, recoveries, timeout_s, flow, limit =
@@ -4785,7 +4785,7 @@ local function segment_bounds(b, i)
   local base = struct.unpack('>I4', g, lo * 4 + 1)
   return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
 end
-local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
 local function segment_last(b)
   if not b.g then return 0 end
   return struct.unpack('>I4', b.g, #b.g - 3)
@@ -4829,9 +4829,9 @@ end
 local function batch_tell(b, now)
   local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
   if now >= tonumber(till) then return end
-  number = string.format('%.0f', number + 1)
+  number = string.format('%d', number + 1)
   call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
-  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
 local function batch_save(now)
@@ -10736,7 +10736,7 @@ local function segment_bounds(b, i)
   local base = struct.unpack('>I4', g, lo * 4 + 1)
   return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
 end
-local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
 local function segment_last(b)
   if not b.g then return 0 end
   return struct.unpack('>I4', b.g, #b.g - 3)
@@ -10780,9 +10780,9 @@ end
 local function batch_tell(b, now)
   local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
   if now >= tonumber(till) then return end
-  number = string.format('%.0f', number + 1)
+  number = string.format('%d', number + 1)
   call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
-  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
 local function batch_save(now)
@@ -10879,7 +10879,7 @@ local function ready_write()
   depth_write()
 end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
+  return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
   local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
@@ -10888,7 +10888,7 @@ local function entry_read(entry)
     recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
 local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
   local core, from, to, attempt, recoveries, timeout_s, flow, limit =
@@ -11488,7 +11488,7 @@ local function segment_bounds(b, i)
   local base = struct.unpack('>I4', g, lo * 4 + 1)
   return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
 end
-local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
 local function segment_last(b)
   if not b.g then return 0 end
   return struct.unpack('>I4', b.g, #b.g - 3)
@@ -11532,9 +11532,9 @@ end
 local function batch_tell(b, now)
   local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
   if now >= tonumber(till) then return end
-  number = string.format('%.0f', number + 1)
+  number = string.format('%d', number + 1)
   call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
-  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
 local function batch_save(now)
@@ -11631,7 +11631,7 @@ local function ready_write()
   depth_write()
 end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
+  return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
   local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
@@ -11640,7 +11640,7 @@ local function entry_read(entry)
     recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
 local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
   local core, from, to, attempt, recoveries, timeout_s, flow, limit =
@@ -12094,7 +12094,7 @@ local function segment_bounds(b, i)
   local base = struct.unpack('>I4', g, lo * 4 + 1)
   return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
 end
-local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
 local function segment_last(b)
   if not b.g then return 0 end
   return struct.unpack('>I4', b.g, #b.g - 3)
@@ -12138,9 +12138,9 @@ end
 local function batch_tell(b, now)
   local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
   if now >= tonumber(till) then return end
-  number = string.format('%.0f', number + 1)
+  number = string.format('%d', number + 1)
   call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
-  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
 local function batch_save(now)
@@ -12237,7 +12237,7 @@ local function ready_write()
   depth_write()
 end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
+  return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
   local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
@@ -12246,7 +12246,7 @@ local function entry_read(entry)
     recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
 local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
   local core, from, to, attempt, recoveries, timeout_s, flow, limit =
@@ -13664,7 +13664,7 @@ local function segment_bounds(b, i)
   local base = struct.unpack('>I4', g, lo * 4 + 1)
   return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
 end
-local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
 local function segment_last(b)
   if not b.g then return 0 end
   return struct.unpack('>I4', b.g, #b.g - 3)
@@ -13708,9 +13708,9 @@ end
 local function batch_tell(b, now)
   local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
   if now >= tonumber(till) then return end
-  number = string.format('%.0f', number + 1)
+  number = string.format('%d', number + 1)
   call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
-  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
 local function batch_save(now)
@@ -13807,7 +13807,7 @@ local function ready_write()
   depth_write()
 end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
+  return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
   local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
@@ -13816,7 +13816,7 @@ local function entry_read(entry)
     recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
 local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
   local core, from, to, attempt, recoveries, timeout_s, flow, limit =
@@ -14200,7 +14200,7 @@ local starved = {}
 local function pages_of(b, base, from, to)
   local fields = {}
   for page = math.floor((from - base) / PAGE_TASKS), math.floor((to - base) / PAGE_TASKS) do
-    fields[#fields + 1] = string.format('%.0f', page)
+    fields[#fields + 1] = string.format('%d', page)
   end
   return call('HMGET', segment_key(b, base), unpack(fields, 1, #fields))
 end
@@ -14216,7 +14216,7 @@ local function add_run(b, ref, member, base, from, to, due_ms, age_ms)
 end
 local function replay()
   local saved = call('HGET', root .. 'claims', holder)
-  if not saved or string.match(saved, '^(%d+) ') ~= string.format('%.0f', call_no) then return false end
+  if not saved or string.match(saved, '^(%d+) ') ~= string.format('%d', call_no) then return false end
   for member, due_ms in string.gmatch(saved, '(%S+)@(%d+)') do
     local ref = member_read(member)
     local b = ref and batch_load(ref.core)
@@ -14241,7 +14241,7 @@ local function start(b, base, from, to, entry, flow, byte)
   active[#active + 1] = now_ms + entry.timeout_s * 1000 + grace_ms
   active[#active + 1] = member
   starts[#starts + 1] = { b.key .. ':s', from, string.rep(byte, to - from + 1) }
-  saved[#saved + 1] = member .. '@' .. string.format('%.0f', entry.due_ms)
+  saved[#saved + 1] = member .. '@' .. string.format('%d', entry.due_ms)
   b.r = b.r + to - from + 1
   b.dirty = true
   if b.s == 'pending' then b.s = 'processing' end
@@ -14447,10 +14447,10 @@ for _, b in ipairs(batches_loaded) do
 end
 batch_save(now_ms)
 if #runs > 0 then
-  call('HSET', root .. 'claims', holder, string.format('%.0f ', call_no) .. table.concat(saved, ' '))
+  call('HSET', root .. 'claims', holder, string.format('%d ', call_no) .. table.concat(saved, ' '))
   if alone then call('HSET', meta, 'last', now_ms) end
   if call('HSET', holders, holder, now_ms) == 1 then
-    call('SPUBLISH', root .. 'bell', string.format('%.0f', now_ms + ALIVE_MS))
+    call('SPUBLISH', root .. 'bell', string.format('%d', now_ms + ALIVE_MS))
   end
 end
 return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded or #granted == 2 * GRANTED_MAX) and 1 or notes_ready, delays_first() or 0, parked, runs, outbox_write() }`,
@@ -15715,7 +15715,7 @@ local function segment_bounds(b, i)
   local base = struct.unpack('>I4', g, lo * 4 + 1)
   return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
 end
-local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
 local function segment_last(b)
   if not b.g then return 0 end
   return struct.unpack('>I4', b.g, #b.g - 3)
@@ -15759,9 +15759,9 @@ end
 local function batch_tell(b, now)
   local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
   if now >= tonumber(till) then return end
-  number = string.format('%.0f', number + 1)
+  number = string.format('%d', number + 1)
   call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
-  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
 local function batch_save(now)
@@ -15858,7 +15858,7 @@ local function ready_write()
   depth_write()
 end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
+  return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
   local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
@@ -15867,7 +15867,7 @@ local function entry_read(entry)
     recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
 local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
   local core, from, to, attempt, recoveries, timeout_s, flow, limit =
@@ -16358,10 +16358,8 @@ local function group_read(at)
   local function list(into, width)
     local count = tonumber(parts[at + 1])
     at = at + 1
-    for _ = 1, count do
-      local item = {}
-      for k = 1, width do item[k] = parts[at + k] end
-      into[#into + 1] = item
+    for i = 1, count do
+      into[i] = { parts[at + 1], parts[at + 2], parts[at + 3] }
       at = at + width
     end
   end
@@ -16372,17 +16370,14 @@ local function group_read(at)
   return group, at + 1
 end
 local function in_flight(group, ref, states)
-  local byte = member_byte(ref)
-  local _, flying = string.gsub(states, byte, '')
   local settled = 0
   for _, run in ipairs(group.runs) do
-    local first = tonumber(run[1]) - ref.from + 1
-    local part = string.sub(states, first, first + tonumber(run[2]) - 1)
-    local _, found = string.gsub(part, byte, '')
-    if found < tonumber(run[2]) then return nil end
-    settled = settled + found
+    local first, tasks = tonumber(run[1]) - ref.from + 1, tonumber(run[2])
+    local part = string.sub(states, first, first + tasks - 1)
+    if part ~= string.rep('p', tasks) and not (part == 'P' and ref.from == ref.to) then return nil end
+    settled = settled + tasks
   end
-  return settled, flying
+  return settled, #states - #string.gsub(states, member_byte(ref) .. '+', '')
 end
 local UNCOUNTED = { b = true, s = true, k = true }
 local function count_run(b, outcome, tasks)
@@ -16442,6 +16437,21 @@ local function results_write(b, ref, base, list)
     fields[field] = before .. records
   end
 end
+local function mark_run(b, ref, states, last, from, tasks, byte)
+  local bytes, at = string.rep(byte, tasks), from - ref.from
+  if last and at >= last.to then
+    local between = string.sub(states, last.to + 1, at)
+    if not string.find(between, 'P', 1, true) then
+      last.bytes[#last.bytes + 1] = between
+      last.bytes[#last.bytes + 1] = bytes
+      last.to = at + tasks
+      return last
+    end
+  end
+  local mark = { key = b.key .. ':s', from = from, to = at + tasks, bytes = { bytes } }
+  marks[#marks + 1] = mark
+  return mark
+end
 local function settle(group)
   local ref = member_read(group.name)
   local b = ref and batch_load(ref.core)
@@ -16450,14 +16460,16 @@ local function settle(group)
   local settled, flying = in_flight(group, ref, states)
   if not settled then return states end
   seen[group.name] = true
-  local outcomes = {}
+  local outcomes, mark = {}, nil
   for _, run in ipairs(group.runs) do
     local from, tasks = tonumber(run[1]), tonumber(run[2])
-    for i = from, from + tasks - 1 do outcomes[i] = run[3] end
+    if #group.delays > 0 then
+      for i = from, from + tasks - 1 do outcomes[i] = run[3] end
+    end
     local c, f, x = b.c, b.f, b.x
     local byte = count_run(b, run[3], tasks)
     batch_ended(b, from, tasks, byte)
-    marks[#marks + 1] = { b.key .. ':s', from, string.rep(byte, tasks) }
+    mark = mark_run(b, ref, states, mark, from, tasks, byte)
     if b.N then
       local use = notify_use()
       use.finishes(b, c, f, x, now_ms, from, function() return use.result_in(group.results, (segment_bounds(b, ref.from)), from) end)
@@ -16485,7 +16497,7 @@ end
 for b in pairs(touched) do batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms) end
 notify_plan(now_ms)
 for i = 1, #gone, 1000 do call('ZREM', active, unpack(gone, i, math.min(i + 999, #gone))) end
-for _, mark in ipairs(marks) do call('SETRANGE', mark[1], mark[2], mark[3]) end
+for _, mark in ipairs(marks) do call('SETRANGE', mark.key, mark.from, table.concat(mark.bytes)) end
 for segment, fields in pairs(results) do
   local list = {}
   for field, text in pairs(fields) do
@@ -16498,7 +16510,7 @@ batch_save(now_ms)
 notify_write()
 queue_write()
 return { now_ms, delays_first() or 0, flags, #plans_made > 0 and 1 or 0, outbox_write() }`,
-  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",12],[3,"lua/partition/settle.lua",16],[4,"lua/partition/settle.lua",15],[5,"lua/partition/settle.lua",14],[6,"lua/partition/settle.lua",13],[7,"lua/partition/settle.lua",17],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/batch.lua",12],[12,"lua/lib/batch.lua",14],[33,"lua/lib/batch.lua",37],[38,"lua/lib/batch.lua",43],[39,"lua/lib/batch.lua",45],[40,"lua/lib/batch.lua",49],[41,"lua/lib/batch.lua",51],[42,"lua/lib/batch.lua",53],[43,"lua/lib/batch.lua",56],[47,"lua/lib/batch.lua",62],[59,"lua/lib/batch.lua",75],[60,"lua/lib/batch.lua",77],[64,"lua/lib/batch.lua",83],[80,"lua/lib/batch.lua",101],[87,"lua/lib/batch.lua",109],[90,"lua/lib/batch.lua",114],[95,"lua/lib/batch.lua",121],[100,"lua/lib/batch.lua",129],[108,"lua/lib/batch.lua",138],[126,"lua/lib/ring.lua",4],[127,"lua/lib/ring.lua",6],[135,"lua/lib/ring.lua",16],[141,"lua/lib/ring.lua",23],[142,"lua/lib/ring.lua",25],[143,"lua/lib/ring.lua",28],[150,"lua/lib/ring.lua",37],[154,"lua/lib/ring.lua",43],[162,"lua/lib/ring.lua",52],[168,"lua/lib/ready.lua",9],[169,"lua/lib/ready.lua",11],[170,"lua/lib/ready.lua",14],[184,"lua/lib/ready.lua",29],[189,"lua/lib/ready.lua",35],[201,"lua/lib/ready.lua",48],[204,"lua/lib/ready.lua",52],[210,"lua/lib/ready.lua",63],[213,"lua/lib/ready.lua",67],[220,"lua/lib/ready.lua",76],[221,"lua/lib/ready.lua",79],[222,"lua/lib/delayed.lua",3],[223,"lua/lib/delayed.lua",5],[224,"lua/lib/delayed.lua",7],[228,"lua/lib/delayed.lua",13],[231,"lua/lib/delayed.lua",17],[238,"lua/lib/delayed.lua",26],[245,"lua/lib/delayed.lua",37],[252,"lua/lib/outbox.lua",15],[256,"lua/lib/outbox.lua",20],[257,"lua/lib/outbox.lua",22],[258,"lua/lib/outbox.lua",24],[259,"lua/lib/outbox.lua",27],[260,"lua/lib/outbox.lua",29],[264,"lua/lib/outbox.lua",35],[276,"lua/lib/outbox.lua",49],[280,"lua/lib/outbox.lua",54],[290,"lua/lib/outbox.lua",66],[294,"lua/lib/outbox.lua",72],[298,"lua/lib/outbox.lua",78],[303,"lua/lib/outbox.lua",85],[304,"lua/lib/outbox.lua",88],[333,"lua/lib/outbox.lua",120],[342,"lua/lib/outbox.lua",131],[345,"lua/lib/limited.lua",12],[346,"lua/lib/limited.lua",14],[353,"lua/lib/limited.lua",23],[357,"lua/lib/limited.lua",29],[368,"lua/lib/limited.lua",42],[372,"lua/lib/limited.lua",48],[380,"lua/lib/limited.lua",58],[385,"lua/lib/limited.lua",65],[390,"lua/lib/limited.lua",72],[394,"lua/lib/limited.lua",78],[406,"lua/lib/limited.lua",92],[418,"lua/lib/limited.lua",107],[430,"lua/lib/limited.lua",120],[433,"lua/lib/limited.lua",125],[440,"lua/lib/notify.lua",19],[441,"lua/lib/notify.lua",22],[450,"lua/lib/notify.lua",34],[451,"lua/lib/notify.lua",36],[456,"lua/lib/notify.lua",43],[472,"lua/lib/notify.lua",60],[484,"lua/lib/notify.lua",74],[494,"lua/lib/notify.lua",85],[512,"lua/lib/notify.lua",105],[519,"lua/lib/notify.lua",115],[531,"lua/lib/notify.lua",130],[547,"lua/lib/notify.lua",148],[559,"lua/lib/notify.lua",161],[562,"lua/lib/notify.lua",166],[573,"lua/lib/notify.lua",179],[586,"lua/lib/notify.lua",193],[591,"lua/lib/notify.lua",199],[594,"lua/lib/notify.lua",204],[599,"lua/lib/notify.lua",211],[629,"lua/lib/notify.lua",243],[651,"lua/lib/notify.lua",267],[652,"lua/lib/notify.lua",269],[658,"lua/lib/notify.lua",276],[673,"lua/lib/notify.lua",292],[675,"lua/lib/notify.lua",296],[681,"lua/lib/notify.lua",303],[684,"lua/lib/results.lua",3],[693,"lua/lib/results.lua",13],[694,"lua/lib/results.lua",15],[695,"lua/partition/settle.lua",25],[697,"lua/partition/settle.lua",29],[715,"lua/partition/settle.lua",49],[728,"lua/partition/settle.lua",64],[737,"lua/partition/settle.lua",74],[743,"lua/partition/settle.lua",81],[754,"lua/partition/settle.lua",94],[761,"lua/partition/settle.lua",102],[772,"lua/partition/settle.lua",115],[786,"lua/partition/settle.lua",130],[820,"lua/partition/settle.lua",165],[828,"lua/partition/settle.lua",174]],
+  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",12],[3,"lua/partition/settle.lua",16],[4,"lua/partition/settle.lua",15],[5,"lua/partition/settle.lua",14],[6,"lua/partition/settle.lua",13],[7,"lua/partition/settle.lua",17],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/batch.lua",12],[12,"lua/lib/batch.lua",14],[33,"lua/lib/batch.lua",37],[38,"lua/lib/batch.lua",43],[39,"lua/lib/batch.lua",45],[40,"lua/lib/batch.lua",49],[41,"lua/lib/batch.lua",51],[42,"lua/lib/batch.lua",53],[43,"lua/lib/batch.lua",56],[47,"lua/lib/batch.lua",62],[59,"lua/lib/batch.lua",75],[60,"lua/lib/batch.lua",77],[64,"lua/lib/batch.lua",83],[80,"lua/lib/batch.lua",101],[87,"lua/lib/batch.lua",109],[90,"lua/lib/batch.lua",114],[95,"lua/lib/batch.lua",121],[100,"lua/lib/batch.lua",129],[108,"lua/lib/batch.lua",138],[126,"lua/lib/ring.lua",4],[127,"lua/lib/ring.lua",6],[135,"lua/lib/ring.lua",16],[141,"lua/lib/ring.lua",23],[142,"lua/lib/ring.lua",25],[143,"lua/lib/ring.lua",28],[150,"lua/lib/ring.lua",37],[154,"lua/lib/ring.lua",43],[162,"lua/lib/ring.lua",52],[168,"lua/lib/ready.lua",9],[169,"lua/lib/ready.lua",11],[170,"lua/lib/ready.lua",14],[184,"lua/lib/ready.lua",29],[189,"lua/lib/ready.lua",35],[201,"lua/lib/ready.lua",48],[204,"lua/lib/ready.lua",52],[210,"lua/lib/ready.lua",63],[213,"lua/lib/ready.lua",67],[220,"lua/lib/ready.lua",76],[221,"lua/lib/ready.lua",79],[222,"lua/lib/delayed.lua",3],[223,"lua/lib/delayed.lua",5],[224,"lua/lib/delayed.lua",7],[228,"lua/lib/delayed.lua",13],[231,"lua/lib/delayed.lua",17],[238,"lua/lib/delayed.lua",26],[245,"lua/lib/delayed.lua",37],[252,"lua/lib/outbox.lua",15],[256,"lua/lib/outbox.lua",20],[257,"lua/lib/outbox.lua",22],[258,"lua/lib/outbox.lua",24],[259,"lua/lib/outbox.lua",27],[260,"lua/lib/outbox.lua",29],[264,"lua/lib/outbox.lua",35],[276,"lua/lib/outbox.lua",49],[280,"lua/lib/outbox.lua",54],[290,"lua/lib/outbox.lua",66],[294,"lua/lib/outbox.lua",72],[298,"lua/lib/outbox.lua",78],[303,"lua/lib/outbox.lua",85],[304,"lua/lib/outbox.lua",88],[333,"lua/lib/outbox.lua",120],[342,"lua/lib/outbox.lua",131],[345,"lua/lib/limited.lua",12],[346,"lua/lib/limited.lua",14],[353,"lua/lib/limited.lua",23],[357,"lua/lib/limited.lua",29],[368,"lua/lib/limited.lua",42],[372,"lua/lib/limited.lua",48],[380,"lua/lib/limited.lua",58],[385,"lua/lib/limited.lua",65],[390,"lua/lib/limited.lua",72],[394,"lua/lib/limited.lua",78],[406,"lua/lib/limited.lua",92],[418,"lua/lib/limited.lua",107],[430,"lua/lib/limited.lua",120],[433,"lua/lib/limited.lua",125],[440,"lua/lib/notify.lua",19],[441,"lua/lib/notify.lua",22],[450,"lua/lib/notify.lua",34],[451,"lua/lib/notify.lua",36],[456,"lua/lib/notify.lua",43],[472,"lua/lib/notify.lua",60],[484,"lua/lib/notify.lua",74],[494,"lua/lib/notify.lua",85],[512,"lua/lib/notify.lua",105],[519,"lua/lib/notify.lua",115],[531,"lua/lib/notify.lua",130],[547,"lua/lib/notify.lua",148],[559,"lua/lib/notify.lua",161],[562,"lua/lib/notify.lua",166],[573,"lua/lib/notify.lua",179],[586,"lua/lib/notify.lua",193],[591,"lua/lib/notify.lua",199],[594,"lua/lib/notify.lua",204],[599,"lua/lib/notify.lua",211],[629,"lua/lib/notify.lua",243],[651,"lua/lib/notify.lua",267],[652,"lua/lib/notify.lua",269],[658,"lua/lib/notify.lua",276],[673,"lua/lib/notify.lua",292],[675,"lua/lib/notify.lua",296],[681,"lua/lib/notify.lua",303],[684,"lua/lib/results.lua",3],[693,"lua/lib/results.lua",13],[694,"lua/lib/results.lua",15],[695,"lua/partition/settle.lua",25],[697,"lua/partition/settle.lua",29],[703,"lua/partition/settle.lua",36],[713,"lua/partition/settle.lua",48],[723,"lua/partition/settle.lua",60],[732,"lua/partition/settle.lua",70],[738,"lua/partition/settle.lua",77],[749,"lua/partition/settle.lua",90],[756,"lua/partition/settle.lua",98],[767,"lua/partition/settle.lua",111],[781,"lua/partition/settle.lua",128],[796,"lua/partition/settle.lua",144],[832,"lua/partition/settle.lua",181],[840,"lua/partition/settle.lua",190]],
 });
 
 /** What time brings to a partition: work becomes due, batches expire or are deleted, silent holders lose their work. See lua/partition/tick.lua. */
@@ -16568,7 +16580,7 @@ local function segment_bounds(b, i)
   local base = struct.unpack('>I4', g, lo * 4 + 1)
   return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
 end
-local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
 local function segment_last(b)
   if not b.g then return 0 end
   return struct.unpack('>I4', b.g, #b.g - 3)
@@ -16612,9 +16624,9 @@ end
 local function batch_tell(b, now)
   local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
   if now >= tonumber(till) then return end
-  number = string.format('%.0f', number + 1)
+  number = string.format('%d', number + 1)
   call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
-  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
 local function batch_save(now)
@@ -16711,7 +16723,7 @@ local function ready_write()
   depth_write()
 end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
+  return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
   local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
@@ -16720,7 +16732,7 @@ local function entry_read(entry)
     recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
 local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
   local core, from, to, attempt, recoveries, timeout_s, flow, limit =
@@ -17854,7 +17866,7 @@ local function segment_bounds(b, i)
   local base = struct.unpack('>I4', g, lo * 4 + 1)
   return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
 end
-local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
 local function segment_last(b)
   if not b.g then return 0 end
   return struct.unpack('>I4', b.g, #b.g - 3)
@@ -17898,9 +17910,9 @@ end
 local function batch_tell(b, now)
   local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
   if now >= tonumber(till) then return end
-  number = string.format('%.0f', number + 1)
+  number = string.format('%d', number + 1)
   call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
-  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
 local function batch_save(now)
@@ -17997,7 +18009,7 @@ local function ready_write()
   depth_write()
 end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
+  return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
   local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
@@ -18006,7 +18018,7 @@ local function entry_read(entry)
     recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
 local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
   local core, from, to, attempt, recoveries, timeout_s, flow, limit =
@@ -18822,7 +18834,7 @@ local function segment_bounds(b, i)
   local base = struct.unpack('>I4', g, lo * 4 + 1)
   return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
 end
-local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
 local function segment_last(b)
   if not b.g then return 0 end
   return struct.unpack('>I4', b.g, #b.g - 3)
@@ -18866,9 +18878,9 @@ end
 local function batch_tell(b, now)
   local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
   if now >= tonumber(till) then return end
-  number = string.format('%.0f', number + 1)
+  number = string.format('%d', number + 1)
   call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
-  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
 local function batch_save(now)
@@ -18965,7 +18977,7 @@ local function ready_write()
   depth_write()
 end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
+  return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
   local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
@@ -18974,7 +18986,7 @@ local function entry_read(entry)
     recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
 local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
   local core, from, to, attempt, recoveries, timeout_s, flow, limit =
@@ -19707,7 +19719,7 @@ local function segment_bounds(b, i)
   local base = struct.unpack('>I4', g, lo * 4 + 1)
   return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
 end
-local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
 local function segment_last(b)
   if not b.g then return 0 end
   return struct.unpack('>I4', b.g, #b.g - 3)
@@ -19751,9 +19763,9 @@ end
 local function batch_tell(b, now)
   local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
   if now >= tonumber(till) then return end
-  number = string.format('%.0f', number + 1)
+  number = string.format('%d', number + 1)
   call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
-  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
 local function batch_save(now)
@@ -19850,7 +19862,7 @@ local function ready_write()
   depth_write()
 end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
+  return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
   local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
@@ -19859,7 +19871,7 @@ local function entry_read(entry)
     recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
 local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
   local core, from, to, attempt, recoveries, timeout_s, flow, limit =
@@ -20232,7 +20244,7 @@ local function segment_bounds(b, i)
   local base = struct.unpack('>I4', g, lo * 4 + 1)
   return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
 end
-local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
 local function segment_last(b)
   if not b.g then return 0 end
   return struct.unpack('>I4', b.g, #b.g - 3)
@@ -20276,9 +20288,9 @@ end
 local function batch_tell(b, now)
   local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
   if now >= tonumber(till) then return end
-  number = string.format('%.0f', number + 1)
+  number = string.format('%d', number + 1)
   call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
-  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
 local function batch_save(now)
@@ -20375,7 +20387,7 @@ local function ready_write()
   depth_write()
 end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
+  return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
   local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
@@ -20384,7 +20396,7 @@ local function entry_read(entry)
     recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
 local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
   local core, from, to, attempt, recoveries, timeout_s, flow, limit =
@@ -20840,7 +20852,7 @@ local function segment_bounds(b, i)
   local base = struct.unpack('>I4', g, lo * 4 + 1)
   return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
 end
-local function segment_key(b, base) return b.key .. ':' .. string.format('%.0f', base) end
+local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
 local function segment_last(b)
   if not b.g then return 0 end
   return struct.unpack('>I4', b.g, #b.g - 3)
@@ -20884,9 +20896,9 @@ end
 local function batch_tell(b, now)
   local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
   if now >= tonumber(till) then return end
-  number = string.format('%.0f', number + 1)
+  number = string.format('%d', number + 1)
   call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
-  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', number, b.s, b.n, b.c, b.f,
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
 local function batch_save(now)
@@ -20983,7 +20995,7 @@ local function ready_write()
   depth_write()
 end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
+  return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
 local function entry_read(entry)
   local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
@@ -20992,7 +21004,7 @@ local function entry_read(entry)
     recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
 local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end
 local function member_read(member)
   local core, from, to, attempt, recoveries, timeout_s, flow, limit =
