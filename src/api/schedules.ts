@@ -3,6 +3,7 @@ import { ApiError, type Fault } from '../base/errors.ts';
 import { ID_PREFIX, newCore, parseId, partitionOf, taskId } from '../base/id.ts';
 import { leadOf, localTime, nextTick, storedTiming, type Timing, timingOf, upcoming } from '../schedules/preview.ts';
 import { timestampMs } from '../schema/formats.ts';
+import { templateFaults } from '../schema/task-rules.ts';
 import type {
   CronPreviewQuery,
   ScheduleCreate,
@@ -27,7 +28,7 @@ import { whenDurable } from './durable.ts';
 import { claimed, type Keyed, keyedBy, recordArgs, replayed, sameRequest } from './idempotency.ts';
 import { traceFields } from './intake.ts';
 import { scheduledTaskBytes, timestamp } from './present.ts';
-import { newTemplate, shownTemplate, templateFaults } from './templates.ts';
+import { newTemplate, shownTemplate } from './templates.ts';
 
 /**
  * A change that was overtaken by another is tried again this often before the caller is asked to. Of those made at once

@@ -2,7 +2,7 @@
 import { ApiError, type Fault } from '../base/errors.ts';
 import { DEFAULT_EXPIRATION_H } from '../base/limits.ts';
 import { stringifyRaw } from '../schema/raw-json.ts';
-import { notificationFaults, taskFaults } from '../schema/task-rules.ts';
+import type { GivenTemplate } from '../schema/task-rules.ts';
 import type { BatchTemplate, Notifications, Target, TaskTemplate } from '../schema/types.gen.ts';
 import { encodeTasks } from '../store/encoded.ts';
 import { labelHash } from '../store/keys.ts';
@@ -13,28 +13,9 @@ import { notifyOf } from './prepare.ts';
 import { type BatchDoc, masked, maskTarget } from './present.ts';
 import { type LimitersByName, resolveLimiters } from './resolve.ts';
 
-/** A template as a caller gave it; exactly one of the two. */
-export interface GivenTemplate {
-  task_template?: TaskTemplate;
-  batch_template?: BatchTemplate;
-}
-
 /** A template is shown whole wherever its schedule is, and copied for each run. */
 const TEMPLATE_BYTES_MAX = 4 * 1_024 * 1_024;
 const HOUR_MS = 3_600_000;
-
-/** What is wrong with a template that fits its schema, as far as it can be told without its targets. */
-export function templateFaults({ task_template, batch_template }: GivenTemplate, now_ms: number): Fault[] {
-  if (task_template !== undefined && batch_template !== undefined) {
-    return [{ path: '/batch_template', message: 'cannot be given together with task_template' }];
-  }
-  if (task_template !== undefined) return taskFaults(task_template, '/task_template', now_ms);
-  if (batch_template === undefined) return [];
-  const { notifications, task_templates } = batch_template;
-  const faults = task_templates.flatMap((task, i) => taskFaults(task, `/batch_template/task_templates/${i}`, now_ms));
-  if (notifications !== undefined) faults.push(...notificationFaults(notifications, '/batch_template/notifications'));
-  return faults;
-}
 
 /** Throws an ApiError where a target may not be called or a limiter is not there. */
 export async function newTemplate(context: ApiContext, account_id: string, given: GivenTemplate): Promise<NewTemplate | null> {

@@ -8,10 +8,10 @@ import type { Answer, Api, Call, QuotaVerdict } from '../api/call.ts';
 import { ApiError, type ErrorName, type Fault } from '../base/errors.ts';
 import { ID_PREFIX, parseId, parseTaskId } from '../base/id.ts';
 import { readTraceContext, type TraceContext } from '../base/trace-context.ts';
-import { check } from '../schema/check.ts';
 import { FAULTS_MAX } from '../schema/faults.ts';
 import { BODY_JSON, parseJson } from '../schema/json.ts';
 import { parseQuery } from '../schema/query.ts';
+import { bodyFaults } from '../schema/task-rules.ts';
 import { EVENTS_TYPE, JSON_TYPE, LINES_TYPE, quotaHeaders, type Reply } from './answer.ts';
 import { type Authenticator, allows, type Principal } from './auth.ts';
 import type { BodyReader } from './body.ts';
@@ -269,7 +269,7 @@ function readInput(call: Call, route: Route, head: Head, body: Buffer | null): v
     const parsed = parseJson(body ?? (route.body_optional === true ? NO_FIELDS : Buffer.alloc(0)), BODY_JSON);
     if (!parsed.ok) throw new ApiError('invalid_json', {}, { message: parsed.message });
     call.body = parsed.value;
-    faults.push(...check(route.body, parsed.value));
+    faults.push(...bodyFaults(route.body, parsed.value, call.now_ms));
   } else if (route.body !== null) {
     call.head_faults = faults;
   } else if (body !== null && !/^\s*(\{\s*\})?\s*$/.test(body.toString('latin1'))) {

@@ -17,6 +17,8 @@ export type TimingFault = { kind: 'invalid_cron'; message: string } | { kind: 'i
 
 /** What does not fire within so long is taken for a mistake. */
 const NEVER_MS = 5 * 366 * 86_400_000;
+/** Later ticks cannot be written with four digits of the year, in UTC and in every zone. */
+const LATEST_MS = Date.UTC(9999, 11, 31) - 1;
 const MINUTE_MS = 60_000;
 
 /** The timing of a schedule as it was given, or what is wrong with it. `now_ms`: from when on it must fire within 5 years. */
@@ -41,10 +43,10 @@ export function storedTiming(given: { cron: string; timezone: string; start_ms: 
   return parsed.ok && zone !== null ? { fields: parsed.fields, zone, start_ms: given.start_ms, end_ms: given.end_ms } : null;
 }
 
-/** The first tick after an instant that lies within beginning and end; null where none does. */
+/** The first tick after an instant that lies within beginning and end, and before the last day of 9999; null where none does. */
 export function nextTick({ fields, zone, start_ms, end_ms }: Timing, after_ms: number): number | null {
   const tick_ms = next(fields, zone, start_ms === null ? after_ms : Math.max(after_ms, start_ms - 1));
-  return tick_ms === null || (end_ms !== null && tick_ms > end_ms) ? null : tick_ms;
+  return tick_ms === null || tick_ms > Math.min(end_ms ?? LATEST_MS, LATEST_MS) ? null : tick_ms;
 }
 
 /**

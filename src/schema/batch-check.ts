@@ -6,7 +6,7 @@ import { breathe } from '../base/breath.ts';
 import type { Fault } from '../base/errors.ts';
 import { check, isValid } from './check.ts';
 import { FAULTS_MAX } from './faults.ts';
-import { checkTask, notificationFaults, taskFault } from './task-rules.ts';
+import { checkTask, furtherFaults, notificationFaults, taskFault } from './task-rules.ts';
 import type { BatchCreate, RejectedTask, TaskInput, TasksAdd } from './types.gen.ts';
 
 /** A task of an `atomic: false` body that will not be created. */
@@ -28,7 +28,9 @@ const FAULTS_PER_TASK_MAX = 8;
 export function checkBatchCreate(value: unknown, now_ms: number): BodyCheck<BatchCreate> {
   const faults = check('BatchCreateEnvelope', value);
   const body = value as BatchCreate;
-  if (faults.length === 0 && body.notifications !== undefined) faults.push(...notificationFaults(body.notifications, '/notifications'));
+  const rules = ({ notifications }: Partial<BatchCreate>) =>
+    notifications === undefined ? [] : notificationFaults(notifications, '/notifications');
+  faults.push(...(faults.length === 0 ? rules(body) : furtherFaults(faults, withoutTasks(value), '', rules)));
   // What has faults of its own is refused whole, and so is shown with the faults of all its tasks.
   const atomic = faults.length > 0 || body.options?.atomic !== false;
   return checkTasks(body, faults, atomic, now_ms);
@@ -60,7 +62,7 @@ function checkTasks<Body extends { tasks: TaskInput[] }>(body: Body, faults: Fau
     else faults.push({ path: '/tasks', message: `must have at most ${REJECTED_MAX} tasks that are not valid` });
     if (!atomic && faults.length > 0) break;
   }
-  if (faults.length > 0) return { kind: 'refused', faults };
+  if (faults.length > 0) return { kind: 'refused', faults: faults.slice(0, FAULTS_MAX) };
   if (rejected.length === tasks.length) return { kind: 'refused', faults: rejected.flatMap((one) => one.faults).slice(0, FAULTS_MAX) };
   return { kind: 'ok', value: body, rejected };
 }
@@ -79,6 +81,11 @@ function faultsOf(task: unknown, now_ms: number): readonly Fault[] {
 
 function placedAt(index: number, found: readonly Fault[], max: number): Fault[] {
   return found.slice(0, max).map(({ path, message }) => ({ path: `/tasks/${index}${path}`, message }));
+}
+
+/** They are many, and looked at alone. */
+function withoutTasks(body: unknown): unknown {
+  return typeof body === 'object' && body !== null ? { ...body, tasks: undefined } : body;
 }
 
 /** The tasks of a body that may be anything at all. */

@@ -35,6 +35,11 @@ export function step(name: string): string {
   return `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`;
 }
 
+/** Of a member, as a fault shows it. */
+export function pointer(at: string, name: string): string {
+  return shorten(at + step(name));
+}
+
 function shorten(path: string): string {
   return path.length > PATH_LENGTH_MAX ? `${path.slice(0, PATH_LENGTH_MAX)}…` : path;
 }

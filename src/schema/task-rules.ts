@@ -1,12 +1,13 @@
 // What a task must keep beyond its schema, as far as it can be told without I/O: the URL, the headers, the times, the size.
 // Runs for every task of every batch, so what can be known of a text is remembered by the text.
 import type { Fault } from '../base/errors.ts';
-import { check } from './check.ts';
+import { check, type SchemaName } from './check.ts';
 import { step } from './faults.ts';
 import { timestampMs } from './formats.ts';
 import { RawJson } from './json.ts';
 import { NOTIFICATION_EVENTS } from './notifications.ts';
-import type { Notifications, Target, TaskInput } from './types.gen.ts';
+import { soundPart } from './sound.ts';
+import type { BatchTemplate, Notifications, Target, TaskInput, TaskTemplate } from './types.gen.ts';
 
 export const PAYLOAD_BYTES_MAX = 262_144;
 /** Names and values of one target's headers together; receivers refuse more than 8 to 16 KiB. */
@@ -20,18 +21,64 @@ export function taskFaults(task: TaskInput, path: string, now_ms: number): Fault
   return found === NONE ? [] : found.map((fault) => ({ path: path + fault.path, message: fault.message }));
 }
 
-/** Schema and rules of a single task: the body of POST /v1/tasks. */
+/** Schema and rules of a single task. */
 export function checkTask(value: unknown, now_ms: number, path = ''): Fault[] {
   const faults = check('TaskInput', value, path);
-  return faults.length > 0 ? faults : taskFaults(value as TaskInput, path, now_ms);
+  if (faults.length === 0) return taskFaults(value as TaskInput, path, now_ms);
+  return [...faults, ...furtherFaults(faults, value, path, (task: TaskInput) => taskFaults(task, path, now_ms))];
+}
+
+/**
+ * What the rules say of a value that does not fit its schema: of those parts of it that do. `rules` take what is not there for what may
+ * be left out.
+ */
+export function furtherFaults<T>(
+  faults: readonly Fault[],
+  value: unknown,
+  path: string,
+  rules: (sound: T) => readonly Fault[],
+): readonly Fault[] {
+  const sound = soundPart(value, faults, path);
+  return typeof sound === 'object' && sound !== null ? rules(sound as T) : NONE;
+}
+
+/** A template of a schedule as a caller gave it; exactly one of the two. */
+export interface GivenTemplate {
+  task_template?: TaskTemplate;
+  batch_template?: BatchTemplate;
+}
+
+/** What is wrong with a template that fits its schema, as far as it can be told without its targets. */
+export function templateFaults({ task_template, batch_template }: GivenTemplate, now_ms: number): Fault[] {
+  if (task_template !== undefined && batch_template !== undefined) {
+    return [{ path: '/batch_template', message: 'cannot be given together with task_template' }];
+  }
+  if (task_template !== undefined) return taskFaults(task_template, '/task_template', now_ms);
+  if (batch_template === undefined) return [];
+  const { notifications, task_templates = [] }: Partial<BatchTemplate> = batch_template;
+  const faults = task_templates.flatMap((task: TaskTemplate | undefined, i) =>
+    task === undefined ? [] : taskFaults(task, `/batch_template/task_templates/${i}`, now_ms),
+  );
+  if (notifications !== undefined) faults.push(...notificationFaults(notifications, '/batch_template/notifications'));
+  return faults;
+}
+
+/** The faults of a body with those of its rules, [] where it fits its schema: whoever takes it then asks for the rules himself. */
+export function bodyFaults(name: SchemaName, value: unknown, now_ms: number): Fault[] {
+  const faults = check(name, value);
+  if (faults.length === 0) return faults;
+  if (name === 'TaskInput') faults.push(...furtherFaults(faults, value, '', (task: TaskInput) => taskFaults(task, '', now_ms)));
+  if (name === 'ScheduleCreate' || name === 'SchedulePatch')
+    faults.push(...furtherFaults(faults, value, '', (given: GivenTemplate) => templateFaults(given, now_ms)));
+  return faults;
 }
 
 /** Nothing is wrong; one array for all, so that a task that is fine allocates nothing. */
 export const NONE: readonly Fault[] = Object.freeze([]);
 
-/** As `taskFaults`, with paths from the task on. `NONE` where there are none. */
-export function taskFault(task: TaskInput, now_ms: number): readonly Fault[] {
-  let faults = targetFaults(task.target, '/target');
+/** As `taskFaults`, with paths from the task on. `NONE` where there are none. Of one that does not fit its schema parts may be missing. */
+export function taskFault(task: Partial<TaskInput>, now_ms: number): readonly Fault[] {
+  let faults = task.target === undefined ? NONE : targetFaults(task.target, '/target');
   if (task.execute_after !== undefined || task.valid_until !== undefined) faults = join(faults, timeFaults(task, now_ms));
   if (task.payload instanceof RawJson && task.payload.length > PAYLOAD_BYTES_MAX) {
     faults = join(faults, [{ path: '/payload', message: `must have at most ${PAYLOAD_BYTES_MAX} bytes` }]);
@@ -47,13 +94,15 @@ export function notificationFaults(notifications: Notifications, path: string): 
   });
 }
 
+type Sendable = string | Partial<Exclude<Target, string>>;
+
 /** Faults of a target or webhook that fits its schema. */
-export function targetFaults(target: Target, path: string): readonly Fault[] {
+export function targetFaults(target: Sendable, path: string): readonly Fault[] {
   if (typeof target === 'string') {
     const fault = urlFault(target);
     return fault === null ? NONE : [{ path, message: fault }];
   }
-  const fault = urlFault(target.url);
+  const fault = target.url === undefined ? null : urlFault(target.url);
   const faults = fault === null ? NONE : [{ path: `${path}/url`, message: fault }];
   return target.headers === undefined ? faults : join(faults, headerFaults(target.headers, `${path}/headers`));
 }
@@ -63,7 +112,7 @@ function join(one: readonly Fault[], other: readonly Fault[]): readonly Fault[] 
   return one.length === 0 ? other : [...one, ...other];
 }
 
-function timeFaults(task: TaskInput, now_ms: number): readonly Fault[] {
+function timeFaults(task: Partial<TaskInput>, now_ms: number): readonly Fault[] {
   const after_ms = task.execute_after === undefined ? null : timestampMs(task.execute_after);
   const until_ms = task.valid_until === undefined ? null : timestampMs(task.valid_until);
   const faults: Fault[] = [];

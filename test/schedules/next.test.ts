@@ -5,7 +5,7 @@ import { Cron } from 'croner';
 import fc from 'fast-check';
 import { type CronFields, parseCron } from '../../src/schedules/expression.ts';
 import { count, next, previous } from '../../src/schedules/next.ts';
-import { leadOf, storedTiming, type Timing, ticksBetween, timingOf, upcoming } from '../../src/schedules/preview.ts';
+import { leadOf, localTime, storedTiming, type Timing, ticksBetween, timingOf, upcoming } from '../../src/schedules/preview.ts';
 import { type Zone, zoneOf } from '../../src/schedules/zone.ts';
 import { AGREED, BY_HAND, type Case } from './cases.ts';
 
@@ -189,6 +189,17 @@ describe('a daily schedule', () => {
       assert.equal(ticksBetween(daily, from, to), (to - from) / DAY_MS, name);
     }
   });
+});
+
+test('no tick lies where a year has five digits, in UTC or on the clocks of its zone', () => {
+  for (const name of ['UTC', 'Pacific/Kiritimati', 'Pacific/Pago_Pago']) {
+    const t = timing('0 */6 * * *', name);
+    const ticks = upcoming(t, Date.UTC(9999, 11, 30), 100);
+    assert.ok(ticks.length >= 3 && ticks.length <= 4, `${name}: ${ticks.length}`);
+    for (const ms of ticks) assert.match(`${text(ms)} ${localTime(t, ms)}`, /^9999-12-\S+ 9999-12-\S+$/);
+    assert.deepEqual(upcoming(t, Date.UTC(9999, 11, 31, 23), 1), []);
+    assert.deepEqual(upcoming({ ...t, start_ms: Date.UTC(9999, 11, 31, 23), end_ms: null }, 0, 1), []);
+  }
 });
 
 describe('lead', () => {

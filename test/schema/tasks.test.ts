@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { parseJson } from '../../src/schema/json.ts';
 import {
+  bodyFaults,
   checkTask,
   EXECUTE_AFTER_AHEAD_MS_MAX,
   HEADERS_BYTES_MAX,
@@ -201,6 +202,54 @@ describe('checkTask', () => {
     assert.deepEqual(taskFaults(task(PAYLOAD_BYTES_MAX + 1), '/tasks/7', NOW_MS), [
       { path: '/tasks/7/payload', message: 'must have at most 262144 bytes' },
     ]);
+  });
+});
+
+describe('all faults at once', () => {
+  const paths = (found: readonly { path: string }[]): string[] => found.map(({ path }) => path).toSorted();
+
+  it('tells what the rules say of the parts of a task that fit its schema, and nothing twice', () => {
+    const wrong = { target: { url: 'ftp://x', headers: { Host: 'a', n: 1 }, foo: 1 }, valid_until: at(-1), execute_after: 5, timeout: 0 };
+    assert.deepEqual(paths(checkTask(wrong, NOW_MS, '/tasks/3')), [
+      '/tasks/3/execute_after',
+      '/tasks/3/target/foo',
+      '/tasks/3/target/headers/Host',
+      '/tasks/3/target/headers/n',
+      '/tasks/3/target/url',
+      '/tasks/3/timeout',
+      '/tasks/3/valid_until',
+    ]);
+    for (const value of [
+      null,
+      1,
+      [],
+      { target: null },
+      { target: {} },
+      { target: { headers: { te: 'x' } } },
+      { '~a/b': 1, target: URL_OK },
+    ]) {
+      const found = paths(checkTask(value, NOW_MS));
+      assert.ok(found.length > 0);
+      assert.deepEqual(found, [...new Set(found)]);
+    }
+  });
+
+  it('does so for templates of schedules', () => {
+    const task = { target: 'ftp://x' };
+    const batch_template = { task_templates: [null, task, { ...task, timeout: 0 }], notifications: { on_finish: { url: 'ftp://y' } } };
+    assert.deepEqual(paths(bodyFaults('ScheduleCreate', { cron: 1, timezone: 'UTC', batch_template }, NOW_MS)), [
+      '/batch_template/notifications/on_finish/url',
+      '/batch_template/task_templates/0',
+      '/batch_template/task_templates/1/target',
+      '/batch_template/task_templates/2/target',
+      '/batch_template/task_templates/2/timeout',
+      '/cron',
+    ]);
+    assert.deepEqual(paths(bodyFaults('SchedulePatch', { enabled: 1, task_template: task }, NOW_MS)), [
+      '/enabled',
+      '/task_template/target',
+    ]);
+    assert.deepEqual(bodyFaults('SchedulePatch', { task_template: task }, NOW_MS), []);
   });
 });
 

@@ -79,6 +79,22 @@ export function refusals({ client, nobody, scoped, receiver }: Stage): void {
     ]);
     const many = await acme.refused(400, 'validation_error', 'POST', '/v1/batches', { body: { tasks: Array(150).fill({}) } });
     assert.equal(pathsOf(many.details).length, 100);
+    // Those that no schema knows too, beside those of the schema.
+    const task = { target: { url: 'ftp://x', headers: { Host: 'a' } }, valid_until: '2020-01-01T00:00:00Z', timeout: 0 };
+    const further = ['/target/headers/Host', '/target/url', '/timeout', '/valid_until'];
+    const both: [string, object, string[]][] = [
+      ['tasks', task, further],
+      [
+        'batches',
+        { tasks: [task], description: 1, notifications: { on_finish: { url: 'ftp://y' } } },
+        ['/description', '/notifications/on_finish/url', ...further.map((path) => `/tasks/0${path}`)],
+      ],
+      ['schedules', { cron: 1, timezone: 'UTC', task_template: { target: 'ftp://x' } }, ['/cron', '/task_template/target']],
+    ];
+    for (const [kind, body, expected] of both) {
+      const refused = await acme.refused(400, 'validation_error', 'POST', `/v1/${kind}`, { body });
+      assert.deepEqual(pathsOf(refused.details).toSorted(), expected, kind);
+    }
   });
 
   test('400 validation_error: each field keeps its type, its range and its words', async () => {

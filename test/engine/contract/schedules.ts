@@ -305,6 +305,10 @@ export function schedules({ client, receiver, scoped }: Stage): void {
     assert.equal((await preview('')).executions.length, 10);
     assert.equal((await preview('?start_from=2020-01-01T00:00:00Z&limit=1')).executions[0]?.scheduled_for, '2026-12-01T01:30:00.000Z');
     assert.equal((await preview('?limit=100')).executions.length, 100);
+    const last = new URLSearchParams({ cron: '0 12 * * *', timezone: 'Pacific/Kiritimati', start_from: '9999-12-30T00:00:00Z' });
+    assert.deepEqual((await ok<CronPreview>(acme, 200, 'GET', `/v1/schedules/preview?${last}`)).executions, [
+      { scheduled_for: '9999-12-30T22:00:00.000Z', local_time: '9999-12-31T12:00:00.000+14:00' },
+    ]);
     for (const query of ['?limit=101', '?limit=0', '?start_from=yesterday', '?start_from=2027-02-30T00:00:00Z']) {
       await acme.refused(400, 'validation_error', 'GET', `/v1/schedules/${id}/preview${query}`);
     }
